@@ -1,0 +1,109 @@
+//! Who sees which service, how.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use tamis_engine::{Enforcement, ToolFilter};
+
+use crate::Digest;
+
+/// An exposition's name, unique in a gateway: the last two segments of its URL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExpositionId {
+    /// `default` where a document names none.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl fmt::Display for ExpositionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// One exposition: the service by digest, the tools that are published and the filter of each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExpositionDocument {
+    /// [`crate::FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Its name.
+    pub id: ExpositionId,
+    /// The service document that it publishes.
+    pub service: Digest,
+    /// The posture of every tool.
+    pub enforcement: Enforcement,
+    /// The published tools, in the order of the service.
+    pub tools: IndexMap<String, ExpositionTool>,
+    /// Who may call; `None` is what `tamis serve` on loopback allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
+    /// Bounds on calls.
+    #[serde(default)]
+    pub limits: CallLimits,
+    /// What an audit record holds.
+    #[serde(default)]
+    pub audit: Audit,
+}
+
+/// One published tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExpositionTool {
+    /// The filter; none publishes the output as it is (`Advisory` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<ToolFilter>,
+    /// The ToolsFilters resource that the filter comes from, `namespace/name`, or `manifest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter_set: Option<String>,
+}
+
+/// Who may call an exposition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Access {
+    /// Everyone who reaches the address.
+    Anonymous,
+}
+
+/// Bounds on the calls of one exposition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CallLimits {
+    /// Calls a second, over time; none is unlimited.
+    pub requests_per_second: Option<u32>,
+    /// Calls at once beyond that rate.
+    pub burst: Option<u32>,
+    /// Calls under way at once; none leaves only the gateway's own limit.
+    pub concurrent: Option<u32>,
+    /// Milliseconds that one call may take, retries and pages included.
+    pub timeout_ms: u64,
+    /// Bytes of one output after decompression; more is never read.
+    pub max_response_bytes: u64,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self {
+            requests_per_second: None,
+            burst: None,
+            concurrent: None,
+            timeout_ms: 30_000,
+            max_response_bytes: 16 << 20,
+        }
+    }
+}
+
+/// What an audit record holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Audit {
+    /// Digest, sizes and verdict.
+    #[default]
+    Digest,
+    /// The output before filtering too, in a file of its own.
+    Full,
+}

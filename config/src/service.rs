@@ -1,0 +1,265 @@
+//! What can be called: one service, its tools and how each is converted into a request.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tamis_engine::{JsonText, ResponseType};
+
+/// SHA-256 of a service document's JSON, in lower-case hex: its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(pub String);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One service, complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceDocument {
+    /// [`crate::FORMAT_VERSION`].
+    pub format_version: u32,
+    /// The name others bind to.
+    pub name: String,
+    /// The version others bind to, a string.
+    pub version: String,
+    /// What the service is for; becomes the MCP server's instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where calls go.
+    pub source: Source,
+    /// The tools, in the order in which the manifest declares them.
+    pub tools: IndexMap<String, ServiceTool>,
+}
+
+impl ServiceDocument {
+    /// The digest that names this document.
+    ///
+    /// # Panics
+    /// Never: the types serialise to JSON without failure.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let json = serde_json::to_vec(self).expect("documents serialise");
+        Digest(Sha256::digest(json).iter().map(|b| format!("{b:02x}")).collect())
+    }
+}
+
+/// The kind of service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Source {
+    /// An HTTP API.
+    Http(HttpSource),
+}
+
+/// An HTTP API.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpSource {
+    /// Scheme, host, port and path prefix. `https`, except loopback and in-cluster names.
+    pub base_url: String,
+    /// How calls are authenticated unless the tool says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+}
+
+/// How a request is authenticated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Auth {
+    /// Where the credential goes.
+    #[serde(rename = "type")]
+    pub kind: AuthKind,
+    /// The header, query parameter or top-level body member, for `header`, `query` and `body`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Put before the credential in a header, for example `Token `.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// The user of `basic`. Without it the credential is `user:password`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// The credential; absent for `none` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<CredentialRef>,
+}
+
+/// Where a credential goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthKind {
+    /// A header of any name.
+    Header,
+    /// `Authorization: Bearer`.
+    Bearer,
+    /// `Authorization: Basic`.
+    Basic,
+    /// A query parameter.
+    Query,
+    /// A top-level member of a JSON body.
+    Body,
+    /// No authentication; switches the service's off for one tool.
+    None,
+}
+
+/// A credential by name; its value never is in a document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CredentialRef {
+    /// The Secret's name.
+    pub name: String,
+    /// The key in it.
+    pub key: String,
+}
+
+/// One tool of a service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceTool {
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What the tool does; the manifest's warnings are part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema (2020-12) of the arguments, an object, without the reserved inputs.
+    pub input_schema: JsonText,
+    /// JSON Schema of the unfiltered output, where the source declares one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<JsonText>,
+    /// Declared shape of the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_type: Option<ResponseType>,
+    /// What a call may do.
+    #[serde(default)]
+    pub risk: Risk,
+    /// How the call is made.
+    pub http: HttpCall,
+}
+
+/// What a call may do; becomes the MCP annotations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Risk {
+    /// Changes something upstream (`readOnlyHint: false`).
+    #[serde(default)]
+    pub mutating: bool,
+    /// May destroy something upstream (`destructiveHint`).
+    #[serde(default)]
+    pub destructive: bool,
+    /// A repeated call changes nothing more (`idempotentHint`).
+    #[serde(default)]
+    pub idempotent: bool,
+}
+
+/// One HTTP action, ready to be rendered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpCall {
+    /// `GET`, `POST`, ..
+    pub method: String,
+    /// Path below the base URL, with `{name}` for each of `request.path_params` (or arguments).
+    pub path: String,
+    /// Defaults of arguments that the caller left out.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub defaults: IndexMap<String, JsonText>,
+    /// Where arguments go.
+    #[serde(default)]
+    pub request: RequestTemplate,
+    /// Dotted path into the answer: what is below it is the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extract: Option<String>,
+    /// Overrides the service's authentication.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// When to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// How to fetch further pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pagination: Option<Pagination>,
+    /// Status code to the text that the caller gets for it.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub error_mapping: IndexMap<u16, String>,
+}
+
+/// How an argument of list type is written into a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArgumentStyle {
+    /// `a=1&a=2`.
+    #[default]
+    Repeat,
+    /// `a=1,2`.
+    Comma,
+}
+
+/// Templates of a request. `{name}` stands for an argument. A query parameter or header whose template is exactly one
+/// absent optional argument is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RequestTemplate {
+    /// Values of the path's `{name}`; each fills one segment, percent-encoded.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub path_params: IndexMap<String, String>,
+    /// Query parameters.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub query: IndexMap<String, String>,
+    /// Headers.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, String>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<BodyTemplate>,
+    /// List style by query parameter, where it is not `repeat`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub styles: IndexMap<String, ArgumentStyle>,
+}
+
+/// A JSON body whose strings are templates. A string that is exactly `{name}` becomes the argument's own JSON value; a
+/// member whose template is an absent optional argument is left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BodyTemplate(pub JsonText);
+
+/// When a failed request is sent again. Linear backoff; `Retry-After` is honoured, up to 120 s.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts in all, the first included.
+    pub max_attempts: u32,
+    /// Milliseconds before the second attempt; twice that before the third.
+    pub backoff_ms: u64,
+    /// Status codes worth another attempt.
+    pub retry_on: Vec<u16>,
+}
+
+/// How the gateway fetches further pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pagination {
+    /// By cursor or by offset.
+    #[serde(rename = "type")]
+    pub kind: PaginationKind,
+    /// Pages a call may fetch, 10 by default, 100 at most.
+    pub max_pages: u32,
+    /// Dotted path of the next cursor in an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_path: Option<String>,
+}
+
+/// The parameter that moves on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PaginationKind {
+    /// Query parameters `cursor` and `limit`.
+    Cursor,
+    /// Query parameters `offset` and `limit`.
+    Offset,
+}

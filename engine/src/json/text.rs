@@ -1,0 +1,72 @@
+//! A JSON value kept as its own text.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A valid JSON text, as it was written: digits, escapes and member order stay.
+///
+/// Constants of filters (`value` of a patch or a test) are kept so, since a parsed value would
+/// rewrite `1.10` and `12345678901234567890`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct JsonText(Box<str>);
+
+/// The text is not JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidJson(pub String);
+
+impl JsonText {
+    /// Checks `text` and keeps it.
+    ///
+    /// # Errors
+    /// [`InvalidJson`] with the reason, where `text` is not one RFC 8259 value.
+    pub fn parse(text: impl Into<Box<str>>) -> Result<Self, InvalidJson> {
+        let text = text.into();
+        // One validator for the whole crate: a constant is held to what outputs are held to.
+        serde_json::from_str::<&RawValue>(&text).map_err(|e| InvalidJson(e.to_string()))?;
+        Ok(Self(text))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&serde_json::Value> for JsonText {
+    fn from(value: &serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl Serialize for JsonText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(&self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Works with serde_json only, which is the one format documents travel in.
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.get().into()))
+    }
+}
+
+impl JsonSchema for JsonText {
+    fn schema_name() -> Cow<'static, str> {
+        "JsonValue".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        true.into()
+    }
+}

@@ -1,0 +1,152 @@
+//! What one application of a program takes and gives.
+
+use serde::Serialize;
+
+/// One tool output, as the source of the tool declares it.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// Meant to be JSON. Empty is `{}`; `{"raw": "..."}` is text; what does not parse is treated as
+    /// output that is not JSON.
+    Json(&'a [u8]),
+    /// Declared text (`response.type: text`).
+    Text(&'a [u8]),
+}
+
+/// What the caller of the tool asked for with the reserved inputs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Call {
+    /// `_output_mode: raw`; refused under `Enforced`.
+    pub raw: bool,
+    /// `_budget`, in bytes of the text block; can only lower the filter's own.
+    pub budget: Option<usize>,
+}
+
+/// The stage that failed or was left out; also the label of `tamis_filter_errors_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The output is not JSON, or beyond a limit.
+    Parse,
+    /// No branch matches.
+    Branch,
+    /// Stage 2.
+    Retain,
+    /// Stage 3.
+    Patches,
+    /// Stage 4.
+    Root,
+    /// Stages 5 to 8.
+    Select,
+    /// Stage 9.
+    Text,
+    /// Stage 10.
+    Budget,
+    /// Stage 11, `compact`.
+    Compact,
+}
+
+impl Stage {
+    /// The name in metrics, reports and messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Parse => "parse",
+            Self::Branch => "branch",
+            Self::Retain => "retain",
+            Self::Patches => "patches",
+            Self::Root => "root",
+            Self::Select => "select",
+            Self::Text => "text",
+            Self::Budget => "budget",
+            Self::Compact => "compact",
+        }
+    }
+}
+
+/// A stage that did not do all its author wanted. Under `Enforced` the message never goes to the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Where.
+    pub stage: Stage,
+    /// What happened; names fields of the filter, never values of the output.
+    pub message: String,
+}
+
+/// The structured content of a result, beside its text block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Structured {
+    /// The text block is JSON and is the structured content too.
+    Text,
+    /// A JSON text of its own (the `compact` summary object).
+    Json(String),
+    /// The output is text; there is none.
+    None,
+}
+
+/// What the model gets, and what happened on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filtered {
+    /// The one text block.
+    pub text: String,
+    /// The structured content.
+    pub structured: Structured,
+    /// Sizes and what was missed.
+    pub report: Report,
+}
+
+/// An `Enforced` filter that could not be applied in full: no data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    /// The stage that failed.
+    pub stage: Stage,
+    /// For log, metrics and audit; never for the caller.
+    pub report: Report,
+}
+
+/// What the filter did (seed kimbap: "Filter metrics"). For the whole of it see [`Report::meta`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Whether the filter ran and produced the output.
+    pub applied: bool,
+    /// Bytes as they came.
+    pub original_bytes: usize,
+    /// The same document as compact JSON; equals `original_bytes` for text.
+    pub compact_bytes: usize,
+    /// Bytes after stages 1 to 9, as compact JSON or text.
+    pub result_bytes: usize,
+    /// Bytes of the text block.
+    pub output_bytes: usize,
+    /// The list's length before `maxItems`, where it was longer.
+    pub items_truncated_from: Option<usize>,
+    /// `select` paths that no item has, in the order of their declaration.
+    pub partial_miss: Vec<String>,
+    /// Pointers of `retain` and of `remove` that resolved nowhere.
+    pub unresolved: Vec<String>,
+    /// Why no structural stage ran: `raw_output`, `raw_mode`, `no_branch`, `not_json`, `passthrough`.
+    pub skipped: Option<&'static str>,
+    /// The first failed stage among 1 to 9.
+    pub error: Option<Warning>,
+    /// Everything else worth saying.
+    pub warnings: Vec<Warning>,
+    /// Set when the budget made the output smaller.
+    pub budget: Option<BudgetReport>,
+    /// Why `compact` was not rendered.
+    pub compact_error: Option<String>,
+}
+
+/// What the budget did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetReport {
+    /// The limit that held, in bytes.
+    pub limit: usize,
+    /// Before, in bytes.
+    pub original_bytes: usize,
+    /// After, in bytes.
+    pub result_bytes: usize,
+    /// Items left out of the list.
+    pub items_dropped: usize,
+    /// Strings that were shortened.
+    pub strings_truncated: usize,
+    /// Whether even the smallest valid output is larger than the limit.
+    pub exceeded: bool,
+}

@@ -1,0 +1,92 @@
+//! From a declared filter to one that runs.
+
+use crate::{Call, Filtered, Finding, Input, Refused, ToolFilter};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What happens when something goes wrong (`filters.md`, "Two postures").
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Enforcement {
+    /// Saves context: a failed stage passes on what it was given.
+    #[default]
+    Advisory,
+    /// Protects data: a failed stage yields no data.
+    Enforced,
+}
+
+/// The declared shape of a tool's output (`response.type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ResponseType {
+    /// The document is the payload.
+    Object,
+    /// A list is the payload.
+    Array,
+    /// Not JSON.
+    Text,
+}
+
+/// Bounds on one output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Nesting, 128 by default.
+    pub max_depth: usize,
+    /// Bytes of the output to filter, 16 MiB by default.
+    pub max_input_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_depth: 128, max_input_bytes: 16 << 20 }
+    }
+}
+
+/// What is known of the tool beside its filter.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CompileOptions {
+    /// The posture the filter runs under.
+    pub enforcement: Enforcement,
+    /// The declared shape of the output.
+    pub response_type: Option<ResponseType>,
+    /// Bounds on one output.
+    pub limits: Limits,
+    /// RFC 6902 to the letter: `remove` of what is absent fails, also under `Advisory`.
+    pub strict_patch: bool,
+}
+
+/// What [`compile`] gives.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The program; none where a finding is an error.
+    pub program: Option<Program>,
+    /// Everything found, errors and warnings, in the order of the fields.
+    pub findings: Vec<Finding>,
+}
+
+/// A filter that runs. Cheap to share, immutable, `Send + Sync`.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub(crate) enforcement: Enforcement,
+}
+
+/// Checks a filter and makes a program of it. Everything that can be known before a call is found here.
+#[must_use]
+pub fn compile(_filter: &ToolFilter, options: &CompileOptions) -> Compiled {
+    Compiled { program: Some(Program { enforcement: options.enforcement }), findings: Vec::new() }
+}
+
+impl Program {
+    /// Runs the program over one output, by the fast path where there is one.
+    ///
+    /// # Errors
+    /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
+    pub fn apply(&self, _input: Input<'_>, _call: &Call) -> Result<Filtered, Refused> {
+        todo!("engine-core")
+    }
+
+    /// The posture that the program was compiled for.
+    #[must_use]
+    pub fn enforcement(&self) -> Enforcement {
+        self.enforcement
+    }
+}
