@@ -5,6 +5,7 @@
 
 mod completions;
 mod logging;
+mod serve;
 
 use std::process::ExitCode;
 
