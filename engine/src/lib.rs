@@ -10,6 +10,7 @@ pub mod json;
 mod outcome;
 mod program;
 mod spec;
+pub mod text;
 
 pub use finding::{Finding, Severity};
 pub use json::JsonText;
