@@ -16,16 +16,19 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+/// Run by a request to `/trigger`.
+type Trigger = Box<dyn Fn() + Send + Sync>;
+
 /// What callers did so far.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Counts {
+    trigger: Option<Trigger>,
     calls: AtomicUsize,
     waiting: AtomicUsize,
     abandoned: AtomicUsize,
 }
 
 /// A running upstream; it stops when dropped.
-#[derive(Debug)]
 pub struct Upstream {
     /// Where it listens, `http://127.0.0.1:PORT`.
     pub url: String,
@@ -39,9 +42,21 @@ impl Upstream {
     /// # Errors
     /// No port is free.
     pub async fn start() -> Result<Self> {
+        Self::with(None).await
+    }
+
+    /// Starts with something to be done by each request to `/trigger`.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub async fn with_trigger(trigger: impl Fn() + Send + Sync + 'static) -> Result<Self> {
+        Self::with(Some(Box::new(trigger))).await
+    }
+
+    async fn with(hook: Option<Trigger>) -> Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(Counts { trigger: hook, ..Counts::default() });
         let router = Router::new()
             .route("/repos/{owner}/{repo}/issues", get(issues))
             .route("/repos/{owner}/{repo}/issues/{number}", get(issue))
@@ -50,6 +65,7 @@ impl Upstream {
             .route("/log", get(log))
             .route("/echo", post(echo))
             .route("/text/{text}", get(text))
+            .route("/trigger", post(trigger))
             .with_state(Arc::clone(&counts));
         let server = tokio::spawn(async move {
             // Only an error of the listener ends this, and then the test's calls fail.
@@ -74,6 +90,12 @@ impl Upstream {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.counts.waiting.load(Ordering::SeqCst)
+    }
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
@@ -157,6 +179,12 @@ async fn echo(State(counts): State<Arc<Counts>>, headers: HeaderMap, body: Bytes
 async fn text(State(counts): State<Arc<Counts>>, Path(text): Path<String>) -> impl IntoResponse {
     counts.calls.fetch_add(1, Ordering::SeqCst);
     ([(header::CONTENT_TYPE, "text/plain")], text)
+}
+
+async fn trigger(State(counts): State<Arc<Counts>>) -> impl IntoResponse {
+    counts.calls.fetch_add(1, Ordering::SeqCst);
+    counts.trigger.iter().for_each(|trigger| trigger());
+    body_json(&json!({"triggered": counts.trigger.is_some()}))
 }
 
 fn body_json(value: &Value) -> impl IntoResponse + use<> {
