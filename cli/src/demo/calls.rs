@@ -46,16 +46,17 @@ pub(super) async fn table(
         for audience in AUDIENCES {
             let exposition = format!("{service}-{audience}");
             let url = format!("http://{gateway}/mcp/default/{exposition}");
-            let client = ()
-                .serve(StreamableHttpClientTransport::from_uri(url.clone()))
-                .await
-                .with_context(|| format!("no MCP client can connect to {url}"))?;
+            let client =
+                ().serve(StreamableHttpClientTransport::from_uri(url.clone()))
+                    .await
+                    .with_context(|| format!("no MCP client can connect to {url}"))?;
             for (tool, arguments) in calls(service) {
                 let call = || async {
                     let arguments = arguments.as_object().cloned().unwrap_or_default();
                     let result = client.call_tool(CallToolRequestParams::new(tool).with_arguments(arguments)).await;
                     let result = result.with_context(|| format!("{exposition}: {tool}"))?;
-                    let text: String = result.content.iter().filter_map(|c| c.as_text()).map(|t| t.text.as_str()).collect();
+                    let text: String =
+                        result.content.iter().filter_map(|c| c.as_text()).map(|t| t.text.as_str()).collect();
                     if result.is_error == Some(true) {
                         bail!("{exposition}: {tool} answers: {text}");
                     }

@@ -55,7 +55,15 @@ pub(super) fn compact_len(json: &str) -> usize {
 }
 
 const HEADER: [&str; 9] = [
-    "tool", "exposition", "posture", "from upstream", "as compact JSON", "to the model", "saved", "of compact", "in the filter",
+    "tool",
+    "exposition",
+    "posture",
+    "from upstream",
+    "as compact JSON",
+    "to the model",
+    "saved",
+    "of compact",
+    "in the filter",
 ];
 
 /// An aligned table: words to the left, numbers to the right.
@@ -80,7 +88,8 @@ pub(super) fn render(rows: &[Row]) -> String {
     for (number, row) in cells.iter().enumerate() {
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let gap = if column == 0 { "" } else { "  " };
-            let _ = if column < 3 { write!(table, "{gap}{cell:<width$}") } else { write!(table, "{gap}{cell:>width$}") };
+            let _ =
+                if column < 3 { write!(table, "{gap}{cell:<width$}") } else { write!(table, "{gap}{cell:>width$}") };
         }
         table.push('\n');
         if number == 0 {

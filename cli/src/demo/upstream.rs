@@ -42,8 +42,14 @@ pub(super) async fn serve(listener: TcpListener, last: LastAnswer) -> anyhow::Re
 
 fn router(last: LastAnswer) -> Router {
     Router::new()
-        .route("/users/{username}/repos", get(|State(last): State<LastAnswer>| async move { last.send(StatusCode::OK, REPOS) }))
-        .route("/repos/{owner}/{repo}/issues", get(|State(last): State<LastAnswer>| async move { last.send(StatusCode::OK, ISSUES) }))
+        .route(
+            "/users/{username}/repos",
+            get(|State(last): State<LastAnswer>| async move { last.send(StatusCode::OK, REPOS) }),
+        )
+        .route(
+            "/repos/{owner}/{repo}/issues",
+            get(|State(last): State<LastAnswer>| async move { last.send(StatusCode::OK, ISSUES) }),
+        )
         .route("/repos/{owner}/{repo}/issues/{number}", get(issue))
         .route("/v1/databases/{id}/query", post(database))
         .route("/api/conversations.history", get(history))

@@ -17,7 +17,8 @@ pub(crate) fn egress(group: Option<&GatewayGroupSpec>) -> anyhow::Result<EgressP
     let mut policy = EgressPolicy::standalone();
     if let Some(egress) = group.and_then(|group| group.egress.as_ref()) {
         let all = |field: &str, list: &[String]| {
-            let each = |text: &String| Destination::from_str(text).with_context(|| format!("GatewayGroup: egress.{field}"));
+            let each =
+                |text: &String| Destination::from_str(text).with_context(|| format!("GatewayGroup: egress.{field}"));
             list.iter().map(each).collect::<anyhow::Result<Vec<_>>>()
         };
         policy.allow = all("allow", &egress.allow)?;
@@ -44,7 +45,8 @@ pub(crate) fn hostnames(group: Option<&GatewayGroupSpec>) -> Vec<String> {
 
 /// The beginning of every exposition's URL.
 pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr) -> String {
-    let external = group.and_then(|group| group.listener.as_ref()).and_then(|listener| listener.external_url.as_deref());
+    let external =
+        group.and_then(|group| group.listener.as_ref()).and_then(|listener| listener.external_url.as_deref());
     external.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned())
 }
 
