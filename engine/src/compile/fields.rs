@@ -4,8 +4,9 @@ use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
 use super::{CompileOptions, Enforcement, ResponseType, patches, select};
 use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
+use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{CompactSpec, FilterSpec, OutputSpec, json};
+use crate::{FilterSpec, OutputSpec, json};
 
 /// Compiles one filter object, or one branch of a list. `None` where a part of it does not compile;
 /// the findings then hold an error.
@@ -37,7 +38,7 @@ pub(super) fn branch(
     let exclude = exclude(spec, enforced, findings);
     let text = spec.text.as_ref().and_then(|text| TextProgram::compile(text).map_err(|f| findings.extend(f)).ok());
     let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
-    let compact = spec.compact.as_ref().and_then(|compact| compact_spec(compact, findings));
+    let compact = spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
     (findings.errors() == errors).then_some(Branch {
         guard,
@@ -198,8 +199,8 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
 }
 
 fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> Exclude {
-    let mut out = Exclude::default();
     let entries = spec.exclude.as_deref().unwrap_or_default();
+    let mut out = Exclude { entries: entries.len(), ..Exclude::default() };
     let mut deep: Vec<(usize, Vec<Segment>)> = Vec::new();
     for (i, entry) in entries.iter().enumerate() {
         let field = format!("exclude[{i}]");
@@ -297,13 +298,6 @@ fn output_spec(output: &OutputSpec, findings: &mut Findings) -> Option<usize> {
         );
     }
     usize::try_from(bytes).ok()
-}
-
-fn compact_spec(compact: &CompactSpec, findings: &mut Findings) -> Option<CompactSpec> {
-    if compact.item.is_none() {
-        findings.error("compact.item", "is missing", "give the template that is printed for each item");
-    }
-    Some(compact.clone())
 }
 
 /// Stages that cannot work on the declared or chosen shape of the output.
