@@ -10,6 +10,7 @@ pub mod json;
 mod outcome;
 mod program;
 mod spec;
+mod stream;
 
 pub use finding::{Finding, Severity};
 pub use json::JsonText;

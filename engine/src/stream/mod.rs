@@ -1,0 +1,5 @@
+//! The fast path.
+#![allow(dead_code)]
+
+mod scan;
+mod simd;
