@@ -17,8 +17,8 @@ pub(crate) enum Stop {
 
 pub(super) type Scan<T = usize> = Result<T, Stop>;
 
-/// What a scan counts and is bound by.
-#[derive(Debug, Clone)]
+/// What a scan counts.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     /// Bytes of insignificant whitespace so far.
     pub(super) blanks: usize,
@@ -105,6 +105,28 @@ fn string_unicode(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
         Ok(_) => Ok(pos + 1),
         Err(_) => Err(Stop::Invalid),
     }
+}
+
+/// A key, from behind its opening quote. One with an escape is left to the other path: it can be compared only when
+/// it is decoded.
+#[inline(always)]
+pub(super) fn key(bytes: &[u8], start: usize) -> Scan {
+    if let Some(chunk) = bytes.get(start..).and_then(<[u8]>::first_chunk::<32>) {
+        let special = simd::special32(chunk);
+        if special != 0 {
+            let pos = start + special.trailing_zeros() as usize;
+            if bytes[pos] == b'"' {
+                return Ok(pos + 1);
+            }
+        }
+    }
+    key_rest(bytes, start)
+}
+
+#[inline(never)]
+fn key_rest(bytes: &[u8], start: usize) -> Scan {
+    let end = string(bytes, start)?;
+    if memchr::memchr(b'\\', &bytes[start..end]).is_some() { Err(Stop::Bail) } else { Ok(end) }
 }
 
 #[inline(always)]
