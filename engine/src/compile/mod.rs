@@ -1,8 +1,12 @@
 //! From a declared filter to one that runs.
 
-use crate::{Call, Filtered, Finding, Input, Refused, ToolFilter};
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::program::{Plan, Program};
+use crate::{Finding, ToolFilter};
 
 /// What happens when something goes wrong (`filters.md`, "Two postures").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -63,30 +67,15 @@ pub struct Compiled {
     pub findings: Vec<Finding>,
 }
 
-/// A filter that runs. Cheap to share, immutable, `Send + Sync`.
-#[derive(Debug, Clone)]
-pub struct Program {
-    pub(crate) enforcement: Enforcement,
-}
-
 /// Checks a filter and makes a program of it. Everything that can be known before a call is found here.
 #[must_use]
 pub fn compile(_filter: &ToolFilter, options: &CompileOptions) -> Compiled {
-    Compiled { program: Some(Program { enforcement: options.enforcement }), findings: Vec::new() }
-}
-
-impl Program {
-    /// Runs the program over one output, by the fast path where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
-    pub fn apply(&self, _input: Input<'_>, _call: &Call) -> Result<Filtered, Refused> {
-        todo!("engine-core")
-    }
-
-    /// The posture that the program was compiled for.
-    #[must_use]
-    pub fn enforcement(&self) -> Enforcement {
-        self.enforcement
-    }
+    let plan = Plan {
+        enforcement: options.enforcement,
+        response_type: options.response_type,
+        limits: options.limits,
+        strict_patch: options.strict_patch,
+        branches: Vec::new(),
+    };
+    Compiled { program: Some(Program(Arc::new(plan))), findings: Vec::new() }
 }
