@@ -128,14 +128,9 @@ impl Slots {
         self.found[slot]
     }
 
-    /// The elements of a list.
-    pub(super) fn list(&self, ends: Option<(usize, usize)>) -> impl Iterator<Item = Found> {
-        let mut next = ends.map(|(first, _)| first);
-        std::iter::from_fn(move || {
-            let (found, after) = self.links[next?];
-            next = after;
-            Some(found)
-        })
+    /// An element of a list, and where the next one is.
+    pub(super) fn link(&self, link: usize) -> (Found, Option<usize>) {
+        self.links[link]
     }
 
     fn append(&mut self, list: usize, found: Found) {
