@@ -1,12 +1,22 @@
 //! From a declared filter to one that runs.
 
+mod branches;
+mod check;
+mod fields;
+mod patches;
+mod pointers;
+mod select;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::program::{Plan, Program};
-use crate::{Finding, ToolFilter};
+use crate::{Finding, Severity, ToolFilter};
+use check::Findings;
 
 /// What happens when something goes wrong (`filters.md`, "Two postures").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -69,13 +79,21 @@ pub struct Compiled {
 
 /// Checks a filter and makes a program of it. Everything that can be known before a call is found here.
 #[must_use]
-pub fn compile(_filter: &ToolFilter, options: &CompileOptions) -> Compiled {
-    let plan = Plan {
-        enforcement: options.enforcement,
-        response_type: options.response_type,
-        limits: options.limits,
-        strict_patch: options.strict_patch,
-        branches: Vec::new(),
+pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
+    let mut findings = Findings::new();
+    let branches = match filter {
+        ToolFilter::Single(spec) => vec![branches::single(spec, options, &mut findings)],
+        ToolFilter::Branches(specs) => branches::list(specs, options, &mut findings),
     };
-    Compiled { program: Some(Program(Arc::new(plan))), findings: Vec::new() }
+    let findings = findings.into_vec();
+    let broken = findings.iter().any(|f| f.severity == Severity::Error);
+    let program = (!broken).then(|| {
+        Program(Arc::new(Plan {
+            enforcement: options.enforcement,
+            limits: options.limits,
+            strict_patch: options.strict_patch,
+            branches: branches.into_iter().flatten().collect(),
+        }))
+    });
+    Compiled { program, findings }
 }

@@ -7,8 +7,9 @@ mod trie;
 use std::sync::Arc;
 
 use crate::json::JsonText;
-use crate::spec::{CompactSpec, TextSpec};
-use crate::{Enforcement, Limits, ResponseType};
+use crate::spec::CompactSpec;
+use crate::text::TextProgram;
+use crate::{Enforcement, Limits};
 
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
 pub(crate) use select::{Field, Step};
@@ -22,7 +23,6 @@ pub struct Program(pub(crate) Arc<Plan>);
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) enforcement: Enforcement,
-    pub(crate) response_type: Option<ResponseType>,
     pub(crate) limits: Limits,
     pub(crate) strict_patch: bool,
     /// In order; the first whose guard holds applies. One, unguarded, in the single form.
@@ -53,7 +53,7 @@ pub(crate) struct Branch {
     /// Stage 8: members whose value is null, `""`, `[]` or `{}` go, from the leaves up.
     pub(crate) drop_empty: bool,
     /// Stage 9, of text output only.
-    pub(crate) text: Option<TextSpec>,
+    pub(crate) text: Option<TextProgram>,
     /// Stage 10, in bytes; a call can lower it.
     pub(crate) budget: Option<usize>,
     /// Stage 11.
@@ -99,7 +99,7 @@ pub(crate) enum Root {
     Unused,
     /// The whole document: declared, or `Enforced` without `root`.
     Document,
-    /// `root`; unresolved is a failed stage.
+    /// `root`, not `""`; unresolved is a failed stage.
     Pointer(Pointer),
     /// `response.type: array`: the document if it is a list, else the detected list; none is a failed stage,
     /// and so is, under `Enforced`, a document that is no list.
