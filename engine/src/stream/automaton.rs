@@ -142,7 +142,9 @@ impl Builder {
             let mut below = any.clone();
             for (trie, in_map) in places {
                 let here = trie.names.iter().filter(|(n, _)| *n.text == **name);
-                below.extend(here.filter(|(n, _)| !(*in_map && matches!(n.index, Index::At(_)))).map(|(_, t)| (t, false)));
+                below.extend(
+                    here.filter(|(n, _)| !(*in_map && matches!(n.index, Index::At(_)))).map(|(_, t)| (t, false)),
+                );
             }
             state.named.push(self.state(below)?);
         }
@@ -150,7 +152,9 @@ impl Builder {
         let each: Vec<_> = any.iter().copied().chain(mapped).collect();
         for index in indices {
             let mut below = each.clone();
-            below.extend(places.iter().filter(|(_, in_map)| !in_map).filter_map(|(t, _)| t.at(index)).map(|t| (t, false)));
+            below.extend(
+                places.iter().filter(|(_, in_map)| !in_map).filter_map(|(t, _)| t.at(index)).map(|t| (t, false)),
+            );
             state.indexed.push((index, self.state(below)?));
         }
         state.each = self.some(each)?;

@@ -82,7 +82,10 @@ mod tests {
         assert!(distinct(&mut set, &["", "a", "b", "aa", "\0"]));
         assert!(distinct(&mut set, &["", "a"]), "the beginning of what is known");
         assert!(!distinct(&mut set, &["", "a", "b", "a"]));
-        assert!(!distinct(&mut set, &["long enough for more than one word", "x", "long enough for more than one word"]));
+        assert!(!distinct(
+            &mut set,
+            &["long enough for more than one word", "x", "long enough for more than one word"]
+        ));
         assert!(distinct(&mut set, &["b", "a", ""]));
         assert!(set.open.is_empty());
     }

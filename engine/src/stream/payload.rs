@@ -61,14 +61,7 @@ impl Facts {
 
 impl Payload {
     /// Steps over the value at `pos` to the payload, which `path` leads to from it, and applies the stages there.
-    pub(super) fn descend(
-        &self,
-        run: &mut Run<'_>,
-        path: &[Name],
-        pos: usize,
-        room: usize,
-        facts: &mut Facts,
-    ) -> Scan {
+    pub(super) fn descend(&self, run: &mut Run<'_>, path: &[Name], pos: usize, room: usize, facts: &mut Facts) -> Scan {
         let Some((name, rest)) = path.split_first() else { return self.payload(run, pos, room, facts) };
         let close = match run.at(pos) {
             b'{' => b'}',
