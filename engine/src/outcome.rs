@@ -147,6 +147,8 @@ pub struct BudgetReport {
     pub items_dropped: usize,
     /// Strings that were shortened.
     pub strings_truncated: usize,
+    /// Members and elements left out elsewhere than in the list: the last resort.
+    pub members_dropped: usize,
     /// Whether even the smallest valid output is larger than the limit.
     pub exceeded: bool,
 }
