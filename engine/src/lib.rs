@@ -11,6 +11,7 @@ mod finding;
 pub mod json;
 mod outcome;
 mod program;
+mod report;
 mod run;
 mod spec;
 mod stream;

@@ -38,7 +38,8 @@ pub(super) fn branch(
     let exclude = exclude(spec, enforced, findings);
     let text = spec.text.as_ref().and_then(|text| TextProgram::compile(text).map_err(|f| findings.extend(f)).ok());
     let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
-    let compact = spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
+    let compact =
+        spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
     (findings.errors() == errors).then_some(Branch {
         guard,
@@ -193,7 +194,12 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
                 format!("write `{name}`"),
             );
         }
-        out.push(Field { key: json::encode(key).into(), source: source.as_str().into(), path });
+        out.push(Field {
+            name: key.as_str().into(),
+            key: json::encode(key).into(),
+            source: source.as_str().into(),
+            path,
+        });
     }
     out
 }

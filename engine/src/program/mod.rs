@@ -1,6 +1,7 @@
 //! A compiled filter: what [`crate::compile`] makes and the executors run.
 
 mod pointer;
+mod schema;
 mod select;
 mod trie;
 
@@ -123,11 +124,5 @@ impl Branch {
     /// Whether a stage works on JSON, which makes output that is none a failure.
     pub(crate) fn is_structural(&self) -> bool {
         self.retain.is_some() || !self.patches.is_empty() || !matches!(self.root, Root::Unused)
-    }
-}
-
-impl Exclude {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.deep.names.is_empty() && self.deep.any.is_none()
     }
 }

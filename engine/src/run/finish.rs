@@ -25,17 +25,17 @@ impl Run<'_> {
         &mut self,
         branch: &Branch,
         mut document: Node<'_>,
-        payload: Option<(root::Place, Option<usize>)>,
+        payload: Option<&(root::Place, Option<usize>)>,
     ) -> Result<Output, Failure> {
         if let Some(compact) = &branch.compact {
-            match self.summary(compact, branch, &mut document, payload.as_ref()) {
+            match self.summary(compact, branch, &mut document, payload) {
                 Ok(output) => return Ok(output),
                 // The fields that the templates do not print were not meant to be seen.
                 Err(reason) if self.enforced() => return Err(Failure::new(Stage::Compact, reason)),
                 Err(reason) => self.report.compact_error = Some(reason),
             }
         }
-        let list = match &payload {
+        let list = match payload {
             Some((place, Some(_))) => Some(place.as_slice()),
             // No stage has looked for a payload: a document that is a list is trimmed as one.
             _ => document.as_array().is_some().then_some(&[][..]),

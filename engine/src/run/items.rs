@@ -23,7 +23,7 @@ pub(super) fn apply<'a>(
     } else {
         *payload = select(payload, shown, branch, enforced, report)?;
     }
-    match payload {
+    match &mut *payload {
         Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, &branch.exclude)),
         item => paths::exclude(item, &branch.exclude),
     }
@@ -67,7 +67,9 @@ fn select<'a>(
             objects = 1;
             fields(payload, &branch.select, &mut found)
         }
-        Node::Scalar(_) | Node::String(_) => return Err(format!("the payload is {}, not an object or a list", payload.kind().as_str())),
+        Node::Scalar(_) | Node::String(_) => {
+            return Err(format!("the payload is {}, not an object or a list", payload.kind().as_str()));
+        }
     };
     if objects > 0 {
         // Under `Enforced` it is decided on what is left in the end, see `nothing_left`.

@@ -45,7 +45,7 @@ impl Program {
             Err(Failure { stage, reason }) => {
                 run.report.applied = false;
                 run.report.error = Some(Warning { stage, message: reason });
-                Err(Refused { stage, report: run.report })
+                Err(Refused { stage, report: Box::new(run.report) })
             }
         }
     }
@@ -189,9 +189,7 @@ impl<'p> Run<'p> {
     fn branch(&self, document: Option<&Node<'_>>) -> Option<&'p Branch> {
         self.plan.branches.iter().find(|branch| match &branch.guard {
             Guard::Always | Guard::Otherwise => true,
-            Guard::Test(path, value) => {
-                document.is_some_and(|document| patch::holds(document, path, &value.node()))
-            }
+            Guard::Test(path, value) => document.is_some_and(|document| patch::holds(document, path, &value.node())),
         })
     }
 

@@ -1,8 +1,7 @@
 //! Stage 3: JSON Patch, RFC 6902, on the tree.
 
 use crate::Limits;
-use crate::json::{Kind, Member, Node, compact_len, dedupe, encode};
-use crate::json::Key;
+use crate::json::{Key, Member, Node, compact_len, dedupe, encode};
 use crate::program::{Index, Name, Patch, Pointer};
 
 /// How a sequence of operations ended.
@@ -204,7 +203,6 @@ fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, limits: 
         }
     }
 }
-
 
 /// Everything that walks a tree recurses: it must not grow deeper than what is parsed.
 fn fits(pointer: &Pointer, value: &Node<'_>, limits: Limits) -> Result<(), String> {

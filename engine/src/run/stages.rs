@@ -26,7 +26,7 @@ impl<'p> Run<'p> {
         }
         self.report.applied = succeeded || self.report.error.is_none();
         self.report.result_bytes = compact_len(&document);
-        self.encode(branch, document, payload.map(|payload| (payload.place, payload.total)))
+        self.encode(branch, document, payload.map(|payload| (payload.place, payload.total)).as_ref())
     }
 
     /// Runs one stage. Under `Advisory` its failure is noted, and gives `None`.
@@ -61,7 +61,8 @@ impl<'p> Run<'p> {
         let strict = self.plan.strict_patch;
         let mut absent = Vec::new();
         let mut patches = branch.patches.as_slice();
-        let before = document.clone();
+        // Under `Enforced` a failure gives nothing at all: there is nothing to go back to.
+        let before = (!self.enforced()).then(|| document.clone());
         let result = loop {
             match patch::apply(document, patches, strict, self.plan.limits, &mut absent) {
                 Err(failed) if self.enforced() && !strict && patch::is_moot(patches, failed.at) => {
@@ -75,15 +76,16 @@ impl<'p> Run<'p> {
         match result {
             Ok(patch::Ended::Done) => {}
             Ok(patch::Ended::TestFailed(at)) if strict || self.enforced() => {
-                *document = before;
+                *document = before.unwrap_or(Node::NULL);
                 return Err(format!("{}: the test does not hold", operation(at)));
             }
             Ok(patch::Ended::TestFailed(at)) => {
-                let message = format!("{}: the test does not hold, so the operations after it were left out", operation(at));
+                let message =
+                    format!("{}: the test does not hold, so the operations after it were left out", operation(at));
                 self.warn(Stage::Patches, message);
             }
             Err(failed) => {
-                *document = before;
+                *document = before.unwrap_or(Node::NULL);
                 return Err(format!("{}: {}", operation(failed.at), failed.reason));
             }
         }
