@@ -37,7 +37,7 @@ impl LocalCredentials {
         Self { folder, files: Mutex::default() }
     }
 
-    fn from_folder(&self, credential: &CredentialRef) -> Option<Secret> {
+    fn file(&self, credential: &CredentialRef) -> Option<Secret> {
         let folder = self.folder.as_deref()?;
         if !is_one_component(&credential.name) || !is_one_component(&credential.key) {
             return None;
@@ -62,7 +62,7 @@ impl LocalCredentials {
 
 impl Credentials for LocalCredentials {
     fn get(&self, _namespace: &str, credential: &CredentialRef) -> Option<Secret> {
-        self.from_folder(credential).or_else(|| {
+        self.file(credential).or_else(|| {
             let value = std::env::var(environment_variable(credential)).ok()?;
             Some(Secret::new(&value))
         })
