@@ -1,5 +1,20 @@
 //! JSON as the engine reads it: every RFC 8259 text that is valid UTF-8, kept byte for byte.
+//!
+//! [`parse`] gives a [`Node`]: a tree whose leaves are spans of the input, so that what is kept
+//! comes out with its digits, escapes and member order; [`write`] drops insignificant whitespace
+//! and nothing else.
 
+mod node;
+mod number;
+mod parse;
+mod string;
 mod text;
+mod write;
 
+pub use node::{Key, Kind, Member, Node};
+pub use parse::{ParseError, ParseErrorKind, parse};
 pub use text::{InvalidJson, JsonText};
+pub use write::{compact_len, to_string, write};
+
+pub(crate) use node::dedupe;
+pub(crate) use string::{decode_lossy, encode};

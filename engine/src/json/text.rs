@@ -7,7 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A valid JSON text, as it was written: digits, escapes and member order stay.
+use super::{Node, parse, to_string};
+
+/// How deep a constant may nest.
+const MAX_DEPTH: usize = 128;
+
+/// A valid JSON text, as it was written but for insignificant whitespace: digits, escapes and member order stay.
 ///
 /// Constants of filters (`value` of a patch or a test) are kept so, since a parsed value would
 /// rewrite `1.10` and `12345678901234567890`.
@@ -19,15 +24,20 @@ pub struct JsonText(Box<str>);
 pub struct InvalidJson(pub String);
 
 impl JsonText {
-    /// Checks `text` and keeps it.
+    /// Checks `text` and keeps it, without insignificant whitespace.
     ///
     /// # Errors
-    /// [`InvalidJson`] with the reason, where `text` is not one RFC 8259 value.
-    pub fn parse(text: impl Into<Box<str>>) -> Result<Self, InvalidJson> {
-        let text = text.into();
+    /// [`InvalidJson`] with the reason, where `text` is not one RFC 8259 value nested at most 128 deep.
+    pub fn parse(text: impl AsRef<str>) -> Result<Self, InvalidJson> {
         // One validator for the whole crate: a constant is held to what outputs are held to.
-        serde_json::from_str::<&RawValue>(&text).map_err(|e| InvalidJson(e.to_string()))?;
-        Ok(Self(text))
+        let node = parse(text.as_ref().as_bytes(), MAX_DEPTH).map_err(|e| InvalidJson(e.to_string()))?;
+        Ok(Self(to_string(&node).into()))
+    }
+
+    /// The value as a tree of spans.
+    #[must_use]
+    pub fn node(&self) -> Node<'_> {
+        parse(self.0.as_bytes(), MAX_DEPTH).expect("checked when it was made")
     }
 
     /// The text.

@@ -1,8 +1,22 @@
 //! From a declared filter to one that runs.
 
-use crate::{Call, Filtered, Finding, Input, Refused, ToolFilter};
+mod branches;
+mod check;
+mod fields;
+mod patches;
+mod pointers;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::program::{Plan, Program};
+use crate::{Finding, Severity, ToolFilter};
+use check::Findings;
 
 /// What happens when something goes wrong (`filters.md`, "Two postures").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -63,30 +77,23 @@ pub struct Compiled {
     pub findings: Vec<Finding>,
 }
 
-/// A filter that runs. Cheap to share, immutable, `Send + Sync`.
-#[derive(Debug, Clone)]
-pub struct Program {
-    pub(crate) enforcement: Enforcement,
-}
-
 /// Checks a filter and makes a program of it. Everything that can be known before a call is found here.
 #[must_use]
-pub fn compile(_filter: &ToolFilter, options: &CompileOptions) -> Compiled {
-    Compiled { program: Some(Program { enforcement: options.enforcement }), findings: Vec::new() }
-}
-
-impl Program {
-    /// Runs the program over one output, by the fast path where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
-    pub fn apply(&self, _input: Input<'_>, _call: &Call) -> Result<Filtered, Refused> {
-        todo!("engine-core")
-    }
-
-    /// The posture that the program was compiled for.
-    #[must_use]
-    pub fn enforcement(&self) -> Enforcement {
-        self.enforcement
-    }
+pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
+    let mut findings = Findings::new();
+    let branches = match filter {
+        ToolFilter::Single(spec) => vec![branches::single(spec, options, &mut findings)],
+        ToolFilter::Branches(specs) => branches::list(specs, options, &mut findings),
+    };
+    let findings = findings.into_vec();
+    let broken = findings.iter().any(|f| f.severity == Severity::Error);
+    let program = (!broken).then(|| {
+        Program(Arc::new(Plan {
+            enforcement: options.enforcement,
+            limits: options.limits,
+            strict_patch: options.strict_patch,
+            branches: branches.into_iter().flatten().collect(),
+        }))
+    });
+    Compiled { program, findings }
 }

@@ -1,0 +1,344 @@
+//! The fields of one filter object.
+
+use super::check::{Findings, keyed};
+use super::pointers::{self, covers, may_keep};
+use super::{CompileOptions, Enforcement, ResponseType, patches, select};
+use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
+use crate::text::TextProgram;
+use crate::{CompactSpec, FilterSpec, OutputSpec, json};
+
+/// Compiles one filter object, or one branch of a list. `None` where a part of it does not compile;
+/// the findings then hold an error.
+pub(super) fn branch(
+    spec: &FilterSpec,
+    guard: Guard,
+    options: &CompileOptions,
+    findings: &mut Findings,
+) -> Option<Branch> {
+    let errors = findings.errors();
+    let enforced = options.enforcement == Enforcement::Enforced;
+    if spec.passthrough {
+        passthrough(spec, findings);
+    } else if !has_stages(spec) {
+        let (message, remedy) = ("has no stage: the output passes as it is", "say so with `passthrough: true`");
+        let field = if spec.text.is_some() { "text" } else { "passthrough" };
+        if enforced {
+            findings.error(field, message, remedy);
+        } else if matches!(guard, Guard::Always) {
+            findings.warning(field, message, remedy);
+        }
+    }
+    let retain = spec.retain.as_deref().and_then(|paths| retain(paths, findings));
+    let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
+    let patches = patches::compile(spec.patches.as_deref().unwrap_or_default(), paths, options, findings);
+    let root = root(spec, paths, options, findings);
+    let max_items = max_items(spec.max_items, findings);
+    let select = fields(spec, findings);
+    let exclude = exclude(spec, enforced, findings);
+    let text = spec.text.as_ref().and_then(|text| TextProgram::compile(text).map_err(|f| findings.extend(f)).ok());
+    let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
+    let compact = spec.compact.as_ref().and_then(|compact| compact_spec(compact, findings));
+    shape(spec, &root, options, findings);
+    (findings.errors() == errors).then_some(Branch {
+        guard,
+        passthrough: spec.passthrough,
+        retain: retain.map(|(retain, _)| retain),
+        patches,
+        root,
+        max_items,
+        select,
+        exclude,
+        drop_nulls: spec.drop_nulls || spec.drop_empty,
+        drop_empty: spec.drop_empty,
+        text,
+        budget,
+        compact,
+    })
+}
+
+/// Whether the filter has a stage that works on JSON.
+fn structural(spec: &FilterSpec) -> bool {
+    spec.retain.is_some() || spec.patches.as_ref().is_some_and(|p| !p.is_empty()) || needs_payload(spec)
+}
+
+fn needs_payload(spec: &FilterSpec) -> bool {
+    spec.root.is_some()
+        || spec.max_items.is_some_and(|n| n > 0)
+        || spec.select.is_some()
+        || spec.exclude.as_ref().is_some_and(|e| !e.is_empty())
+        || spec.drop_nulls
+        || spec.drop_empty
+        || spec.compact.is_some()
+}
+
+fn has_stages(spec: &FilterSpec) -> bool {
+    structural(spec) || spec.text.is_some() || spec.output.as_ref().is_some_and(|o| o.budget.is_some())
+}
+
+fn passthrough(spec: &FilterSpec, findings: &mut Findings) {
+    let bare = FilterSpec { passthrough: true, test: spec.test.clone(), otherwise: spec.otherwise, ..FilterSpec::default() };
+    if *spec != bare {
+        findings.error("passthrough", "excludes every other stage", "remove `passthrough`, or the stages");
+    }
+}
+
+fn retain(paths: &[String], findings: &mut Findings) -> Option<(Retain, Vec<Vec<Segment>>)> {
+    if paths.is_empty() {
+        findings.error("retain", "is empty, which would keep nothing", "name what to keep, or remove `retain`");
+        return None;
+    }
+    let parsed: Vec<_> = paths
+        .iter()
+        .enumerate()
+        .map(|(i, path)| findings.take(&format!("retain[{i}]"), pointers::extended(path)))
+        .collect();
+    let mut trie = Trie::default();
+    for (i, path) in parsed.iter().enumerate() {
+        let Some(path) = path else { continue };
+        let field = format!("retain[{i}]");
+        trailing_slash(&field, &paths[i], findings);
+        // Of equal paths the first stays.
+        let covering = parsed.iter().enumerate().find(|(j, other)| {
+            other.as_ref().is_some_and(|other| *j != i && covers(other, path) && (*j < i || other.len() < path.len() || other != path))
+        });
+        match covering {
+            Some((j, _)) => findings.warning(
+                &field,
+                format!("is kept already by `retain[{j}]` (`{}`)", paths[j]),
+                "remove one of the two paths",
+            ),
+            None => trie.insert(path, i),
+        }
+    }
+    let parsed: Option<Vec<_>> = parsed.into_iter().collect();
+    Some((Retain { trie, paths: paths.iter().map(|p| p.as_str().into()).collect() }, parsed?))
+}
+
+fn root(
+    spec: &FilterSpec,
+    retained: Option<&[Vec<Segment>]>,
+    options: &CompileOptions,
+    findings: &mut Findings,
+) -> Root {
+    let enforced = options.enforcement == Enforcement::Enforced;
+    if let Some(text) = &spec.root {
+        let Some(pointer) = findings.take("root", pointers::strict(text)) else { return Root::Unused };
+        ordinary_star("root", &pointer, findings);
+        trailing_slash("root", text, findings);
+        if retained.is_some_and(|paths| !paths.iter().any(|kept| may_keep(kept, &pointer.segments))) {
+            let (message, remedy) = (format!("`{text}` is not among what `retain` keeps"), "add it to `retain`");
+            findings.warning("root", message, remedy);
+        }
+        return if pointer.segments.is_empty() { Root::Document } else { Root::Pointer(pointer) };
+    }
+    if !needs_payload(spec) {
+        return Root::Unused;
+    }
+    match options.response_type {
+        Some(ResponseType::Object) => Root::Document,
+        Some(ResponseType::Array) => Root::List,
+        Some(ResponseType::Text) | None if enforced => {
+            for (given, field) in [
+                (spec.max_items.is_some_and(|n| n > 0), "maxItems"),
+                (spec.select.is_some(), "select"),
+                (spec.exclude.is_some(), "exclude"),
+            ] {
+                if given && options.response_type.is_none() {
+                    findings.error(
+                        field,
+                        "needs `root` under `Enforced`: the payload is named there, not guessed",
+                        "add `root: \"\"` for the whole document or the pointer of the payload, or declare `response.type`",
+                    );
+                }
+            }
+            Root::Document
+        }
+        _ => Root::Detect,
+    }
+}
+
+fn max_items(value: Option<i64>, findings: &mut Findings) -> Option<usize> {
+    let value = value?;
+    if value < 0 {
+        findings.error("maxItems", format!("{value} is negative"), "give the number of items to keep, or 0 for no limit");
+    }
+    usize::try_from(value).ok().filter(|n| *n > 0)
+}
+
+fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
+    let Some(select) = &spec.select else { return Vec::new() };
+    if select.is_empty() {
+        findings.error("select", "is empty, which would keep nothing", "name the fields to keep, or remove `select`");
+    }
+    let mut out = Vec::with_capacity(select.len());
+    for (key, source) in select {
+        let field = keyed("select", key);
+        if key.is_empty() {
+            findings.error(&field, "the output key is empty", "give the member a name");
+        }
+        let Some(path) = findings.take(&field, select::path(source)) else { continue };
+        if source.starts_with('/') {
+            let name = source.trim_start_matches('/').replace('/', ".");
+            findings.warning(&field, format!("`{source}` is the name of one member here, not a pointer"), format!("write `{name}`"));
+        }
+        out.push(Field { key: json::encode(key).into(), source: source.as_str().into(), path });
+    }
+    out
+}
+
+fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> Exclude {
+    let mut out = Exclude::default();
+    let entries = spec.exclude.as_deref().unwrap_or_default();
+    let mut deep: Vec<(usize, Vec<Segment>)> = Vec::new();
+    for (i, entry) in entries.iter().enumerate() {
+        let field = format!("exclude[{i}]");
+        if entry.is_empty() {
+            findings.error(&field, "the name is empty", "name the member to drop (`/` drops the one whose key is empty)");
+        } else if entries[..i].contains(entry) {
+            findings.warning(&field, format!("`{entry}` is there twice"), "remove one");
+        } else if entry.starts_with('/') {
+            if let Some(path) = findings.take(&field, pointers::extended(entry)) {
+                deep.push((i, path));
+            }
+        } else {
+            dotted(&field, entry, enforced, findings);
+            unselected(&field, entry, spec, findings);
+            out.names.push(entry.as_str().into());
+        }
+    }
+    for (i, path) in &deep {
+        match deep.iter().find(|(j, other)| j != i && covers(other, path) && (j < i || other != path)) {
+            Some((j, _)) => findings.warning(
+                &format!("exclude[{i}]"),
+                format!("is dropped already by `exclude[{j}]` (`{}`)", entries[*j]),
+                "remove one of the two",
+            ),
+            None => out.deep.insert(path, *i),
+        }
+    }
+    if let Some(select) = spec.select.as_ref().filter(|s| !s.is_empty())
+        && select.keys().all(|key| out.names.iter().any(|name| **name == **key))
+    {
+        findings.error("exclude", "drops every field that `select` keeps", "remove the fields to keep from `exclude`");
+    }
+    out
+}
+
+fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings) {
+    if !entry.contains('.') {
+        return;
+    }
+    let message = format!("`{entry}` is the name of one member with dots in it, not a path");
+    let remedy = format!("write `/{}` to drop the nested one, `/{entry}` for that name", entry.replace('.', "/"));
+    if enforced {
+        findings.error(field, message, remedy);
+    } else {
+        findings.warning(field, message, remedy);
+    }
+}
+
+/// After `select`, the item has its output keys and nothing else.
+fn unselected(field: &str, entry: &str, spec: &FilterSpec, findings: &mut Findings) {
+    let Some(select) = &spec.select else { return };
+    if !select.is_empty() && !select.contains_key(entry) {
+        findings.warning(
+            field,
+            format!("`{entry}` is not among the keys that `select` gives"),
+            "remove it: `select` keeps nothing else",
+        );
+    }
+}
+
+fn output_spec(output: &OutputSpec, findings: &mut Findings) -> Option<usize> {
+    match output.format.as_deref() {
+        None | Some("json") => {}
+        Some(later @ ("toon" | "auto")) => {
+            findings.error("output.format", format!("`{later}` is not implemented yet"), "use `json` until then");
+        }
+        Some(other) => findings.error("output.format", format!("`{other}` is no format"), "use `json`"),
+    }
+    if output.strategy.is_some() {
+        findings.error("output.strategy", "is not implemented yet", "remove it: a budget trims items from the end");
+    }
+    if output.levels.is_some() {
+        findings.error("output.levels", "is not implemented yet", "use `select` to keep fewer fields");
+    }
+    let budget = output.budget.as_ref()?;
+    if budget.tokens.is_some() {
+        findings.error("output.budget.tokens", "is not implemented yet", "use `output.budget.bytes`, at about 3.5 bytes a token");
+    } else if budget.bytes.is_none() {
+        findings.error("output.budget", "sets no limit", "give `bytes`, or remove `budget`");
+    }
+    let bytes = budget.bytes?;
+    if bytes < 1 {
+        findings.error("output.budget.bytes", format!("{bytes} is no budget"), "give a positive number, or remove it for no limit");
+    }
+    usize::try_from(bytes).ok()
+}
+
+fn compact_spec(compact: &CompactSpec, findings: &mut Findings) -> Option<CompactSpec> {
+    if compact.item.is_none() {
+        findings.error("compact.item", "is missing", "give the template that is printed for each item");
+    }
+    Some(compact.clone())
+}
+
+/// Stages that cannot work on the declared or chosen shape of the output.
+fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mut Findings) {
+    let enforced = options.enforcement == Enforcement::Enforced;
+    let structural = structural(spec);
+    if options.response_type == Some(ResponseType::Text) && structural {
+        let (message, remedy) = ("the output is declared to be text, which only `text` works on", "use `text`, or change `response.type`");
+        let field = first_structural(spec);
+        if enforced { findings.error(field, message, remedy) } else { findings.warning(field, message, remedy) }
+    }
+    if enforced && structural && spec.text.is_some() {
+        findings.warning(
+            "text",
+            "never applies: under `Enforced`, output that is not JSON is an error when the filter has other stages",
+            "remove `text`, or the other stages",
+        );
+    }
+    let object = options.response_type == Some(ResponseType::Object) && matches!(root, Root::Document) && spec.root.is_none();
+    if object && spec.max_items.is_some_and(|n| n > 0) {
+        findings.warning("maxItems", "does nothing: the output is declared to be an object", "name the list with `root`");
+    }
+    if object && spec.compact.is_some() {
+        let (message, remedy) = ("needs a list, and the output is declared to be an object", "name the list with `root`");
+        if enforced { findings.error("compact", message, remedy) } else { findings.warning("compact", message, remedy) }
+    }
+}
+
+fn first_structural(spec: &FilterSpec) -> &'static str {
+    [
+        (spec.retain.is_some(), "retain"),
+        (spec.patches.is_some(), "patches"),
+        (spec.root.is_some(), "root"),
+        (spec.max_items.is_some(), "maxItems"),
+        (spec.select.is_some(), "select"),
+        (spec.exclude.is_some(), "exclude"),
+        (spec.drop_nulls, "dropNulls"),
+        (spec.drop_empty, "dropEmpty"),
+    ]
+    .into_iter()
+    .find_map(|(given, field)| given.then_some(field))
+    .unwrap_or("compact")
+}
+
+/// `*` means something in `retain` and `exclude` only.
+pub(super) fn ordinary_star(field: &str, pointer: &Pointer, findings: &mut Findings) {
+    if pointer.segments.iter().any(|name| &*name.text == "*") {
+        findings.warning(
+            field,
+            "`*` is an ordinary key here",
+            "use `retain` or `exclude` to reach every element, or an index for one",
+        );
+    }
+}
+
+pub(super) fn trailing_slash(field: &str, text: &str, findings: &mut Findings) {
+    if text.ends_with('/') {
+        findings.warning(field, format!("`{text}` names a member whose key is empty"), "remove the last `/`");
+    }
+}
+

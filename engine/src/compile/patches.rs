@@ -1,0 +1,190 @@
+//! JSON Patch operations.
+
+use super::check::{Findings, Problem};
+use super::fields::{ordinary_star, trailing_slash};
+use super::pointers::{may_keep, strict};
+use super::{CompileOptions, Enforcement};
+use crate::PatchSpec;
+use crate::json::JsonText;
+use crate::program::{Index, Name, Patch, Pointer, Segment};
+
+const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
+
+/// Compiles the operations; `retained` are the paths of `retain`, if there is one.
+pub(super) fn compile(
+    specs: &[PatchSpec],
+    retained: Option<&[Vec<Segment>]>,
+    options: &CompileOptions,
+    findings: &mut Findings,
+) -> Vec<Patch> {
+    let mut patches = Vec::with_capacity(specs.len());
+    for (i, spec) in specs.iter().enumerate() {
+        let field = format!("patches[{i}]");
+        if let Some(patch) = operation(spec, &field, findings) {
+            if let Some(retained) = retained {
+                reachable(&patch, &field, retained, &patches, findings);
+            }
+            patches.push(patch);
+        }
+    }
+    if options.enforcement == Enforcement::Enforced {
+        telling(&patches, findings);
+    }
+    patches
+}
+
+fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings) -> Option<Patch> {
+    let known = OPERATIONS.contains(&spec.op.as_str());
+    if !known {
+        let problem = unknown(&spec.op);
+        findings.error(&format!("{field}.op"), problem.message, problem.remedy);
+    }
+    let path = pointer(spec.path.as_deref(), &format!("{field}.path"), findings);
+    let takes_from = matches!(spec.op.as_str(), "move" | "copy");
+    let from = if takes_from {
+        pointer(spec.from.as_deref(), &format!("{field}.from"), findings)
+    } else {
+        if known && spec.from.is_some() {
+            let message = format!("`{}` takes no `from`", spec.op);
+            findings.error(&format!("{field}.from"), message, "remove it, or use `move` or `copy`");
+        }
+        None
+    };
+    let takes_value = matches!(spec.op.as_str(), "add" | "replace" | "test");
+    if takes_value && spec.value.is_none() {
+        findings.error(&format!("{field}.value"), format!("is missing: `{}` needs it", spec.op), "give a value; `null` is one");
+    } else if known && !takes_value && spec.value.is_some() {
+        findings.warning(&format!("{field}.value"), format!("`{}` takes no value", spec.op), "remove it");
+    }
+    let value = || -> Option<JsonText> { spec.value.clone() };
+    let patch = match spec.op.as_str() {
+        "add" => Patch::Add { path: path?, value: value()? },
+        "remove" => Patch::Remove { path: path? },
+        "replace" => Patch::Replace { path: path?, value: value()? },
+        "move" => Patch::Move { from: from?, path: path? },
+        "copy" => Patch::Copy { from: from?, path: path? },
+        "test" => Patch::Test { path: path?, value: value()? },
+        _ => return None,
+    };
+    self_defeating(&patch, field, findings);
+    Some(patch)
+}
+
+fn pointer(text: Option<&str>, field: &str, findings: &mut Findings) -> Option<Pointer> {
+    let Some(text) = text else {
+        findings.error(field, "is missing", "give a JSON Pointer, such as `/user/email`");
+        return None;
+    };
+    let pointer = findings.take(field, strict(text))?;
+    ordinary_star(field, &pointer, findings);
+    trailing_slash(field, text, findings);
+    Some(pointer)
+}
+
+fn unknown(op: &str) -> Problem {
+    let lower = op.to_lowercase();
+    let meant = match lower.as_str() {
+        "delete" | "del" | "drop" => Some("remove"),
+        "set" | "update" => Some("replace"),
+        "insert" | "append" => Some("add"),
+        "rename" => Some("move"),
+        _ => OPERATIONS
+            .iter()
+            .map(|known| (strsim::damerau_levenshtein(&lower, known), *known))
+            .min()
+            .filter(|(distance, _)| *distance <= 2)
+            .map(|(_, known)| known),
+    };
+    let remedy = match meant {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("use one of {}", OPERATIONS.map(|op| format!("`{op}`")).join(", ")),
+    };
+    Problem::new(if op.is_empty() { "is empty".to_owned() } else { format!("`{op}` is no operation") }, remedy)
+}
+
+fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings) {
+    match patch {
+        Patch::Move { from, path } if from.segments == path.segments => {
+            findings.warning(field, "moves a value onto itself", "remove the operation");
+        }
+        Patch::Move { from, path } if path.segments.starts_with(&from.segments) => {
+            let message = format!("moves `{}` into itself", from.text);
+            findings.error(field, message, "move it elsewhere, or `copy` it");
+        }
+        Patch::Remove { path } if path.segments.is_empty() => {
+            findings.warning(field, "removes the whole document, which leaves `null`", "name what to remove");
+        }
+        Patch::Remove { path } | Patch::Replace { path, .. } | Patch::Test { path, .. } if behind_the_end(path) => {
+            findings.warning(field, "`-` is the place behind the last element, where nothing is", "give the index of an element");
+        }
+        _ => {}
+    }
+}
+
+fn behind_the_end(path: &Pointer) -> bool {
+    path.segments.last().is_some_and(|name| name.index == Index::End)
+}
+
+/// Warns of an operation whose place `retain` has dropped before it runs.
+fn reachable(patch: &Patch, field: &str, retained: &[Vec<Segment>], earlier: &[Patch], findings: &mut Findings) {
+    let exists = |at: &[Name]| {
+        retained.iter().any(|kept| may_keep(kept, at)) || earlier.iter().filter_map(made).any(|made| overlaps(made, at))
+    };
+    let remedy = "add the path to `retain`, or remove the operation";
+    let parent = |path: &Pointer| path.segments.split_last().map(|(_, parent)| parent.to_vec()).unwrap_or_default();
+    match patch {
+        Patch::Remove { path } if !exists(&path.segments) => {
+            let message = format!("does nothing: `retain` has dropped `{}` already", path.text);
+            findings.warning(field, message, "remove the operation");
+        }
+        Patch::Replace { path, .. } | Patch::Test { path, .. } if !exists(&path.segments) => {
+            findings.warning(field, format!("can never apply: `retain` drops `{}`", path.text), remedy);
+        }
+        Patch::Move { from, .. } | Patch::Copy { from, .. } if !exists(&from.segments) => {
+            findings.warning(field, format!("can never apply: `retain` drops `{}`", from.text), remedy);
+        }
+        Patch::Add { path, .. } | Patch::Move { path, .. } | Patch::Copy { path, .. } if !exists(&parent(path)) => {
+            findings.warning(field, format!("can never apply: `retain` drops what `{}` is in", path.text), remedy);
+        }
+        _ => {}
+    }
+}
+
+/// Where an operation leaves a value.
+fn made(patch: &Patch) -> Option<&[Name]> {
+    match patch {
+        Patch::Add { path, .. } | Patch::Move { path, .. } | Patch::Copy { path, .. } | Patch::Replace { path, .. } => {
+            Some(&path.segments)
+        }
+        Patch::Remove { .. } | Patch::Test { .. } => None,
+    }
+}
+
+/// Whether one place is in the other.
+fn overlaps(a: &[Name], b: &[Name]) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}
+
+/// Under `Enforced` an operation that fails is an error that the caller sees. Warns where that depends
+/// on data which a later operation removes.
+fn telling(patches: &[Patch], findings: &mut Findings) {
+    for (i, patch) in patches.iter().enumerate() {
+        let read = match patch {
+            Patch::Test { path, .. } | Patch::Replace { path, .. } | Patch::Add { path, .. } => path,
+            Patch::Move { from, .. } | Patch::Copy { from, .. } => from,
+            // One that is satisfied by absence; where it is within a later one, the compiler leaves it out.
+            Patch::Remove { .. } => continue,
+        };
+        let later = patches[i + 1..].iter().position(|later| match later {
+            Patch::Remove { path } => overlaps(&path.segments, &read.segments),
+            _ => false,
+        });
+        if let Some(later) = later {
+            findings.warning(
+                &format!("patches[{i}]"),
+                format!("reads what patches[{}] removes: whether it succeeds tells the caller about it", i + 1 + later),
+                "remove one of the two operations",
+            );
+        }
+    }
+}

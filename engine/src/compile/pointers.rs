@@ -1,0 +1,93 @@
+//! Reading JSON Pointers: strict ones, and those of `retain` and `exclude` with `*`.
+
+use super::check::Problem;
+use crate::program::{Name, Pointer, Segment};
+
+/// Reads a strict JSON Pointer (RFC 6901); `*` is an ordinary key, `~2` an error.
+pub(super) fn strict(text: &str) -> Result<Pointer, Problem> {
+    let segments = tokens(text)?
+        .enumerate()
+        .map(|(i, token)| unescape(token, i, false).map(Name::new))
+        .collect::<Result<_, _>>()?;
+    Ok(Pointer { text: text.into(), segments })
+}
+
+/// Reads a pointer of `retain` or `exclude`: a segment `*` matches everything, `~2` is a literal `*`.
+pub(super) fn extended(text: &str) -> Result<Vec<Segment>, Problem> {
+    tokens(text)?
+        .enumerate()
+        .map(|(i, token)| match token {
+            "*" => Ok(Segment::Any),
+            _ => unescape(token, i, true).map(|name| Segment::Name(Name::new(name))),
+        })
+        .collect()
+}
+
+fn tokens(text: &str) -> Result<impl Iterator<Item = &str>, Problem> {
+    match text.strip_prefix('/') {
+        Some(rest) => Ok(rest.split('/').take(usize::MAX)),
+        // `split` of "" gives one token; the whole document has none.
+        None if text.is_empty() => Ok("".split('/').take(0)),
+        None => Err(not_a_pointer(text)),
+    }
+}
+
+/// Other notations that people write where a pointer is wanted.
+fn not_a_pointer(text: &str) -> Problem {
+    let bare = text.trim_start_matches(['$', '#']).trim_start_matches(['.', '/']);
+    let escaped = bare.replace('~', "~0");
+    let pointer = if bare.contains('/') {
+        bare.to_owned()
+    } else {
+        escaped.replace("[*]", "/*").replace(['.', '['], "/").replace(']', "").replace("//", "/")
+    };
+    Problem::new(format!("`{text}` is no JSON Pointer: it does not begin with `/`"), format!("write `/{pointer}`"))
+}
+
+fn unescape(token: &str, index: usize, extended: bool) -> Result<String, Problem> {
+    let mut out = String::with_capacity(token.len());
+    let mut parts = token.split('~');
+    out.push_str(parts.next().unwrap_or(""));
+    for part in parts {
+        let plain = match part.chars().next() {
+            Some('0') => '~',
+            Some('1') => '/',
+            Some('2') if extended => '*',
+            Some('2') => {
+                return Err(Problem::new(
+                    format!("segment {} (`{token}`) has `~2`, which only `retain` and `exclude` know", index + 1),
+                    "write `*`, which is an ordinary key here",
+                ));
+            }
+            other => {
+                let escape = other.map_or_else(|| "~ at the end".to_owned(), |c| format!("~{c}"));
+                return Err(Problem::new(
+                    format!("segment {} (`{token}`) has `{escape}`, which is no escape", index + 1),
+                    if extended { "write `~0` for `~`, `~1` for `/`, `~2` for `*`" } else { "write `~0` for `~`, `~1` for `/`" },
+                ));
+            }
+        };
+        out.push(plain);
+        out.push_str(&part[1..]);
+    }
+    Ok(out)
+}
+
+/// Whether everything that `below` matches is within what `path` matches.
+pub(super) fn covers(path: &[Segment], below: &[Segment]) -> bool {
+    path.len() <= below.len() && path.iter().zip(below).all(|(p, b)| *p == Segment::Any || p == b)
+}
+
+/// Whether something at or below the strict path `at` may be left by `kept`, or `at` leads to it:
+/// names of `kept` map over arrays, which strict paths enter by index.
+pub(super) fn may_keep(kept: &[Segment], at: &[Name]) -> bool {
+    let (Some((first, rest)), Some((name, below))) = (kept.split_first(), at.split_first()) else {
+        return true;
+    };
+    let same = match first {
+        Segment::Any => true,
+        Segment::Name(kept) => kept == name,
+    };
+    let mapped = matches!(name.index, crate::program::Index::At(_) | crate::program::Index::End);
+    (same && may_keep(rest, below)) || (mapped && may_keep(kept, below))
+}

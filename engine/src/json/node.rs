@@ -1,0 +1,229 @@
+//! The tree of spans.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use super::{number, string};
+
+/// A JSON value whose leaves are spans of a text that was parsed, or of constants.
+///
+/// Equality is that of JSON values (RFC 6902 section 4.6), see [`Node::equals`]; it is a method
+/// and not `PartialEq`, since two equal nodes may print differently.
+#[derive(Clone)]
+pub enum Node<'a> {
+    /// `null`, `true`, `false` or a number, as written.
+    Scalar(&'a str),
+    /// A string as written, with its quotes and escapes.
+    String(Cow<'a, str>),
+    /// Elements in order.
+    Array(Vec<Node<'a>>),
+    /// Members in order, duplicates included.
+    Object(Vec<Member<'a>>),
+}
+
+/// One member of an object.
+#[derive(Debug, Clone)]
+pub struct Member<'a> {
+    /// Its key.
+    pub key: Key<'a>,
+    /// Its value.
+    pub value: Node<'a>,
+}
+
+/// A member's key as written, with its quotes and escapes.
+#[derive(Clone)]
+pub struct Key<'a>(Cow<'a, str>);
+
+/// What sort of value a node is, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Boolean,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl Kind {
+    /// The word for it, with its article.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::String => "a string",
+            Self::Array => "a list",
+            Self::Object => "an object",
+        }
+    }
+}
+
+impl<'a> Key<'a> {
+    /// A key from its text as JSON, with quotes.
+    pub(crate) fn from_raw(raw: impl Into<Cow<'a, str>>) -> Self {
+        Self(raw.into())
+    }
+
+    /// The key as it was written, with quotes.
+    #[must_use]
+    pub fn raw(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the key, its escapes resolved, is `name`.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        string::equals_plain(&self.0, name)
+    }
+
+    /// The key with its escapes resolved; a lone surrogate becomes U+FFFD.
+    #[must_use]
+    pub fn decoded(&self) -> Cow<'_, str> {
+        string::decode_lossy(&self.0)
+    }
+}
+
+impl<'a> Node<'a> {
+    /// `null`
+    pub const NULL: Node<'static> = Node::Scalar("null");
+
+    /// What sort of value this is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Scalar(raw) => match raw.as_bytes().first() {
+                Some(b'n') => Kind::Null,
+                Some(b't' | b'f') => Kind::Boolean,
+                _ => Kind::Number,
+            },
+            Self::String(_) => Kind::String,
+            Self::Array(_) => Kind::Array,
+            Self::Object(_) => Kind::Object,
+        }
+    }
+
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// The member `name` of an object; of several the last.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Node<'a>> {
+        match self {
+            Self::Object(members) => members.iter().rev().find(|m| m.key.is(name)).map(|m| &m.value),
+            _ => None,
+        }
+    }
+
+    /// The elements of an array.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&[Node<'a>]> {
+        match self {
+            Self::Array(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// The members of an object.
+    #[must_use]
+    pub fn as_object(&self) -> Option<&[Member<'a>]> {
+        match self {
+            Self::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD.
+    #[must_use]
+    pub fn as_str(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::String(raw) => Some(string::decode_lossy(raw)),
+            _ => None,
+        }
+    }
+
+    /// How deep arrays and objects are nested; 0 for a scalar.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::Scalar(_) | Self::String(_) => 0,
+            Self::Array(elements) => 1 + elements.iter().map(Node::depth).max().unwrap_or(0),
+            Self::Object(members) => 1 + members.iter().map(|m| m.value.depth()).max().unwrap_or(0),
+        }
+    }
+
+    /// Equality of values, RFC 6902 section 4.6: numbers by value, as exact decimals; strings by
+    /// their characters; objects without regard to order, of duplicate keys the last.
+    #[must_use]
+    pub fn equals(&self, other: &Node<'_>) -> bool {
+        match (self, other) {
+            (Self::Scalar(a), Node::Scalar(b)) => a == b || number::equal(a, b),
+            (Self::String(a), Node::String(b)) => string::equal(a, b),
+            (Self::Array(a), Node::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
+            (Self::Object(a), Node::Object(b)) => {
+                let (a, b) = (by_key(a), by_key(b));
+                a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| value.equals(other)))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn by_key<'n, 'a>(members: &'n [Member<'a>]) -> HashMap<Cow<'n, [u8]>, &'n Node<'a>> {
+    members.iter().map(|m| (string::decode(m.key.raw()), &m.value)).collect()
+}
+
+/// Of members with one key keeps the last value, at the place of the first.
+///
+/// Called where a path enters an object; elsewhere duplicates pass as they came.
+pub(crate) fn dedupe(members: &mut Vec<Member<'_>>) {
+    // Nearly every object is small and has no duplicates: look before building a map.
+    let distinct = if members.len() <= 16 {
+        (1..members.len()).all(|i| members[..i].iter().all(|m| !string::equal(m.key.raw(), members[i].key.raw())))
+    } else {
+        by_key(members).len() == members.len()
+    };
+    if distinct {
+        return;
+    }
+    let mut first: HashMap<Vec<u8>, usize> = HashMap::with_capacity(members.len());
+    let mut kept: Vec<Member<'_>> = Vec::with_capacity(members.len());
+    for member in members.drain(..) {
+        match first.entry(string::decode(member.key.raw()).into_owned()) {
+            std::collections::hash_map::Entry::Occupied(at) => kept[*at.get()].value = member.value,
+            std::collections::hash_map::Entry::Vacant(free) => {
+                free.insert(kept.len());
+                kept.push(member);
+            }
+        }
+    }
+    *members = kept;
+}
+
+// No content in Debug: nodes hold payloads.
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Array(elements) => write!(f, "array of {}", elements.len()),
+            Self::Object(members) => write!(f, "object of {}", members.len()),
+            Self::Scalar(_) | Self::String(_) => f.write_str(self.kind().as_str()),
+        }
+    }
+}
+
+impl fmt::Debug for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("key")
+    }
+}

@@ -1,0 +1,124 @@
+//! A compiled filter: what [`crate::compile`] makes and the executors run.
+
+mod pointer;
+mod select;
+mod trie;
+
+use std::sync::Arc;
+
+use crate::json::JsonText;
+use crate::spec::CompactSpec;
+use crate::text::TextProgram;
+use crate::{Enforcement, Limits};
+
+pub(crate) use pointer::{Index, Name, Pointer, Segment};
+pub(crate) use select::{Field, Step};
+pub(crate) use trie::Trie;
+
+/// A filter that runs. Cheap to share, immutable, `Send + Sync`.
+#[derive(Debug, Clone)]
+pub struct Program(pub(crate) Arc<Plan>);
+
+/// What a program is made of.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) enforcement: Enforcement,
+    pub(crate) limits: Limits,
+    pub(crate) strict_patch: bool,
+    /// In order; the first whose guard holds applies. One, unguarded, in the single form.
+    pub(crate) branches: Vec<Branch>,
+}
+
+/// One filter, or one branch of a list. Stages run in the order of the fields.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    /// Stage 1.
+    pub(crate) guard: Guard,
+    /// The output as it is; all other fields are empty.
+    pub(crate) passthrough: bool,
+    /// Stage 2.
+    pub(crate) retain: Option<Retain>,
+    /// Stage 3.
+    pub(crate) patches: Vec<Patch>,
+    /// Stage 4.
+    pub(crate) root: Root,
+    /// Stage 5; never 0.
+    pub(crate) max_items: Option<usize>,
+    /// Stage 6; empty is none.
+    pub(crate) select: Vec<Field>,
+    /// Stage 7.
+    pub(crate) exclude: Exclude,
+    /// Stage 8: members whose value is null go.
+    pub(crate) drop_nulls: bool,
+    /// Stage 8: members whose value is null, `""`, `[]` or `{}` go, from the leaves up.
+    pub(crate) drop_empty: bool,
+    /// Stage 9, of text output only.
+    pub(crate) text: Option<TextProgram>,
+    /// Stage 10, in bytes; a call can lower it.
+    pub(crate) budget: Option<usize>,
+    /// Stage 11.
+    pub(crate) compact: Option<CompactSpec>,
+}
+
+/// When a branch applies.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    /// Single form.
+    Always,
+    /// The value at the pointer, in the original output, equals the constant.
+    Test(Pointer, JsonText),
+    /// Last of a list.
+    Otherwise,
+}
+
+/// Stage 2.
+#[derive(Debug)]
+pub(crate) struct Retain {
+    /// The paths, merged; `end` holds indices into `paths`.
+    pub(crate) trie: Trie,
+    /// As they were written; those that resolve nowhere are reported so.
+    pub(crate) paths: Vec<Box<str>>,
+}
+
+/// One RFC 6902 operation.
+#[derive(Debug)]
+pub(crate) enum Patch {
+    Add { path: Pointer, value: JsonText },
+    Remove { path: Pointer },
+    Replace { path: Pointer, value: JsonText },
+    Move { from: Pointer, path: Pointer },
+    Copy { from: Pointer, path: Pointer },
+    Test { path: Pointer, value: JsonText },
+}
+
+/// Where the payload is. Siblings of a payload that is not the document stay under `Advisory`, or
+/// where `retain` is given; else they go, and the objects and arrays around the payload hold nothing else.
+#[derive(Debug)]
+pub(crate) enum Root {
+    /// No stage of 5 to 8 and no `compact`: none is looked for.
+    Unused,
+    /// The whole document: declared, or `Enforced` without `root`.
+    Document,
+    /// `root`, not `""`; unresolved is a failed stage.
+    Pointer(Pointer),
+    /// `response.type: array`: the document if it is a list, else the detected list; none is a failed stage,
+    /// and so is, under `Enforced`, a document that is no list.
+    List,
+    /// `Advisory`, nothing declared.
+    Detect,
+}
+
+/// Stage 7.
+#[derive(Debug, Default)]
+pub(crate) struct Exclude {
+    /// Names of members of the item; in an item that is a list, of its elements.
+    pub(crate) names: Vec<Box<str>>,
+    /// Entries that begin with `/`; `end` marks what goes.
+    pub(crate) deep: Trie,
+}
+
+impl Exclude {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.deep.names.is_empty() && self.deep.any.is_none()
+    }
+}

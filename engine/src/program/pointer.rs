@@ -1,0 +1,53 @@
+//! JSON Pointers, parsed.
+
+/// A strict JSON Pointer (RFC 6901).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// As it was written.
+    pub(crate) text: Box<str>,
+    /// Its reference tokens, `~0` and `~1` resolved. None is the whole document.
+    pub(crate) segments: Vec<Name>,
+}
+
+/// One reference token, and what it says to an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// The token, escapes resolved: the key in an object.
+    pub(crate) text: Box<str>,
+    /// What it is in an array.
+    pub(crate) index: Index,
+}
+
+/// What a reference token is in an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Index {
+    /// A number without leading zeros; one beyond `usize` is `usize::MAX`, which no array has.
+    At(usize),
+    /// `-`: behind the last element.
+    End,
+    /// Not an index.
+    None,
+}
+
+impl Name {
+    pub(crate) fn new(text: impl Into<Box<str>>) -> Self {
+        let text = text.into();
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let index = match &*text {
+            "-" => Index::End,
+            "0" => Index::At(0),
+            number if digits && !number.starts_with('0') => Index::At(number.parse().unwrap_or(usize::MAX)),
+            _ => Index::None,
+        };
+        Self { text, index }
+    }
+}
+
+/// One segment of a pointer of `retain` or `exclude`, where `*` matches everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// A member's name, or an index where there is an array.
+    Name(Name),
+    /// `*`: every element of an array, every member of an object.
+    Any,
+}

@@ -1,0 +1,24 @@
+//! Source paths of `select`.
+
+/// One output member.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    /// The output key as JSON, with quotes.
+    pub(crate) key: Box<str>,
+    /// The source path as it was written, for the report.
+    pub(crate) source: Box<str>,
+    /// The source path.
+    pub(crate) path: Vec<Step>,
+}
+
+/// One step of a source path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A member, by its name.
+    Name(Box<str>),
+    /// `[n]`: one element.
+    Index(usize),
+    /// `[*]`: a list of what the rest of the path finds in each element; elements without it are
+    /// left out. Found where the array is empty or one element has it.
+    Each,
+}

@@ -1,0 +1,97 @@
+//! Removal of terminal escape sequences (ECMA-48, and what xterm adds).
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+const ESC: u8 = 0x1b;
+const BEL: u8 = 0x07;
+/// CAN and SUB break a control string off.
+const CAN: u8 = 0x18;
+const SUB: u8 = 0x1a;
+
+/// Removes ANSI escape sequences: CSI (colours, cursor), OSC (titles, hyperlinks), DCS, SOS, PM, APC and the two-
+/// and three-character ones; with `ESC` or as C1 characters (U+0080 to U+009F).
+///
+/// One pass, linear. No `ESC` survives, a sequence cut off at the end included. A control string
+/// that is not ended (OSC, DCS, ..) reaches to the end of its line, not further: one broken title must not
+/// swallow a log.
+#[must_use]
+pub fn strip_ansi(text: &str) -> Cow<'_, str> {
+    // 0xC2 begins the C1 characters, and others too: those are looked at one by one.
+    let bytes = text.as_bytes();
+    let mut out = String::new();
+    let mut from = 0;
+    let mut at = 0;
+    while let Some(found) = memchr2(ESC, 0xc2, &bytes[at..]) {
+        let start = at + found;
+        match sequence(bytes, start) {
+            Some(end) => {
+                out.push_str(&text[from..start]);
+                from = end;
+                at = end;
+            }
+            // Another character that begins with 0xC2.
+            None => at = start + 1,
+        }
+    }
+    if from == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[from..]);
+    Cow::Owned(out)
+}
+
+/// Where the sequence that begins at `start` ends, if one begins there. Always a character boundary.
+fn sequence(bytes: &[u8], start: usize) -> Option<usize> {
+    if bytes[start] == ESC {
+        let after = start + 1;
+        return Some(match bytes.get(after) {
+            Some(b'[') => control_sequence(bytes, after + 1),
+            Some(b']' | b'P' | b'X' | b'^' | b'_') => control_string(bytes, after + 1),
+            Some(0x20..=0x2f) => {
+                let rest = skip(bytes, after, |b| (0x20..=0x2f).contains(&b));
+                skip_one(bytes, rest, |b| (0x30..=0x7e).contains(&b))
+            }
+            Some(0x30..=0x7e) => after + 1,
+            _ => after,
+        });
+    }
+    let after = start + 2;
+    match bytes.get(start + 1) {
+        Some(0x9b) => Some(control_sequence(bytes, after)),
+        Some(0x90 | 0x98 | 0x9d | 0x9e | 0x9f) => Some(control_string(bytes, after)),
+        // The other C1 controls stand alone. U+0085 (next line) is a line end to some: it stays.
+        Some(&b) if (0x80..=0x9f).contains(&b) && b != 0x85 => Some(after),
+        _ => None,
+    }
+}
+
+/// Parameters, intermediates, one final byte. What does not belong ends it and stays.
+fn control_sequence(bytes: &[u8], at: usize) -> usize {
+    let at = skip(bytes, at, |b| (0x30..=0x3f).contains(&b));
+    let at = skip(bytes, at, |b| (0x20..=0x2f).contains(&b));
+    skip_one(bytes, at, |b| (0x40..=0x7e).contains(&b))
+}
+
+/// Up to BEL or ST (`ESC \` or U+009C), which go too; or to a line end or another `ESC`, which stay.
+fn control_string(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let end = skip(bytes, at, |b| !matches!(b, BEL | ESC | CAN | SUB | b'\n' | b'\r' | 0xc2));
+        match (bytes.get(end), bytes.get(end + 1)) {
+            (Some(&(BEL | CAN | SUB)), _) => return end + 1,
+            (Some(&ESC), Some(b'\\')) | (Some(0xc2), Some(0x9c)) => return end + 2,
+            // Some other character of two bytes.
+            (Some(0xc2), _) => at = end + 2,
+            _ => return end,
+        }
+    }
+}
+
+fn skip(bytes: &[u8], at: usize, wanted: impl Fn(u8) -> bool) -> usize {
+    bytes[at..].iter().position(|&b| !wanted(b)).map_or(bytes.len(), |n| at + n)
+}
+
+fn skip_one(bytes: &[u8], at: usize, wanted: impl Fn(u8) -> bool) -> usize {
+    at + usize::from(bytes.get(at).is_some_and(|&b| wanted(b)))
+}
