@@ -1,0 +1,4 @@
+//! `tamis serve`.
+
+mod debounce;
+mod follow;
