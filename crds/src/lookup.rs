@@ -107,7 +107,7 @@ impl Resources {
                 },
                 None => NotFound {
                     message: format!("there is no set `{wanted}`"),
-                    remedy: meant(wanted, self.filters.iter().map(|s| name(s)))
+                    remedy: meant(wanted, self.filters.iter().map(name))
                         .unwrap_or_else(|| "give the file that has it with -f".into()),
                 },
             }),
