@@ -1,2 +1,84 @@
-//! Placeholder.
-fn main() {}
+//! `tamis`: the one binary.
+//!
+//! Each subcommand is a module with its `Args` (what clap parses) and a `run` that gives the exit code. Standard output
+//! belongs to the subcommand's result; logs and messages for people go to standard error.
+
+mod completions;
+mod demo;
+mod logging;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A sieve for tool outputs: publishes APIs over MCP and decides what of each answer a language model sees.
+#[derive(Debug, Parser)]
+#[command(name = "tamis", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    log: logging::LogArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed, or findings that are errors
+  2  usage, or a filter that is not valid
+  3  a stage of the filter failed (tamis filter)";
+
+// Every subcommand: a variant here, a module with `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    /// What is logged unless the user says otherwise.
+    fn log_level(&self) -> &'static str {
+        match self {
+            // The demo's own calls would drown its table.
+            Self::Demo(_) => "warn,tamis::serve=info",
+            _ => "info",
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::init(&cli.log, cli.command.log_level());
+    let outcome = match &cli.command {
+        Command::Serve(args) => serve::run(args, &cli.log),
+        Command::Demo(args) => demo::run(args),
+        Command::Completions(args) => completions::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("tamis: {error:#}");
+        ExitCode::from(1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_an_example() {
+        for command in super::Cli::command().get_subcommands() {
+            let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("tamis "), "`{}` has no example in its long help", command.get_name());
+        }
+    }
+}

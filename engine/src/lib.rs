@@ -5,18 +5,21 @@
 //! The crate is pure: no clock, no file, no network, no async.
 #![deny(unsafe_code)]
 
+pub mod budget;
 mod compile;
 mod finding;
 pub mod json;
 mod outcome;
 mod program;
+mod report;
 mod run;
 mod spec;
+pub mod template;
 pub mod text;
 
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile};
 pub use finding::{Finding, Severity};
 pub use json::JsonText;
-pub use outcome::{Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
+pub use outcome::{BudgetReport, Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
 pub use program::Program;
 pub use spec::{BudgetSpec, CompactSpec, FilterSpec, OutputSpec, PatchSpec, TestSpec, TextSpec, ToolFilter};

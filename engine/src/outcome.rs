@@ -15,9 +15,9 @@ pub enum Input<'a> {
 /// What the caller of the tool asked for with the reserved inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Call {
-    /// `_output_mode: raw`; refused under `Enforced`.
+    /// `_output_mode: raw`. Under `Enforced` the gateway refuses it before the call; here it has no effect there.
     pub raw: bool,
-    /// `_budget`, in bytes of the text block; can only lower the filter's own.
+    /// `_budget`, in bytes of the text block; can only lower the filter's own. 0 is none.
     pub budget: Option<usize>,
 }
 
@@ -99,8 +99,8 @@ pub struct Filtered {
 pub struct Refused {
     /// The stage that failed.
     pub stage: Stage,
-    /// For log, metrics and audit; never for the caller.
-    pub report: Report,
+    /// For log, metrics and audit; never for the caller. Boxed, since results should be small.
+    pub report: Box<Report>,
 }
 
 /// What the filter did (seed kimbap: "Filter metrics"). For the whole of it see [`Report::meta`].
@@ -147,6 +147,8 @@ pub struct BudgetReport {
     pub items_dropped: usize,
     /// Strings that were shortened.
     pub strings_truncated: usize,
+    /// Members and elements left out elsewhere than in the list: the last resort.
+    pub members_dropped: usize,
     /// Whether even the smallest valid output is larger than the limit.
     pub exceeded: bool,
 }

@@ -11,7 +11,11 @@ pub(super) fn single(spec: &FilterSpec, options: &CompileOptions, findings: &mut
         findings.error("test", "belongs to the list form", "make the filter a list of branches, or remove `test`");
     }
     if spec.otherwise {
-        findings.error("otherwise", "belongs to the list form", "make the filter a list of branches, or remove `otherwise`");
+        findings.error(
+            "otherwise",
+            "belongs to the list form",
+            "make the filter a list of branches, or remove `otherwise`",
+        );
     }
     fields::branch(spec, Guard::Always, options, findings)
 }
@@ -56,7 +60,11 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings) -> Option<
         }
         (None, true) => {
             if index + 1 < specs.len() {
-                findings.error("otherwise", "is not on the last branch: those after it never apply", "move this branch to the end");
+                findings.error(
+                    "otherwise",
+                    "is not on the last branch: those after it never apply",
+                    "move this branch to the end",
+                );
             }
             Some(Guard::Otherwise)
         }

@@ -4,8 +4,9 @@ use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
 use super::{CompileOptions, Enforcement, ResponseType, patches, select};
 use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
+use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{CompactSpec, FilterSpec, OutputSpec, json};
+use crate::{FilterSpec, OutputSpec, json};
 
 /// Compiles one filter object, or one branch of a list. `None` where a part of it does not compile;
 /// the findings then hold an error.
@@ -37,7 +38,8 @@ pub(super) fn branch(
     let exclude = exclude(spec, enforced, findings);
     let text = spec.text.as_ref().and_then(|text| TextProgram::compile(text).map_err(|f| findings.extend(f)).ok());
     let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
-    let compact = spec.compact.as_ref().and_then(|compact| compact_spec(compact, findings));
+    let compact =
+        spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
     (findings.errors() == errors).then_some(Branch {
         guard,
@@ -76,7 +78,8 @@ fn has_stages(spec: &FilterSpec) -> bool {
 }
 
 fn passthrough(spec: &FilterSpec, findings: &mut Findings) {
-    let bare = FilterSpec { passthrough: true, test: spec.test.clone(), otherwise: spec.otherwise, ..FilterSpec::default() };
+    let bare =
+        FilterSpec { passthrough: true, test: spec.test.clone(), otherwise: spec.otherwise, ..FilterSpec::default() };
     if *spec != bare {
         findings.error("passthrough", "excludes every other stage", "remove `passthrough`, or the stages");
     }
@@ -99,7 +102,9 @@ fn retain(paths: &[String], findings: &mut Findings) -> Option<(Retain, Vec<Vec<
         trailing_slash(&field, &paths[i], findings);
         // Of equal paths the first stays.
         let covering = parsed.iter().enumerate().find(|(j, other)| {
-            other.as_ref().is_some_and(|other| *j != i && covers(other, path) && (*j < i || other.len() < path.len() || other != path))
+            other.as_ref().is_some_and(|other| {
+                *j != i && covers(other, path) && (*j < i || other.len() < path.len() || other != path)
+            })
         });
         match covering {
             Some((j, _)) => findings.warning(
@@ -160,7 +165,11 @@ fn root(
 fn max_items(value: Option<i64>, findings: &mut Findings) -> Option<usize> {
     let value = value?;
     if value < 0 {
-        findings.error("maxItems", format!("{value} is negative"), "give the number of items to keep, or 0 for no limit");
+        findings.error(
+            "maxItems",
+            format!("{value} is negative"),
+            "give the number of items to keep, or 0 for no limit",
+        );
     }
     usize::try_from(value).ok().filter(|n| *n > 0)
 }
@@ -179,21 +188,34 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
         let Some(path) = findings.take(&field, select::path(source)) else { continue };
         if source.starts_with('/') {
             let name = source.trim_start_matches('/').replace('/', ".");
-            findings.warning(&field, format!("`{source}` is the name of one member here, not a pointer"), format!("write `{name}`"));
+            findings.warning(
+                &field,
+                format!("`{source}` is the name of one member here, not a pointer"),
+                format!("write `{name}`"),
+            );
         }
-        out.push(Field { key: json::encode(key).into(), source: source.as_str().into(), path });
+        out.push(Field {
+            name: key.as_str().into(),
+            key: json::encode(key).into(),
+            source: source.as_str().into(),
+            path,
+        });
     }
     out
 }
 
 fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> Exclude {
-    let mut out = Exclude::default();
     let entries = spec.exclude.as_deref().unwrap_or_default();
+    let mut out = Exclude { entries: entries.len(), ..Exclude::default() };
     let mut deep: Vec<(usize, Vec<Segment>)> = Vec::new();
     for (i, entry) in entries.iter().enumerate() {
         let field = format!("exclude[{i}]");
         if entry.is_empty() {
-            findings.error(&field, "the name is empty", "name the member to drop (`/` drops the one whose key is empty)");
+            findings.error(
+                &field,
+                "the name is empty",
+                "name the member to drop (`/` drops the one whose key is empty)",
+            );
         } else if entries[..i].contains(entry) {
             findings.warning(&field, format!("`{entry}` is there twice"), "remove one");
         } else if entry.starts_with('/') {
@@ -265,22 +287,23 @@ fn output_spec(output: &OutputSpec, findings: &mut Findings) -> Option<usize> {
     }
     let budget = output.budget.as_ref()?;
     if budget.tokens.is_some() {
-        findings.error("output.budget.tokens", "is not implemented yet", "use `output.budget.bytes`, at about 3.5 bytes a token");
+        findings.error(
+            "output.budget.tokens",
+            "is not implemented yet",
+            "use `output.budget.bytes`, at about 3.5 bytes a token",
+        );
     } else if budget.bytes.is_none() {
         findings.error("output.budget", "sets no limit", "give `bytes`, or remove `budget`");
     }
     let bytes = budget.bytes?;
     if bytes < 1 {
-        findings.error("output.budget.bytes", format!("{bytes} is no budget"), "give a positive number, or remove it for no limit");
+        findings.error(
+            "output.budget.bytes",
+            format!("{bytes} is no budget"),
+            "give a positive number, or remove it for no limit",
+        );
     }
     usize::try_from(bytes).ok()
-}
-
-fn compact_spec(compact: &CompactSpec, findings: &mut Findings) -> Option<CompactSpec> {
-    if compact.item.is_none() {
-        findings.error("compact.item", "is missing", "give the template that is printed for each item");
-    }
-    Some(compact.clone())
 }
 
 /// Stages that cannot work on the declared or chosen shape of the output.
@@ -288,7 +311,8 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
     let enforced = options.enforcement == Enforcement::Enforced;
     let structural = structural(spec);
     if options.response_type == Some(ResponseType::Text) && structural {
-        let (message, remedy) = ("the output is declared to be text, which only `text` works on", "use `text`, or change `response.type`");
+        let (message, remedy) =
+            ("the output is declared to be text, which only `text` works on", "use `text`, or change `response.type`");
         let field = first_structural(spec);
         if enforced { findings.error(field, message, remedy) } else { findings.warning(field, message, remedy) }
     }
@@ -299,12 +323,18 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
             "remove `text`, or the other stages",
         );
     }
-    let object = options.response_type == Some(ResponseType::Object) && matches!(root, Root::Document) && spec.root.is_none();
+    let object =
+        options.response_type == Some(ResponseType::Object) && matches!(root, Root::Document) && spec.root.is_none();
     if object && spec.max_items.is_some_and(|n| n > 0) {
-        findings.warning("maxItems", "does nothing: the output is declared to be an object", "name the list with `root`");
+        findings.warning(
+            "maxItems",
+            "does nothing: the output is declared to be an object",
+            "name the list with `root`",
+        );
     }
     if object && spec.compact.is_some() {
-        let (message, remedy) = ("needs a list, and the output is declared to be an object", "name the list with `root`");
+        let (message, remedy) =
+            ("needs a list, and the output is declared to be an object", "name the list with `root`");
         if enforced { findings.error("compact", message, remedy) } else { findings.warning("compact", message, remedy) }
     }
 }
@@ -341,4 +371,3 @@ pub(super) fn trailing_slash(field: &str, text: &str, findings: &mut Findings) {
         findings.warning(field, format!("`{text}` names a member whose key is empty"), "remove the last `/`");
     }
 }
-

@@ -52,7 +52,11 @@ fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings) -> Option<P
     };
     let takes_value = matches!(spec.op.as_str(), "add" | "replace" | "test");
     if takes_value && spec.value.is_none() {
-        findings.error(&format!("{field}.value"), format!("is missing: `{}` needs it", spec.op), "give a value; `null` is one");
+        findings.error(
+            &format!("{field}.value"),
+            format!("is missing: `{}` needs it", spec.op),
+            "give a value; `null` is one",
+        );
     } else if known && !takes_value && spec.value.is_some() {
         findings.warning(&format!("{field}.value"), format!("`{}` takes no value", spec.op), "remove it");
     }
@@ -115,7 +119,11 @@ fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings) {
             findings.warning(field, "removes the whole document, which leaves `null`", "name what to remove");
         }
         Patch::Remove { path } | Patch::Replace { path, .. } | Patch::Test { path, .. } if behind_the_end(path) => {
-            findings.warning(field, "`-` is the place behind the last element, where nothing is", "give the index of an element");
+            findings.warning(
+                field,
+                "`-` is the place behind the last element, where nothing is",
+                "give the index of an element",
+            );
         }
         _ => {}
     }

@@ -63,7 +63,11 @@ fn unescape(token: &str, index: usize, extended: bool) -> Result<String, Problem
                 let escape = other.map_or_else(|| "~ at the end".to_owned(), |c| format!("~{c}"));
                 return Err(Problem::new(
                     format!("segment {} (`{token}`) has `{escape}`, which is no escape", index + 1),
-                    if extended { "write `~0` for `~`, `~1` for `/`, `~2` for `*`" } else { "write `~0` for `~`, `~1` for `/`" },
+                    if extended {
+                        "write `~0` for `~`, `~1` for `/`, `~2` for `*`"
+                    } else {
+                        "write `~0` for `~`, `~1` for `/`"
+                    },
                 ));
             }
         };

@@ -3,7 +3,8 @@
 use super::check::Problem;
 use crate::program::Step;
 
-const SYNTAX: &str = "write names with dots between them, `[n]` for an element, `[*]` for all, `\\.` for a dot in a name";
+const SYNTAX: &str =
+    "write names with dots between them, `[n]` for an element, `[*]` for all, `\\.` for a dot in a name";
 
 /// Reads one source path.
 pub(super) fn path(text: &str) -> Result<Vec<Step>, Problem> {
@@ -17,12 +18,16 @@ pub(super) fn path(text: &str) -> Result<Vec<Step>, Problem> {
         if !name.is_empty() {
             steps.push(Step::Name(name.into()));
         } else if steps.is_empty() && rest.starts_with('[') {
-            return Err(Problem::new(format!("`{text}` begins with an index"), "begin with the name of a member: items are objects"));
+            return Err(Problem::new(
+                format!("`{text}` begins with an index"),
+                "begin with the name of a member: items are objects",
+            ));
         } else {
             return Err(Problem::new(format!("`{text}` has an empty name"), SYNTAX));
         }
         while let Some(inside) = rest.strip_prefix('[') {
-            let (index, after) = inside.split_once(']').ok_or_else(|| Problem::new(format!("`{text}` has `[` without `]`"), SYNTAX))?;
+            let (index, after) =
+                inside.split_once(']').ok_or_else(|| Problem::new(format!("`{text}` has `[` without `]`"), SYNTAX))?;
             steps.push(step(index, text)?);
             rest = after;
         }
@@ -42,7 +47,10 @@ fn step(index: &str, text: &str) -> Result<Step, Problem> {
         // An index beyond `usize` is beyond every array.
         return Ok(Step::Index(index.parse().unwrap_or(usize::MAX)));
     }
-    Err(Problem::new(format!("`[{index}]` in `{text}` is no index"), "write `[0]` for the first element, `[*]` for all"))
+    Err(Problem::new(
+        format!("`[{index}]` in `{text}` is no index"),
+        "write `[0]` for the first element, `[*]` for all",
+    ))
 }
 
 fn take_name(rest: &mut &str, text: &str) -> Result<String, Problem> {
@@ -54,7 +62,12 @@ fn take_name(rest: &mut &str, text: &str) -> Result<String, Problem> {
                 *rest = &rest[at..];
                 return Ok(name);
             }
-            ']' => return Err(Problem::new(format!("`{text}` has `]` without `[`"), "write `\\]` for a bracket in a name")),
+            ']' => {
+                return Err(Problem::new(
+                    format!("`{text}` has `]` without `[`"),
+                    "write `\\]` for a bracket in a name",
+                ));
+            }
             '\\' => match chars.next() {
                 Some((_, escaped @ ('.' | '[' | ']' | '\\'))) => name.push(escaped),
                 _ => {

@@ -17,4 +17,5 @@ pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
 
 pub(crate) use node::dedupe;
-pub(crate) use string::{decode_lossy, encode};
+pub(crate) use parse::DEPTH_CEILING;
+pub(crate) use string::encode;

@@ -85,6 +85,12 @@ impl<'a> Key<'a> {
         string::equals_plain(&self.0, name)
     }
 
+    /// Whether two keys say the same, however they are escaped.
+    #[must_use]
+    pub fn same(&self, other: &Key<'_>) -> bool {
+        string::equal(&self.0, &other.0)
+    }
+
     /// The key with its escapes resolved; a lone surrogate becomes U+FFFD.
     #[must_use]
     pub fn decoded(&self) -> Cow<'_, str> {

@@ -56,11 +56,8 @@ impl<'a> Decimal<'a> {
             let whole = if fraction.is_empty() { trim_end(significant_whole) } else { significant_whole };
             ((whole, fraction), point)
         };
-        let exponent = if digits.0.is_empty() && digits.1.is_empty() {
-            Exponent::Zero
-        } else {
-            Exponent::parse(exponent, point)
-        };
+        let exponent =
+            if digits.0.is_empty() && digits.1.is_empty() { Exponent::Zero } else { Exponent::parse(exponent, point) };
         Some(Self { negative, digits, exponent })
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Key, Member, Node};
 
 /// Nesting beyond this is refused whatever the limit says: parsing, writing and dropping recurse.
-const DEPTH_CEILING: usize = 1024;
+pub(crate) const DEPTH_CEILING: usize = 1024;
 
 /// Why a text is not JSON, and where. Never what it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! A compiled filter: what [`crate::compile`] makes and the executors run.
 
 mod pointer;
+mod schema;
 mod select;
 mod trie;
 
 use std::sync::Arc;
 
 use crate::json::JsonText;
-use crate::spec::CompactSpec;
+use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{Enforcement, Limits};
 
@@ -57,7 +58,7 @@ pub(crate) struct Branch {
     /// Stage 10, in bytes; a call can lower it.
     pub(crate) budget: Option<usize>,
     /// Stage 11.
-    pub(crate) compact: Option<CompactSpec>,
+    pub(crate) compact: Option<CompactProgram>,
 }
 
 /// When a branch applies.
@@ -113,12 +114,15 @@ pub(crate) enum Root {
 pub(crate) struct Exclude {
     /// Names of members of the item; in an item that is a list, of its elements.
     pub(crate) names: Vec<Box<str>>,
-    /// Entries that begin with `/`; `end` marks what goes.
+    /// Entries that begin with `/`; `end` marks what goes, and holds the number of the entry.
     pub(crate) deep: Trie,
+    /// How many entries were declared; numbers in `deep` are below it.
+    pub(crate) entries: usize,
 }
 
-impl Exclude {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.deep.names.is_empty() && self.deep.any.is_none()
+impl Branch {
+    /// Whether a stage works on JSON, which makes output that is none a failure.
+    pub(crate) fn is_structural(&self) -> bool {
+        self.retain.is_some() || !self.patches.is_empty() || !matches!(self.root, Root::Unused)
     }
 }

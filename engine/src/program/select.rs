@@ -3,6 +3,8 @@
 /// One output member.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
+    /// The output key.
+    pub(crate) name: Box<str>,
     /// The output key as JSON, with quotes.
     pub(crate) key: Box<str>,
     /// The source path as it was written, for the report.

@@ -36,6 +36,19 @@ impl Trie {
         }
     }
 
+    /// Calls `each` with the numbers of all paths in the tree.
+    pub(crate) fn ends(&self, each: &mut impl FnMut(usize)) {
+        if let Some(id) = self.end {
+            each(id);
+        }
+        for (_, below) in &self.names {
+            below.ends(each);
+        }
+        if let Some(any) = &self.any {
+            any.ends(each);
+        }
+    }
+
     /// Whether names of this node map over the elements of an array: those that are no index.
     pub(crate) fn maps(&self) -> bool {
         self.names.iter().any(|(name, _)| !matches!(name.index, Index::At(_)))

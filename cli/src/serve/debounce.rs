@@ -1,0 +1,136 @@
+//! When to look at a folder again after its files have begun to change.
+//!
+//! Pure: instants come in, the instant of the next look comes out. A save is several events (create, write, close,
+//! rename), so a look waits until it has been quiet for a moment; and it waits, longer, for a file that is still open
+//! for writing, since half a file may well be a valid one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Quiet time before a look.
+const QUIET: Duration = Duration::from_millis(15);
+/// The longest that steady changes delay a look.
+const LONGEST: Duration = Duration::from_millis(60);
+/// How long a look waits for a writer that neither writes on nor closes the file.
+const OPEN: Duration = Duration::from_secs(1);
+
+/// What a watcher saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A document was opened for writing or written to; it may be incomplete.
+    Writing(PathBuf),
+    /// A document that was written to has been closed.
+    Written(PathBuf),
+    /// Something else: renamed, removed, linked, or events were missed.
+    Other,
+}
+
+/// The changes since the last look.
+#[derive(Debug, Default)]
+pub(super) struct Debounce {
+    first: Option<Instant>,
+    last: Option<Instant>,
+    open: BTreeMap<PathBuf, Instant>,
+    written: bool,
+}
+
+impl Debounce {
+    /// Takes note of a change.
+    pub(super) fn record(&mut self, change: Change, now: Instant) {
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        match change {
+            Change::Writing(path) => {
+                self.written = true;
+                self.open.insert(path, now);
+            }
+            Change::Written(path) => {
+                self.written = true;
+                self.open.remove(&path);
+            }
+            Change::Other => {}
+        }
+    }
+
+    /// When to look; none where nothing has changed.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self.open.values().max() {
+            Some(written) => Some(*written + OPEN),
+            None => Some((self.last? + QUIET).min(self.first? + LONGEST)),
+        }
+    }
+
+    /// Forgets everything: a look begins. Gives whether a document's content was written, which needs no comparison
+    /// of times and sizes to be worth a reload.
+    pub(super) fn take(&mut self) -> bool {
+        std::mem::take(self).written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(start: Instant, ms: u64) -> Instant {
+        start + Duration::from_millis(ms)
+    }
+
+    fn due_after(changes: &[(u64, Change)]) -> Option<u64> {
+        let start = Instant::now();
+        let mut debounce = Debounce::default();
+        for (ms, change) in changes {
+            debounce.record(change.clone(), at(start, *ms));
+        }
+        debounce.due().map(|due| (due - start).as_millis().try_into().expect("small"))
+    }
+
+    fn writing() -> Change {
+        Change::Writing("a.yaml".into())
+    }
+
+    fn written() -> Change {
+        Change::Written("a.yaml".into())
+    }
+
+    #[test]
+    fn a_look_waits_for_quiet_and_for_open_files() {
+        let table: &[(&str, &[(u64, Change)], Option<u64>)] = &[
+            ("nothing happened", &[], None),
+            ("a rename", &[(0, Change::Other)], Some(15)),
+            ("a save in place", &[(0, writing()), (1, writing()), (2, written())], Some(17)),
+            ("a slow writer is waited for", &[(0, writing()), (300, writing())], Some(1300)),
+            ("who closes at last", &[(0, writing()), (300, written())], Some(60)),
+            (
+                "steady renames do not delay for ever",
+                &[
+                    (0, Change::Other),
+                    (14, Change::Other),
+                    (28, Change::Other),
+                    (42, Change::Other),
+                    (56, Change::Other),
+                ],
+                Some(60),
+            ),
+            (
+                "one closed, another still open",
+                &[(0, writing()), (0, Change::Writing("b.yaml".into())), (5, written())],
+                Some(1000),
+            ),
+        ];
+        for (what, changes, expected) in table {
+            assert_eq!(due_after(changes), *expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_look_starts_afresh() {
+        let mut debounce = Debounce::default();
+        let now = Instant::now();
+        debounce.record(writing(), now);
+        assert!(debounce.take());
+        assert_eq!(debounce.due(), None);
+        debounce.record(Change::Other, now);
+        assert!(!debounce.take());
+    }
+}

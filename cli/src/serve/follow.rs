@@ -1,0 +1,277 @@
+//! Follows a folder: calls back when its documents may have changed.
+//!
+//! The operating system's notifications say when to look. A slow rescan makes up for those that never come (a target
+//! of a symbolic link in another folder, network file systems), and a fast one replaces them where there are none (the
+//! limit on inotify watches).
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+
+use super::debounce::{Change, Debounce};
+
+/// Between two looks without a reason.
+const RESCAN: Duration = Duration::from_secs(2);
+/// The same where there are no notifications.
+const POLL: Duration = Duration::from_millis(30);
+/// Times of files are no finer than the kernel's clock tick.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Follows a folder until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    messages: Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+enum Message {
+    /// Something below the folder has changed.
+    Change(Change),
+    /// The folder's name may stand for another folder now.
+    Root,
+    Stop,
+}
+
+impl Follower {
+    /// Follows `root`, a folder or a file. `list` names the documents in it, `seen` is what they looked like before they
+    /// were last read. `changed` is called, on a thread of its own and never twice at a time, when they may have
+    /// changed.
+    pub(crate) fn start(
+        root: &Path,
+        list: fn(&Path) -> Vec<PathBuf>,
+        seen: Fingerprint,
+        mut changed: impl FnMut() + Send + 'static,
+    ) -> io::Result<Self> {
+        let root = std::path::absolute(root)?;
+        let (messages, inbox) = mpsc::channel();
+        let notifications = Notifications::start(root.clone(), messages.clone());
+        let thread = thread::Builder::new().name("follow".into()).spawn(move || {
+            let look = move || Fingerprint::of(&list(&root));
+            follow(&inbox, notifications, seen, look, &mut changed);
+        })?;
+        Ok(Self { messages, thread: Some(thread) })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.messages.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn follow(
+    inbox: &Receiver<Message>,
+    mut notifications: Notifications,
+    mut seen: Fingerprint,
+    look: impl Fn() -> Fingerprint,
+    changed: &mut impl FnMut(),
+) {
+    let mut debounce = Debounce::default();
+    let mut candidate = None;
+    let mut rescan = Instant::now();
+    loop {
+        let due = debounce.due().map_or(rescan, |due| due.min(rescan));
+        match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(Message::Change(change)) => {
+                debounce.record(change, Instant::now());
+                continue;
+            }
+            Ok(Message::Root) => {
+                notifications.watched = None;
+                debounce.record(Change::Other, Instant::now());
+                continue;
+            }
+            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = Instant::now();
+        let by_event = debounce.due().is_some_and(|due| due <= now);
+        if now >= rescan {
+            rescan = now + if notifications.work() { RESCAN } else { POLL };
+            // A look without a reason must not read a file that is just being written.
+            if !by_event && debounce.due().is_some() {
+                continue;
+            }
+        } else if !by_event {
+            continue;
+        }
+        let written = by_event && debounce.take();
+        notifications.keep_up();
+        let found = look();
+        let differs = written || seen.may_differ(&found);
+        // Without notifications nobody says that a file is complete: wait until it stays as it is.
+        if differs && (notifications.work() || candidate.as_ref() == Some(&found)) {
+            candidate = None;
+            seen = found;
+            changed();
+        } else {
+            candidate = differs.then_some(found);
+        }
+    }
+}
+
+/// The operating system's notifications for a folder, and for its parent: the folder itself may be replaced.
+#[derive(Debug)]
+struct Notifications {
+    root: PathBuf,
+    watcher: Option<RecommendedWatcher>,
+    watched: Option<Identity>,
+}
+
+impl Notifications {
+    fn start(root: PathBuf, messages: Sender<Message>) -> Self {
+        let of = root.clone();
+        let handler = move |event: notify::Result<notify::Event>| {
+            for message in event.map_or_else(|_| vec![Message::Change(Change::Other)], |event| meaning(&event, &of)) {
+                let _ = messages.send(message);
+            }
+        };
+        let watcher = notify::recommended_watcher(handler).map_err(|error| polling(&root, &error)).ok();
+        let mut this = Self { root, watcher, watched: None };
+        if let (Some(watcher), Some(parent)) = (&mut this.watcher, this.root.parent()) {
+            // Without the parent a replaced folder is noticed at the next rescan only.
+            let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
+        }
+        this.keep_up();
+        this
+    }
+
+    /// Watches the folder that has the name now. A single file is watched through its parent.
+    fn keep_up(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let current = fs::metadata(&self.root).ok().filter(Metadata::is_dir).as_ref().map(Identity::of);
+        if current == self.watched {
+            return;
+        }
+        let _ = watcher.unwatch(&self.root);
+        self.watched = None;
+        if current.is_none() {
+            return;
+        }
+        match watcher.watch(&self.root, RecursiveMode::Recursive) {
+            Ok(()) => self.watched = current,
+            // Gone again; its parent will tell when it is back.
+            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => {}
+            Err(error) => {
+                polling(&self.root, &error);
+                self.watcher = None;
+            }
+        }
+    }
+
+    fn work(&self) -> bool {
+        self.watcher.is_some()
+    }
+}
+
+fn polling(root: &Path, error: &notify::Error) {
+    tracing::warn!(folder = %root.display(), %error, "no notifications of changes; looking every {POLL:?} instead");
+}
+
+/// What an event means. Only documents that are written to are waited for: an editor's swap file stays open.
+fn meaning(event: &notify::Event, root: &Path) -> Vec<Message> {
+    let each = |change: fn(PathBuf) -> Change| {
+        event.paths.iter().filter(|path| is_document(path)).map(|path| Message::Change(change(path.clone()))).collect()
+    };
+    if event.need_rescan() {
+        return vec![Message::Change(Change::Other)];
+    }
+    // The parent's other children.
+    if !event.paths.iter().any(|path| path.starts_with(root)) {
+        return Vec::new();
+    }
+    match event.kind {
+        // Only where the system says when a file is closed can one wait for it.
+        EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => each(Change::Writing),
+        EventKind::Create(CreateKind::File) if cfg!(target_os = "linux") && !event.paths.iter().any(|p| is_link(p)) => {
+            each(Change::Writing)
+        }
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => each(Change::Written),
+        EventKind::Access(_) => Vec::new(),
+        _ if event.paths.iter().any(|path| path == root) => vec![Message::Root],
+        _ => vec![Message::Change(Change::Other)],
+    }
+}
+
+fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|e| ["yaml", "yml", "json"].iter().any(|known| e.eq_ignore_ascii_case(known)))
+}
+
+/// Links are complete as they appear: nobody closes them.
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink() || links(&metadata) > 1)
+}
+
+#[cfg(unix)]
+fn links(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn links(_: &Metadata) -> u64 {
+    1
+}
+
+/// Which file a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self(metadata.dev(), metadata.ino())
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Self {
+        Self(0, 0)
+    }
+}
+
+/// What the documents of a folder look like from outside: enough to know whether to read them again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    files: BTreeMap<PathBuf, Option<(Identity, SystemTime, u64)>>,
+    /// A file was so young that a later change might leave its time as it is.
+    fresh: bool,
+}
+
+impl Fingerprint {
+    /// Looks at each file; symbolic links are followed.
+    pub(crate) fn of(files: &[PathBuf]) -> Self {
+        let now = SystemTime::now();
+        let mut fresh = false;
+        let files = files
+            .iter()
+            .map(|path| {
+                let look = fs::metadata(path).ok().and_then(|metadata| {
+                    let modified = metadata.modified().ok()?;
+                    fresh |= now.duration_since(modified).is_ok_and(|age| age < TICK);
+                    Some((Identity::of(&metadata), modified, metadata.len()))
+                });
+                (path.clone(), look)
+            })
+            .collect();
+        Self { files, fresh }
+    }
+
+    fn may_differ(&self, newer: &Self) -> bool {
+        self.fresh || self.files != newer.files
+    }
+}
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

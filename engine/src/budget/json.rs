@@ -1,0 +1,203 @@
+//! Fitting a JSON document: items, then strings, then whatever else there is.
+
+use std::borrow::Cow;
+
+use crate::BudgetReport;
+use crate::json::{Node, compact_len};
+
+/// What a string keeps, in bytes, where even empty strings would not be enough and members go.
+const LAST_RESORT_STRING: usize = 64;
+
+/// Trims `document` until its compact JSON has at most `limit` bytes. `None` where it already has.
+///
+/// `list` says where the items are: the positions to follow from the document through members and elements,
+/// `[]` for the document itself; `None` where the payload is no list.
+///
+/// 1. Items go from the end; one stays.
+/// 2. If that is not enough, strings are cut, the longest first, to one common length.
+/// 3. If that is not enough either, members and elements go from the end, anywhere. Where not even `{}`
+///    fits, that is what is left, and the report says [`BudgetReport::exceeded`].
+pub fn fit_json(document: &mut Node<'_>, list: Option<&[usize]>, limit: usize) -> Option<BudgetReport> {
+    let original = compact_len(document);
+    if original <= limit {
+        return None;
+    }
+    let mut report = BudgetReport::new(limit, original);
+    let mut size = original;
+    let before = list.and_then(|path| find(document, path)).map_or(0, |items| items.len());
+    if let Some(items) = list.and_then(|path| find(document, path)) {
+        size -= drop_items(items, size - limit);
+    }
+    if size > limit {
+        match string_limit(document, size - limit) {
+            Some(longest) => size -= cut_strings(document, longest, &mut report.strings_truncated),
+            None => size = prune(document, limit, &mut report),
+        }
+    }
+    let after = list.and_then(|path| find(document, path)).map_or(0, |items| items.len());
+    report.items_dropped = before - after;
+    report.result_bytes = size;
+    report.exceeded = size > limit;
+    Some(report)
+}
+
+fn find<'n, 'a>(node: &'n mut Node<'a>, path: &[usize]) -> Option<&'n mut Vec<Node<'a>>> {
+    let mut node = node;
+    for &position in path {
+        node = match node {
+            Node::Array(elements) => elements.get_mut(position)?,
+            Node::Object(members) => &mut members.get_mut(position)?.value,
+            Node::Scalar(_) | Node::String(_) => return None,
+        };
+    }
+    match node {
+        Node::Array(elements) => Some(elements),
+        _ => None,
+    }
+}
+
+/// Drops items from the end until `excess` bytes are saved or one is left. Gives the bytes saved.
+fn drop_items(items: &mut Vec<Node<'_>>, excess: usize) -> usize {
+    let mut saved = 0;
+    let mut keep = items.len();
+    while keep > 1 && saved < excess {
+        keep -= 1;
+        saved += compact_len(&items[keep]) + 1;
+    }
+    items.truncate(keep.max(1));
+    saved
+}
+
+/// The length to which strings must be cut to save `excess` bytes, the longest first; `None` where
+/// empty strings would not be enough.
+fn string_limit(node: &Node<'_>, excess: usize) -> Option<usize> {
+    let mut lengths = Vec::new();
+    collect_strings(node, &mut lengths);
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    // Levelling the first `n` to the length of the next saves `sum - n * next`.
+    let mut sum = 0;
+    for (index, &length) in lengths.iter().enumerate() {
+        sum += length;
+        let (count, next) = (index + 1, lengths.get(index + 1).copied().unwrap_or(0));
+        if sum - count * next >= excess {
+            return Some((sum - excess) / count);
+        }
+    }
+    None
+}
+
+fn collect_strings(node: &Node<'_>, lengths: &mut Vec<usize>) {
+    match node {
+        Node::Scalar(_) => {}
+        Node::String(raw) => lengths.push(raw.len() - 2),
+        Node::Array(elements) => elements.iter().for_each(|e| collect_strings(e, lengths)),
+        Node::Object(members) => members.iter().for_each(|m| collect_strings(&m.value, lengths)),
+    }
+}
+
+/// Cuts every string that has more than `longest` bytes between its quotes. Gives the bytes saved.
+fn cut_strings(node: &mut Node<'_>, longest: usize, count: &mut usize) -> usize {
+    match node {
+        Node::Scalar(_) => 0,
+        Node::String(raw) => cut_string(raw, longest, count),
+        Node::Array(elements) => elements.iter_mut().map(|e| cut_strings(e, longest, count)).sum(),
+        Node::Object(members) => members.iter_mut().map(|m| cut_strings(&mut m.value, longest, count)).sum(),
+    }
+}
+
+fn cut_string(raw: &mut Cow<'_, str>, longest: usize, count: &mut usize) -> usize {
+    let before = raw.len();
+    if before - 2 <= longest {
+        return 0;
+    }
+    // With room for dots and something before them, the dots go in.
+    let (room, dots) = if longest > 3 { (longest - 3, "...") } else { (longest, "") };
+    let inner = &raw[1..before - 1];
+    let cut = format!("\"{}{dots}\"", &inner[..boundary(inner, room)]);
+    *count += 1;
+    let saved = before - cut.len();
+    *raw = Cow::Owned(cut);
+    saved
+}
+
+/// The last place at or before `room` where an escaped text may be cut: not within a character, an
+/// escape, or the two escapes of a surrogate pair.
+fn boundary(escaped: &str, room: usize) -> usize {
+    let bytes = escaped.as_bytes();
+    let mut at = 0;
+    loop {
+        let next = at + unit(bytes, at);
+        if next > room || next == at {
+            return at;
+        }
+        at = next;
+    }
+}
+
+/// Bytes of the character or escape at `at`; 0 at the end.
+fn unit(bytes: &[u8], at: usize) -> usize {
+    let escape = |at: usize| -> Option<u32> {
+        let text = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u32::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+    };
+    match bytes.get(at) {
+        None => 0,
+        Some(b'\\') => match escape(at) {
+            Some(0xd800..=0xdbff) if matches!(escape(at + 6), Some(0xdc00..=0xdfff)) => 12,
+            Some(_) => 6,
+            None => 2,
+        },
+        Some(0..=0x7f) => 1,
+        Some(0x80..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..) => 4,
+    }
+}
+
+/// The smallest that is left of a node that is not left out.
+fn least(node: &Node<'_>) -> usize {
+    match node {
+        Node::Scalar(raw) => raw.len(),
+        Node::String(_) | Node::Array(_) | Node::Object(_) => 2,
+    }
+}
+
+/// The last resort: keeps, in order, what fits into `room`. Gives the bytes that are left, which
+/// are more than `room` only where [`least`] is.
+fn prune(node: &mut Node<'_>, room: usize, report: &mut BudgetReport) -> usize {
+    match node {
+        Node::Scalar(raw) => raw.len(),
+        Node::String(raw) => {
+            let longest = room.saturating_sub(2).min(LAST_RESORT_STRING);
+            cut_string(raw, longest, &mut report.strings_truncated);
+            raw.len()
+        }
+        Node::Array(elements) => prune_children(elements, room, report, |_| 0, |element| element),
+        Node::Object(members) => {
+            prune_children(members, room, report, |member| member.key.raw().len() + 1, |member| &mut member.value)
+        }
+    }
+}
+
+fn prune_children<'a: 'c, 'c, T>(
+    children: &'c mut Vec<T>,
+    room: usize,
+    report: &mut BudgetReport,
+    overhead: impl Fn(&T) -> usize,
+    value: impl Fn(&mut T) -> &mut Node<'a>,
+) -> usize {
+    let mut used = 2;
+    let mut keep = 0;
+    for child in children.iter_mut() {
+        let outside = used + usize::from(keep > 0) + overhead(child);
+        let value = value(child);
+        if outside + least(value) > room {
+            break;
+        }
+        used = outside + prune(value, room - outside, report);
+        keep += 1;
+    }
+    report.members_dropped += children.len() - keep;
+    children.truncate(keep);
+    used
+}

@@ -1,0 +1,176 @@
+//! What is said of a filtering: to the model, in `_meta`, and in place of data that is withheld.
+
+use std::fmt::Write as _;
+
+use crate::json::encode;
+use crate::{Enforcement, Refused, Report, Warning};
+
+impl Report {
+    /// The JSON object that results carry as `_meta["reshapr.io/filter"]`.
+    ///
+    /// The keys are those of the seed's table (kimbap, "Filter metrics"), with what it has no key for: the
+    /// size as compact JSON, warnings, paths that led nowhere, and what the budget left out.
+    /// Under `Enforced` it says that a filter applied, and whether a budget cut its result, and nothing
+    /// else: sizes and missed paths are for metrics and audit.
+    #[must_use]
+    pub fn meta(&self, enforcement: Enforcement) -> String {
+        let mut object = Object::new();
+        object.raw("filter_applied", self.applied);
+        if enforcement == Enforcement::Enforced {
+            if self.budget.is_some() {
+                object.raw("budget_applied", true);
+            }
+            return object.end();
+        }
+        object.raw("filter_original_bytes", self.original_bytes);
+        object.raw("filter_original_compact_bytes", self.compact_bytes);
+        object.raw("filter_result_bytes", self.result_bytes);
+        if let Some(items) = self.items_truncated_from {
+            object.raw("filter_items_truncated_from", items);
+        }
+        object.list("filter_partial_miss", &self.partial_miss);
+        object.list("filter_unresolved", &self.unresolved);
+        if let Some(reason) = self.skipped {
+            object.raw("filter_skipped", encode(reason));
+        }
+        if let Some(error) = &self.error {
+            object.raw("filter_error", encode(&sentence(error)));
+        }
+        if let Some(budget) = &self.budget {
+            object.raw("budget_applied", true);
+            object.raw("budget_limit", budget.limit);
+            object.raw("budget_original_bytes", budget.original_bytes);
+            object.raw("budget_result_bytes", budget.result_bytes);
+            for (key, count) in [
+                ("budget_items_dropped", budget.items_dropped),
+                ("budget_strings_truncated", budget.strings_truncated),
+                ("budget_members_dropped", budget.members_dropped),
+            ] {
+                if count > 0 {
+                    object.raw(key, count);
+                }
+            }
+            if budget.exceeded {
+                object.raw("budget_exceeded", true);
+            }
+        }
+        if let Some(error) = &self.compact_error {
+            object.raw("compact_error", encode(error));
+        }
+        let warnings: Vec<_> = self.warnings.iter().map(sentence).collect();
+        object.list("warnings", &warnings);
+        object.end()
+    }
+}
+
+fn sentence(warning: &Warning) -> String {
+    format!("{}: {}", warning.stage.as_str(), warning.message)
+}
+
+/// A JSON object that is being written.
+struct Object(String);
+
+impl Object {
+    fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
+        let comma = if self.0.len() > 1 { "," } else { "" };
+        // Writing to a string does not fail.
+        let _ = write!(self.0, "{comma}{}:{value}", encode(key));
+    }
+
+    /// A list of strings, unless it is empty.
+    fn list(&mut self, key: &str, values: &[String]) {
+        if !values.is_empty() {
+            let values: Vec<_> = values.iter().map(|value| encode(value)).collect();
+            self.raw(key, format_args!("[{}]", values.join(",")));
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+impl Refused {
+    /// What the caller is told. One text for every cause: which stage failed depends on data that the filter may
+    /// have had to remove.
+    ///
+    /// `mutating` says that the call may have changed something upstream, and so must not be repeated.
+    #[must_use]
+    pub fn message(mutating: bool) -> &'static str {
+        if mutating {
+            "The call was executed, but its output is withheld because the output filter could not be applied. \
+             Do not repeat the call: its effect has already taken place."
+        } else {
+            "The output of this call is withheld because the output filter could not be applied."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BudgetReport, Enforcement, Refused, Report, Stage, Warning};
+
+    fn full() -> Report {
+        Report {
+            applied: true,
+            original_bytes: 100,
+            compact_bytes: 90,
+            result_bytes: 50,
+            output_bytes: 40,
+            items_truncated_from: Some(7),
+            partial_miss: vec!["user.\"login\"".to_owned()],
+            unresolved: vec!["/a".to_owned()],
+            skipped: Some("raw_output"),
+            error: Some(Warning { stage: Stage::Patches, message: "patches[0]: `/a` does not exist".to_owned() }),
+            warnings: vec![Warning { stage: Stage::Root, message: "w".to_owned() }],
+            budget: Some(BudgetReport {
+                limit: 40,
+                original_bytes: 50,
+                result_bytes: 40,
+                items_dropped: 2,
+                strings_truncated: 0,
+                members_dropped: 0,
+                exceeded: true,
+            }),
+            compact_error: Some("e".to_owned()),
+        }
+    }
+
+    #[test]
+    fn advisory_tells_everything() {
+        let expected = r#"{"filter_applied":true,"filter_original_bytes":100,"filter_original_compact_bytes":90,
+            "filter_result_bytes":50,"filter_items_truncated_from":7,"filter_partial_miss":["user.\"login\""],
+            "filter_unresolved":["/a"],"filter_skipped":"raw_output",
+            "filter_error":"patches: patches[0]: `/a` does not exist","budget_applied":true,"budget_limit":40,
+            "budget_original_bytes":50,"budget_result_bytes":40,"budget_items_dropped":2,"budget_exceeded":true,
+            "compact_error":"e","warnings":["root: w"]}"#;
+        let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
+        let actual: serde_json::Value = serde_json::from_str(&full().meta(Enforcement::Advisory)).unwrap();
+        assert_eq!(actual, expected);
+    }
+
+    #[test]
+    fn advisory_leaves_out_what_did_not_happen() {
+        assert_eq!(
+            Report { applied: true, ..Report::default() }.meta(Enforcement::Advisory),
+            r#"{"filter_applied":true,"filter_original_bytes":0,"filter_original_compact_bytes":0,"filter_result_bytes":0}"#
+        );
+    }
+
+    #[test]
+    fn enforced_tells_that_a_filter_applied_and_that_something_was_cut() {
+        assert_eq!(full().meta(Enforcement::Enforced), r#"{"filter_applied":true,"budget_applied":true}"#);
+        assert_eq!(Report::default().meta(Enforcement::Enforced), r#"{"filter_applied":false}"#);
+    }
+
+    #[test]
+    fn a_refusal_says_whether_the_call_was_executed() {
+        assert!(Refused::message(true).contains("was executed") && Refused::message(true).contains("Do not repeat"));
+        assert!(!Refused::message(false).contains("executed"));
+    }
+}

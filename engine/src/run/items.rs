@@ -1,0 +1,140 @@
+//! Stages 5 to 8: the payload's list, and the fields of its items.
+
+use std::borrow::Cow;
+
+use super::paths;
+use crate::Report;
+use crate::json::{Key, Member, Node};
+use crate::program::{Branch, Field, Step};
+
+/// Applies stages 5 to 8 to the payload, or leaves it as it is and says why.
+pub(super) fn apply<'a>(
+    payload: &mut Node<'a>,
+    branch: &'a Branch,
+    enforced: bool,
+    report: &mut Report,
+) -> Result<(), String> {
+    let total = payload.as_array().map(<[_]>::len);
+    let shown = total.map(|total| branch.max_items.map_or(total, |max| max.min(total)));
+    if branch.select.is_empty() {
+        if let (Node::Array(items), Some(shown)) = (&mut *payload, shown) {
+            items.truncate(shown);
+        }
+    } else {
+        *payload = select(payload, shown, branch, enforced, report)?;
+    }
+    match &mut *payload {
+        Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, &branch.exclude)),
+        item => paths::exclude(item, &branch.exclude),
+    }
+    if branch.drop_nulls {
+        prune(payload, branch.drop_empty);
+    }
+    if enforced && !branch.select.is_empty() && nothing_left(payload) {
+        return Err(MISSED.to_owned());
+    }
+    report.items_truncated_from = total.filter(|total| shown.is_some_and(|shown| shown < *total));
+    Ok(())
+}
+
+const MISSED: &str = "no path of `select` resolves in any item";
+
+/// The payload made of selected fields; the payload itself stays as it is.
+fn select<'a>(
+    payload: &Node<'a>,
+    shown: Option<usize>,
+    branch: &'a Branch,
+    enforced: bool,
+    report: &mut Report,
+) -> Result<Node<'a>, String> {
+    let mut found = vec![false; branch.select.len()];
+    let mut objects = 0;
+    let selected = match payload {
+        Node::Array(items) => Node::Array(
+            items[..shown.unwrap_or(items.len())]
+                .iter()
+                .filter_map(|item| match item {
+                    Node::Object(_) => {
+                        objects += 1;
+                        Some(fields(item, &branch.select, &mut found))
+                    }
+                    // Under `Enforced` only what is named passes.
+                    other => (!enforced).then(|| other.clone()),
+                })
+                .collect(),
+        ),
+        Node::Object(_) => {
+            objects = 1;
+            fields(payload, &branch.select, &mut found)
+        }
+        Node::Scalar(_) | Node::String(_) => {
+            return Err(format!("the payload is {}, not an object or a list", payload.kind().as_str()));
+        }
+    };
+    if objects > 0 {
+        // Under `Enforced` it is decided on what is left in the end, see `nothing_left`.
+        if !enforced && !found.contains(&true) {
+            return Err(MISSED.to_owned());
+        }
+        let missed = branch.select.iter().zip(&found).filter(|(_, found)| !**found);
+        report.partial_miss = missed.map(|(field, _)| field.source.to_string()).collect();
+    }
+    Ok(selected)
+}
+
+fn fields<'a>(item: &Node<'a>, select: &'a [Field], found: &mut [bool]) -> Node<'a> {
+    let mut members = Vec::with_capacity(select.len());
+    for (field, found) in select.iter().zip(found) {
+        if let Some(value) = lookup(item, &field.path) {
+            *found = true;
+            members.push(Member { key: Key::from_raw(&*field.key), value: value.into_owned() });
+        }
+    }
+    Node::Object(members)
+}
+
+/// What a source path finds; a path with `[*]` makes a list.
+pub(super) fn lookup<'n, 'a>(node: &'n Node<'a>, path: &[Step]) -> Option<Cow<'n, Node<'a>>> {
+    let Some((step, rest)) = path.split_first() else { return Some(Cow::Borrowed(node)) };
+    match (step, node) {
+        (Step::Name(name), Node::Object(_)) => lookup(node.get(name)?, rest),
+        (Step::Index(index), Node::Array(elements)) => lookup(elements.get(*index)?, rest),
+        (Step::Each, Node::Array(elements)) => {
+            let list: Vec<_> =
+                elements.iter().filter_map(|element| lookup(element, rest).map(Cow::into_owned)).collect();
+            (!list.is_empty() || elements.is_empty()).then_some(Cow::Owned(Node::Array(list)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a select kept nothing at all. Under `Enforced` this, and not what was found, makes a total
+/// miss: a field that was found and then dropped must look like one that was never there.
+fn nothing_left(payload: &Node<'_>) -> bool {
+    let empty = |item: &Node<'_>| item.as_object().is_some_and(<[_]>::is_empty);
+    match payload {
+        Node::Array(items) => !items.is_empty() && items.iter().all(empty),
+        item => empty(item),
+    }
+}
+
+/// Drops members whose value is null, and with `empty` those whose value is `""`, `[]` or `{}`, from the leaves up.
+fn prune(node: &mut Node<'_>, empty: bool) {
+    match node {
+        Node::Object(members) => members.retain_mut(|member| {
+            prune(&mut member.value, empty);
+            !(member.value.is_null() || (empty && is_empty(&member.value)))
+        }),
+        Node::Array(elements) => elements.iter_mut().for_each(|element| prune(element, empty)),
+        Node::Scalar(_) | Node::String(_) => {}
+    }
+}
+
+fn is_empty(node: &Node<'_>) -> bool {
+    match node {
+        Node::Scalar(_) => false,
+        Node::String(raw) => raw.len() == 2,
+        Node::Array(elements) => elements.is_empty(),
+        Node::Object(members) => members.is_empty(),
+    }
+}

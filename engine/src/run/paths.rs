@@ -1,0 +1,238 @@
+//! Stages 2 and 7: keeping and dropping by a tree of paths.
+
+use crate::json::{Kind, Member, Node, dedupe};
+use crate::program::{Exclude, Index, Trie};
+
+/// Where a walk is in the tree of paths.
+#[derive(Clone, Copy)]
+enum View<'t> {
+    /// At the node itself.
+    Full(&'t Trie),
+    /// Within an array that names map over: its names apply to each element, its indices and `*` are spent.
+    Mapped(&'t Trie),
+}
+
+impl<'t> View<'t> {
+    fn end(self) -> Option<usize> {
+        match self {
+            Self::Full(trie) => trie.end,
+            Self::Mapped(_) => None,
+        }
+    }
+
+    /// The views of member `matches` says the name of.
+    fn member(self, matches: impl Fn(&str) -> bool, out: &mut Vec<View<'t>>) {
+        let (trie, mapped) = match self {
+            Self::Full(trie) => (trie, false),
+            Self::Mapped(trie) => (trie, true),
+        };
+        let names = trie.names.iter().filter(|(name, _)| !(mapped && matches!(name.index, Index::At(_))));
+        out.extend(names.filter(|(name, _)| matches(&name.text)).map(|(_, below)| Self::Full(below)));
+        if !mapped {
+            out.extend(trie.any.as_deref().map(Self::Full));
+        }
+    }
+
+    /// The views of element `index`.
+    fn element(self, index: usize, out: &mut Vec<View<'t>>) {
+        match self {
+            Self::Full(trie) => {
+                out.extend(trie.at(index).map(Self::Full));
+                out.extend(trie.any.as_deref().map(Self::Full));
+                if trie.maps() {
+                    out.push(Self::Mapped(trie));
+                }
+            }
+            Self::Mapped(_) => out.push(self),
+        }
+    }
+
+    /// Whether every element of an array is meant, not single ones.
+    fn every_element(self) -> bool {
+        match self {
+            Self::Full(trie) => trie.any.is_some() || trie.maps(),
+            Self::Mapped(_) => true,
+        }
+    }
+}
+
+fn members<'t>(views: &[View<'t>], member: &Member<'_>) -> Vec<View<'t>> {
+    let mut out = Vec::new();
+    for view in views {
+        view.member(|name| member.key.is(name), &mut out);
+    }
+    out
+}
+
+fn elements<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
+    let mut out = Vec::new();
+    for view in views {
+        view.element(index, &mut out);
+    }
+    out
+}
+
+/// Keeps of `document` what the paths in `trie` lead to. `found` learns which paths resolve.
+pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, found: &mut [bool]) -> Node<'a> {
+    let root = [View::Full(trie)];
+    mark(&document, &root, found);
+    let kind = document.kind();
+    narrow(document, &root).unwrap_or_else(|| nothing_of(kind))
+}
+
+/// What stays of a value of which nothing is kept.
+fn nothing_of(kind: Kind) -> Node<'static> {
+    match kind {
+        Kind::Object => Node::Object(Vec::new()),
+        Kind::Array => Node::Array(Vec::new()),
+        Kind::Null | Kind::Boolean | Kind::Number | Kind::String => Node::NULL,
+    }
+}
+
+/// `None` where no path resolves.
+fn narrow<'a>(node: Node<'a>, views: &[View<'_>]) -> Option<Node<'a>> {
+    if views.iter().any(|view| view.end().is_some()) {
+        return Some(node);
+    }
+    match node {
+        Node::Object(mut all) => {
+            dedupe(&mut all);
+            let kept: Vec<_> = all
+                .into_iter()
+                .filter_map(|member| {
+                    let below = members(views, &member);
+                    let Member { key, value } = member;
+                    if below.is_empty() { None } else { narrow(value, &below).map(|value| Member { key, value }) }
+                })
+                .collect();
+            (!kept.is_empty()).then_some(Node::Object(kept))
+        }
+        Node::Array(all) => {
+            let every = views.iter().any(|view| view.every_element());
+            let kept: Vec<_> = all
+                .into_iter()
+                .enumerate()
+                .filter_map(|(i, element)| {
+                    let kind = element.kind();
+                    narrow(element, &elements(views, i)).or_else(|| every.then(|| nothing_of(kind)))
+                })
+                .collect();
+            (every || !kept.is_empty()).then_some(Node::Array(kept))
+        }
+        Node::Scalar(_) | Node::String(_) => None,
+    }
+}
+
+/// Notes which paths resolve. Paths that map over an empty array miss nothing.
+fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
+    for id in views.iter().filter_map(|view| view.end()) {
+        if let Some(found) = found.get_mut(id) {
+            *found = true;
+        }
+    }
+    match node {
+        Node::Object(all) => {
+            for (i, member) in all.iter().enumerate() {
+                let below = members(views, member);
+                // Of duplicates only the last counts; asked for wanted keys alone.
+                if !below.is_empty() && !all[i + 1..].iter().any(|later| later.key.same(&member.key)) {
+                    mark(&member.value, &below, found);
+                }
+            }
+        }
+        Node::Array(all) if all.is_empty() => {
+            for view in views.iter().filter(|view| view.every_element()) {
+                mark_all(*view, found);
+            }
+        }
+        Node::Array(all) => {
+            for (i, element) in all.iter().enumerate() {
+                let below = elements(views, i);
+                if !below.is_empty() {
+                    mark(element, &below, found);
+                }
+            }
+        }
+        Node::Scalar(_) | Node::String(_) => {}
+    }
+}
+
+fn mark_all(view: View<'_>, found: &mut [bool]) {
+    let (View::Full(trie) | View::Mapped(trie)) = view;
+    if let Some(found) = trie.end.and_then(|id| found.get_mut(id)) {
+        *found = true;
+    }
+    for (name, below) in &trie.names {
+        // An index of an empty array stays unresolved.
+        if !matches!(name.index, Index::At(_)) {
+            mark_below(below, found);
+        }
+    }
+    if let Some(any) = &trie.any {
+        mark_below(any, found);
+    }
+}
+
+fn mark_below(trie: &Trie, found: &mut [bool]) {
+    if let Some(found) = trie.end.and_then(|id| found.get_mut(id)) {
+        *found = true;
+    }
+    trie.names.iter().map(|(_, below)| below).chain(trie.any.as_deref()).for_each(|below| mark_below(below, found));
+}
+
+/// Whether one of the entries finds something to drop.
+pub(super) fn resolves(node: &Node<'_>, trie: &Trie, ids: &mut [bool]) {
+    mark(node, &[View::Full(trie)], ids);
+}
+
+/// Drops from one item what `exclude` names.
+pub(super) fn exclude(item: &mut Node<'_>, exclude: &Exclude) {
+    if !exclude.names.is_empty() {
+        drop_names(item, &exclude.names);
+    }
+    if !exclude.deep.names.is_empty() || exclude.deep.any.is_some() {
+        drop_paths(item, &[View::Full(&exclude.deep)]);
+    }
+}
+
+/// In an item that is a list, the names are those of its elements.
+fn drop_names(item: &mut Node<'_>, names: &[Box<str>]) {
+    match item {
+        Node::Object(all) => {
+            dedupe(all);
+            all.retain(|member| !names.iter().any(|name| member.key.is(name)));
+        }
+        Node::Array(all) => all.iter_mut().for_each(|element| drop_names(element, names)),
+        Node::Scalar(_) | Node::String(_) => {}
+    }
+}
+
+fn drop_paths(node: &mut Node<'_>, views: &[View<'_>]) {
+    let goes = |below: &[View<'_>]| below.iter().any(|view| view.end().is_some());
+    match node {
+        Node::Object(all) => {
+            dedupe(all);
+            all.retain_mut(|member| {
+                let below = members(views, member);
+                let stays = !goes(&below);
+                if stays && !below.is_empty() {
+                    drop_paths(&mut member.value, &below);
+                }
+                stays
+            });
+        }
+        Node::Array(all) => {
+            let mut index = 0;
+            all.retain_mut(|element| {
+                let below = elements(views, index);
+                index += 1;
+                let stays = !goes(&below);
+                if stays && !below.is_empty() {
+                    drop_paths(element, &below);
+                }
+                stays
+            });
+        }
+        Node::Scalar(_) | Node::String(_) => {}
+    }
+}

@@ -1,0 +1,125 @@
+//! Stage 4: where the payload is.
+
+use super::items::lookup;
+use super::paths::resolves;
+use crate::json::{Member, Node, dedupe};
+use crate::program::{Branch, Index, Pointer, Root};
+
+/// Members under which a list is looked for first, in this order (seed kimbap: "Payload root detection").
+const WRAPPERS: [&str; 3] = ["items", "result", "data"];
+
+/// The way to the payload: positions of members and elements from the document down.
+pub(super) type Place = Vec<usize>;
+
+/// Finds the payload. Says why where there is none.
+pub(super) fn locate(document: &mut Node<'_>, branch: &Branch, enforced: bool) -> Result<Option<Place>, String> {
+    match &branch.root {
+        Root::Unused => Ok(None),
+        Root::Document => Ok(Some(Vec::new())),
+        Root::Pointer(pointer) => follow(document, pointer).map(Some),
+        Root::List => match document {
+            Node::Array(_) => Ok(Some(Vec::new())),
+            Node::Object(members) if !enforced => {
+                dedupe(members);
+                let list = list_in(members).ok_or("the output is declared to be a list, and there is none in it")?;
+                Ok(Some(vec![list]))
+            }
+            _ => Err("the output is declared to be a list, and is none".to_owned()),
+        },
+        Root::Detect => Ok(Some(detect(document, branch))),
+    }
+}
+
+fn follow(document: &mut Node<'_>, pointer: &Pointer) -> Result<Place, String> {
+    let mut place = Vec::with_capacity(pointer.segments.len());
+    let mut node = document;
+    for name in &pointer.segments {
+        let unresolved = || format!("`{}` does not resolve", pointer.text);
+        let (at, next) = match node {
+            Node::Object(members) => {
+                dedupe(members);
+                let at = members.iter().position(|member| member.key.is(&name.text)).ok_or_else(unresolved)?;
+                (at, &mut members[at].value)
+            }
+            Node::Array(elements) => match name.index {
+                Index::At(at) => (at, elements.get_mut(at).ok_or_else(unresolved)?),
+                Index::End | Index::None => return Err(unresolved()),
+            },
+            Node::Scalar(_) | Node::String(_) => return Err(unresolved()),
+        };
+        place.push(at);
+        node = next;
+    }
+    Ok(place)
+}
+
+/// The list under one of the usual names, or else the first there is.
+fn list_in(members: &[Member<'_>]) -> Option<usize> {
+    let named = |name| members.iter().position(|m| m.key.is(name) && m.value.as_array().is_some());
+    WRAPPERS.into_iter().find_map(named).or_else(|| members.iter().position(|m| m.value.as_array().is_some()))
+}
+
+/// Document or list, whichever more of the filter's paths resolve in.
+fn detect(document: &mut Node<'_>, branch: &Branch) -> Place {
+    let Node::Object(members) = document else { return Vec::new() };
+    dedupe(members);
+    let Some(at) = list_in(members) else { return Vec::new() };
+    let list = &members[at];
+    let elements = list.value.as_array().unwrap_or_default();
+    let wrapped = WRAPPERS.into_iter().any(|name| list.key.is(name));
+    if elements.is_empty() && wrapped {
+        return vec![at];
+    }
+    let first = elements.iter().find(|element| element.as_object().is_some());
+    let in_list = first.map_or(0, |item| score(item, branch));
+    if score(document, branch) > in_list { Vec::new() } else { vec![at] }
+}
+
+/// How many `select` paths and `exclude` entries resolve in `item`.
+fn score(item: &Node<'_>, branch: &Branch) -> usize {
+    let selected = branch.select.iter().filter(|field| lookup(item, &field.path).is_some()).count();
+    let names = branch.exclude.names.iter().filter(|name| item.get(name).is_some()).count();
+    let mut deep = vec![false; branch.exclude.entries];
+    resolves(item, &branch.exclude.deep, &mut deep);
+    selected + names + deep.into_iter().filter(|found| *found).count()
+}
+
+/// The payload at `place`, which [`locate`] gave.
+pub(super) fn at<'n, 'a>(document: &'n mut Node<'a>, place: &[usize]) -> Option<&'n mut Node<'a>> {
+    let mut node = document;
+    for &position in place {
+        node = match node {
+            Node::Object(members) => &mut members.get_mut(position)?.value,
+            Node::Array(elements) => elements.get_mut(position)?,
+            Node::Scalar(_) | Node::String(_) => return None,
+        };
+    }
+    Some(node)
+}
+
+/// Drops everything beside the way to the payload. Gives the new way.
+pub(super) fn isolate(document: &mut Node<'_>, place: &[usize]) -> Place {
+    let mut node = document;
+    for &position in place {
+        node = match node {
+            Node::Object(members) => {
+                members.truncate(position + 1);
+                members.drain(..position);
+                match members.first_mut() {
+                    Some(member) => &mut member.value,
+                    None => break,
+                }
+            }
+            Node::Array(elements) => {
+                elements.truncate(position + 1);
+                elements.drain(..position);
+                match elements.first_mut() {
+                    Some(element) => element,
+                    None => break,
+                }
+            }
+            Node::Scalar(_) | Node::String(_) => break,
+        };
+    }
+    vec![0; place.len()]
+}

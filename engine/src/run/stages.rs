@@ -1,0 +1,112 @@
+//! Stages 2 to 8 on a document, and what a failure means in each posture.
+
+use super::{Failure, Output, Run, items, patch, paths, root};
+use crate::Stage;
+use crate::json::{Node, compact_len};
+use crate::program::{Branch, Root};
+
+/// Where the payload is, and how many items it had.
+struct Payload {
+    place: root::Place,
+    /// Of a list, before `maxItems`.
+    total: Option<usize>,
+}
+
+impl<'p> Run<'p> {
+    /// Runs one branch over a document.
+    pub(super) fn document(&mut self, branch: &'p Branch, document: Node<'p>) -> Result<Output, Failure> {
+        let mut document = self.retain(branch, document);
+        let mut succeeded = branch.retain.is_some();
+        if !branch.patches.is_empty() {
+            succeeded |= self.stage(Stage::Patches, |run| run.patches(branch, &mut document))?.is_some();
+        }
+        let payload = self.stage(Stage::Root, |run| run.locate(branch, &mut document))?.flatten();
+        if let Some(payload) = &payload {
+            succeeded |= self.stage(Stage::Select, |run| run.items(branch, &mut document, payload))?.is_some();
+        }
+        self.report.applied = succeeded || self.report.error.is_none();
+        self.report.result_bytes = compact_len(&document);
+        self.encode(branch, document, payload.map(|payload| (payload.place, payload.total)).as_ref())
+    }
+
+    /// Runs one stage. Under `Advisory` its failure is noted, and gives `None`.
+    fn stage<T>(
+        &mut self,
+        stage: Stage,
+        body: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<Option<T>, Failure> {
+        match body(self) {
+            Ok(value) => Ok(Some(value)),
+            Err(reason) if self.enforced() => Err(Failure::new(stage, reason)),
+            Err(reason) => {
+                self.failed(stage, reason);
+                Ok(None)
+            }
+        }
+    }
+
+    fn retain(&mut self, branch: &Branch, document: Node<'p>) -> Node<'p> {
+        let Some(retain) = &branch.retain else { return document };
+        // What another path covers is in no trie, and never missed.
+        let mut found = vec![true; retain.paths.len()];
+        retain.trie.ends(&mut |id| found[id] = false);
+        let document = paths::retain(document, &retain.trie, &mut found);
+        let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
+        self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
+        document
+    }
+
+    /// Stage 3. A failing operation undoes those before it; a failing `test` only stops the sequence.
+    fn patches(&mut self, branch: &'p Branch, document: &mut Node<'p>) -> Result<(), String> {
+        let strict = self.plan.strict_patch;
+        let mut absent = Vec::new();
+        let mut patches = branch.patches.as_slice();
+        // Under `Enforced` a failure gives nothing at all: there is nothing to go back to.
+        let before = (!self.enforced()).then(|| document.clone());
+        let result = loop {
+            match patch::apply(document, patches, strict, self.plan.limits, &mut absent) {
+                Err(failed) if self.enforced() && !strict && patch::is_moot(patches, failed.at) => {
+                    patches = &patches[failed.at + 1..];
+                }
+                other => break other,
+            }
+        };
+        let offset = branch.patches.len() - patches.len();
+        let operation = |at: usize| format!("patches[{}]", offset + at);
+        match result {
+            Ok(patch::Ended::Done) => {}
+            Ok(patch::Ended::TestFailed(at)) if strict || self.enforced() => {
+                *document = before.unwrap_or(Node::NULL);
+                return Err(format!("{}: the test does not hold", operation(at)));
+            }
+            Ok(patch::Ended::TestFailed(at)) => {
+                let message =
+                    format!("{}: the test does not hold, so the operations after it were left out", operation(at));
+                self.warn(Stage::Patches, message);
+            }
+            Err(failed) => {
+                *document = before.unwrap_or(Node::NULL);
+                return Err(format!("{}: {}", operation(failed.at), failed.reason));
+            }
+        }
+        self.report.unresolved.append(&mut absent);
+        Ok(())
+    }
+
+    /// Stage 4. Under `Enforced` what is beside the payload goes, unless `retain` has said what stays.
+    fn locate(&mut self, branch: &Branch, document: &mut Node<'_>) -> Result<Option<Payload>, String> {
+        let Some(mut place) = root::locate(document, branch, self.enforced())? else { return Ok(None) };
+        if self.enforced() && branch.retain.is_none() && matches!(branch.root, Root::Pointer(_)) {
+            place = root::isolate(document, &place);
+        }
+        let total = root::at(document, &place).and_then(|payload| payload.as_array().map(<[_]>::len));
+        Ok(Some(Payload { place, total }))
+    }
+
+    /// Stages 5 to 8.
+    fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
+        let enforced = self.enforced();
+        let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
+        items::apply(payload, branch, enforced, &mut self.report)
+    }
+}

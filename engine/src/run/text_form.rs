@@ -1,0 +1,92 @@
+//! Outputs that are text: declared, not JSON, or text in a JSON object.
+
+use std::borrow::Cow;
+
+use super::{Failure, NotJson, Output, Run};
+use crate::Stage;
+use crate::json::{Member, Node, compact_len, encode};
+use crate::program::Branch;
+
+/// What may stand beside `raw` in an output that is text (seed kimbap: "Fast path").
+const METADATA: [&str; 3] = ["_exit_code", "stderr", "_text_filtered"];
+
+/// `{"raw": "..."}`, alone or with metadata keys: text.
+pub(super) struct RawForm<'n, 'a> {
+    text: Cow<'n, str>,
+    members: &'n [Member<'a>],
+}
+
+impl<'n, 'a> RawForm<'n, 'a> {
+    pub(super) fn of(document: &'n Node<'a>) -> Option<Self> {
+        let members = document.as_object()?;
+        let known = |member: &Member<'_>| member.key.is("raw") || METADATA.iter().any(|name| member.key.is(name));
+        let text = document.get("raw")?.as_str()?;
+        members.iter().all(known).then_some(Self { text, members })
+    }
+
+    fn has_metadata(&self) -> bool {
+        self.members.iter().any(|member| !member.key.is("raw"))
+    }
+
+    /// The object with another text in it, where `raw` stands first.
+    fn with(self, text: &str) -> Node<'a> {
+        let mut raw = Some(Node::String(encode(text).into()));
+        let members = self.members.iter().filter_map(|member| {
+            let value = if member.key.is("raw") { raw.take()? } else { member.value.clone() };
+            Some(Member { key: member.key.clone(), value })
+        });
+        Node::Object(members.collect())
+    }
+}
+
+impl Run<'_> {
+    /// An output that is not JSON. Only `text` applies, and under `Enforced` only where it is all there is.
+    pub(super) fn text(&mut self, branch: &Branch, text: &str, why: &NotJson) -> Result<Output, Failure> {
+        if branch.is_structural() {
+            if self.enforced() {
+                return Err(Failure::new(Stage::Parse, why.reason()));
+            }
+            self.report.skipped = Some("not_json");
+            match why {
+                NotJson::Declared => self.warn(Stage::Parse, "the output is text: only `text` applied"),
+                NotJson::Broken(reason) => self.failed(Stage::Parse, reason.clone()),
+            }
+        }
+        let text = self.clean(branch, text);
+        self.report.result_bytes = text.len();
+        Ok(self.lines(text, branch.budget))
+    }
+
+    /// An output that is text in a JSON object. The metadata beside the text stays under `Advisory` only; without
+    /// any the text alone is the output.
+    pub(super) fn raw_form(&mut self, branch: &Branch, form: RawForm<'_, '_>) -> Result<Output, Failure> {
+        if branch.is_structural() {
+            if self.enforced() {
+                return Err(Failure::new(Stage::Parse, "the output is text"));
+            }
+            self.report.skipped = Some("raw_output");
+            self.warn(Stage::Parse, "the output is text: only `text` applied");
+        }
+        let text = self.clean(branch, &form.text);
+        if form.has_metadata() && !self.enforced() {
+            let mut document = form.with(&text);
+            self.report.result_bytes = compact_len(&document);
+            return Ok(self.json(&mut document, None, branch.budget));
+        }
+        self.report.result_bytes = text.len();
+        Ok(self.lines(text, branch.budget))
+    }
+
+    fn clean(&mut self, branch: &Branch, text: &str) -> String {
+        match &branch.text {
+            Some(program) => {
+                self.report.applied = true;
+                program.apply(text)
+            }
+            None => {
+                self.report.applied = !branch.is_structural();
+                text.to_owned()
+            }
+        }
+    }
+}
