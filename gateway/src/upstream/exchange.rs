@@ -1,6 +1,6 @@
 //! One request and its response: sending, redirects, reading no more than allowed.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
@@ -168,42 +168,29 @@ fn is_loopback(url: &Url) -> bool {
 
 /// Sorts an error by what it says about the request. `earlier`: an earlier hop has been sent.
 fn fault(error: &reqwest::Error, earlier: bool) -> Fault {
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if inner.is::<Denied>() {
-            return Fault::refused("egress", earlier);
-        }
-        source = inner.source();
+    if caused_by(error, &|e| e.is::<Denied>()) {
+        return Fault::refused("egress", earlier);
     }
-    let category = category(error);
-    let unsent = error.is_connect() || error.is_builder() || is_canceled(error);
+    // rustls' errors come wrapped in one of this kind.
+    let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
+    let category = match error {
+        _ if error.is_dns() => "dns",
+        _ if caused_by(error, &|e| e.downcast_ref().is_some_and(invalid)) => "tls",
+        _ if error.is_connect() => "connect",
+        _ => "reset",
+    };
+    let canceled = |e: &hyper::Error| e.is_canceled();
+    let unsent = error.is_connect() || caused_by(error, &|e| e.downcast_ref().is_some_and(canceled));
     if unsent && !earlier { Fault::Unsent(category) } else { Fault::Broken(category) }
 }
 
-fn category(error: &reqwest::Error) -> &'static str {
-    if error.is_dns() {
-        return "dns";
-    }
-    let mut source = error.source();
-    while let Some(inner) = source {
-        // rustls' own errors are wrapped in an `io::Error` of this kind.
-        if inner.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData) {
-            return "tls";
-        }
-        source = inner.source();
-    }
-    if error.is_connect() { "connect" } else { "reset" }
-}
-
-fn is_canceled(error: &reqwest::Error) -> bool {
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if inner.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
-            return true;
-        }
-        source = inner.source();
-    }
-    false
+/// Whether `test` holds for an error or anything it comes from.
+fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
+    // The source of an `io::Error` is the source of what it wraps, which would be skipped.
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    test(error)
+        || wrapped.is_some_and(|e| caused_by(e, test))
+        || error.source().is_some_and(|e| caused_by(e, test))
 }
 
 impl Incoming {
@@ -253,13 +240,9 @@ impl Incoming {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         self.0.chunk().await.map_err(|error| {
-            let mut source = error.source();
-            while let Some(inner) = source {
-                // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
-                if inner.is::<hyper::Error>() {
-                    return Fault::Broken("reset");
-                }
-                source = inner.source();
+            // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
+            if caused_by(&error, &|e| e.is::<hyper::Error>()) {
+                return Fault::Broken("reset");
             }
             Fault::Final(UpstreamError::Malformed("could not be decompressed".to_owned()))
         })

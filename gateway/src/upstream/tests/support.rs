@@ -1,6 +1,7 @@
 //! A real HTTP server on loopback, and services that call it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Uri};
 use serde_json::{Value, json};
 use tamis_config::{CredentialRef, ServiceDocument};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::upstream::{
     Answer, Arguments, CallBounds, Client, ClientOptions, Credentials, InvalidService, Secret, Upstream, UpstreamError,
@@ -167,4 +169,68 @@ pub(crate) async fn call_within(
     bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
     upstream(document).unwrap().call("call", &arguments(json), bounds, &Given(TOKEN), "default").await
+}
+
+/// A server that answers each request with the next of some bytes, and closes the connection where they are empty or
+/// there are no more.
+pub(crate) struct RawServer {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl RawServer {
+    pub(crate) async fn start(answers: Vec<Vec<u8>>) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, requests): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+        let counters = (Arc::clone(&connections), Arc::clone(&requests));
+        let task = tokio::spawn(async move {
+            let answers = Arc::new(answers);
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                counters.0.fetch_add(1, Ordering::SeqCst);
+                let (answers, requests) = (Arc::clone(&answers), Arc::clone(&counters.1));
+                tokio::spawn(async move {
+                    while read_head(&mut stream).await {
+                        match answers.get(requests.fetch_add(1, Ordering::SeqCst)) {
+                            Some(answer) if !answer.is_empty() => stream.write_all(answer).await.unwrap(),
+                            _ => return,
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, connections, requests, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for RawServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn read_head(stream: &mut tokio::net::TcpStream) -> bool {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return false,
+        }
+    }
+    true
 }
