@@ -188,9 +188,7 @@ fn fault(error: &reqwest::Error, earlier: bool) -> Fault {
 fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
     // The source of an `io::Error` is the source of what it wraps, which would be skipped.
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    test(error)
-        || wrapped.is_some_and(|e| caused_by(e, test))
-        || error.source().is_some_and(|e| caused_by(e, test))
+    test(error) || wrapped.is_some_and(|e| caused_by(e, test)) || error.source().is_some_and(|e| caused_by(e, test))
 }
 
 impl Incoming {

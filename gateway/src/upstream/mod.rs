@@ -155,5 +155,9 @@ impl std::fmt::Debug for Secret {
 #[cfg(test)]
 mod tests {
     mod calls;
+    mod paging;
+    mod redirects;
+    mod retries;
     pub(crate) mod support;
+    mod tls;
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
+use axum::serve::Listener;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Uri};
 use serde_json::{Value, json};
@@ -51,7 +52,14 @@ impl Server {
     pub(crate) async fn start<R: IntoResponse + 'static>(
         answer: impl Fn(&Seen, usize) -> R + Send + Sync + 'static,
     ) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::listen(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    }
+
+    /// The same over another transport.
+    pub(crate) fn listen<R: IntoResponse + 'static>(
+        listener: impl Listener<Addr = SocketAddr>,
+        answer: impl Fn(&Seen, usize) -> R + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let (log, answer) = (Arc::clone(&seen), Arc::new(answer));
