@@ -154,6 +154,9 @@ impl std::fmt::Debug for Secret {
 
 #[cfg(test)]
 mod tests {
+    // Helpers take `json!({..})` as it is written.
+    #![allow(clippy::needless_pass_by_value)]
+
     mod calls;
     mod paging;
     mod redirects;

@@ -1,3 +1,6 @@
+// Helpers take `json!({..})` as it is written.
+#![allow(clippy::needless_pass_by_value)]
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -150,8 +150,13 @@ pub(crate) fn upstream(document: &ServiceDocument) -> Result<Upstream, InvalidSe
     Upstream::new(document, client())
 }
 
+thread_local! {
+    // Reading the system's certificates takes its time, and a test is a thread with a runtime of its own.
+    static CLIENT: Arc<Client> = Arc::new(Client::new(ClientOptions::default()).unwrap());
+}
+
 pub(crate) fn client() -> Arc<Client> {
-    Arc::new(Client::new(ClientOptions::default()).unwrap())
+    CLIENT.with(Arc::clone)
 }
 
 pub(crate) fn arguments(json: &str) -> Arguments {
