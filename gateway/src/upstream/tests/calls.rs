@@ -81,7 +81,7 @@ async fn every_kind_of_authentication_has_its_place() {
         let seen = server.only();
         assert_eq!((seen.header(header).unwrap_or(""), seen.target()), (value.as_str(), target), "{auth:?}");
         assert_eq!(seen.body, body, "{auth:?}");
-        assert_eq!(seen.method, "POST");
+        assert_eq!((seen.method.as_str(), seen.header("content-length").unwrap()), ("POST", &*body.len().to_string()));
     }
 }
 

@@ -75,6 +75,18 @@ async fn cursors_are_followed_to_the_end() {
 }
 
 #[tokio::test]
+async fn a_bare_list_is_followed_by_its_link() {
+    let server = Server::start(|_, n| {
+        let rel = if n == 0 { "next" } else { "last" };
+        ([("link", format!(r#"<https://elsewhere.example/list?cursor=z>; rel="{rel}""#))], items(n, n + 1))
+    })
+    .await;
+    let answer = call(&document(&server.url(), None, tool("cursor", 10, json!({}))), "{}").await.unwrap();
+    assert_eq!((ids(&answer), answer.pagination), (vec![0.1, 1.1], report(2, 2, None, None)));
+    assert_eq!(parameter(&server.seen()[1], "cursor").as_deref(), Some("z"));
+}
+
+#[tokio::test]
 async fn a_list_below_extract_is_merged() {
     let server = Server::start(|_, n| {
         let next = ["\"x\"", "\"https://h/list?a=1&cursor=y%3D\"", "\"\""][n];

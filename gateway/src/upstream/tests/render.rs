@@ -53,6 +53,7 @@ fn paths() {
         ("/x/{a}", r#"{"a": ".."}"#, dots),
         ("/x/{a}.", r#"{"a": "."}"#, dots),
         ("/x/{b}{a}", r#"{"a": ".", "b": "."}"#, dots),
+        ("/x/%2e{a}", r#"{"a": "."}"#, "argument `path` does not give the path of the manifest"),
         ("/x/{a}", r#"{"a": "../admin"}"#, steps),
         ("/x/{a}", r#"{"a": "y/.."}"#, steps),
         ("/x/{a}", r#"{"a": "y\\..\\z"}"#, steps),
@@ -160,6 +161,7 @@ fn what_no_request_can_be_made_of() {
     for (http, error) in [
         (json!({"path": "/{x}"}), "http.path: `{x}` is neither in `request.pathParams` nor an argument of the tool"),
         (json!({"path": "/a/../b"}), "http.path: has a segment `.` or `..`"),
+        (json!({"path": "/a/.%2E/b"}), "http.path: has a segment `.` or `..`"),
         (
             json!({"path": "/{p}", "request": {"pathParams": {"p": "{x}"}}}),
             "http.request.pathParams.p: `{x}` is no argument of the tool",
