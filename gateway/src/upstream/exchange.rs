@@ -6,7 +6,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::auth::Authentication;
 use super::egress::Denied;
@@ -148,13 +148,16 @@ fn request(
     request
 }
 
-/// An upstream that repeats its query in `Location` must not hand our credential on.
+/// An upstream that repeats its query in `Location` must not hand our credential on, however it is spelled.
 fn strip_secrets(url: &mut Url, authentication: &Authentication) {
-    let Some((name, _)) = authentication.query.as_deref().and_then(|pair| pair.split_once('=')) else { return };
-    let Some(query) = url.query() else { return };
-    let kept: Vec<_> = query.split('&').filter(|p| p.split_once('=').map_or(*p, |(key, _)| key) != name).collect();
+    let (Some(pair), Some(query)) = (authentication.query.as_deref(), url.query()) else { return };
+    let decoded =
+        |text: &str| form_urlencoded::parse(text.as_bytes()).next().map(|(k, v)| (k.into_owned(), v.into_owned()));
+    let Some((name, secret)) = decoded(pair) else { return };
+    let ours = |pair: &&str| decoded(pair).is_some_and(|(k, v)| k == name || v == secret);
+    let kept: Vec<_> = query.split('&').filter(|pair| !ours(pair)).collect();
     let kept = kept.join("&");
-    url.set_query(Some(&kept).filter(|q| !q.is_empty()).map(String::as_str));
+    url.set_query(Some(&*kept).filter(|query| !query.is_empty()));
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -275,6 +275,18 @@ async fn error_statuses_are_mapped() {
 }
 
 #[tokio::test]
+async fn nothing_of_an_answer_is_in_debug() {
+    let server = Server::start(|_, n| (StatusCode::from_u16([200, 500][n]).unwrap(), r#"{"payload": 1}"#)).await;
+    let document = document(&server.url(), bearer(), json!({}));
+    let answer = call(&document, "{}").await.unwrap();
+    assert!(
+        format!("{answer:?}").starts_with("Answer { bytes: 14, is_json: true, pages: None, status: 200, requests: 1,")
+    );
+    let error = call(&document, "{}").await.unwrap_err();
+    assert_eq!(format!("{error:?}"), "status(sent: true): the upstream answered 500 with 14 bytes");
+}
+
+#[tokio::test]
 async fn empty_text_and_extracted_answers() {
     let server = Server::start(|seen, _| match seen.uri.path() {
         "/empty" => StatusCode::NO_CONTENT.into_response(),
@@ -350,6 +362,7 @@ async fn failures_have_a_category() {
         let error = call(&document(&url, auth("query", json!({"name": "key"})), json!({})), "{}").await.unwrap_err();
         let UpstreamError::Unreachable { reason, sent: was_sent } = &error else { panic!("{error:?}") };
         assert_eq!((*reason, *was_sent), (category, sent), "{url}");
+        assert_eq!((error.category(), error.sent()), (category, sent), "{url}");
         assert!(!format!("{error:?} {error}").contains("s3cr3t"));
     }
 }

@@ -51,6 +51,19 @@ async fn another_origin_gets_no_credential_and_no_header() {
 }
 
 #[tokio::test]
+async fn a_credential_in_the_query_goes_however_the_upstream_spells_it() {
+    let other = Server::start(|_, _| ok()).await;
+    let target = other.url();
+    let server = Server::start(move |_, _| {
+        to(302, &format!("{target}/there?a=1&api+key=x&token=s3cr3t-t0ken/%2b%26=&%61pi%20key&b=2"))
+    })
+    .await;
+    let document = document(&server.url(), credential("query", Some("api key")), json!({}));
+    call(&document, "{}").await.unwrap();
+    assert_eq!(other.only().target(), "/there?a=1&b=2");
+}
+
+#[tokio::test]
 async fn the_way_back_has_no_credential_either() {
     let home = Arc::new(std::sync::OnceLock::<String>::new());
     let back = Arc::clone(&home);
