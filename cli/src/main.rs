@@ -4,6 +4,7 @@
 //! belongs to the subcommand's result; logs and messages for people go to standard error.
 
 mod completions;
+mod filter;
 mod logging;
 mod serve;
 
@@ -35,6 +36,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     Completions(completions::Args),
+    Filter(filter::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     logging::init(&cli.log);
     let outcome = match &cli.command {
         Command::Completions(args) => completions::run(args),
+        Command::Filter(args) => filter::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");
