@@ -120,9 +120,10 @@ impl Action {
             None => None,
         };
         let plan = RequestPlan::new(field, base, tool, auth.as_ref())?;
-        let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
+        // RFC 9110, 9.2.2.
+        let idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
         Ok(Self {
-            idempotent: safe.contains(&plan.method) || tool.risk.idempotent,
+            idempotent: idempotent.contains(&plan.method) || tool.risk.idempotent,
             plan,
             auth,
             extract: call.extract.as_deref().filter(|path| !path.is_empty()).map(Into::into),
