@@ -28,12 +28,12 @@ async fn a_get_has_its_path_query_and_bearer() {
         },
     });
     let document = document(&format!("{}/api/v1/", server.url()), bearer(), tool);
-    let answer = call(&document, r#"{"owner": "o w/n", "labels": ["a b", "c&d"]}"#).await.unwrap();
+    let answer = call(&document, r#"{"owner": "o w+n", "labels": ["a b", "c&d"]}"#).await.unwrap();
     assert_eq!(answer.body, r#"[{"id": 12345678901234567890, "price": 1.10}]"#);
     assert!(answer.is_json);
     assert_eq!((answer.status, answer.requests), (200, 1));
     let seen = server.only();
-    assert_eq!(seen.target(), "/api/v1/repos/o%20w%2Fn/issues?state=open&labels=a%20b&labels=c%26d");
+    assert_eq!(seen.target(), "/api/v1/repos/o%20w%2Bn/issues?state=open&labels=a%20b&labels=c%26d");
     assert_eq!(seen.header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
     assert_eq!(seen.header("user-agent"), Some(concat!("tamis/", env!("CARGO_PKG_VERSION"))));
 }
