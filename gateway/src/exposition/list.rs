@@ -104,11 +104,7 @@ fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     // Read before, when the service was loaded.
     let input = declared_input(declared).unwrap_or_else(|_| json!({"type": "object"}));
     entry["inputSchema"] = schema::input(input, &tool.reserved);
-    // What the filter makes of every answer; pages add members that no schema of a filter knows.
-    if tool.filtered
-        && declared.http.pagination.is_none()
-        && let Some(output) = tool.program.output_schema()
-    {
+    if let Some(output) = tool.output_schema(declared) {
         entry["outputSchema"] = output;
     }
     let risk = declared.risk;
