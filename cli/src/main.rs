@@ -6,7 +6,9 @@
 mod completions;
 mod demo;
 mod logging;
+mod schema;
 mod serve;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,8 @@ Exit codes:
 enum Command {
     Serve(serve::Args),
     Demo(demo::Args),
+    Validate(validate::Args),
+    Schema(schema::Args),
     Completions(completions::Args),
 }
 
@@ -57,6 +61,8 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args, &cli.log),
         Command::Demo(args) => demo::run(args),
+        Command::Validate(args) => validate::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
     };
     outcome.unwrap_or_else(|error| {
