@@ -6,6 +6,7 @@ mod patch;
 mod paths;
 mod root;
 mod stages;
+mod streamed;
 #[cfg(test)]
 mod tests;
 mod text_form;
@@ -18,13 +19,16 @@ use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structur
 use finish::Output;
 use text_form::RawForm;
 
+pub(crate) use root::{WRAPPERS, score};
+pub(crate) use text_form::METADATA;
+
 impl Program {
     /// Runs the program over one output, by the fast path where there is one.
     ///
     /// # Errors
     /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
     pub fn apply(&self, input: Input<'_>, call: &Call) -> Result<Filtered, Refused> {
-        self.apply_reference(input, call)
+        streamed::apply(self, input, call).unwrap_or_else(|| self.apply_reference(input, call))
     }
 
     /// Runs the program over one output, stage by stage on a tree: what [`Program::apply`] must equal.
@@ -40,14 +44,8 @@ impl Program {
             ..Report::default()
         };
         let mut run = Run { plan: &self.0, call, report };
-        match run.filter(source) {
-            Ok(output) => Ok(Filtered { text: output.text, structured: output.structured, report: run.report }),
-            Err(Failure { stage, reason }) => {
-                run.report.applied = false;
-                run.report.error = Some(Warning { stage, message: reason });
-                Err(Refused { stage, report: Box::new(run.report) })
-            }
-        }
+        let output = run.filter(source);
+        run.finish(output)
     }
 
     /// The posture that the program was compiled for.
@@ -72,7 +70,7 @@ impl Failure {
 
 /// One output, read.
 struct Source<'a> {
-    /// As it came; `{}` where JSON was declared and nothing came.
+    /// As it came.
     bytes: &'a [u8],
     /// The document, or why there is none.
     json: Result<Node<'a>, NotJson>,
@@ -100,7 +98,7 @@ impl<'a> Source<'a> {
         let bytes = match input {
             Input::Text(bytes) => return Self { bytes, json: Err(NotJson::Declared) },
             // 204, and upstreams that answer nothing.
-            Input::Json(b"") => b"{}",
+            Input::Json(b"") => return Self { bytes: b"", json: Ok(Node::Object(Vec::new())) },
             Input::Json(bytes) => bytes,
         };
         let max = plan.limits.max_input_bytes;
@@ -119,7 +117,8 @@ impl<'a> Source<'a> {
     /// The output as it came.
     fn verbatim(&self) -> Output {
         let structured = if self.json.is_ok() { Structured::Text } else { Structured::None };
-        Output { text: self.text().into_owned(), structured }
+        let empty = self.bytes.is_empty() && self.json.is_ok();
+        Output { text: if empty { "{}".to_owned() } else { self.text().into_owned() }, structured }
     }
 }
 
@@ -131,6 +130,18 @@ struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
+    /// The answer to the caller.
+    fn finish(mut self, output: Result<Output, Failure>) -> Result<Filtered, Refused> {
+        match output {
+            Ok(output) => Ok(Filtered { text: output.text, structured: output.structured, report: self.report }),
+            Err(Failure { stage, reason }) => {
+                self.report.applied = false;
+                self.report.error = Some(Warning { stage, message: reason });
+                Err(Refused { stage, report: Box::new(self.report) })
+            }
+        }
+    }
+
     fn enforced(&self) -> bool {
         self.plan.enforcement == Enforcement::Enforced
     }

@@ -1,0 +1,1 @@
+//! The fast path beside the other one.
