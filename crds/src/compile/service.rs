@@ -8,11 +8,11 @@ use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, Source};
 use tamis_engine::ToolFilter;
 use url::{Host, Url};
 
-use super::scribe::Scribe;
 use super::{action, auth, duplicate_names};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ServiceManifestSpec, ServiceRef};
+use crate::scribe::Scribe;
 use crate::{Diagnostic, Resource};
 
 /// A manifest, and what came of it.
@@ -62,7 +62,7 @@ impl<'r> Services<'r> {
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
             if let Some(first) = services.by_ref.get(&key) {
                 let first = &services.all[*first].resource.origin;
-                let message = format!("service {name} {} is in {} too", resource.spec.version, first.file());
+                let message = format!("service {name} {} is in {} too", resource.spec.version, first.place());
                 let path = FieldPath::spec(["name"]);
                 diagnostics.push(resource.origin.error(&path, message, "change name or version of one of them"));
             } else {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
-
+use super::check::Spec;
 use super::schema::{EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS};
 use super::{excerpt, kimbap, shape, spelling};
 use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
 use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, Resource, Resources};
+use crate::scribe::Scribe;
 use crate::yaml::{Entry, Node, Resolved, Value};
 
 /// What Kubernetes writes into `metadata` by itself; `kubectl get -o yaml` shows it.
@@ -60,8 +60,9 @@ impl<'a> Reader<'a> {
         };
         match (document.get("apiVersion"), document.get("kind")) {
             (None, None) if kimbap::is_manifest(entries) => {
-                let document = kimbap::convert(self.file, document, &mut self.diagnostics);
-                self.manifest(document);
+                if let Some(document) = kimbap::convert(self.file, document, &mut self.diagnostics) {
+                    self.manifest(document);
+                }
             }
             (None, None) => {
                 let remedy = format!("write apiVersion: {API_VERSION} and a kind");
@@ -153,7 +154,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resource<S: DeserializeOwned>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
+    fn resource<S: Spec>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
         let before = self.diagnostics.iter().filter(|d| d.is_error()).count();
         let Value::Map(entries) = &mut document.value else { return None };
         for entry in entries.iter().filter(|e| !ENVELOPE.contains(&&*e.key)) {
@@ -167,7 +168,7 @@ impl<'a> Reader<'a> {
         let mut json = String::new();
         if let Some(spec) = entries.iter_mut().find(|e| &*e.key == "spec") {
             let field = spec.spelling().unwrap_or("").to_owned();
-            spelling::normalise(self.file, &mut spec.value, schema.view(), &mut self.diagnostics);
+            spelling::normalise(self.file, &mut spec.value, schema.view(), &field, &mut self.diagnostics);
             json = shape::check(self.file, &spec.value, schema.view(), &field, &mut self.diagnostics);
         } else {
             self.error(&document, "spec", "is missing", "add it");
@@ -177,9 +178,14 @@ impl<'a> Reader<'a> {
         if self.diagnostics.iter().filter(|d| d.is_error()).count() > before {
             return None;
         }
-        match serde_json::from_str(&json) {
+        match serde_json::from_str::<S>(&json) {
             Ok(spec) => {
                 let origin = Origin { file: Arc::clone(self.file), tree: Arc::new(document) };
+                let mut scribe = Scribe::new(&origin, &mut self.diagnostics);
+                spec.check(&mut scribe);
+                if scribe.failed {
+                    return None;
+                }
                 Some(Arc::new(Resource { name, unnamed, spec, origin }))
             }
             // The shape check knows all that serde knows; if it ever does not, the document is still refused.

@@ -1,8 +1,9 @@
 //! From bytes to resources: which document it is, its spelling, its shape, its types.
 
+mod check;
 mod document;
 mod kimbap;
-pub(crate) mod schema;
+mod schema;
 mod shape;
 mod spelling;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use schema::document_schema;
 pub(crate) use shape::excerpt;
 
 use crate::yaml;
@@ -20,7 +22,7 @@ use crate::{Diagnostic, Resources};
 pub struct ParsedFile {
     /// The file, as the caller named it.
     pub file: Arc<str>,
-    /// Its documents; none of them if one is broken.
+    /// Its documents that are in order. Where [`ParsedFile::is_broken`], they are only good for finding more mistakes.
     pub resources: Resources,
     /// How many documents it holds, those of others included; none in an empty file.
     pub documents: usize,
@@ -56,9 +58,5 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     }
     let (resources, mut diagnostics) = reader.finish();
     Diagnostic::sort(&mut diagnostics);
-    let mut parsed = ParsedFile { file, resources, documents: count, diagnostics };
-    if parsed.is_broken() {
-        parsed.resources = Resources::default();
-    }
-    parsed
+    ParsedFile { file, resources, documents: count, diagnostics }
 }

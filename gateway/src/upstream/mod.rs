@@ -1,9 +1,27 @@
 //! Calls to upstreams. What a source answers becomes bytes; nothing here knows of filters or MCP.
 
+mod auth;
+mod body;
+mod client;
+mod credentials;
+mod egress;
+mod exchange;
+mod extract;
+mod pages;
+mod render;
+mod retry;
+mod service;
+mod template;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tamis_config::CredentialRef;
+
+pub use client::{Client, ClientError, ClientOptions};
+pub use credentials::{LocalCredentials, environment_variable};
+pub use egress::{Destination, EgressPolicy, InvalidDestination};
+pub use service::{InvalidService, Upstream};
 
 /// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
 pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;
@@ -86,12 +104,15 @@ pub enum UpstreamError {
     /// No connection, or it broke.
     #[error("the upstream could not be reached: {reason}")]
     Unreachable {
-        /// A short category (`connect`, `tls`, `dns`, `reset`, `redirect`); never an URL with a credential.
-        reason: String,
+        /// A short category: `connect`, `tls`, `dns`, `reset`, `redirect` or `egress`.
+        reason: &'static str,
         /// Whether the request may have been executed.
         sent: bool,
     },
-    /// A credential is not there.
+    /// The service has no such tool. A gateway that lists what it calls does not see this.
+    #[error("the service has no tool `{0}`")]
+    UnknownTool(String),
+    /// A credential is not there, empty, or cannot be sent.
     #[error("credential `{}` key `{}` is not available", .0.name, .0.key)]
     Credential(CredentialRef),
 }
@@ -124,4 +145,10 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
     }
+}
+
+#[cfg(test)]
+mod tests {
+    mod calls;
+    pub(crate) mod support;
 }

@@ -1,0 +1,97 @@
+//! Credentials from a folder or the environment, as `tamis serve` has them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+use std::{fs, io};
+
+use tamis_config::CredentialRef;
+
+use super::{Credentials, Secret};
+
+/// A Secret's value is small; anything larger is some other file.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Credentials of a standalone gateway: `<folder>/<name>/<key>`, as Kubernetes mounts Secrets, then the environment
+/// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are not told apart.
+///
+/// A file is looked at on each call and read again when it has changed.
+#[derive(Debug, Default)]
+pub struct LocalCredentials {
+    folder: Option<PathBuf>,
+    files: Mutex<HashMap<CredentialRef, CachedFile>>,
+}
+
+#[derive(Debug)]
+struct CachedFile {
+    modified: SystemTime,
+    length: u64,
+    value: Secret,
+}
+
+impl LocalCredentials {
+    /// Reads from `folder`, where there is one, and from the environment.
+    #[must_use]
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, files: Mutex::default() }
+    }
+
+    fn from_folder(&self, credential: &CredentialRef) -> Option<Secret> {
+        let folder = self.folder.as_deref()?;
+        if !is_one_component(&credential.name) || !is_one_component(&credential.key) {
+            return None;
+        }
+        let path = folder.join(&credential.name).join(&credential.key);
+        let metadata = fs::metadata(&path).ok().filter(|m| m.is_file() && m.len() <= MAX_BYTES)?;
+        let (modified, length) = (metadata.modified().ok()?, metadata.len());
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = files.get(credential).filter(|c| c.modified == modified && c.length == length) {
+            return Some(cached.value.clone());
+        }
+        let value = read(&path).ok()?;
+        // A file that changed within the clock's granularity must not be held: only one at rest is kept.
+        if modified.elapsed().is_ok_and(|age| age.as_secs() >= 2) {
+            files.insert(credential.clone(), CachedFile { modified, length, value: value.clone() });
+        } else {
+            files.remove(credential);
+        }
+        Some(value)
+    }
+}
+
+impl Credentials for LocalCredentials {
+    fn get(&self, _namespace: &str, credential: &CredentialRef) -> Option<Secret> {
+        self.from_folder(credential).or_else(|| {
+            let value = std::env::var(environment_variable(credential)).ok()?;
+            Some(Secret::new(&value))
+        })
+    }
+}
+
+/// `TAMIS_SECRET_<NAME>_<KEY>` in upper case, with `_` for everything that is no letter or digit.
+#[must_use]
+pub fn environment_variable(credential: &CredentialRef) -> String {
+    let mut name = String::from("TAMIS_SECRET_");
+    name.extend(credential.name.chars().chain(['_']).chain(credential.key.chars()).map(|c| match c {
+        c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
+        _ => '_',
+    }));
+    name
+}
+
+fn read(path: &Path) -> io::Result<Secret> {
+    use io::Read as _;
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok(Secret::new(&text))
+}
+
+/// Names come from documents: one may not walk out of the folder.
+fn is_one_component(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
+
+#[cfg(test)]
+#[path = "tests/credentials.rs"]
+mod tests;

@@ -1,0 +1,170 @@
+//! A real HTTP server on loopback, and services that call it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Uri};
+use serde_json::{Value, json};
+use tamis_config::{CredentialRef, ServiceDocument};
+
+use crate::upstream::{
+    Answer, Arguments, CallBounds, Client, ClientOptions, Credentials, InvalidService, Secret, Upstream, UpstreamError,
+};
+
+pub(crate) const TOKEN: &str = "s3cr3t-t0ken/+&=";
+
+/// What the server got.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) version: http::Version,
+}
+
+impl Seen {
+    pub(crate) fn target(&self) -> &str {
+        self.uri.path_and_query().map_or("", |t| t.as_str())
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|v| v.to_str().unwrap())
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// `answer` gets each request and its number, from 0.
+    pub(crate) async fn start<R: IntoResponse + 'static>(
+        answer: impl Fn(&Seen, usize) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let (log, answer) = (Arc::clone(&seen), Arc::new(answer));
+        let app = Router::new().fallback(move |request: Request<Body>| {
+            let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+                let one =
+                    Seen { method: parts.method, uri: parts.uri, headers: parts.headers, body, version: parts.version };
+                let number = {
+                    let mut log = log.lock().unwrap();
+                    log.push(one.clone());
+                    log.len() - 1
+                };
+                answer(&one, number).into_response()
+            }
+        });
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, seen, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn only(&self) -> Seen {
+        let seen = self.seen();
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        seen[0].clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Credentials of tests: one value for every name but `absent`.
+#[derive(Debug)]
+pub(crate) struct Given(pub(crate) &'static str);
+
+impl Credentials for Given {
+    fn get(&self, _: &str, credential: &CredentialRef) -> Option<Secret> {
+        (credential.name != "absent").then(|| Secret::new(self.0))
+    }
+}
+
+/// A service document with one tool, `call`. `tool` is merged over what a plain GET of `/` has.
+pub(crate) fn document(base: &str, auth: Option<Value>, tool: Value) -> ServiceDocument {
+    let mut call = json!({"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}});
+    merge(&mut call, tool);
+    let mut source = json!({"baseUrl": base});
+    if let Some(auth) = auth {
+        source["auth"] = auth;
+    }
+    let document = json!({
+        "formatVersion": 1, "name": "test", "version": "1.0.0",
+        "source": {"http": source}, "tools": {"call": call},
+    });
+    // By its text, as documents travel: a `Value` has no raw JSON in it.
+    serde_json::from_str(&document.to_string()).unwrap()
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// An input schema with these arguments.
+pub(crate) fn schema(names: &[&str]) -> Value {
+    let properties: serde_json::Map<_, _> = names.iter().map(|n| ((*n).to_owned(), json!({}))).collect();
+    json!({"type": "object", "properties": properties})
+}
+
+pub(crate) fn upstream(document: &ServiceDocument) -> Result<Upstream, InvalidService> {
+    Upstream::new(document, client())
+}
+
+pub(crate) fn client() -> Arc<Client> {
+    Arc::new(Client::new(ClientOptions::default()).unwrap())
+}
+
+pub(crate) fn arguments(json: &str) -> Arguments {
+    serde_json::from_str(json).unwrap()
+}
+
+pub(crate) fn bounds() -> CallBounds {
+    within(Duration::from_secs(20), 1 << 20)
+}
+
+pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds {
+    CallBounds { deadline: Instant::now() + time, max_response_bytes }
+}
+
+/// Calls the document's tool.
+pub(crate) async fn call(document: &ServiceDocument, json: &str) -> Result<Answer, UpstreamError> {
+    call_within(document, json, bounds()).await
+}
+
+pub(crate) async fn call_within(
+    document: &ServiceDocument,
+    json: &str,
+    bounds: CallBounds,
+) -> Result<Answer, UpstreamError> {
+    upstream(document).unwrap().call("call", &arguments(json), bounds, &Given(TOKEN), "default").await
+}
