@@ -216,6 +216,40 @@ pub fn surprises(scenarios: &BTreeMap<String, Vec<Check>>) -> Vec<String> {
     found
 }
 
+/// The results as a page of the documentation.
+#[must_use]
+pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
+    let mut page = String::from(
+        "# Conformance\n\nWritten by a test from the results of the public suite, `@modelcontextprotocol/conformance` \
+         (its version is in `tests/clients/package.json`), run against `tamis serve`. Warnings count as failures.\n",
+    );
+    for (run, scenarios) in results {
+        let mut rows = Vec::new();
+        let mut outside: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (scenario, checks) in scenarios {
+            let held = checks.iter().filter(|check| check.holds()).count();
+            let note = match expected(scenario) {
+                Some(Passes) => String::new(),
+                Some(Except(ids, reason)) => format!("not `{}`: {reason}", ids.join("`, `")),
+                Some(Outside(reason)) => {
+                    outside.entry(reason).or_default().push(scenario);
+                    continue;
+                }
+                None => "unknown".to_owned(),
+            };
+            rows.push(format!("| {scenario} | {held} of {} | {note} |\n", checks.len()));
+        }
+        page += &format!("\n## {}\n\n`conformance server {}`\n\n", run.revision, run.arguments.join(" "));
+        page += "| scenario | checks that hold | |\n|---|---|---|\n";
+        page += &rows.concat();
+        page += "\nNot asked of a gateway that publishes HTTP APIs:\n\n";
+        for (reason, scenarios) in outside {
+            page += &format!("- {reason}: {}\n", scenarios.join(", "));
+        }
+    }
+    page
+}
+
 /// The service that the suite's tool scenarios ask for.
 #[must_use]
 pub fn documents(upstream: &Upstream) -> String {

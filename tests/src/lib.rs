@@ -5,6 +5,7 @@
 
 mod client;
 mod gateway;
+mod rpc;
 mod upstream;
 
 pub mod conformance;
@@ -12,6 +13,7 @@ pub mod documents;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
 pub use gateway::{Gateway, Options, binary};
+pub use rpc::{Answer, Rpc};
 pub use upstream::Upstream;
 
 use std::path::{Path, PathBuf};

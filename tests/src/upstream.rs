@@ -1,8 +1,8 @@
 //! A sample API on loopback that counts what it is asked and what was given up.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -23,6 +23,7 @@ type Trigger = Box<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 struct Counts {
     trigger: Option<Trigger>,
+    document: Mutex<(u16, String)>,
     calls: AtomicUsize,
     waiting: AtomicUsize,
     abandoned: AtomicUsize,
@@ -66,6 +67,7 @@ impl Upstream {
             .route("/echo", post(echo))
             .route("/text/{text}", get(text))
             .route("/trigger", post(trigger))
+            .route("/document", get(document))
             .with_state(Arc::clone(&counts));
         let server = tokio::spawn(async move {
             // Only an error of the listener ends this, and then the test's calls fail.
@@ -78,6 +80,11 @@ impl Upstream {
     #[must_use]
     pub fn calls(&self) -> usize {
         self.counts.calls.load(Ordering::SeqCst)
+    }
+
+    /// What `/document` answers from now on.
+    pub fn set_document(&self, status: u16, text: &str) {
+        *self.counts.document.lock().unwrap_or_else(PoisonError::into_inner) = (status, text.to_owned());
     }
 
     /// Requests to `/slow` whose caller went away.
@@ -185,6 +192,13 @@ async fn trigger(State(counts): State<Arc<Counts>>) -> impl IntoResponse {
     counts.calls.fetch_add(1, Ordering::SeqCst);
     counts.trigger.iter().for_each(|trigger| trigger());
     body_json(&json!({"triggered": counts.trigger.is_some()}))
+}
+
+async fn document(State(counts): State<Arc<Counts>>) -> impl IntoResponse {
+    counts.calls.fetch_add(1, Ordering::SeqCst);
+    let (status, text) = counts.document.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, "application/json")], text)
 }
 
 fn body_json(value: &Value) -> impl IntoResponse + use<> {

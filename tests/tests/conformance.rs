@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use anyhow::Result;
-use tamis_tests::conformance::{self, Expected, RUNS};
+use anyhow::{Context, Result};
+use tamis_tests::conformance::{self, RUNS};
 use tamis_tests::documents::Folder;
-use tamis_tests::{Gateway, Upstream};
+use tamis_tests::{Gateway, Upstream, root};
 
 #[tokio::test]
 async fn every_scenario_does_what_is_asked_of_it() -> Result<()> {
@@ -28,19 +28,27 @@ async fn every_scenario_does_what_is_asked_of_it() -> Result<()> {
     written.set(Arc::clone(&folder)).expect("is set once");
     let gateway = Gateway::start(folder.path()).await?;
 
-    let mut surprises = Vec::new();
+    let mut results = Vec::new();
     for run in RUNS {
-        let scenarios = conformance::run(run, &gateway.endpoint("conformance")).await?;
-        let (mut held, mut checks) = (0, 0);
-        for (scenario, found) in &scenarios {
-            if !matches!(conformance::expected(scenario), Some(Expected::Outside(_)) | None) {
-                held += 1;
-                checks += found.iter().filter(|check| check.holds()).count();
-            }
-        }
-        println!("{}: {held} of {} scenarios held, {checks} checks", run.revision, scenarios.len());
-        surprises.extend(conformance::surprises(&scenarios).iter().map(|line| format!("{} {line}", run.revision)));
+        results.push((*run, conformance::run(run, &gateway.endpoint("conformance")).await?));
     }
+    let surprises: Vec<String> = results
+        .iter()
+        .flat_map(|(run, found)| {
+            conformance::surprises(found).into_iter().map(|line| format!("{} {line}", run.revision))
+        })
+        .collect();
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    same_as_committed("docs/conformance.md", &conformance::page(&results))
+}
+
+/// Compares a generated file; `TAMIS_BLESS=1` writes it.
+fn same_as_committed(path: &str, text: &str) -> Result<()> {
+    let file = root().join(path);
+    if std::env::var_os("TAMIS_BLESS").is_some() {
+        return Ok(std::fs::write(file, text)?);
+    }
+    let committed = std::fs::read_to_string(&file).with_context(|| path.to_owned())?;
+    assert!(committed == text, "{path} is not what the test found: run it with TAMIS_BLESS=1 and look at the change");
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) fn dependencies(tools: &Tools, advisories: bool) -> Result<()> {
 
 /// Clippy, with warnings denied.
 pub(crate) fn lints() -> Result<()> {
-    step("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    step("lints", &mut cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
 /// Documentation, with warnings denied.

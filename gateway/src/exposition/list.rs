@@ -104,6 +104,13 @@ fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     // Read before, when the service was loaded.
     let input = declared_input(declared).unwrap_or_else(|_| json!({"type": "object"}));
     entry["inputSchema"] = schema::input(input, &tool.reserved);
+    // What the filter makes of every answer; pages add members that no schema of a filter knows.
+    if tool.filtered
+        && declared.http.pagination.is_none()
+        && let Some(output) = tool.program.output_schema()
+    {
+        entry["outputSchema"] = output;
+    }
     let risk = declared.risk;
     entry["annotations"] = json!({
         "readOnlyHint": !risk.mutating,

@@ -16,7 +16,7 @@ use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
 use crate::service::Service;
 
-pub(crate) use list::{Page, ToolList};
+pub(crate) use list::ToolList;
 
 /// One exposition.
 #[derive(Debug)]
