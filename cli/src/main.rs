@@ -42,8 +42,8 @@ enum Command {
     Demo(demo::Args),
     Validate(validate::Args),
     Schema(schema::Args),
-    Completions(completions::Args),
     Filter(filter::Args),
+    Completions(completions::Args),
 }
 
 impl Command {
