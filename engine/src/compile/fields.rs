@@ -2,7 +2,7 @@
 
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
-use super::{CompileOptions, Enforcement, ResponseType, patches, select};
+use super::{CompileOptions, Enforcement, ResponseType, patches, select, telling};
 use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
@@ -31,7 +31,7 @@ pub(super) fn branch(
     }
     let retain = spec.retain.as_deref().and_then(|paths| retain(paths, findings));
     let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
-    let patches = patches::compile(spec.patches.as_deref().unwrap_or_default(), paths, options, findings);
+    let patches = patches::compile(spec.patches.as_deref().unwrap_or_default(), paths, findings);
     let root = root(spec, paths, options, findings);
     let max_items = max_items(spec.max_items, findings);
     let select = fields(spec, findings);
@@ -41,7 +41,8 @@ pub(super) fn branch(
     let compact =
         spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
-    (findings.errors() == errors).then_some(Branch {
+    let whole = retain.as_ref().map(|(_, paths)| paths.clone());
+    let branch = Branch {
         guard,
         passthrough: spec.passthrough,
         retain: retain.map(|(retain, _)| retain),
@@ -55,7 +56,11 @@ pub(super) fn branch(
         text,
         budget,
         compact,
-    })
+    };
+    if enforced {
+        telling::check(&branch, whole.as_deref(), findings);
+    }
+    (findings.errors() == errors).then_some(branch)
 }
 
 /// Whether the filter has a stage that works on JSON.
@@ -65,7 +70,7 @@ fn structural(spec: &FilterSpec) -> bool {
 
 fn needs_payload(spec: &FilterSpec) -> bool {
     spec.root.is_some()
-        || spec.max_items.is_some_and(|n| n > 0)
+        || spec.max_items.is_some_and(|n| n != 0)
         || spec.select.is_some()
         || spec.exclude.as_ref().is_some_and(|e| !e.is_empty())
         || spec.drop_nulls
@@ -144,7 +149,7 @@ fn root(
         Some(ResponseType::Array) => Root::List,
         Some(ResponseType::Text) | None if enforced => {
             for (given, field) in [
-                (spec.max_items.is_some_and(|n| n > 0), "maxItems"),
+                (spec.max_items.is_some_and(|n| n != 0), "maxItems"),
                 (spec.select.is_some(), "select"),
                 (spec.exclude.is_some(), "exclude"),
             ] {
@@ -325,7 +330,7 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
     }
     let object =
         options.response_type == Some(ResponseType::Object) && matches!(root, Root::Document) && spec.root.is_none();
-    if object && spec.max_items.is_some_and(|n| n > 0) {
+    if object && spec.max_items.is_some_and(|n| n != 0) {
         findings.warning(
             "maxItems",
             "does nothing: the output is declared to be an object",

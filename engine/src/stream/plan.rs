@@ -41,6 +41,10 @@ impl Stages {
         if branch.passthrough || (branch.text.is_some() && !branch.is_structural()) {
             return None;
         }
+        // What `retain` has kept may go again.
+        if enforcement == Enforcement::Enforced && branch.settles() {
+            return None;
+        }
         let retain = match &branch.retain {
             Some(retain) => Some(Automaton::new(&retain.trie)?),
             None => None,
