@@ -15,11 +15,11 @@ mod scribe;
 mod state;
 pub mod yaml;
 
-pub use compile::{Compilation, CompileEnv, Degraded, compile};
+pub use compile::{Compilation, CompileEnv, Degraded, compile, diagnose};
 pub use diagnostic::{Diagnostic, Severity};
 pub use load::{Loaded, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
-pub use read::{ParsedFile, parse_document};
+pub use read::{ParsedFile, document_schema, parse_document};
 pub use resources::{ObjectName, Resource, Resources};
 pub use state::{FolderState, Update};
