@@ -71,7 +71,8 @@ fn loopback_is_one_switch() {
 
 #[test]
 fn allow_opens_and_deny_wins() {
-    let policy = policy(&["10.0.0.0/8", "192.168.1.7", "api.internal", "*.corp.example"], &["10.9.0.0/16", "bad.example"]);
+    let policy =
+        policy(&["10.0.0.0/8", "192.168.1.7", "api.internal", "*.corp.example"], &["10.9.0.0/16", "bad.example"]);
     for (host, address, permitted) in [
         ("h", "10.1.1.1", true),
         ("h", "10.9.1.1", false),

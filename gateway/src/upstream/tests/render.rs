@@ -119,7 +119,8 @@ fn lists_have_a_style() {
 
 #[test]
 fn headers() {
-    let http = json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
+    let http =
+        json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
     let sent = |args: &str| {
         let headers = render(http.clone(), args).map_err(|e| e.to_string())?.headers;
         let text = |name: &str| headers.get(name).map(|v| String::from_utf8(v.as_bytes().to_vec()).unwrap());
