@@ -4,6 +4,7 @@
 //! belongs to the subcommand's result; logs and messages for people go to standard error.
 
 mod completions;
+mod demo;
 mod logging;
 mod serve;
 
@@ -34,13 +35,28 @@ Exit codes:
 // Every subcommand: a variant here, a module with `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
     Completions(completions::Args),
+}
+
+impl Command {
+    /// What is logged unless the user says otherwise.
+    fn log_level(&self) -> &'static str {
+        match self {
+            // The demo's own calls would drown its table.
+            Self::Demo(_) => "warn,tamis::serve=info",
+            _ => "info",
+        }
+    }
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::init(&cli.log);
+    logging::init(&cli.log, cli.command.log_level());
     let outcome = match &cli.command {
+        Command::Serve(args) => serve::run(args, &cli.log),
+        Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(args),
     };
     outcome.unwrap_or_else(|error| {
