@@ -10,6 +10,7 @@ mod load;
 mod origin;
 mod read;
 pub mod resources;
+mod scribe;
 mod state;
 pub mod yaml;
 

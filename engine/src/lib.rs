@@ -14,6 +14,7 @@ mod program;
 mod report;
 mod run;
 mod spec;
+mod stream;
 pub mod template;
 pub mod text;
 

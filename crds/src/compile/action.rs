@@ -7,12 +7,12 @@ use tamis_config::{
     ArgumentStyle, BodyTemplate, HttpCall, Pagination, PaginationKind, RequestTemplate, Retry, Risk, ServiceTool,
 };
 
-use super::scribe::Scribe;
 use super::template::{literal, placeholders};
 use super::{args, auth};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ActionSpec, ArgSpec, PageType, RequestSpec, RiskLevel};
+use crate::scribe::Scribe;
 
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 

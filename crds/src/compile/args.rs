@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use tamis_config::ArgumentStyle;
 use tamis_engine::JsonText;
 
-use super::scribe::Scribe;
 use super::template::is_name;
 use crate::origin::FieldPath;
 use crate::resources::{ArgSpec, ArgStyle, ArgType};
+use crate::scribe::Scribe;
 
 /// Checks the arguments of an action.
 pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &mut Scribe<'_>) {

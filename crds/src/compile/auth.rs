@@ -2,9 +2,9 @@
 
 use tamis_config::{Auth, AuthKind, CredentialRef};
 
-use super::scribe::Scribe;
 use crate::origin::FieldPath;
 use crate::resources::{AuthSpec, AuthType};
+use crate::scribe::Scribe;
 
 /// Checks an `auth` and makes the gateway's form of it. What is wrong is left as it is, since nothing is served then.
 pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) -> Auth {

@@ -6,7 +6,6 @@ mod auth;
 mod expose;
 mod filters;
 mod groups;
-mod scribe;
 mod service;
 mod template;
 #[cfg(test)]

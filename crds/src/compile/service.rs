@@ -8,11 +8,11 @@ use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, Source};
 use tamis_engine::ToolFilter;
 use url::{Host, Url};
 
-use super::scribe::Scribe;
 use super::{action, auth, duplicate_names};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ServiceManifestSpec, ServiceRef};
+use crate::scribe::Scribe;
 use crate::{Diagnostic, Resource};
 
 /// A manifest, and what came of it.

@@ -6,14 +6,21 @@ pub(super) fn placeholders(template: &str) -> impl Iterator<Item = &str> {
     let mut rest = template;
     std::iter::from_fn(move || {
         loop {
-            let (_, after) = rest.split_once('{')?;
-            let end = after.find(|c: char| !is_name_char(c)).unwrap_or(after.len());
-            rest = &after[end..];
-            if end > 0 && rest.starts_with('}') {
-                return Some(&after[..end]);
+            rest = &rest[rest.find('{')?..];
+            if let Some(name) = place(rest) {
+                rest = &rest[name.len() + 2..];
+                return Some(name);
             }
+            rest = &rest[1..];
         }
     })
+}
+
+/// The name of a place at the beginning of a text; the same rule as the gateway's.
+fn place(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('{')?.split_once('}')?.0;
+    let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
+    valid.then_some(name)
 }
 
 /// What is left of a template without its placeholders.

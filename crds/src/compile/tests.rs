@@ -86,6 +86,8 @@ fn the_documents_of_the_contract_compile() {
     assert_eq!(
         said(&compilation),
         [
+            "test.yaml:39:17: warning: spec.filters.list-issues.exclude[0]: `body_html` is not among the keys that `select` \
+             gives, remove it: `select` keeps nothing else",
             "test.yaml:59:3: warning: spec.filters: not published, since no filter set names them: delete-all, name each in \
              a set, with `passthrough: true` where all of it may pass"
         ]
@@ -99,4 +101,23 @@ fn the_documents_of_the_contract_compile() {
         service.tools["list-issues"].input_schema.as_str(),
         r#"{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string"},"state":{"type":"string","enum":["open","closed","all"],"default":"open"}},"required":["owner","repo"],"additionalProperties":false}"#
     );
+}
+
+#[test]
+fn the_seed_documents_compile_as_they_stand() {
+    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/seeds");
+    for (folder, exposition, tools) in [
+        ("reshapr", "github-graphql", &["get_user_with_latest_followers"][..]),
+        ("reshapr-conditional", "register", &["get_user_with_latest_followers"]),
+        ("kimbap", "github", &["list-issues", "summarise-issues"]),
+    ] {
+        let loaded = crate::load(&[seeds.join(folder)]);
+        assert_eq!(loaded.diagnostics, [], "{folder}");
+        let compilation = compile(&loaded.resources, &CompileEnv::default());
+        assert_eq!(said(&compilation), Vec::<String>::new(), "{folder}");
+        let id = ExpositionId { namespace: "default".into(), name: exposition.into() };
+        let document = &compilation.snapshot.expositions[&id];
+        assert_eq!(document.tools.keys().collect::<Vec<_>>(), tools, "{folder}");
+        assert!(document.tools.values().all(|tool| tool.filter.is_some()), "{folder}");
+    }
 }

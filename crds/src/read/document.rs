@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
-
+use super::check::Spec;
 use super::schema::{EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS};
 use super::{excerpt, kimbap, shape, spelling};
 use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
 use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, Resource, Resources};
+use crate::scribe::Scribe;
 use crate::yaml::{Entry, Node, Resolved, Value};
 
 /// What Kubernetes writes into `metadata` by itself; `kubectl get -o yaml` shows it.
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resource<S: DeserializeOwned>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
+    fn resource<S: Spec>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
         let before = self.diagnostics.iter().filter(|d| d.is_error()).count();
         let Value::Map(entries) = &mut document.value else { return None };
         for entry in entries.iter().filter(|e| !ENVELOPE.contains(&&*e.key)) {
@@ -177,9 +177,14 @@ impl<'a> Reader<'a> {
         if self.diagnostics.iter().filter(|d| d.is_error()).count() > before {
             return None;
         }
-        match serde_json::from_str(&json) {
+        match serde_json::from_str::<S>(&json) {
             Ok(spec) => {
                 let origin = Origin { file: Arc::clone(self.file), tree: Arc::new(document) };
+                let mut scribe = Scribe::new(&origin, &mut self.diagnostics);
+                spec.check(&mut scribe);
+                if scribe.failed {
+                    return None;
+                }
                 Some(Arc::new(Resource { name, unnamed, spec, origin }))
             }
             // The shape check knows all that serde knows; if it ever does not, the document is still refused.

@@ -1,5 +1,6 @@
 //! From bytes to resources: which document it is, its spelling, its shape, its types.
 
+mod check;
 mod document;
 mod kimbap;
 pub(crate) mod schema;

@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use tamis_config::{Auth, AuthKind, CredentialRef};
 
+use super::headers::header_name;
 use super::render::encoded;
 use super::{Credentials, InvalidService, Secret, UpstreamError};
 
@@ -53,11 +54,14 @@ impl AuthPlan {
         let place = match auth.kind {
             AuthKind::None => return Ok(None),
             AuthKind::Header => Place::Header {
-                name: super::render::header_name(name()?).map_err(|reason| invalid(&reason))?,
+                name: header_name(name()?).map_err(|reason| invalid(&reason))?,
                 prefix: auth.prefix.as_deref().unwrap_or_default().into(),
             },
             AuthKind::Bearer => {
                 Place::Header { name: AUTHORIZATION, prefix: auth.prefix.as_deref().unwrap_or("Bearer ").into() }
+            }
+            AuthKind::Basic if auth.username.as_deref().is_some_and(|u| u.contains(':')) => {
+                return Err(invalid("has a `username` with a colon, which Basic cannot carry"));
             }
             AuthKind::Basic => Place::Basic { username: auth.username.as_deref().map(Into::into) },
             AuthKind::Query => Place::Query { name: encoded(name()?).into() },

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use super::template::{Part, Template, Text, Values, refuse, text};
+use super::template::{Template, Values};
 use super::{InvalidService, UpstreamError};
 
 /// A body template, parsed. What holds no place is one piece of text.
@@ -22,7 +22,7 @@ enum Node {
     Constant(Box<str>),
     /// A string that is exactly one place: the argument's own JSON.
     Value(Box<str>),
-    /// A string with places.
+    /// A string with places; its own text is escaped.
     Text(Template),
     /// Keys are JSON strings.
     Object(Members),
@@ -85,7 +85,7 @@ fn node(json: &str, known: &impl Fn(&str) -> bool) -> Result<Node, serde_json::E
             match (template.sole(), template.constant()) {
                 (Some(name), _) => Node::Value(name.into()),
                 (_, Some(_)) => Node::Constant(json.into()),
-                _ => Node::Text(template),
+                _ => Node::Text(template.map_text(|text| inside(&quoted(text)).to_owned())),
             }
         }
         Some(b'{') => {
@@ -115,7 +115,15 @@ impl Node {
                 Some(json) => out.push_str(json),
                 None => return Ok(false),
             },
-            Self::Text(template) => write_text(template, values, out)?,
+            Self::Text(template) => {
+                out.push('"');
+                // Escaped, so that none ends the string.
+                template.write(values, out, |out, _, text| {
+                    out.push_str(inside(&quoted(text)));
+                    Ok(())
+                })?;
+                out.push('"');
+            }
             Self::Object(members) => {
                 separated(out, ['{', '}'], members, |(key, node), out| {
                     out.push_str(key);
@@ -148,25 +156,6 @@ fn separated<T>(
         }
     }
     out.push(close);
-    Ok(())
-}
-
-/// A string with arguments in it; each is written as text and escaped, so that none ends the string.
-fn write_text(template: &Template, values: &Values<'_>, out: &mut String) -> Result<(), UpstreamError> {
-    out.push('"');
-    for part in template.parts() {
-        match part {
-            Part::Text(literal) => out.push_str(inside(&quoted(literal))),
-            Part::Argument(name) => {
-                let Some(json) = values.get(name) else { continue };
-                match text(name, json)? {
-                    Text::One(value) => out.push_str(inside(&quoted(&value))),
-                    Text::Many(_) => return Err(refuse(name, "is a list, which cannot be written as text")),
-                }
-            }
-        }
-    }
-    out.push('"');
     Ok(())
 }
 

@@ -17,9 +17,10 @@ const MAX_BYTES: u64 = 64 << 10;
 /// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are not told apart.
 ///
 /// A file is looked at on each call and read again when it has changed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LocalCredentials {
     folder: Option<PathBuf>,
+    environment: fn(&str) -> Option<String>,
     files: Mutex<HashMap<CredentialRef, CachedFile>>,
 }
 
@@ -34,10 +35,10 @@ impl LocalCredentials {
     /// Reads from `folder`, where there is one, and from the environment.
     #[must_use]
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, files: Mutex::default() }
+        Self { folder, environment: |name| std::env::var(name).ok(), files: Mutex::default() }
     }
 
-    fn from_folder(&self, credential: &CredentialRef) -> Option<Secret> {
+    fn file(&self, credential: &CredentialRef) -> Option<Secret> {
         let folder = self.folder.as_deref()?;
         if !is_one_component(&credential.name) || !is_one_component(&credential.key) {
             return None;
@@ -62,10 +63,8 @@ impl LocalCredentials {
 
 impl Credentials for LocalCredentials {
     fn get(&self, _namespace: &str, credential: &CredentialRef) -> Option<Secret> {
-        self.from_folder(credential).or_else(|| {
-            let value = std::env::var(environment_variable(credential)).ok()?;
-            Some(Secret::new(&value))
-        })
+        let variable = || (self.environment)(&environment_variable(credential));
+        self.file(credential).or_else(|| variable().map(|value| Secret::new(&value)))
     }
 }
 

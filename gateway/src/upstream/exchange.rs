@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
@@ -20,19 +20,15 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// What is sent.
 pub(super) struct Outgoing<'a> {
-    pub(super) method: Method,
+    pub(super) method: &'a Method,
     pub(super) rendered: &'a Rendered,
     /// The URL, which differs from the rendered one by page.
-    pub(super) url: Url,
+    pub(super) url: &'a Url,
     pub(super) authentication: &'a Authentication,
 }
 
 /// What came back, its body not read yet.
-pub(super) struct Incoming {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    response: reqwest::Response,
-}
+pub(super) struct Incoming(reqwest::Response);
 
 /// Why nothing came back.
 #[derive(Debug)]
@@ -68,11 +64,10 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
     let mut url = outgoing.url.clone();
     let mut method = outgoing.method.clone();
     let mut body = outgoing.rendered.body.clone();
-    let origin = url.origin();
     let mut at_home = true;
     let mut redirects = 0;
     loop {
-        let local = redirects == 0 || at_home || is_loopback(&outgoing.url);
+        let local = redirects == 0 || at_home || is_loopback(outgoing.url);
         let (policy, http) = if local { Some(client.direct()) } else { client.redirected() }
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
         policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
@@ -80,12 +75,12 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
         let request = request(outgoing, &method, url.clone(), body.clone(), at_home);
         *requests += 1;
         let response = http.execute(request).await.map_err(|error| fault(&error, redirects > 0))?;
-        let status = response.status();
         let Some(target) = redirect(&response, &url) else {
-            return Ok(Incoming { status, headers: response.headers().clone(), response });
+            return Ok(Incoming(response));
         };
         let refused = || Fault::refused("redirect", true);
         let target = target.ok_or_else(refused)?;
+        let status = response.status();
         let reading = method == Method::GET || method == Method::HEAD;
         let leaves = target.origin() != url.origin();
         redirects += 1;
@@ -99,7 +94,7 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
             method = Method::GET;
             body = None;
         }
-        at_home &= target.origin() == origin;
+        at_home &= target.origin() == outgoing.url.origin();
         url = target;
         if !at_home {
             body = None;
@@ -212,13 +207,27 @@ fn is_canceled(error: &reqwest::Error) -> bool {
 }
 
 impl Incoming {
+    pub(super) fn status(&self) -> StatusCode {
+        self.0.status()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.0.headers()
+    }
+
     /// Reads the body, decompressed, up to `limit` bytes.
     ///
     /// # Errors
     /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known.
-    pub(super) async fn read(mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
+    pub(super) async fn read(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
         let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
-        let length = self.response.content_length();
+        if let Some(coding) = self.0.headers().get(CONTENT_ENCODING)
+            && coding != "identity"
+        {
+            let reason = "has a content encoding that was not asked for";
+            return Err(Fault::Final(UpstreamError::Malformed(reason.to_owned())));
+        }
+        let length = self.0.content_length();
         if length.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
@@ -243,7 +252,7 @@ impl Incoming {
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
-        self.response.chunk().await.map_err(|error| {
+        self.0.chunk().await.map_err(|error| {
             let mut source = error.source();
             while let Some(inner) = source {
                 // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
@@ -260,7 +269,7 @@ impl Incoming {
     pub(super) async fn read_error(mut self, deadline: tokio::time::Instant) -> Bytes {
         let mut all = BytesMut::new();
         while all.len() < MAX_ERROR_BODY {
-            match tokio::time::timeout_at(deadline, self.response.chunk()).await {
+            match tokio::time::timeout_at(deadline, self.0.chunk()).await {
                 Ok(Ok(Some(chunk))) => all.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY - all.len())]),
                 _ => break,
             }

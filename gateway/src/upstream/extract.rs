@@ -11,90 +11,109 @@ use serde_json::value::RawValue;
 /// # Errors
 /// The reason, where the bytes are not JSON.
 pub(super) fn extract(body: &Bytes, path: &str) -> Result<Option<Bytes>, String> {
-    let mut at: &[u8] = body;
+    let text = serde_json::from_slice::<&RawValue>(body).map_err(|e| reason(&e))?.get();
+    Ok(descend(text, path)?.map(|found| body.slice_ref(found.as_bytes())))
+}
+
+fn descend<'a>(mut text: &'a str, path: &str) -> Result<Option<&'a str>, String> {
     for segment in path.split('.').filter(|s| !s.is_empty()) {
-        match child(at, segment)? {
-            Some(text) => at = text.as_bytes(),
+        match child(text, segment)? {
+            Some(found) => text = found,
             None => return Ok(None),
         }
     }
-    Ok(Some(body.slice_ref(at)))
+    Ok(Some(text))
 }
 
-/// The same, for a scalar's text: a string unescaped, a number's digits. `None` also for null, false and `""`.
-pub(super) fn scalar(body: &Bytes, path: &str) -> Option<String> {
-    let found = extract(body, path).ok()??;
-    let text = std::str::from_utf8(&found).ok()?.trim();
-    match text.as_bytes().first()? {
-        b'"' => serde_json::from_str::<String>(text).ok().filter(|s| !s.is_empty()),
-        b'-' | b'0'..=b'9' => Some(text.to_owned()),
-        _ => None,
-    }
-}
-
-/// The elements' text of a list (what is between its brackets), and how many they are.
+/// The elements' text of a list (what is between its brackets), and how many they are. `None` for no valid list.
 pub(super) fn list(body: &Bytes) -> Option<(Bytes, usize)> {
-    let text: &RawValue = serde_json::from_slice(body).ok()?;
-    if !text.get().starts_with('[') {
-        return None;
-    }
-    let Ok(Elements(count)) = serde_json::from_str(text.get()) else { return None };
-    let inner = text.get()[1..text.get().len() - 1].trim();
+    let text = serde_json::from_slice::<&RawValue>(body).ok()?.get();
+    let Elements(count) = serde_json::from_str(text).ok()?;
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?.trim();
     Some((body.slice_ref(inner.as_bytes()), count))
 }
 
-/// The list in an object by the rule that filters use for a payload: under `items`, `result` or `data`, else the first
-/// member that is one. With its name.
-pub(super) fn find_list(body: &Bytes) -> Option<(String, Bytes)> {
-    let all = members(body).ok()??;
-    let is_list = |(_, value): &&(String, &RawValue)| value.get().starts_with('[');
-    let named = |name: &str| all.iter().filter(is_list).find(|(key, _)| key == name);
-    let (key, value) = ["items", "result", "data"].into_iter().find_map(named).or_else(|| all.iter().find(is_list))?;
-    Some((key.clone(), body.slice_ref(value.get().as_bytes())))
+/// The first byte that is no white space.
+pub(super) fn first(body: &[u8]) -> Option<u8> {
+    body.iter().copied().find(|b| !b.is_ascii_whitespace())
 }
 
-/// The members of an object, as they come; `None` for what is no object.
-fn members(body: &[u8]) -> Result<Option<Vec<(String, &RawValue)>>, String> {
-    struct Members;
-    impl<'de> Visitor<'de> for Members {
-        type Value = Vec<(String, &'de RawValue)>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
+/// The members of an object, read once and looked at often.
+pub(super) struct Object<'a> {
+    members: Vec<(String, &'a RawValue)>,
+}
+
+impl<'a> Object<'a> {
+    /// `None` for what is no object.
+    ///
+    /// # Errors
+    /// The reason, where the bytes are not JSON.
+    pub(super) fn read(body: &'a [u8]) -> Result<Option<Self>, String> {
+        if first(body) != Some(b'{') {
+            return Ok(None);
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut all = Vec::new();
-            while let Some(Key(key)) = map.next_key()? {
-                all.push((key, map.next_value()?));
-            }
-            Ok(all)
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let members = json.deserialize_map(Members).map_err(|e| reason(&e))?;
+        json.end().map_err(|e| reason(&e))?;
+        Ok(Some(Self { members }))
+    }
+
+    /// The last member of that name.
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.get())
+    }
+
+    /// The text of the scalar at a dotted path: a string unescaped, the digits of a number. `None` also for null, a
+    /// boolean and `""`.
+    pub(super) fn scalar(&self, path: &str) -> Option<String> {
+        let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+        let text = descend(self.get(name)?, rest).ok()??;
+        match text.as_bytes().first()? {
+            b'"' => serde_json::from_str(text).ok().filter(|s: &String| !s.is_empty()),
+            b'-' | b'0'..=b'9' => Some(text.to_owned()),
+            _ => None,
         }
     }
-    if first(body) != Some(b'{') {
+
+    /// The list by the rule that filters use for a payload: under `items`, `result` or `data`, else the first member
+    /// that is one. With its name.
+    pub(super) fn find_list(&self) -> Option<(&str, &'a str)> {
+        let named = |name: &'static str| Some((name, self.get(name)?));
+        let is_list = |(_, text): &(&str, &str)| text.starts_with('[');
+        let any = || self.members.iter().map(|(name, value)| (name.as_str(), value.get())).find(is_list);
+        ["items", "result", "data"].into_iter().filter_map(named).find(is_list).or_else(any)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Key(key)) = map.next_key()? {
+            all.push((key, map.next_value()?));
+        }
+        Ok(all)
+    }
+}
+
+/// A member of an object, or an element of a list.
+fn child<'a>(text: &'a str, segment: &str) -> Result<Option<&'a str>, String> {
+    if let Some(object) = Object::read(text.as_bytes())? {
+        return Ok(object.get(segment));
+    }
+    let Ok(index) = segment.parse::<usize>() else { return Ok(None) };
+    if !text.starts_with('[') {
         return Ok(None);
     }
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let all = json.deserialize_map(Members).map_err(|e| reason(&e))?;
-    json.end().map_err(|e| reason(&e))?;
-    Ok(Some(all))
-}
-
-/// The last member of that name in an object, or an element of a list.
-fn child<'a>(body: &'a [u8], segment: &str) -> Result<Option<&'a str>, String> {
-    match first(body) {
-        Some(b'{') => {
-            let all = members(body)?.unwrap_or_default();
-            Ok(all.into_iter().rev().find(|(key, _)| key == segment).map(|(_, value)| value.get()))
-        }
-        Some(b'[') => {
-            let all: Vec<&RawValue> = serde_json::from_slice(body).map_err(|e| reason(&e))?;
-            Ok(segment.parse().ok().and_then(|i: usize| all.get(i).map(|v| v.get())))
-        }
-        _ => serde_json::from_slice::<IgnoredAny>(body).map(|_| None).map_err(|e| reason(&e)),
-    }
-}
-
-fn first(body: &[u8]) -> Option<u8> {
-    body.iter().copied().find(|b| !b.is_ascii_whitespace())
+    let all: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| reason(&e))?;
+    Ok(all.get(index).map(|element| element.get()))
 }
 
 /// Position and kind of a syntax error; never a part of the document.

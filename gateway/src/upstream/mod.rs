@@ -2,12 +2,17 @@
 
 mod auth;
 mod body;
+mod call;
 mod client;
 mod credentials;
 mod egress;
 mod exchange;
 mod extract;
+mod headers;
+mod merge;
 mod pages;
+mod path;
+mod query;
 mod render;
 mod retry;
 mod service;

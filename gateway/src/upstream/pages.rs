@@ -106,7 +106,7 @@ impl Pager {
     /// Where the page after one of `items` begins; none where that was the last.
     fn next_offset(&self, items: usize) -> Option<String> {
         let offset: u64 = self.position.as_deref()?.parse().ok()?;
-        let next = offset + items as u64;
+        let next = offset.checked_add(items as u64)?;
         let end = match self.total {
             Some(total) => next >= total,
             // Upstreams cap `limit`, so only a page shorter than the usual caps is taken for the last.

@@ -1,25 +1,20 @@
 //! A loaded service: its tools, ready to be called.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
 use http::{Method, StatusCode};
 use indexmap::IndexMap;
-use jiff::Timestamp;
-use tamis_config::{Auth, HttpSource, Pagination, Retry, ServiceDocument, ServiceTool, Source};
+use tamis_config::{Auth, HttpSource, Pagination, PaginationKind, Retry, ServiceDocument, ServiceTool, Source};
 use tamis_engine::ResponseType;
 use url::Url;
 
 use super::auth::{AuthPlan, Authentication};
-use super::exchange::{Fault, Incoming, Outgoing, exchange};
-use super::pages::{Page, Pager, Start};
-use super::render::{Rendered, RequestPlan};
-use super::retry::{Decision, Failure, decide, retry_after};
-use super::{Answer, Arguments, CallBounds, Client, Credentials, UpstreamError, extract};
-
-/// How long an error's body may take, so that a slow one leaves time to try again.
-const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
+use super::call::Call;
+use super::pages::Start;
+use super::render::RequestPlan;
+use super::template::refuse;
+use super::{Answer, Arguments, CallBounds, Client, Credentials, UpstreamError};
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -28,16 +23,18 @@ pub struct Upstream {
     tools: IndexMap<String, Action>,
 }
 
+/// A tool, ready to be called.
 #[derive(Debug)]
-struct Action {
-    plan: RequestPlan,
+pub(super) struct Action {
+    pub(super) plan: RequestPlan,
     auth: Option<AuthPlan>,
-    extract: Option<Box<str>>,
-    is_json: bool,
-    idempotent: bool,
-    retry: Option<Retry>,
+    pub(super) extract: Option<Box<str>>,
+    pub(super) is_json: bool,
+    /// Whether sending a request twice does no harm.
+    pub(super) idempotent: bool,
+    pub(super) retry: Option<Retry>,
     pagination: Option<Pagination>,
-    errors: IndexMap<u16, String>,
+    pub(super) errors: IndexMap<u16, String>,
 }
 
 /// A service document that cannot be called.
@@ -101,7 +98,7 @@ impl Upstream {
             status: StatusCode::OK,
         };
         let (body, pagination) = match &action.pagination {
-            None => (call.fetch(rendered.url.clone(), bounds.max_response_bytes).await?.body(action)?, None),
+            None => (call.fetch_one().await?, None),
             Some(plan) => call.fetch_pages(plan, action.start(plan, arguments)?).await?,
         };
         Ok(Answer {
@@ -139,14 +136,17 @@ impl Action {
     /// Where a paginated call begins.
     fn start(&self, plan: &Pagination, arguments: &Arguments) -> Result<Start, UpstreamError> {
         let limit = self.plan.paging(arguments, "limit")?;
-        let number = |text: String| {
-            text.parse().map_err(|_| super::template::refuse("limit", "is no whole number, as a page size must be"))
-        };
+        let number =
+            |text: String| text.parse().map_err(|_| refuse("limit", "is no whole number, as a page size must be"));
         let position = match plan.kind {
-            tamis_config::PaginationKind::Cursor => self.plan.paging(arguments, "cursor")?,
-            tamis_config::PaginationKind::Offset => self.plan.paging(arguments, "offset")?,
+            PaginationKind::Cursor => self.plan.paging(arguments, "cursor")?,
+            PaginationKind::Offset => self.plan.paging(arguments, "offset")?,
         };
-        Ok(Start { limit: limit.map(number).transpose()?, limit_is_total: arguments.contains_key("limit"), position })
+        Ok(Start {
+            limit: limit.map(number).transpose()?,
+            limit_is_total: arguments.get("limit").is_some_and(|value| value.get() != "null"),
+            position,
+        })
     }
 }
 
@@ -164,208 +164,4 @@ fn base_url(source: &HttpSource) -> Result<Url, InvalidService> {
         return Err(invalid("must hold no query and no fragment; put parameters in `request.query`"));
     }
     Ok(url)
-}
-
-/// One call under way.
-struct Call<'a> {
-    client: &'a Client,
-    action: &'a Action,
-    rendered: &'a Rendered,
-    authentication: &'a Authentication,
-    bounds: CallBounds,
-    requests: u32,
-    status: StatusCode,
-}
-
-/// A successful response, read.
-struct Document {
-    body: Bytes,
-    headers: http::HeaderMap,
-}
-
-impl Document {
-    /// What the manifest wants of it.
-    fn body(&self, action: &Action) -> Result<Bytes, UpstreamError> {
-        let Some(path) = action.extract.as_deref().filter(|_| action.is_json && !self.body.is_empty()) else {
-            return Ok(self.body.clone());
-        };
-        let found = extract::extract(&self.body, path).map_err(UpstreamError::Malformed)?;
-        found.ok_or_else(|| UpstreamError::Malformed(format!("has nothing at `{path}`, where `extract` looks")))
-    }
-}
-
-impl Call<'_> {
-    /// One request until it succeeds, may not be tried again, or time is up.
-    async fn fetch(&mut self, url: Url, limit: u64) -> Result<Document, UpstreamError> {
-        let deadline = tokio::time::Instant::from_std(self.bounds.deadline);
-        if self.bounds.deadline <= Instant::now() {
-            return Err(UpstreamError::Timeout { sent: self.requests > 0 });
-        }
-        match tokio::time::timeout_at(deadline, self.attempts(url, limit)).await {
-            Ok(result) => result,
-            Err(_) => Err(UpstreamError::Timeout { sent: self.requests > 0 }),
-        }
-    }
-
-    async fn attempts(&mut self, url: Url, limit: u64) -> Result<Document, UpstreamError> {
-        let mut attempt = 1;
-        loop {
-            let outgoing = Outgoing {
-                method: self.action.plan.method.clone(),
-                rendered: self.rendered,
-                url: url.clone(),
-                authentication: self.authentication,
-            };
-            let (failure, error) = match self.attempt(&outgoing, limit).await {
-                Ok(document) => return Ok(document),
-                Err(failed) => failed,
-            };
-            let Some(failure) = failure else { return Err(error) };
-            let left = self.bounds.deadline.saturating_duration_since(Instant::now());
-            match decide(self.action.retry.as_ref(), self.action.idempotent, attempt, failure, left) {
-                Decision::Stop => return Err(error),
-                Decision::Wait(time) => tokio::time::sleep(time).await,
-            }
-            attempt += 1;
-        }
-    }
-
-    /// One attempt. A failure that cannot be mended by another has no [`Failure`].
-    async fn attempt(
-        &mut self,
-        outgoing: &Outgoing<'_>,
-        limit: u64,
-    ) -> Result<Document, (Option<Failure>, UpstreamError)> {
-        let failed = |fault: Fault| {
-            let failure = match &fault {
-                Fault::Unsent(_) => Some(Failure::Unsent),
-                Fault::Broken(_) => Some(Failure::Broken),
-                Fault::Final(_) => None,
-            };
-            (failure, fault.into_error())
-        };
-        let incoming = exchange(self.client, outgoing, &mut self.requests).await.map_err(failed)?;
-        self.status = incoming.status;
-        if !incoming.status.is_success() {
-            return Err(self.refused(incoming).await);
-        }
-        let headers = incoming.headers.clone();
-        let body = incoming.read(limit, self.bounds.max_response_bytes).await.map_err(failed)?;
-        Ok(Document { body, headers })
-    }
-
-    async fn refused(&self, incoming: Incoming) -> (Option<Failure>, UpstreamError) {
-        let status = incoming.status.as_u16();
-        let retry_after = retry_after(&incoming.headers, Timestamp::now());
-        let time = self.bounds.deadline.min(Instant::now() + ERROR_BODY_TIME);
-        let body = incoming.read_error(time.into()).await;
-        let mapped = self.action.errors.get(&status).cloned();
-        (Some(Failure::Status { status, retry_after }), UpstreamError::Status { status, mapped, body })
-    }
-
-    /// Page after page, merged to one list. What came before time or space ran out is kept.
-    async fn fetch_pages(
-        &mut self,
-        plan: &Pagination,
-        start: Start,
-    ) -> Result<(Bytes, Option<super::PageReport>), UpstreamError> {
-        let mut pager = Pager::new(plan, start);
-        let mut merged = Merged::default();
-        loop {
-            let mut url = self.rendered.url.clone();
-            pager.apply(&mut url);
-            let left = self.bounds.max_response_bytes.saturating_sub(merged.bytes());
-            let document = match self.fetch(url, left).await {
-                Err(UpstreamError::Timeout { .. } | UpstreamError::TooLarge { .. }) if pager.has_begun() => break,
-                other => other?,
-            };
-            let Some(list) = merged.find(self.action, &document)? else {
-                // Not a list: there is nothing to merge, and one page is all.
-                return Ok((document.body(self.action)?, None));
-            };
-            let Some((elements, items)) = extract::list(&list) else {
-                return Err(UpstreamError::Malformed("holds a list that is not valid JSON".to_owned()));
-            };
-            let more = pager.advance(Page { items, ..facts(plan, &document) });
-            merged.push(elements);
-            if !more {
-                break;
-            }
-        }
-        Ok((merged.finish(), Some(pager.report())))
-    }
-}
-
-/// What an answer says of further pages.
-fn facts(plan: &Pagination, document: &Document) -> Page {
-    let paths: &[&str] = match &plan.next_path {
-        Some(path) => &[path.as_str()],
-        None => &["next_cursor", "nextCursor", "response_metadata.next_cursor", "next_page_token", "nextPageToken"],
-    };
-    let next = paths.iter().find_map(|path| extract::scalar(&document.body, path));
-    let header = |name: &str| document.headers.get(name)?.to_str().ok()?.trim().parse().ok();
-    let member = |path: &&str| extract::scalar(&document.body, path)?.parse().ok();
-    let total = header("x-total")
-        .or_else(|| header("x-total-count"))
-        .or_else(|| ["total", "total_count", "totalCount", "meta.total", "pagination.total"].iter().find_map(member));
-    Page { items: 0, next: next.map(cursor), total }
-}
-
-/// Some APIs name the whole URL of the next page; the cursor is a parameter of it.
-fn cursor(next: String) -> String {
-    let Ok(url) = Url::parse(&next) else { return next };
-    let found = url.query_pairs().find(|(name, _)| name == "cursor").map(|(_, value)| value.into_owned());
-    found.unwrap_or(next)
-}
-
-/// The lists of all pages.
-#[derive(Default)]
-struct Merged {
-    /// The text between the brackets of each list that is not empty.
-    pages: Vec<Bytes>,
-    /// The member that held the first page's list.
-    member: Option<String>,
-}
-
-impl Merged {
-    /// The list of a page: what `extract` names, the document, or the member of it that the first page had.
-    fn find(&mut self, action: &Action, document: &Document) -> Result<Option<Bytes>, UpstreamError> {
-        let body = document.body(action)?;
-        let is = |body: &Bytes, byte: u8| body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&byte);
-        if is(&body, b'[') {
-            return Ok(Some(body));
-        }
-        if let Some(member) = &self.member {
-            let found = extract::extract(&body, member).map_err(UpstreamError::Malformed)?;
-            return Ok(Some(found.filter(|list| is(list, b'[')).unwrap_or(Bytes::from_static(b"[]"))));
-        }
-        let found = extract::find_list(&body);
-        Ok(found.map(|(member, list)| {
-            self.member = Some(member);
-            list
-        }))
-    }
-
-    fn push(&mut self, elements: Bytes) {
-        if !elements.is_empty() {
-            self.pages.push(elements);
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.pages.iter().map(|p| p.len() as u64 + 1).sum::<u64>() + 1
-    }
-
-    fn finish(self) -> Bytes {
-        let mut all = BytesMut::with_capacity(usize::try_from(self.bytes()).unwrap_or(0) + 1);
-        all.extend_from_slice(b"[");
-        for (i, page) in self.pages.iter().enumerate() {
-            if i > 0 {
-                all.extend_from_slice(b",");
-            }
-            all.extend_from_slice(page);
-        }
-        all.extend_from_slice(b"]");
-        all.freeze()
-    }
 }

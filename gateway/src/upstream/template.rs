@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 
 use indexmap::IndexMap;
-use tamis_config::ServiceTool;
 use tamis_engine::JsonText;
 
-use super::{Arguments, UpstreamError};
+use super::{Arguments, InvalidService, UpstreamError};
 
 /// A text with places for arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +51,36 @@ impl Template {
         (Self { parts }, unknown)
     }
 
+    /// The same for a field where a name that is not known can only be a mistake.
+    ///
+    /// # Errors
+    /// Names `field` and the name.
+    pub(super) fn strict(field: String, text: &str, known: impl Fn(&str) -> bool) -> Result<Self, InvalidService> {
+        match Self::parse(text, known) {
+            (template, unknown) if unknown.is_empty() => Ok(template),
+            (_, unknown) => Err(InvalidService::new(field, format!("`{{{}}}` is no argument of the tool", unknown[0]))),
+        }
+    }
+
+    /// The template `{name}`.
+    pub(super) fn argument(name: &str) -> Self {
+        Self { parts: vec![Part::Argument(name.into())] }
+    }
+
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    pub(super) fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+
+    /// The names of its arguments.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Argument(name) => Some(&**name),
+            Part::Text(_) => None,
+        })
     }
 
     /// The argument that the template consists of, if it is nothing but one.
@@ -73,17 +100,32 @@ impl Template {
         }
     }
 
-    /// Writes the template's text, without any encoding; absent arguments are left out.
+    /// The same template with its literal text converted, so that a call need not do it.
+    pub(super) fn map_text(self, convert: impl Fn(&str) -> String) -> Self {
+        let parts = self.parts.into_iter().map(|part| match part {
+            Part::Text(text) => Part::Text(convert(&text).into()),
+            argument @ Part::Argument(_) => argument,
+        });
+        Self { parts: parts.collect() }
+    }
+
+    /// Writes the template to `out`: its own text as it is, each argument by `write`. Absent ones are left out, and
+    /// lists are joined by commas.
     ///
     /// # Errors
-    /// Where an argument has no text.
-    pub(super) fn write(&self, values: &Values<'_>, out: &mut String) -> Result<(), UpstreamError> {
+    /// Where an argument has no text, or `write` refuses it.
+    pub(super) fn write(
+        &self,
+        values: &Values<'_>,
+        out: &mut String,
+        mut write: impl FnMut(&mut String, &str, &str) -> Result<(), UpstreamError>,
+    ) -> Result<(), UpstreamError> {
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Argument(name) => {
                     if let Some(json) = values.get(name) {
-                        out.push_str(&joined(name, json)?);
+                        write(out, name, &joined(name, json)?)?;
                     }
                 }
             }
@@ -92,11 +134,16 @@ impl Template {
     }
 }
 
+impl From<Vec<Part>> for Template {
+    fn from(parts: Vec<Part>) -> Self {
+        Self { parts }
+    }
+}
+
 /// The name in `{name}` at the beginning of `text`.
 fn place(text: &str) -> Option<&str> {
     let name = text.strip_prefix('{')?.split_once('}')?.0;
-    let valid =
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'$'));
+    let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
     valid.then_some(name)
 }
 
@@ -126,13 +173,6 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Names that templates of a tool may use: its arguments and those with a default.
-pub(super) fn declared(tool: &ServiceTool) -> Vec<String> {
-    let schema: serde_json::Value = serde_json::from_str(tool.input_schema.as_str()).unwrap_or_default();
-    let properties = schema.get("properties").and_then(serde_json::Value::as_object);
-    properties.into_iter().flat_map(|p| p.keys().cloned()).chain(tool.http.defaults.keys().cloned()).collect()
-}
-
 /// The text of one JSON value where only text fits. Numbers keep their digits.
 pub(super) enum Text<'a> {
     /// A string, number or boolean.
@@ -155,7 +195,7 @@ pub(super) fn text<'a>(name: &str, json: &'a str) -> Result<Text<'a>, UpstreamEr
 }
 
 /// The text of one value, a list joined by commas.
-pub(super) fn joined<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> {
+fn joined<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> {
     Ok(match text(name, json)? {
         Text::One(text) => text,
         Text::Many(texts) => texts.join(",").into(),

@@ -4,23 +4,23 @@ use crate::Diagnostic;
 use crate::origin::{FieldPath, Origin};
 
 /// Writes diagnostics about fields of one resource, and remembers whether there was an error.
-pub(super) struct Scribe<'a> {
+pub(crate) struct Scribe<'a> {
     origin: &'a Origin,
     diagnostics: &'a mut Vec<Diagnostic>,
-    pub(super) failed: bool,
+    pub(crate) failed: bool,
 }
 
 impl<'a> Scribe<'a> {
-    pub(super) fn new(origin: &'a Origin, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn new(origin: &'a Origin, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
         Self { origin, diagnostics, failed: false }
     }
 
-    pub(super) fn error(&mut self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn error(&mut self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) {
         self.failed = true;
         self.diagnostics.push(self.origin.error(path, message, remedy));
     }
 
-    pub(super) fn warning(&mut self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn warning(&mut self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) {
         self.diagnostics.push(self.origin.warning(path, message, remedy));
     }
 }

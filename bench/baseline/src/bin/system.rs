@@ -1,0 +1,5 @@
+//! `serde_json::Value` with the system's allocator.
+
+fn main() {
+    tamis_bench_baseline::serve();
+}

@@ -1,0 +1,126 @@
+//! The operations of the benchmark as one would write them with `serde_json::Value`.
+
+use std::io::{BufRead, Write};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+/// `select` of the benchmark: output key, then the path.
+const SELECT: [(&str, &[&str]); 6] = [
+    ("number", &["number"]),
+    ("title", &["title"]),
+    ("state", &["state"]),
+    ("author", &["user", "login"]),
+    ("url", &["html_url"]),
+    ("closed_at", &["closed_at"]),
+];
+
+/// `remove` of the benchmark, in each element.
+const REMOVE: [&[&str]; 4] = [&["user"], &["reactions"], &["repository_url"], &["labels_url"]];
+
+/// Runs one operation over `input` and gives the output.
+///
+/// # Panics
+/// Where `input` is not a JSON list, or `op` is unknown.
+pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
+    match op {
+        "ignored" => {
+            serde_json::from_slice::<IgnoredAny>(input).expect("JSON");
+            Vec::new()
+        }
+        "parse" => {
+            std::hint::black_box(parse(input));
+            Vec::new()
+        }
+        "select" => write(&parse(input).into_iter().map(select).collect()),
+        "retain" => write(&parse(input).into_iter().map(retain).collect()),
+        "remove" => {
+            let mut document = parse(input);
+            // A JSON Patch names elements by index; as the engine's filter, this removes from the first alone.
+            for path in REMOVE {
+                if let Some(Value::Object(item)) = document.first_mut() {
+                    item.remove(path[0]);
+                }
+            }
+            write(&document)
+        }
+        "exclude" => {
+            let mut document = parse(input);
+            for item in document.iter_mut().filter_map(Value::as_object_mut) {
+                for path in REMOVE {
+                    item.remove(path[0]);
+                }
+            }
+            write(&document)
+        }
+        _ => panic!("no such operation: {op}"),
+    }
+}
+
+fn parse(input: &[u8]) -> Vec<Value> {
+    serde_json::from_slice(input).expect("a JSON list")
+}
+
+fn write(document: &Vec<Value>) -> Vec<u8> {
+    serde_json::to_vec(document).expect("values serialize")
+}
+
+/// Six fields, one of them nested; nulls dropped.
+fn select(mut item: Value) -> Value {
+    let mut out = Map::new();
+    for (key, path) in SELECT {
+        let found = path.iter().try_fold(&mut item, |at, name| at.get_mut(name));
+        if let Some(value) = found
+            && !value.is_null()
+        {
+            out.insert(key.into(), value.take());
+        }
+    }
+    Value::Object(out)
+}
+
+/// The same fields under their own names, nulls and all.
+fn retain(mut item: Value) -> Value {
+    let mut out = Map::new();
+    for (_, path) in SELECT {
+        let Some(value) = path.iter().try_fold(&mut item, |at, name| at.get_mut(name)) else { continue };
+        let value = value.take();
+        match path {
+            [name] => drop(out.insert((*name).into(), value)),
+            [outer, inner] => {
+                let nested = Map::from_iter([((*inner).into(), value)]);
+                out.insert((*outer).into(), Value::Object(nested));
+            }
+            _ => unreachable!("paths are one or two long"),
+        }
+    }
+    Value::Object(out)
+}
+
+/// Nanoseconds of processor time that this thread has used.
+#[must_use]
+pub fn thread_nanos() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// Answers lines of `operation iterations` on standard input, over the file named by the first argument, with
+/// `nanoseconds bytes-of-output`: processor time of the whole, output of one.
+///
+/// # Panics
+/// On anything unexpected: this is a benchmark's child.
+pub fn serve() {
+    let input = std::fs::read(std::env::args().nth(1).expect("a file name")).expect("a readable file");
+    for line in std::io::stdin().lock().lines() {
+        let line = line.expect("a line");
+        let (op, iterations) = line.split_once(' ').expect("operation and count");
+        let mut bytes = 0;
+        let start = thread_nanos();
+        for _ in 0..iterations.parse::<u32>().expect("a count") {
+            bytes = std::hint::black_box(run(op, std::hint::black_box(&input))).len();
+        }
+        println!("{} {bytes}", thread_nanos() - start);
+        std::io::stdout().flush().expect("standard output");
+    }
+}

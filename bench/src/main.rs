@@ -1,0 +1,128 @@
+//! `cargo run --release -p tamis-bench [-- SIZE_MB ..]`: the engine beside `serde_json::Value`, in one run.
+//!
+//! What is compared runs in turns, a short while each, in processes of their own, and each tells the processor time
+//! of its thread; of the rounds the median counts. Ratios of one run hold; absolute figures move with the machine.
+//! Payload: recorded GitHub issues, repeated (`data/README.md`).
+
+mod baseline;
+mod operations;
+mod payload;
+
+use std::hint::black_box;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
+
+use baseline::Baseline;
+use operations::Operation;
+
+const ROUNDS: usize = 7;
+/// About how long one turn takes, in nanoseconds.
+const TURN: f64 = 100e6;
+
+fn main() -> Result<()> {
+    let mut sizes: Vec<f64> =
+        std::env::args().skip(1).map(|a| a.parse().context("a size in MB")).collect::<Result<_>>()?;
+    if sizes.is_empty() {
+        sizes = vec![0.5, 10.0, 100.0];
+    }
+    let binaries = baseline::build()?;
+    for megabytes in sizes {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
+        let input = payload::issues((megabytes * 1e6) as usize);
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(&input)?;
+        let mut system = Baseline::start(&binaries.join("system"), file.path())?;
+        let mut mimalloc = Baseline::start(&binaries.join("mimalloc"), file.path())?;
+
+        println!("{megabytes} MB ({} bytes)", input.len());
+        let rate = |nanos: f64| input.len() as f64 / nanos * 1e3;
+        let copy = median(|| Ok(once(|| drop(black_box(black_box(&input).clone())))))?;
+        let ignored = median(|| time_child(&mut system, "ignored"))?;
+        let parse = median(|| time_child(&mut system, "parse"))?;
+        println!("  limits: copy {:.0} MB/s, serde_json IgnoredAny {:.0} MB/s", rate(copy), rate(ignored));
+        println!("  serde_json::Value, parse and drop alone: {:.0} MB/s", rate(parse));
+        println!(
+            "  {:<9}{:>8}{:>11}{:>11}{:>8}{:>12}{:>10}{:>12}{:>12}{:>12}",
+            "", "MB/s", "x Value", "x mimalloc", "allocs", "peak", "output", "Value MB/s", "its allocs", "its peak"
+        );
+        for op in operations::all()? {
+            let row = measure(&op, &input, &mut system, &mut mimalloc)?;
+            let (allocations, peak) = baseline::memory(&binaries.join("counted"), file.path(), op.baseline)?;
+            let used = allocation_counter::measure(|| drop(black_box(op.run(&input))));
+            println!(
+                "  {:<9}{:>8.0}{:>11.1}{:>11.1}{:>8}{:>12}{:>10}{:>12.0}{:>12}{:>12}",
+                op.name,
+                rate(row.ours),
+                row.system / row.ours,
+                row.mimalloc / row.ours,
+                used.count_total,
+                used.bytes_max,
+                op.run(&input).len(),
+                rate(row.system),
+                allocations,
+                peak,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds for one application.
+struct Row {
+    ours: f64,
+    system: f64,
+    mimalloc: f64,
+}
+
+/// Everything in turns, so that what slows the machine down for a while slows all of it.
+fn measure(op: &Operation, input: &[u8], system: &mut Baseline, mimalloc: &mut Baseline) -> Result<Row> {
+    let mut rounds: Vec<[f64; 3]> = Vec::new();
+    for _ in 0..ROUNDS {
+        rounds.push([
+            repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(op.run(black_box(input))))))))?,
+            time_child(system, op.baseline)?,
+            time_child(mimalloc, op.baseline)?,
+        ]);
+    }
+    let of = |i: usize| middle(rounds.iter().map(|r| r[i]).collect());
+    Ok(Row { ours: of(0), system: of(1), mimalloc: of(2) })
+}
+
+fn time_child(child: &mut Baseline, op: &str) -> Result<f64> {
+    repeat(|n| Ok(child.time(op, n)? * f64::from(n)))
+}
+
+/// Calls `run` with as many iterations as fill a turn; nanoseconds of one.
+fn repeat(mut run: impl FnMut(u32) -> Result<f64>) -> Result<f64> {
+    let first = run(1)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+    let n = (TURN / first).clamp(1.0, 1e6) as u32;
+    Ok(run(n)? / f64::from(n))
+}
+
+fn median(mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+    Ok(middle((0..ROUNDS).map(|_| run()).collect::<Result<_>>()?))
+}
+
+fn middle(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+fn once(run: impl Fn()) -> f64 {
+    run();
+    time(run)
+}
+
+/// Nanoseconds of this thread's processor time.
+fn time(run: impl FnOnce()) -> f64 {
+    let now = || {
+        let t = clock_gettime(ClockId::ThreadCPUTime);
+        t.tv_sec as f64 * 1e9 + t.tv_nsec as f64
+    };
+    let start = now();
+    run();
+    now() - start
+}

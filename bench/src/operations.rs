@@ -1,0 +1,62 @@
+//! What is measured: filters as a document would declare them.
+
+use anyhow::{Context, Result};
+use tamis_engine::{Call, CompileOptions, Input, Limits, Program, ToolFilter};
+
+/// One filter and the name of the same in `bench/baseline`.
+pub(crate) struct Operation {
+    /// For the table.
+    pub(crate) name: &'static str,
+    /// For the baseline.
+    pub(crate) baseline: &'static str,
+    program: Program,
+}
+
+impl Operation {
+    /// The filter's text for `input`.
+    ///
+    /// # Panics
+    /// Where the filter does not apply cleanly: it would measure something else.
+    #[must_use]
+    pub(crate) fn run(&self, input: &[u8]) -> String {
+        let filtered = self.program.apply(Input::Json(input), &Call::default()).expect("an advisory filter");
+        assert!(filtered.report.applied && filtered.report.error.is_none(), "{:?}", filtered.report);
+        filtered.text
+    }
+}
+
+/// All of them.
+///
+/// # Errors
+/// Where a filter does not compile.
+pub(crate) fn all() -> Result<Vec<Operation>> {
+    [
+        (
+            "select",
+            "select",
+            r#"{"select": {"number": "number", "title": "title", "state": "state", "author": "user.login",
+                "url": "html_url", "closed_at": "closed_at"}, "dropNulls": true}"#,
+        ),
+        (
+            "retain",
+            "retain",
+            r#"{"retain": ["/*/number", "/*/title", "/*/state", "/*/user/login", "/*/html_url", "/*/closed_at"]}"#,
+        ),
+        ("exclude", "exclude", r#"{"exclude": ["user", "reactions", "repository_url", "labels_url"]}"#),
+        (
+            "remove",
+            "remove",
+            r#"{"patches": [{"op": "remove", "path": "/0/user"}, {"op": "remove", "path": "/0/reactions"},
+                {"op": "remove", "path": "/0/repository_url"}, {"op": "remove", "path": "/0/labels_url"}]}"#,
+        ),
+    ]
+    .into_iter()
+    .map(|(name, baseline, filter)| {
+        let filter: ToolFilter = serde_json::from_str(filter)?;
+        let limits = Limits { max_input_bytes: 1 << 30, ..Limits::default() };
+        let compiled = tamis_engine::compile(&filter, &CompileOptions { limits, ..CompileOptions::default() });
+        let program = compiled.program.with_context(|| format!("{name}: {:?}", compiled.findings))?;
+        Ok(Operation { name, baseline, program })
+    })
+    .collect()
+}

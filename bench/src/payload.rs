@@ -1,0 +1,60 @@
+//! The document that is measured: recorded issues, repeated until the size is reached.
+
+use std::io::Write;
+
+/// 16 recorded issue objects, one a line between brackets.
+const RECORDED: &str = include_str!("../data/issues.json");
+
+/// A JSON list of at least `size` bytes: the recorded objects over and over, each with a number and a title of its
+/// own (so that nothing repeats exactly), everything else as it was recorded. The same for the same size.
+#[must_use]
+pub(crate) fn issues(size: usize) -> Vec<u8> {
+    let recorded: Vec<&str> =
+        RECORDED.lines().filter(|line| line.starts_with('{')).map(|line| line.trim_end_matches(',')).collect();
+    let mut out = Vec::with_capacity(size + (8 << 10));
+    out.push(b'[');
+    for (n, issue) in (1u64..).zip(recorded.iter().cycle()) {
+        if n > 1 {
+            out.push(b',');
+        }
+        renumbered(issue, n, &mut out);
+        if out.len() >= size {
+            break;
+        }
+    }
+    out.push(b']');
+    out
+}
+
+/// One issue with `n` as its number and its title's first word.
+fn renumbered(issue: &str, n: u64, out: &mut Vec<u8>) {
+    // The issue's own members come before those of the objects in it that have such names (`milestone`).
+    let (head, rest) = after(issue, "\"number\":");
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let (middle, tail) = after(rest, "\"title\":\"");
+    write!(out, "{head}{n}{middle}{} {tail}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).expect("memory");
+}
+
+/// `text` parted behind the first `marker`.
+fn after<'a>(text: &'a str, marker: &str) -> (&'a str, &'a str) {
+    text.split_at(text.find(marker).expect("every issue has it") + marker.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_a_list_of_distinct_issues() {
+        let list: Vec<serde_json::Value> = serde_json::from_slice(&issues(200_000)).unwrap();
+        assert!(list.iter().enumerate().all(|(i, issue)| issue["number"] == i + 1));
+        let titles: std::collections::HashSet<_> = list.iter().map(|issue| issue["title"].as_str().unwrap()).collect();
+        assert_eq!(titles.len(), list.len());
+    }
+
+    #[test]
+    fn is_as_large_as_asked_for() {
+        let size = issues(500_000).len();
+        assert!((500_000..510_000).contains(&size), "{size}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Sets of paths, made deterministic: one state for one place in a document, however many paths go through it.
+
+use std::collections::HashMap;
+use std::ptr;
+
+use crate::program::{Index, Trie};
+
+use super::keys::Keys;
+
+/// More states than any filter that was written by hand needs; `*` in many places can ask for exponentially many.
+const MOST_STATES: usize = 2000;
+
+/// The places that a set of paths knows apart. State 0 is the value that the paths begin at.
+#[derive(Debug)]
+pub(super) struct Automaton {
+    states: Vec<State>,
+}
+
+/// What a set of paths says about one place in a document.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The paths that end here, by number.
+    pub(super) ends: Vec<usize>,
+    /// Some path goes on below.
+    pub(super) inner: bool,
+    /// At an object.
+    pub(super) keys: Keys,
+    named: Vec<usize>,
+    other: Option<usize>,
+    /// At an array.
+    indexed: Vec<(usize, usize)>,
+    each: Option<usize>,
+    /// Names map over the elements of an array.
+    pub(super) maps: bool,
+}
+
+/// A node of the tree of paths; in the elements that a name maps over, without its indices and without `*`.
+type Place<'t> = (&'t Trie, bool);
+
+impl Automaton {
+    /// The automaton of the paths in `trie`; none where it would be too large.
+    pub(super) fn new(trie: &Trie) -> Option<Self> {
+        let mut builder = Builder { states: Vec::new(), known: HashMap::new() };
+        builder.state(vec![(trie, false)])?;
+        Some(Self { states: builder.states })
+    }
+
+    pub(super) fn state(&self, number: usize) -> &State {
+        &self.states[number]
+    }
+
+    pub(super) fn states(&self) -> &[State] {
+        &self.states
+    }
+}
+
+impl State {
+    /// The state of the member `key`.
+    #[inline(always)]
+    pub(super) fn member(&self, key: &[u8]) -> Option<usize> {
+        self.keys.find(key).map(|i| self.named[i]).or(self.other)
+    }
+
+    /// The state of every member, where all have one.
+    pub(super) fn other(&self) -> Option<usize> {
+        self.other
+    }
+
+    /// The state of element `index`.
+    #[inline(always)]
+    pub(super) fn element(&self, index: usize) -> Option<usize> {
+        if self.indexed.is_empty() {
+            return self.each;
+        }
+        self.indexed.iter().find(|(i, _)| *i == index).map(|(_, state)| *state).or(self.each)
+    }
+}
+
+struct Builder {
+    states: Vec<State>,
+    known: HashMap<Vec<(usize, bool)>, usize>,
+}
+
+impl Builder {
+    /// The number of the state for all of `places` at once.
+    fn state(&mut self, mut places: Vec<Place<'_>>) -> Option<usize> {
+        let id = |place: &Place<'_>| (ptr::from_ref(place.0).addr(), place.1);
+        places.sort_by_key(id);
+        places.dedup_by_key(|place| id(place));
+        let set: Vec<_> = places.iter().map(id).collect();
+        if let Some(&state) = self.known.get(&set) {
+            return Some(state);
+        }
+        if self.states.len() >= MOST_STATES {
+            return None;
+        }
+        let number = self.states.len();
+        self.known.insert(set, number);
+        self.states.push(State::default());
+        self.states[number] = self.make(&places)?;
+        Some(number)
+    }
+
+    fn some(&mut self, places: Vec<Place<'_>>) -> Option<Option<usize>> {
+        if places.is_empty() { Some(None) } else { self.state(places).map(Some) }
+    }
+
+    fn make(&mut self, places: &[Place<'_>]) -> Option<State> {
+        let mut state = State::default();
+        let mut names: Vec<&str> = Vec::new();
+        let mut indices: Vec<usize> = Vec::new();
+        let (mut any, mut mapped) = (Vec::new(), Vec::new());
+        for &(trie, in_map) in places {
+            if !in_map {
+                state.ends.extend(trie.end);
+                any.extend(trie.any.as_deref().map(|below| (below, false)));
+            }
+            if trie.maps() {
+                mapped.push((trie, true));
+            }
+            for (name, _) in &trie.names {
+                match name.index {
+                    Index::At(index) if !in_map => {
+                        indices.push(index);
+                        names.push(&name.text);
+                    }
+                    Index::At(_) => {}
+                    _ => names.push(&name.text),
+                }
+            }
+        }
+        state.ends.sort_unstable();
+        names.sort_unstable();
+        names.dedup();
+        indices.sort_unstable();
+        indices.dedup();
+        state.maps = !mapped.is_empty();
+        state.inner = !names.is_empty() || !any.is_empty();
+
+        state.other = self.some(any.clone())?;
+        for name in &names {
+            let mut below = any.clone();
+            for (trie, in_map) in places {
+                let here = trie.names.iter().filter(|(n, _)| *n.text == **name);
+                below.extend(
+                    here.filter(|(n, _)| !(*in_map && matches!(n.index, Index::At(_)))).map(|(_, t)| (t, false)),
+                );
+            }
+            state.named.push(self.state(below)?);
+        }
+        state.keys = Keys::new(names);
+        let each: Vec<_> = any.iter().copied().chain(mapped).collect();
+        for index in indices {
+            let mut below = each.clone();
+            below.extend(
+                places.iter().filter(|(_, in_map)| !in_map).filter_map(|(t, _)| t.at(index)).map(|t| (t, false)),
+            );
+            state.indexed.push((index, self.state(below)?));
+        }
+        state.each = self.some(each)?;
+        Some(state)
+    }
+}

@@ -1,0 +1,228 @@
+//! Stages 4 to 8: find the payload, shorten it, select, exclude, drop.
+
+use crate::program::{Index, Name};
+
+use super::emit;
+use super::prune::Rules;
+use super::run::Run;
+use super::scan::{Scan, Stop};
+use super::select::{Found, Paths};
+use super::strip::Strip;
+
+/// The stages as they are compiled.
+#[derive(Debug)]
+pub(super) struct Payload {
+    /// Stage 5; `usize::MAX` is no limit.
+    pub(super) max_items: usize,
+    /// Stage 6.
+    pub(super) select: Option<Select>,
+    /// Stages 7 and 8, of an item, or of what `select` made of it.
+    pub(super) strip: Strip,
+    /// What surrounds the payload stays.
+    pub(super) siblings: bool,
+    /// Elements that are not objects pass `select`.
+    pub(super) others_pass: bool,
+}
+
+/// Stage 6, and what stage 7 does to its members.
+#[derive(Debug)]
+pub(super) struct Select {
+    pub(super) paths: Paths,
+    pub(super) outputs: Vec<Output>,
+}
+
+/// One member of what `select` makes.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// The key and its colon.
+    pub(super) prefix: Box<[u8]>,
+    /// Stage 7 drops it.
+    pub(super) hidden: bool,
+    /// Where stage 7 is, when it meets the value.
+    pub(super) state: Option<usize>,
+}
+
+/// What the stages have to report.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The list's length, where it was made shorter.
+    pub(super) truncated_from: Option<usize>,
+    /// Objects that `select` was applied to.
+    pub(super) objects: usize,
+    /// By field, whether any of them had it.
+    pub(super) found: Vec<bool>,
+}
+
+impl Facts {
+    pub(super) fn new(payload: &Payload) -> Self {
+        Self { found: vec![false; payload.select.as_ref().map_or(0, |s| s.outputs.len())], ..Self::default() }
+    }
+}
+
+impl Payload {
+    /// Steps over the value at `pos` to the payload, which `path` leads to from it, and applies the stages there.
+    pub(super) fn descend(&self, run: &mut Run<'_>, path: &[Name], pos: usize, room: usize, facts: &mut Facts) -> Scan {
+        let Some((name, rest)) = path.split_first() else { return self.payload(run, pos, room, facts) };
+        let close = match run.at(pos) {
+            b'{' => b'}',
+            b'[' => b']',
+            // Unresolved: a failed stage.
+            _ => return Err(Stop::Bail),
+        };
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        run.out.push(run.bytes[pos]);
+        let open = run.out.len();
+        let keys = run.distinct.enter();
+        let (mut pos, mut more) = run.open(pos, close);
+        let mut index = 0;
+        let mut found = false;
+        while more {
+            let here;
+            if close == b'}' {
+                let (value, end) = run.key(pos)?;
+                let key = &run.bytes[pos + 1..end - 1];
+                here = *key == *name.text.as_bytes();
+                run.distinct.add(key);
+                if here || self.siblings {
+                    run.member(open, pos..end);
+                }
+                pos = value;
+            } else {
+                here = name.index == Index::At(index);
+                if (here || self.siblings) && run.out.len() > open {
+                    run.out.push(b',');
+                }
+            }
+            pos = if here {
+                if found {
+                    return Err(Stop::Bail);
+                }
+                found = true;
+                self.descend(run, rest, pos, room, facts)?
+            } else if self.siblings {
+                run.copy(Rules::default(), pos, room)?
+            } else {
+                run.skip(pos, room)?
+            };
+            index += 1;
+            (pos, more) = run.next(pos, close)?;
+        }
+        // Where siblings go, duplicates among them do not matter; one of the wanted was noticed above.
+        if !run.distinct.leave(keys, path.len()) && self.siblings || !found {
+            return Err(Stop::Bail);
+        }
+        run.out.push(close);
+        Ok(pos)
+    }
+
+    fn payload(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
+        match run.at(pos) {
+            b'[' => self.list(run, pos, room, facts),
+            b'{' => self.object(run, pos, room, facts),
+            _ if self.select.is_some() => Err(Stop::Bail),
+            _ => self.strip.value(run, Some(0), pos, room, 0),
+        }
+    }
+
+    fn list(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        run.out.push(b'[');
+        let open = run.out.len();
+        let (mut pos, mut more) = run.open(pos, b']');
+        let mut count = 0;
+        while more {
+            pos = if count >= self.max_items {
+                // Not wanted, but it has to be JSON all the same.
+                run.skip(pos, room)?
+            } else if self.select.is_none() || run.at(pos) == b'{' || self.others_pass {
+                if run.out.len() > open {
+                    run.out.push(b',');
+                }
+                if run.at(pos) == b'{' {
+                    self.object(run, pos, room, facts)?
+                } else {
+                    self.strip.value(run, Some(0), pos, room, 0)?
+                }
+            } else {
+                run.skip(pos, room)?
+            };
+            count += 1;
+            (pos, more) = run.next(pos, b']')?;
+        }
+        if count > self.max_items {
+            facts.truncated_from = Some(count);
+        }
+        run.out.push(b']');
+        Ok(pos)
+    }
+
+    fn object(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
+        let Some(select) = &self.select else { return self.strip.value(run, Some(0), pos, room, 0) };
+        facts.objects += 1;
+        let end = select.paths.walk(run.bytes, pos, room, &mut run.tally, &mut run.slots)?;
+        run.out.push(b'{');
+        let open = run.out.len();
+        for (i, output) in select.outputs.iter().enumerate() {
+            let found = run.slots.get(i);
+            if matches!(found, Found::Missing) {
+                continue;
+            }
+            facts.found[i] = true;
+            if output.hidden {
+                continue;
+            }
+            let mark = run.out.len();
+            if mark > open {
+                run.out.push(b',');
+            }
+            run.out.extend_from_slice(&output.prefix);
+            let value = run.out.len();
+            self.found(run, found, output.state)?;
+            if self.strip.rules.drop(&run.out[value..]) {
+                run.out.truncate(mark);
+            }
+        }
+        run.out.push(b'}');
+        Ok(end)
+    }
+
+    /// Writes what a path of `select` found.
+    fn found(&self, run: &mut Run<'_>, found: Found, state: Option<usize>) -> Result<(), Stop> {
+        match found {
+            Found::Missing => {}
+            Found::Span { start, end, blanks } => {
+                let plain = !blanks && state.is_none();
+                let nested = matches!(run.at(start), b'{' | b'[');
+                if !nested || (plain && !self.strip.rules.any()) {
+                    run.out.extend_from_slice(&run.bytes[start..end]);
+                } else if state.is_none() && !self.strip.rules.any() {
+                    emit::compact(&run.bytes[start..end], run.out);
+                } else {
+                    // The span has been checked and counted.
+                    let tally = run.tally.clone();
+                    self.strip.value(run, state, start, usize::MAX, 1)?;
+                    run.tally = tally;
+                }
+            }
+            Found::List { ends } => {
+                run.out.push(b'[');
+                let mut next = ends.map(|(first, _)| first);
+                let open = run.out.len();
+                while let Some(link) = next {
+                    if run.out.len() > open {
+                        run.out.push(b',');
+                    }
+                    let (found, after) = run.slots.link(link);
+                    // A list is one level of its own to the paths of stage 7.
+                    if state.is_some() {
+                        return Err(Stop::Bail);
+                    }
+                    self.found(run, found, None)?;
+                    next = after;
+                }
+                run.out.push(b']');
+            }
+        }
+        Ok(())
+    }
+}

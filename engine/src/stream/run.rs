@@ -1,0 +1,92 @@
+//! What all walks over one document share.
+
+use super::distinct::Distinct;
+use super::scan::{self, Scan, Stop, Tally, at};
+use super::select::Slots;
+use super::{emit, prune};
+use prune::Rules;
+
+/// One document, read once from front to end, and what is written of it.
+#[derive(Debug)]
+pub(super) struct Run<'r> {
+    pub(super) bytes: &'r [u8],
+    pub(super) out: &'r mut Vec<u8>,
+    pub(super) tally: Tally,
+    pub(super) distinct: Distinct,
+    pub(super) slots: Slots,
+    /// Per path or operation, whether it was met.
+    pub(super) hits: Vec<bool>,
+}
+
+impl<'r> Run<'r> {
+    pub(super) fn new(bytes: &'r [u8], out: &'r mut Vec<u8>, paths: usize) -> Self {
+        Self {
+            bytes,
+            out,
+            tally: Tally::default(),
+            distinct: Distinct::default(),
+            slots: Slots::default(),
+            hits: vec![false; paths],
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn at(&self, pos: usize) -> u8 {
+        at(self.bytes, pos)
+    }
+
+    #[inline(always)]
+    pub(super) fn skip(&mut self, pos: usize, room: usize) -> Scan {
+        scan::value(self.bytes, pos, room, &mut self.tally)
+    }
+
+    #[inline(always)]
+    pub(super) fn copy(&mut self, rules: Rules, pos: usize, room: usize) -> Scan {
+        if rules.any() {
+            prune::copy(rules, self.bytes, pos, room, &mut self.tally, self.out)
+        } else {
+            emit::copy(self.bytes, pos, room, &mut self.tally, self.out)
+        }
+    }
+
+    /// Steps over the document's only value, which `walk` reads from its first byte.
+    pub(super) fn document(&mut self, walk: impl FnOnce(&mut Self, usize) -> Scan) -> Result<(), Stop> {
+        let pos = scan::blanks(self.bytes, 0, &mut self.tally);
+        let end = walk(self, pos)?;
+        let end = scan::blanks(self.bytes, end, &mut self.tally);
+        if end == self.bytes.len() { Ok(()) } else { Err(Stop::Invalid) }
+    }
+
+    /// From an opening bracket to the first element or member behind it; none where there is none, and then
+    /// the position is behind the closing one.
+    #[inline(always)]
+    pub(super) fn open(&mut self, pos: usize, close: u8) -> (usize, bool) {
+        let pos = scan::blanks(self.bytes, pos + 1, &mut self.tally);
+        if self.at(pos) == close { (pos + 1, false) } else { (pos, true) }
+    }
+
+    /// From a key's opening quote to its value, with the key's end, closing quote included.
+    #[inline(always)]
+    pub(super) fn key(&mut self, pos: usize) -> Scan<(usize, usize)> {
+        if self.at(pos) != b'"' {
+            return Err(Stop::Invalid);
+        }
+        let end = scan::key(self.bytes, pos + 1)?;
+        Ok((scan::colon(self.bytes, end, &mut self.tally)?, end))
+    }
+
+    #[inline(always)]
+    pub(super) fn next(&mut self, pos: usize, close: u8) -> Scan<(usize, bool)> {
+        scan::comma(self.bytes, pos, close, &mut self.tally)
+    }
+
+    /// Writes what comes before a member: a comma unless it is the first behind `open`, and its key.
+    #[inline(always)]
+    pub(super) fn member(&mut self, open: usize, key: std::ops::Range<usize>) {
+        if self.out.len() > open {
+            self.out.push(b',');
+        }
+        self.out.extend_from_slice(&self.bytes[key]);
+        self.out.push(b':');
+    }
+}

@@ -1,0 +1,293 @@
+//! The byte scanner: steps over JSON and checks every byte of it.
+//!
+//! Free functions from a position to the position behind, so that positions stay in registers. They accept what
+//! the parser of [`crate::json`] accepts: RFC 8259, valid UTF-8, a bounded depth. Text beyond ASCII can only be
+//! in strings, so it is checked there and not in a pass of its own.
+
+use super::simd;
+
+/// Why a scan cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Not JSON, not UTF-8, or nested too deep.
+    Invalid,
+    /// JSON, but a case that the fast path leaves to the other one.
+    Bail,
+}
+
+pub(super) type Scan<T = usize> = Result<T, Stop>;
+
+/// What a scan counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    /// Bytes of insignificant whitespace so far.
+    pub(super) blanks: usize,
+}
+
+/// The byte at `pos`; NUL, which no grammar rule takes, at the end.
+#[inline(always)]
+pub(super) fn at(bytes: &[u8], pos: usize) -> u8 {
+    bytes.get(pos).copied().unwrap_or(0)
+}
+
+/// Steps over whitespace.
+#[inline(always)]
+pub(super) fn blanks(bytes: &[u8], pos: usize, tally: &mut Tally) -> usize {
+    if at(bytes, pos) > b' ' {
+        return pos;
+    }
+    let end = blank_run(bytes, pos);
+    tally.blanks += end - pos;
+    end
+}
+
+#[inline(never)]
+fn blank_run(bytes: &[u8], mut pos: usize) -> usize {
+    while let Some(chunk) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<16>) {
+        let rest = !simd::blank16(chunk) & 0xffff;
+        if rest != 0 {
+            return pos + rest.trailing_zeros() as usize;
+        }
+        pos += 16;
+    }
+    while matches!(at(bytes, pos), b' ' | b'\t' | b'\n' | b'\r') {
+        pos += 1;
+    }
+    pos
+}
+
+/// From behind the opening quote to behind the closing one.
+#[inline(always)]
+pub(super) fn string(bytes: &[u8], start: usize) -> Scan {
+    let mut pos = start;
+    while let Some(chunk) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<32>) {
+        let special = simd::special32(chunk);
+        if special == 0 {
+            pos += 32;
+            continue;
+        }
+        pos += special.trailing_zeros() as usize;
+        if bytes[pos] == b'"' {
+            return Ok(pos + 1);
+        }
+        break;
+    }
+    string_rest(bytes, start, pos)
+}
+
+/// The rest of a string that has an escape, text beyond ASCII or the end of the input in its next block.
+#[inline(never)]
+fn string_rest(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
+    loop {
+        let byte = at(bytes, pos);
+        match byte {
+            b'"' => return Ok(pos + 1),
+            b'\\' => pos = escape(bytes, pos)?,
+            0x20..=0x7f => pos = plain(bytes, pos),
+            0x80.. => return string_unicode(bytes, start, pos),
+            _ => return Err(Stop::Invalid),
+        }
+    }
+}
+
+/// The same for a string that has text beyond ASCII: its end is found first, and its bytes are then checked at once.
+/// No byte of a longer UTF-8 sequence is a quote, an escape or a control, so the end is right where they are valid.
+fn string_unicode(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
+    loop {
+        match at(bytes, pos) {
+            b'"' => break,
+            b'\\' => pos = escape(bytes, pos)?,
+            0x20.. => pos = unchecked(bytes, pos),
+            _ => return Err(Stop::Invalid),
+        }
+    }
+    match simdutf8::basic::from_utf8(&bytes[start..pos]) {
+        Ok(_) => Ok(pos + 1),
+        Err(_) => Err(Stop::Invalid),
+    }
+}
+
+/// A key, from behind its opening quote. One with an escape is left to the other path: it can be compared only when
+/// it is decoded.
+#[inline(always)]
+pub(super) fn key(bytes: &[u8], start: usize) -> Scan {
+    if let Some(chunk) = bytes.get(start..).and_then(<[u8]>::first_chunk::<32>) {
+        let special = simd::special32(chunk);
+        if special != 0 {
+            let pos = start + special.trailing_zeros() as usize;
+            if bytes[pos] == b'"' {
+                return Ok(pos + 1);
+            }
+        }
+    }
+    key_rest(bytes, start)
+}
+
+#[inline(never)]
+fn key_rest(bytes: &[u8], start: usize) -> Scan {
+    let end = string(bytes, start)?;
+    if memchr::memchr(b'\\', &bytes[start..end]).is_some() { Err(Stop::Bail) } else { Ok(end) }
+}
+
+#[inline(always)]
+fn plain(bytes: &[u8], mut pos: usize) -> usize {
+    while let Some(chunk) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<32>) {
+        let special = simd::special32(chunk);
+        if special != 0 {
+            return pos + special.trailing_zeros() as usize;
+        }
+        pos += 32;
+    }
+    while matches!(at(bytes, pos), 0x20 | 0x21 | 0x23..=0x5b | 0x5d..=0x7f) {
+        pos += 1;
+    }
+    pos
+}
+
+#[inline(always)]
+fn unchecked(bytes: &[u8], mut pos: usize) -> usize {
+    while let Some(chunk) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<32>) {
+        let stop = simd::stop32(chunk);
+        if stop != 0 {
+            return pos + stop.trailing_zeros() as usize;
+        }
+        pos += 32;
+    }
+    while matches!(at(bytes, pos), 0x20 | 0x21 | 0x23..=0x5b | 0x5d..) {
+        pos += 1;
+    }
+    pos
+}
+
+/// One escape, from its backslash. Lone surrogates are escapes like others.
+#[inline(always)]
+fn escape(bytes: &[u8], pos: usize) -> Scan {
+    match at(bytes, pos + 1) {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(pos + 2),
+        b'u' if bytes.get(pos + 2..pos + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => Ok(pos + 6),
+        _ => Err(Stop::Invalid),
+    }
+}
+
+/// A number, from its sign or first digit.
+#[inline(always)]
+pub(super) fn number(bytes: &[u8], mut pos: usize) -> Scan {
+    pos += usize::from(at(bytes, pos) == b'-');
+    pos = match at(bytes, pos) {
+        b'0' => pos + 1,
+        b'1'..=b'9' => digits(bytes, pos),
+        _ => return Err(Stop::Invalid),
+    };
+    if matches!(at(bytes, pos), b'.' | b'e' | b'E') { fraction(bytes, pos) } else { Ok(pos) }
+}
+
+#[inline(never)]
+fn fraction(bytes: &[u8], mut pos: usize) -> Scan {
+    if at(bytes, pos) == b'.' {
+        pos = some_digits(bytes, pos + 1)?;
+    }
+    if matches!(at(bytes, pos), b'e' | b'E') {
+        pos += 1;
+        pos += usize::from(matches!(at(bytes, pos), b'+' | b'-'));
+        pos = some_digits(bytes, pos)?;
+    }
+    Ok(pos)
+}
+
+#[inline(always)]
+fn digits(bytes: &[u8], mut pos: usize) -> usize {
+    while at(bytes, pos).is_ascii_digit() {
+        pos += 1;
+    }
+    pos
+}
+
+fn some_digits(bytes: &[u8], pos: usize) -> Scan {
+    let end = digits(bytes, pos);
+    if end == pos { Err(Stop::Invalid) } else { Ok(end) }
+}
+
+/// `true`, `false` or `null`.
+#[inline(always)]
+fn literal(bytes: &[u8], pos: usize) -> Scan {
+    match bytes.get(pos..).and_then(<[u8]>::first_chunk::<4>) {
+        Some(b"true" | b"null") => Ok(pos + 4),
+        Some(b"fals") if at(bytes, pos + 4) == b'e' => Ok(pos + 5),
+        _ => Err(Stop::Invalid),
+    }
+}
+
+/// Any value, from its first byte. `room` is how many more levels of nesting are allowed.
+#[inline(always)]
+pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
+    match at(bytes, pos) {
+        b'"' => string(bytes, pos + 1),
+        b'{' => object(bytes, pos, room, tally),
+        b'[' => array(bytes, pos, room, tally),
+        b't' | b'f' | b'n' => literal(bytes, pos),
+        _ => number(bytes, pos),
+    }
+}
+
+/// From the colon's place to the value behind it.
+#[inline(always)]
+pub(super) fn colon(bytes: &[u8], pos: usize, tally: &mut Tally) -> Scan {
+    let pos = blanks(bytes, pos, tally);
+    if at(bytes, pos) != b':' {
+        return Err(Stop::Invalid);
+    }
+    Ok(blanks(bytes, pos + 1, tally))
+}
+
+/// What follows an element or a member.
+#[inline(always)]
+pub(super) fn comma(bytes: &[u8], pos: usize, close: u8, tally: &mut Tally) -> Scan<(usize, bool)> {
+    let pos = blanks(bytes, pos, tally);
+    let byte = at(bytes, pos);
+    if byte == b',' {
+        Ok((blanks(bytes, pos + 1, tally), true))
+    } else if byte == close {
+        Ok((pos + 1, false))
+    } else {
+        Err(Stop::Invalid)
+    }
+}
+
+#[inline(never)]
+fn object(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
+    let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+    let mut pos = blanks(bytes, pos + 1, tally);
+    if at(bytes, pos) == b'}' {
+        return Ok(pos + 1);
+    }
+    loop {
+        if at(bytes, pos) != b'"' {
+            return Err(Stop::Invalid);
+        }
+        pos = string(bytes, pos + 1)?;
+        pos = colon(bytes, pos, tally)?;
+        pos = value(bytes, pos, room, tally)?;
+        let (next, more) = comma(bytes, pos, b'}', tally)?;
+        if !more {
+            return Ok(next);
+        }
+        pos = next;
+    }
+}
+
+#[inline(never)]
+fn array(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
+    let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+    let mut pos = blanks(bytes, pos + 1, tally);
+    if at(bytes, pos) == b']' {
+        return Ok(pos + 1);
+    }
+    loop {
+        pos = value(bytes, pos, room, tally)?;
+        let (next, more) = comma(bytes, pos, b']', tally)?;
+        if !more {
+            return Ok(next);
+        }
+        pos = next;
+    }
+}

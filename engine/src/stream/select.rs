@@ -1,0 +1,262 @@
+//! `select`: one walk over an item finds every field, wherever it is.
+
+use crate::program::{Field, Step};
+
+use super::keys::Keys;
+use super::scan::{self, Scan, Stop, Tally, at};
+
+/// The source paths of `select`, as a tree.
+#[derive(Debug)]
+pub(super) struct Paths {
+    root: Node,
+    slots: usize,
+}
+
+/// What to do with a value on the way of a path.
+#[derive(Debug, Default)]
+struct Node {
+    /// Where the value goes: some path ends here.
+    slots: Vec<usize>,
+    /// At an object.
+    keys: Keys,
+    below: Vec<Node>,
+    /// At an array: `[n]`, in order of `n`.
+    indices: Vec<(usize, Node)>,
+    /// At an array: `[*]`.
+    each: Option<Box<Each>>,
+}
+
+#[derive(Debug)]
+struct Each {
+    node: Node,
+    /// What is found in an element, and the list that it is added to.
+    lists: Vec<(usize, usize)>,
+}
+
+/// What a path led to in one item.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Found {
+    #[default]
+    Missing,
+    /// A span of the input, and whether it holds whitespace.
+    Span { start: usize, end: usize, blanks: bool },
+    /// A list made by `[*]`: its first and last element among [`Slots::links`].
+    List { ends: Option<(usize, usize)> },
+}
+
+/// What was found in one item. Reused for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    found: Vec<Found>,
+    links: Vec<(Found, Option<usize>)>,
+}
+
+/// Building: names are gathered first, and made into [`Keys`] at the end.
+#[derive(Default)]
+struct Draft {
+    slots: Vec<usize>,
+    names: Vec<(Box<str>, Draft)>,
+    indices: Vec<(usize, Draft)>,
+    each: Option<(Box<Draft>, Vec<(usize, usize)>)>,
+}
+
+impl Draft {
+    /// Adds a path that ends in slot `slot`; `slots` counts those given out.
+    fn insert(&mut self, path: &[Step], slot: usize, slots: &mut usize) {
+        match path {
+            [] => self.slots.push(slot),
+            [Step::Name(name), rest @ ..] => {
+                let i = self.names.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
+                    self.names.push((name.clone(), Self::default()));
+                    self.names.len() - 1
+                });
+                self.names[i].1.insert(rest, slot, slots);
+            }
+            [Step::Index(index), rest @ ..] => {
+                let i = self.indices.iter().position(|(n, _)| n == index).unwrap_or_else(|| {
+                    self.indices.push((*index, Self::default()));
+                    self.indices.len() - 1
+                });
+                self.indices[i].1.insert(rest, slot, slots);
+            }
+            [Step::Each, rest @ ..] => {
+                let inner = *slots;
+                *slots += 1;
+                let (draft, lists) = self.each.get_or_insert_default();
+                lists.push((inner, slot));
+                draft.insert(rest, inner, slots);
+            }
+        }
+    }
+
+    fn finish(self) -> Node {
+        let keys = Keys::new(self.names.iter().map(|(name, _)| &**name));
+        let mut indices: Vec<_> = self.indices.into_iter().map(|(n, draft)| (n, draft.finish())).collect();
+        indices.sort_by_key(|(n, _)| *n);
+        Node {
+            slots: self.slots,
+            keys,
+            below: self.names.into_iter().map(|(_, draft)| draft.finish()).collect(),
+            indices,
+            each: self.each.map(|(draft, lists)| Box::new(Each { node: draft.finish(), lists })),
+        }
+    }
+}
+
+impl Paths {
+    /// The paths of `fields`; field `i` is found in slot `i`.
+    pub(super) fn new(fields: &[Field]) -> Self {
+        let mut slots = fields.len();
+        let mut draft = Draft::default();
+        for (i, field) in fields.iter().enumerate() {
+            draft.insert(&field.path, i, &mut slots);
+        }
+        Self { root: draft.finish(), slots }
+    }
+
+    /// Walks the item at `pos` and leaves in `slots` what it has.
+    pub(super) fn walk(&self, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally, slots: &mut Slots) -> Scan {
+        slots.found.clear();
+        slots.found.resize(self.slots, Found::Missing);
+        slots.links.clear();
+        Walk { bytes, slots }.value(&self.root, pos, room, tally)
+    }
+}
+
+impl Slots {
+    pub(super) fn get(&self, slot: usize) -> Found {
+        self.found[slot]
+    }
+
+    /// An element of a list, and where the next one is.
+    pub(super) fn link(&self, link: usize) -> (Found, Option<usize>) {
+        self.links[link]
+    }
+
+    fn append(&mut self, list: usize, found: Found) {
+        let link = self.links.len();
+        self.links.push((found, None));
+        let ends = match self.found[list] {
+            Found::List { ends: Some((first, last)) } => {
+                self.links[last].1 = Some(link);
+                (first, link)
+            }
+            _ => (link, link),
+        };
+        self.found[list] = Found::List { ends: Some(ends) };
+    }
+}
+
+struct Walk<'w> {
+    bytes: &'w [u8],
+    slots: &'w mut Slots,
+}
+
+impl Walk<'_> {
+    #[inline(always)]
+    fn value(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally) -> Scan {
+        let before = tally.blanks;
+        let end = match at(self.bytes, pos) {
+            b'{' if !node.keys.is_empty() => self.object(node, pos, room, tally)?,
+            b'[' if !node.indices.is_empty() || node.each.is_some() => self.array(node, pos, room, tally)?,
+            _ => scan::value(self.bytes, pos, room, tally)?,
+        };
+        for &slot in &node.slots {
+            self.slots.found[slot] = Found::Span { start: pos, end, blanks: tally.blanks != before };
+        }
+        Ok(end)
+    }
+
+    fn object(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally) -> Scan {
+        let bytes = self.bytes;
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        let mut pos = scan::blanks(bytes, pos + 1, tally);
+        if at(bytes, pos) == b'}' {
+            return Ok(pos + 1);
+        }
+        let mut seen = 0u64;
+        loop {
+            if at(bytes, pos) != b'"' {
+                return Err(Stop::Invalid);
+            }
+            let start = pos + 1;
+            let end = scan::key(bytes, start)?;
+            pos = scan::colon(bytes, end, tally)?;
+            pos = match node.keys.find(&bytes[start..end - 1]) {
+                None => scan::value(bytes, pos, room, tally)?,
+                Some(i) => {
+                    // The last of duplicates counts, and what the first one had is to be forgotten.
+                    let bit = 1 << (i % 64);
+                    if seen & bit != 0 {
+                        return Err(Stop::Bail);
+                    }
+                    seen |= bit;
+                    self.value(&node.below[i], pos, room, tally)?
+                }
+            };
+            let (next, more) = scan::comma(bytes, pos, b'}', tally)?;
+            pos = next;
+            if !more {
+                return Ok(pos);
+            }
+        }
+    }
+
+    fn array(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally) -> Scan {
+        let bytes = self.bytes;
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        let mut indices = node.indices.iter().peekable();
+        let mut pos = scan::blanks(bytes, pos + 1, tally);
+        let mut empty = true;
+        if at(bytes, pos) == b']' {
+            pos += 1;
+        } else {
+            empty = false;
+            for i in 0.. {
+                let index = indices.next_if(|(n, _)| *n == i).map(|(_, below)| below);
+                pos = self.element(index, node.each.as_deref(), pos, room, tally)?;
+                let (next, more) = scan::comma(bytes, pos, b']', tally)?;
+                pos = next;
+                if !more {
+                    break;
+                }
+            }
+        }
+        if let Some(each) = node.each.as_deref().filter(|_| empty) {
+            for &(_, list) in &each.lists {
+                self.slots.found[list] = Found::List { ends: None };
+            }
+        }
+        Ok(pos)
+    }
+
+    fn element(
+        &mut self,
+        index: Option<&Node>,
+        each: Option<&Each>,
+        pos: usize,
+        room: usize,
+        tally: &mut Tally,
+    ) -> Scan {
+        let mut end = None;
+        if let Some(each) = each {
+            for &(inner, _) in &each.lists {
+                self.slots.found[inner] = Found::Missing;
+            }
+            end = Some(self.value(&each.node, pos, room, tally)?);
+            for &(inner, list) in &each.lists {
+                let found = self.slots.found[inner];
+                if !matches!(found, Found::Missing) {
+                    self.slots.append(list, found);
+                }
+            }
+        }
+        match (index, end) {
+            // `a[0].b` beside `a[*].c`: the element is read twice, and its whitespace counted once.
+            (Some(node), Some(_)) => self.value(node, pos, room, &mut tally.clone()),
+            (Some(node), None) => self.value(node, pos, room, tally),
+            (None, Some(end)) => Ok(end),
+            (None, None) => scan::value(self.bytes, pos, room, tally),
+        }
+    }
+}

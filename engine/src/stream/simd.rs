@@ -1,0 +1,174 @@
+//! The one place with `unsafe`: which bytes of a block matter.
+//!
+//! Each function takes a whole block by reference and gives one bit a byte, the lowest for the first byte. On
+//! x86-64 they use SSE2, which every x86-64 processor has; elsewhere plain integers. Nothing here depends on
+//! where in a document the block lies, so every function can be, and is, tested against the obvious loop.
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod sse2 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    };
+
+    /// Bytes that end the plain part of a string: `"`, `\`, control characters, and all beyond ASCII.
+    #[inline(always)]
+    fn special16(chunk: &[u8; 16]) -> u32 {
+        // SAFETY: SSE2 belongs to the x86-64 baseline, so the intrinsics exist on whatever runs this. The load
+        // reads the 16 bytes that `chunk` borrows, and has no alignment requirement.
+        unsafe {
+            let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
+            let quote = _mm_cmpeq_epi8(v, _mm_set1_epi8(b'"' as i8));
+            let escape = _mm_cmpeq_epi8(v, _mm_set1_epi8(b'\\' as i8));
+            // Compared as signed bytes, 0x80..=0xff are negative: one comparison finds them and the controls.
+            let low = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20));
+            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, escape), low)).cast_unsigned()
+        }
+    }
+
+    /// `special16` without the bytes beyond ASCII.
+    #[inline(always)]
+    fn stop16(chunk: &[u8; 16]) -> u32 {
+        use std::arch::x86_64::_mm_min_epu8;
+        // SAFETY: as in `special16`.
+        unsafe {
+            let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
+            let quote = _mm_cmpeq_epi8(v, _mm_set1_epi8(b'"' as i8));
+            let escape = _mm_cmpeq_epi8(v, _mm_set1_epi8(b'\\' as i8));
+            // Unsigned `v <= 0x1f`, which SSE2 has only as a minimum.
+            let control = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v);
+            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, escape), control)).cast_unsigned()
+        }
+    }
+
+    /// Space, tab, line feed, carriage return.
+    #[inline(always)]
+    pub(in crate::stream) fn blank16(chunk: &[u8; 16]) -> u32 {
+        // SAFETY: as in `special16`.
+        unsafe {
+            let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
+            let is = |b: u8| _mm_cmpeq_epi8(v, _mm_set1_epi8(b as i8));
+            let ends = _mm_or_si128(is(b'\n'), is(b'\r'));
+            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(is(b' '), is(b'\t')), ends)).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    fn halves(chunk: &[u8; 32]) -> (&[u8; 16], &[u8; 16]) {
+        let (a, b) = chunk.split_at(16);
+        (a.first_chunk().expect("16 of 32"), b.first_chunk().expect("16 of 32"))
+    }
+
+    #[inline(always)]
+    pub(in crate::stream) fn special32(chunk: &[u8; 32]) -> u32 {
+        let (a, b) = halves(chunk);
+        special16(a) | special16(b) << 16
+    }
+
+    #[inline(always)]
+    pub(in crate::stream) fn stop32(chunk: &[u8; 32]) -> u32 {
+        let (a, b) = halves(chunk);
+        stop16(a) | stop16(b) << 16
+    }
+}
+
+/// The same with 64-bit integers, eight bytes at a time.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod portable {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    const REST: u64 = !TOPS;
+
+    /// The top bit of each byte of `word` that is zero. Exact: no carry crosses a byte.
+    #[inline(always)]
+    fn zero(word: u64) -> u64 {
+        !(((word & REST) + REST) | word | REST)
+    }
+
+    #[inline(always)]
+    fn equal(word: u64, byte: u8) -> u64 {
+        zero(word ^ (ONES * u64::from(byte)))
+    }
+
+    /// Bytes below 0x20: the three top bits are zero.
+    #[inline(always)]
+    fn control(word: u64) -> u64 {
+        zero(word & (ONES * 0xe0))
+    }
+
+    /// Gathers the top bits of eight bytes into the low eight bits.
+    #[inline(always)]
+    fn gather(tops: u64) -> u32 {
+        ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+    }
+
+    #[inline(always)]
+    fn each<const N: usize>(chunk: &[u8; N], test: impl Fn(u64) -> u64) -> u32 {
+        let words = chunk.as_chunks::<8>().0;
+        words.iter().enumerate().fold(0, |mask, (i, word)| mask | gather(test(u64::from_le_bytes(*word))) << (8 * i))
+    }
+
+    #[inline(always)]
+    pub(in crate::stream) fn special32(chunk: &[u8; 32]) -> u32 {
+        each(chunk, |w| equal(w, b'"') | equal(w, b'\\') | control(w) | (w & TOPS))
+    }
+
+    #[inline(always)]
+    pub(in crate::stream) fn stop32(chunk: &[u8; 32]) -> u32 {
+        each(chunk, |w| equal(w, b'"') | equal(w, b'\\') | control(w))
+    }
+
+    #[inline(always)]
+    pub(in crate::stream) fn blank16(chunk: &[u8; 16]) -> u32 {
+        each(chunk, |w| equal(w, b' ') | equal(w, b'\t') | equal(w, b'\n') | equal(w, b'\r'))
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use portable::{blank16, special32, stop32};
+#[cfg(target_arch = "x86_64")]
+pub(super) use sse2::{blank16, special32, stop32};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn obvious(chunk: &[u8], test: impl Fn(u8) -> bool) -> u32 {
+        chunk.iter().enumerate().fold(0, |mask, (i, &b)| mask | u32::from(test(b)) << i)
+    }
+
+    fn is_stop(b: u8) -> bool {
+        b == b'"' || b == b'\\' || b < 0x20
+    }
+
+    fn check(chunk: &[u8; 32]) {
+        let half = chunk.first_chunk::<16>().unwrap();
+        let special = obvious(chunk, |b| is_stop(b) || b >= 0x80);
+        let stop = obvious(chunk, is_stop);
+        let blank = obvious(half, |b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
+        assert_eq!([special32(chunk), stop32(chunk), blank16(half)], [special, stop, blank]);
+        let portable = [portable::special32(chunk), portable::stop32(chunk), portable::blank16(half)];
+        assert_eq!(portable, [special, stop, blank]);
+    }
+
+    #[test]
+    fn every_byte_at_every_place() {
+        for byte in 0..=255 {
+            for place in 0..32 {
+                for fill in [b'a', 0x1f, 0x20, 0x7f, 0x80, 0xff] {
+                    let mut chunk = [fill; 32];
+                    chunk[place] = byte;
+                    check(&chunk);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_blocks(chunk: [u8; 32]) {
+            check(&chunk);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Everything stays but what paths name: `exclude`, and the patches that stream.
+
+use super::automaton::{Automaton, State};
+use super::prune::Rules;
+use super::run::Run;
+use super::scan::{Scan, Stop};
+
+/// Paths, and what becomes of the places they lead to.
+#[derive(Debug)]
+pub(super) struct Strip {
+    pub(super) paths: Automaton,
+    /// By number of the path; none where every path drops what it leads to.
+    pub(super) edits: Option<Vec<Edit>>,
+    /// Members that stay may go for what they hold.
+    pub(super) rules: Rules,
+}
+
+/// One operation of `patches`.
+#[derive(Debug, Clone)]
+pub(super) enum Edit {
+    /// The place goes. It need not be there.
+    Remove,
+    /// The place gets another value, compact JSON. It must be there.
+    Replace(Box<[u8]>),
+    /// The member gets a value; where it is not there it becomes the last one. The object must be there.
+    Add {
+        /// The member's key, as JSON.
+        key: Box<[u8]>,
+        /// Its value, compact JSON.
+        value: Box<[u8]>,
+        /// The state of the object.
+        parent: usize,
+    },
+}
+
+impl Strip {
+    /// Steps over the value at `pos`, `depth` objects deep, and writes what stays. `state` is its place, none where
+    /// no path leads.
+    pub(super) fn value(&self, run: &mut Run<'_>, state: Option<usize>, pos: usize, room: usize, depth: usize) -> Scan {
+        let Some(number) = state else { return run.copy(self.rules, pos, room) };
+        let state = self.paths.state(number);
+        match run.at(pos) {
+            b'{' if state.inner => self.object(run, number, state, pos, room, depth),
+            b'[' if state.inner => self.array(run, state, pos, room, depth),
+            _ => run.copy(self.rules, pos, room),
+        }
+    }
+
+    fn object(&self, run: &mut Run<'_>, number: usize, state: &State, pos: usize, room: usize, depth: usize) -> Scan {
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        run.out.push(b'{');
+        let open = run.out.len();
+        let keys = run.distinct.enter();
+        let (mut pos, mut more) = run.open(pos, b'}');
+        while more {
+            let start = pos;
+            let (value, end) = run.key(pos)?;
+            let key = &run.bytes[start + 1..end - 1];
+            run.distinct.add(key);
+            let below = state.member(key);
+            let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
+            let mark = run.out.len();
+            pos = if ends.is_empty() {
+                run.member(open, start..end);
+                let written = run.out.len();
+                let pos = self.value(run, below, value, room, depth + 1)?;
+                if self.rules.drop(&run.out[written..]) {
+                    run.out.truncate(mark);
+                }
+                pos
+            } else {
+                match self.edit(run, ends) {
+                    None => {}
+                    Some(constant) => {
+                        run.member(open, start..end);
+                        run.out.extend_from_slice(constant);
+                    }
+                }
+                run.skip(value, room)?
+            };
+            (pos, more) = run.next(pos, b'}')?;
+        }
+        if !run.distinct.leave(keys, depth) {
+            return Err(Stop::Bail);
+        }
+        self.append(run, number, open);
+        run.out.push(b'}');
+        Ok(pos)
+    }
+
+    fn array(&self, run: &mut Run<'_>, state: &State, pos: usize, room: usize, depth: usize) -> Scan {
+        // A patch that names a member of what is a list here has failed.
+        if self.edits.is_some() && state.maps {
+            return Err(Stop::Bail);
+        }
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        run.out.push(b'[');
+        let open = run.out.len();
+        let (mut pos, mut more) = run.open(pos, b']');
+        let mut index = 0;
+        while more {
+            let below = state.element(index);
+            let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
+            let constant = if ends.is_empty() { None } else { Some(self.edit(run, ends)) };
+            if constant != Some(None) && run.out.len() > open {
+                run.out.push(b',');
+            }
+            pos = match constant {
+                None => self.value(run, below, pos, room, depth + 1)?,
+                Some(constant) => {
+                    run.out.extend_from_slice(constant.unwrap_or_default());
+                    run.skip(pos, room)?
+                }
+            };
+            index += 1;
+            (pos, more) = run.next(pos, b']')?;
+        }
+        run.out.push(b']');
+        Ok(pos)
+    }
+
+    /// What becomes of the place where the paths `ends` end: gone, or another value.
+    fn edit(&self, run: &mut Run<'_>, ends: &[usize]) -> Option<&[u8]> {
+        let edits = self.edits.as_ref()?;
+        // Patches that stream have one path to a place.
+        let id = *ends.first()?;
+        run.hits[id] = true;
+        match &edits[id] {
+            Edit::Remove => None,
+            Edit::Replace(value) | Edit::Add { value, .. } => Some(value),
+        }
+    }
+
+    /// Writes the members that `add` asks for and that the object did not have.
+    fn append(&self, run: &mut Run<'_>, number: usize, open: usize) {
+        for (id, edit) in self.edits.iter().flatten().enumerate() {
+            if let Edit::Add { key, value, parent } = edit
+                && *parent == number
+                && !run.hits[id]
+            {
+                run.hits[id] = true;
+                if run.out.len() > open {
+                    run.out.push(b',');
+                }
+                run.out.extend_from_slice(key);
+                run.out.push(b':');
+                run.out.extend_from_slice(value);
+            }
+        }
+    }
+}
