@@ -5,6 +5,7 @@
 
 mod completions;
 mod demo;
+mod filter;
 mod logging;
 mod serve;
 
@@ -38,6 +39,7 @@ enum Command {
     Serve(serve::Args),
     Demo(demo::Args),
     Completions(completions::Args),
+    Filter(filter::Args),
 }
 
 impl Command {
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args, &cli.log),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(args),
+        Command::Filter(args) => filter::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");

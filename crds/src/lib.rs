@@ -7,6 +7,7 @@
 mod compile;
 mod diagnostic;
 mod load;
+mod lookup;
 mod origin;
 mod read;
 pub mod resources;
@@ -17,6 +18,7 @@ pub mod yaml;
 pub use compile::{Compilation, CompileEnv, Degraded, compile};
 pub use diagnostic::{Diagnostic, Severity};
 pub use load::{Loaded, file as load_file, is_document, load};
+pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
 pub use read::{ParsedFile, parse_document};
 pub use resources::{ObjectName, Resource, Resources};

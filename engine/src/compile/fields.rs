@@ -65,7 +65,7 @@ fn structural(spec: &FilterSpec) -> bool {
 
 fn needs_payload(spec: &FilterSpec) -> bool {
     spec.root.is_some()
-        || spec.max_items.is_some_and(|n| n > 0)
+        || spec.max_items.is_some_and(|n| n != 0)
         || spec.select.is_some()
         || spec.exclude.as_ref().is_some_and(|e| !e.is_empty())
         || spec.drop_nulls
@@ -144,7 +144,7 @@ fn root(
         Some(ResponseType::Array) => Root::List,
         Some(ResponseType::Text) | None if enforced => {
             for (given, field) in [
-                (spec.max_items.is_some_and(|n| n > 0), "maxItems"),
+                (spec.max_items.is_some_and(|n| n != 0), "maxItems"),
                 (spec.select.is_some(), "select"),
                 (spec.exclude.is_some(), "exclude"),
             ] {
@@ -325,7 +325,7 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
     }
     let object =
         options.response_type == Some(ResponseType::Object) && matches!(root, Root::Document) && spec.root.is_none();
-    if object && spec.max_items.is_some_and(|n| n > 0) {
+    if object && spec.max_items.is_some_and(|n| n != 0) {
         findings.warning(
             "maxItems",
             "does nothing: the output is declared to be an object",

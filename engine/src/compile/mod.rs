@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::program::{Plan, Program};
+use crate::stream::Fast;
 use crate::{Finding, Severity, ToolFilter};
 use check::Findings;
 
@@ -88,11 +89,14 @@ pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
     let findings = findings.into_vec();
     let broken = findings.iter().any(|f| f.severity == Severity::Error);
     let program = (!broken).then(|| {
+        let branches: Vec<_> = branches.into_iter().flatten().collect();
+        let fast = Fast::new(&branches, options.enforcement, options.limits, options.strict_patch);
         Program(Arc::new(Plan {
             enforcement: options.enforcement,
             limits: options.limits,
             strict_patch: options.strict_patch,
-            branches: branches.into_iter().flatten().collect(),
+            branches,
+            fast,
         }))
     });
     Compiled { program, findings }

@@ -8,6 +8,8 @@ mod node;
 mod number;
 mod parse;
 mod string;
+#[cfg(test)]
+mod tests;
 mod text;
 mod write;
 

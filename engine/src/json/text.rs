@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{Node, parse, to_string};
+use super::{DEPTH_CEILING, Node, parse, to_string};
 
 /// How deep a constant may nest.
 const MAX_DEPTH: usize = 128;
@@ -37,7 +37,8 @@ impl JsonText {
     /// The value as a tree of spans.
     #[must_use]
     pub fn node(&self) -> Node<'_> {
-        parse(self.0.as_bytes(), MAX_DEPTH).expect("checked when it was made")
+        // Values made in memory may nest deeper than texts that are read.
+        parse(self.0.as_bytes(), DEPTH_CEILING).expect("a JsonText is JSON")
     }
 
     /// The text.
@@ -68,7 +69,8 @@ impl Serialize for JsonText {
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Works with serde_json only, which is the one format documents travel in.
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.get().into()))
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(raw.get()).map_err(|error| serde::de::Error::custom(error.0))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::json::JsonText;
 use crate::template::CompactProgram;
+use crate::stream::Fast;
 use crate::text::TextProgram;
 use crate::{Enforcement, Limits};
 
@@ -28,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) strict_patch: bool,
     /// In order; the first whose guard holds applies. One, unguarded, in the single form.
     pub(crate) branches: Vec<Branch>,
+    /// The same, as far as it streams.
+    pub(crate) fast: Fast,
 }
 
 /// One filter, or one branch of a list. Stages run in the order of the fields.

@@ -29,6 +29,16 @@ pub(crate) enum Index {
     None,
 }
 
+impl Index {
+    /// The element's number.
+    pub(crate) fn number(self) -> Option<usize> {
+        match self {
+            Self::At(index) => Some(index),
+            Self::End | Self::None => None,
+        }
+    }
+}
+
 impl Name {
     pub(crate) fn new(text: impl Into<Box<str>>) -> Self {
         let text = text.into();

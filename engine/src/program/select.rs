@@ -24,3 +24,10 @@ pub(crate) enum Step {
     /// left out. Found where the array is empty or one element has it.
     Each,
 }
+
+impl Field {
+    /// Whether the path goes through the member `key` of the item.
+    pub(crate) fn begins_with(&self, key: &[u8]) -> bool {
+        matches!(self.path.first(), Some(Step::Name(name)) if name.as_bytes() == key)
+    }
+}

@@ -15,7 +15,7 @@ pub(super) struct Output {
 
 impl Run<'_> {
     /// The smaller of the filter's budget and the call's.
-    fn limit(&self, own: Option<usize>) -> Option<usize> {
+    pub(super) fn limit(&self, own: Option<usize>) -> Option<usize> {
         let asked = self.call.budget.filter(|bytes| *bytes > 0);
         own.into_iter().chain(asked).min()
     }

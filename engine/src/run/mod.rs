@@ -6,6 +6,7 @@ mod patch;
 mod paths;
 mod root;
 mod stages;
+mod streamed;
 #[cfg(test)]
 mod tests;
 mod text_form;
@@ -18,13 +19,16 @@ use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structur
 use finish::Output;
 use text_form::RawForm;
 
+pub(crate) use root::{WRAPPERS, score};
+pub(crate) use text_form::METADATA;
+
 impl Program {
     /// Runs the program over one output, by the fast path where there is one.
     ///
     /// # Errors
     /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
     pub fn apply(&self, input: Input<'_>, call: &Call) -> Result<Filtered, Refused> {
-        self.apply_reference(input, call)
+        streamed::apply(self, input, call).unwrap_or_else(|| self.apply_reference(input, call))
     }
 
     /// Runs the program over one output, stage by stage on a tree: what [`Program::apply`] must equal.
@@ -40,14 +44,8 @@ impl Program {
             ..Report::default()
         };
         let mut run = Run { plan: &self.0, call, report };
-        match run.filter(source) {
-            Ok(output) => Ok(Filtered { text: output.text, structured: output.structured, report: run.report }),
-            Err(Failure { stage, reason }) => {
-                run.report.applied = false;
-                run.report.error = Some(Warning { stage, message: reason });
-                Err(Refused { stage, report: Box::new(run.report) })
-            }
-        }
+        let output = run.filter(source);
+        run.finish(output)
     }
 
     /// The posture that the program was compiled for.
@@ -131,6 +129,18 @@ struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
+    /// The answer to the caller.
+    fn finish(mut self, output: Result<Output, Failure>) -> Result<Filtered, Refused> {
+        match output {
+            Ok(output) => Ok(Filtered { text: output.text, structured: output.structured, report: self.report }),
+            Err(Failure { stage, reason }) => {
+                self.report.applied = false;
+                self.report.error = Some(Warning { stage, message: reason });
+                Err(Refused { stage, report: Box::new(self.report) })
+            }
+        }
+    }
+
     fn enforced(&self) -> bool {
         self.plan.enforcement == Enforcement::Enforced
     }

@@ -6,7 +6,7 @@ use crate::json::{Member, Node, dedupe};
 use crate::program::{Branch, Index, Pointer, Root};
 
 /// Members under which a list is looked for first, in this order (seed kimbap: "Payload root detection").
-const WRAPPERS: [&str; 3] = ["items", "result", "data"];
+pub(crate) const WRAPPERS: [&str; 3] = ["items", "result", "data"];
 
 /// The way to the payload: positions of members and elements from the document down.
 pub(super) type Place = Vec<usize>;
@@ -76,7 +76,7 @@ fn detect(document: &mut Node<'_>, branch: &Branch) -> Place {
 }
 
 /// How many `select` paths and `exclude` entries resolve in `item`.
-fn score(item: &Node<'_>, branch: &Branch) -> usize {
+pub(crate) fn score(item: &Node<'_>, branch: &Branch) -> usize {
     let selected = branch.select.iter().filter(|field| lookup(item, &field.path).is_some()).count();
     let names = branch.exclude.names.iter().filter(|name| item.get(name).is_some()).count();
     let mut deep = vec![false; branch.exclude.entries];

@@ -8,7 +8,7 @@ use crate::json::{Member, Node, compact_len, encode};
 use crate::program::Branch;
 
 /// What may stand beside `raw` in an output that is text (seed kimbap: "Fast path").
-const METADATA: [&str; 3] = ["_exit_code", "stderr", "_text_filtered"];
+pub(crate) const METADATA: [&str; 3] = ["_exit_code", "stderr", "_text_filtered"];
 
 /// `{"raw": "..."}`, alone or with metadata keys: text.
 pub(super) struct RawForm<'n, 'a> {

@@ -30,8 +30,8 @@ pub(super) struct State {
     /// At an array.
     indexed: Vec<(usize, usize)>,
     each: Option<usize>,
-    /// Names map over the elements of an array.
-    pub(super) maps: bool,
+    /// The paths that an empty array leaves nothing to be missed of.
+    pub(super) vacuous: Vec<usize>,
 }
 
 /// A node of the tree of paths; in the elements that a name maps over, without its indices and without `*`.
@@ -48,10 +48,6 @@ impl Automaton {
     pub(super) fn state(&self, number: usize) -> &State {
         &self.states[number]
     }
-
-    pub(super) fn states(&self) -> &[State] {
-        &self.states
-    }
 }
 
 impl State {
@@ -61,9 +57,9 @@ impl State {
         self.keys.find(key).map(|i| self.named[i]).or(self.other)
     }
 
-    /// The state of every member, where all have one.
-    pub(super) fn other(&self) -> Option<usize> {
-        self.other
+    /// Whether every element of an array is meant, not single ones.
+    pub(super) fn every(&self) -> bool {
+        self.each.is_some()
     }
 
     /// The state of element `index`.
@@ -74,6 +70,12 @@ impl State {
         }
         self.indexed.iter().find(|(i, _)| *i == index).map(|(_, state)| *state).or(self.each)
     }
+}
+
+/// The paths of `trie` that go on in every element of an array.
+fn vacuous(trie: &Trie, out: &mut Vec<usize>) {
+    let names = trie.names.iter().filter(|(name, _)| !matches!(name.index, Index::At(_))).map(|(_, below)| below);
+    names.chain(trie.any.as_deref()).for_each(|below| below.ends(&mut |id| out.push(id)));
 }
 
 struct Builder {
@@ -118,6 +120,9 @@ impl Builder {
             if trie.maps() {
                 mapped.push((trie, true));
             }
+            if trie.maps() || trie.any.is_some() {
+                vacuous(trie, &mut state.vacuous);
+            }
             for (name, _) in &trie.names {
                 match name.index {
                     Index::At(index) if !in_map => {
@@ -134,7 +139,6 @@ impl Builder {
         names.dedup();
         indices.sort_unstable();
         indices.dedup();
-        state.maps = !mapped.is_empty();
         state.inner = !names.is_empty() || !any.is_empty();
 
         state.other = self.some(any.clone())?;

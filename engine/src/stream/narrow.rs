@@ -8,16 +8,20 @@ use super::scan::{Scan, Stop};
 /// Steps over the value at `pos`, checks it, and writes what the paths leave of it. What they leave nothing of is
 /// `{}`, `[]` or `null`.
 pub(super) fn document(paths: &Automaton, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
-    let empty: &[u8] = match run.at(pos) {
+    let (end, kept) = value(paths, run, 0, pos, room, 0)?;
+    if !kept {
+        nothing(run, pos);
+    }
+    Ok(end)
+}
+
+/// Writes what stays of the value at `pos` where nothing is kept of it.
+fn nothing(run: &mut Run<'_>, pos: usize) {
+    run.out.extend_from_slice(match run.at(pos) {
         b'{' => b"{}",
         b'[' => b"[]",
         _ => b"null",
-    };
-    let (pos, kept) = value(paths, run, 0, pos, room, 0)?;
-    if !kept {
-        run.out.extend_from_slice(empty);
-    }
-    Ok(pos)
+    });
 }
 
 /// The same for a value below; where nothing is left of it, nothing is written, and `false` says so.
@@ -34,8 +38,26 @@ fn value(
         for &id in &state.ends {
             run.hits[id] = true;
         }
+        if state.inner {
+            // Other paths lead on from here: they keep nothing that is not kept already, and are met or missed.
+            let (tally, mark) = (run.tally.clone(), run.out.len());
+            inner(paths, run, state, pos, room, depth)?;
+            run.tally = tally;
+            run.out.truncate(mark);
+        }
         return Ok((run.copy(Rules::default(), pos, room)?, true));
     }
+    inner(paths, run, state, pos, room, depth)
+}
+
+fn inner(
+    paths: &Automaton,
+    run: &mut Run<'_>,
+    state: &State,
+    pos: usize,
+    room: usize,
+    depth: usize,
+) -> Scan<(usize, bool)> {
     match run.at(pos) {
         b'{' if state.inner => object(paths, run, state, pos, room, depth),
         b'[' if state.inner => array(paths, run, state, pos, room, depth),
@@ -101,6 +123,11 @@ fn array(
     run.out.push(b'[');
     let open = run.out.len();
     let (mut pos, mut more) = run.open(pos, b']');
+    if !more {
+        for &id in &state.vacuous {
+            run.hits[id] = true;
+        }
+    }
     let mut index = 0;
     while more {
         pos = match state.element(index) {
@@ -111,23 +138,20 @@ fn array(
                     run.out.push(b',');
                 }
                 let written = run.out.len();
-                let empty = run.at(pos);
-                let (pos, kept) = value(paths, run, below, pos, room, depth + 1)?;
-                if !kept {
+                let (end, kept) = value(paths, run, below, pos, room, depth + 1)?;
+                if !kept && state.every() {
                     run.out.truncate(written);
-                    if state.maps {
-                        run.out.extend_from_slice(if empty == b'[' { b"[]" } else { b"{}" });
-                    } else {
-                        run.out.truncate(mark);
-                    }
+                    nothing(run, pos);
+                } else if !kept {
+                    run.out.truncate(mark);
                 }
-                pos
+                end
             }
         };
         index += 1;
         (pos, more) = run.next(pos, b']')?;
     }
-    if run.out.len() == open && !state.maps {
+    if run.out.len() == open && !state.every() {
         run.out.truncate(before);
         return Ok((pos, false));
     }

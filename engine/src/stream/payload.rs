@@ -20,8 +20,10 @@ pub(super) struct Payload {
     pub(super) strip: Strip,
     /// What surrounds the payload stays.
     pub(super) siblings: bool,
-    /// Elements that are not objects pass `select`.
-    pub(super) others_pass: bool,
+    /// The payload has to be a list.
+    pub(super) list_only: bool,
+    /// Elements that are not objects pass `select`, and one field found is enough.
+    pub(super) advisory: bool,
 }
 
 /// Stage 6, and what stage 7 does to its members.
@@ -51,6 +53,10 @@ pub(super) struct Facts {
     pub(super) objects: usize,
     /// By field, whether any of them had it.
     pub(super) found: Vec<bool>,
+    /// Whether something is left of what `select` made, or there was nothing to begin with.
+    left: bool,
+    /// Of a list, its length as it came.
+    pub(super) total: Option<usize>,
 }
 
 impl Facts {
@@ -118,8 +124,8 @@ impl Payload {
     fn payload(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
         match run.at(pos) {
             b'[' => self.list(run, pos, room, facts),
-            b'{' => self.object(run, pos, room, facts),
-            _ if self.select.is_some() => Err(Stop::Bail),
+            b'{' if !self.list_only => self.object(run, pos, room, facts),
+            _ if self.select.is_some() || self.list_only => Err(Stop::Bail),
             _ => self.strip.value(run, Some(0), pos, room, 0),
         }
     }
@@ -134,7 +140,7 @@ impl Payload {
             pos = if count >= self.max_items {
                 // Not wanted, but it has to be JSON all the same.
                 run.skip(pos, room)?
-            } else if self.select.is_none() || run.at(pos) == b'{' || self.others_pass {
+            } else if self.select.is_none() || run.at(pos) == b'{' || self.advisory {
                 if run.out.len() > open {
                     run.out.push(b',');
                 }
@@ -152,6 +158,8 @@ impl Payload {
         if count > self.max_items {
             facts.truncated_from = Some(count);
         }
+        facts.total = Some(count);
+        facts.left |= run.out.len() == open;
         run.out.push(b']');
         Ok(pos)
     }
@@ -182,8 +190,19 @@ impl Payload {
                 run.out.truncate(mark);
             }
         }
+        facts.left |= run.out.len() > open;
         run.out.push(b'}');
         Ok(end)
+    }
+
+    /// Whether `select` has not failed. Under `Advisory` it has where it found nothing; under `Enforced` where nothing
+    /// is left, since what was found and then dropped must look like what was never there.
+    pub(super) fn succeeded(&self, facts: &Facts) -> bool {
+        match &self.select {
+            None => true,
+            Some(_) if self.advisory => facts.objects == 0 || facts.found.contains(&true),
+            Some(_) => facts.left,
+        }
     }
 
     /// Writes what a path of `select` found.

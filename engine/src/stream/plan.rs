@@ -1,7 +1,7 @@
 //! Which stages can stream, and what they are made into. Everything here happens once, when a filter is compiled.
 
-use crate::json::{self, JsonText};
-use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Patch, Plan, Retain, Root, Segment, Trie};
+use crate::json::{self, DEPTH_CEILING, JsonText};
+use crate::program::{Branch, Exclude, Field, Index, Name, Patch, Pointer, Root, Segment, Trie};
 use crate::{Enforcement, Limits};
 
 use super::automaton::Automaton;
@@ -28,36 +28,43 @@ pub(super) enum Route {
     /// It is the document, or where the path leads.
     Path(Vec<Name>),
     /// It is the document if that is a list, else it is looked for.
-    Detect,
+    Detect {
+        /// The document may be the payload though it has a list.
+        scored: bool,
+    },
 }
 
 impl Stages {
     /// The stages of `branch`; none where one of them needs the tree.
-    pub(super) fn new(branch: &Branch, plan: &Plan) -> Option<Self> {
-        if branch.passthrough || branch.compact.is_some() {
+    pub(super) fn new(branch: &Branch, enforcement: Enforcement, limits: Limits, strict: bool) -> Option<Self> {
+        // What has only `text` may not be taken for JSON.
+        if branch.passthrough || (branch.text.is_some() && !branch.is_structural()) {
             return None;
         }
         let retain = match &branch.retain {
             Some(retain) => Some(Automaton::new(&retain.trie)?),
             None => None,
         };
-        let patches = if branch.patches.is_empty() { None } else { Some(patches(&branch.patches)?) };
+        let patches = if branch.patches.is_empty() { None } else { Some(patches(&branch.patches, limits, strict)?) };
         let route = match &branch.root {
             Root::Unused => None,
             Root::Document => Some(Route::Path(Vec::new())),
             Root::Pointer(pointer) => Some(Route::Path(pointer.segments.clone())),
-            Root::List | Root::Detect => Some(Route::Detect),
+            // Under `Enforced` a document that is no list is a failed stage, which descending finds.
+            Root::List if enforcement == Enforcement::Enforced => Some(Route::Path(Vec::new())),
+            Root::List => Some(Route::Detect { scored: false }),
+            Root::Detect => Some(Route::Detect { scored: true }),
         };
         let payload = match route {
-            Some(route) => Some((route, payload(branch, plan)?)),
+            Some(route) => Some((route, payload(branch, enforcement)?)),
             None => None,
         };
         Some(Self { retain, patches, payload })
     }
 }
 
-fn payload(branch: &Branch, plan: &Plan) -> Option<Payload> {
-    let advisory = plan.enforcement == Enforcement::Advisory;
+fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
+    let advisory = enforcement == Enforcement::Advisory;
     let paths = exclude(&branch.exclude)?;
     let select = if branch.select.is_empty() { None } else { Some(select(&branch.select, &paths)) };
     // `dropEmpty` is nulls too.
@@ -67,14 +74,15 @@ fn payload(branch: &Branch, plan: &Plan) -> Option<Payload> {
         select,
         strip: Strip { paths, edits: None, rules },
         siblings: advisory || branch.retain.is_some(),
-        others_pass: advisory,
+        list_only: matches!(branch.root, Root::List),
+        advisory,
     })
 }
 
 fn select(fields: &[Field], exclude: &Automaton) -> Select {
     let start = exclude.state(0);
     let outputs = fields.iter().map(|field| {
-        let state = start.member(json::decode_lossy(&field.key).as_bytes());
+        let state = start.member(field.name.as_bytes());
         let hidden = state.is_some_and(|state| !exclude.state(state).ends.is_empty());
         Output { prefix: format!("{}:", field.key).into_bytes().into(), hidden, state }
     });
@@ -92,28 +100,41 @@ fn exclude(exclude: &Exclude) -> Option<Automaton> {
 }
 
 /// The patches as one pass: each only touches a place of its own, and none moves what another names.
-fn patches(patches: &[Patch]) -> Option<Strip> {
+fn patches(patches: &[Patch], limits: Limits, strict: bool) -> Option<Strip> {
     let mut trie = Trie::default();
     for (id, patch) in patches.iter().enumerate() {
         let path = path(patch)?;
         let apart = patches[..id].iter().all(|other| self::path(other).is_some_and(|other| apart(other, path)));
-        if path.is_empty() || !apart {
+        if path.is_empty() || !apart || !fits(patch, path, limits) {
             return None;
         }
         let segments: Vec<Segment> = path.iter().cloned().map(Segment::Name).collect();
         trie.insert(&segments, id);
     }
     let paths = Automaton::new(&trie)?;
-    let edits = patches.iter().map(|patch| edit(patch, &paths)).collect::<Option<_>>()?;
+    let edits = patches.iter().map(|patch| edit(patch, &paths, strict)).collect::<Option<_>>()?;
     Some(Strip { paths, edits: Some(edits), rules: Rules::default() })
 }
 
 /// Where a patch that can stream works.
-fn path(patch: &Patch) -> Option<&[Name]> {
+pub(super) fn pointer(patch: &Patch) -> Option<&Pointer> {
     match patch {
-        Patch::Add { path, .. } | Patch::Remove { path } | Patch::Replace { path, .. } => Some(&path.segments),
+        Patch::Add { path, .. } | Patch::Remove { path } | Patch::Replace { path, .. } => Some(path),
         Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => None,
     }
+}
+
+fn path(patch: &Patch) -> Option<&[Name]> {
+    pointer(patch).map(|pointer| pointer.segments.as_slice())
+}
+
+/// Whether the document cannot become nested too deep by the patch.
+fn fits(patch: &Patch, path: &[Name], limits: Limits) -> bool {
+    let value = match patch {
+        Patch::Add { value, .. } | Patch::Replace { value, .. } => value.node().depth(),
+        _ => 0,
+    };
+    path.len() + value <= limits.max_depth.min(DEPTH_CEILING)
 }
 
 /// Whether neither of two paths leads through the other's end, or through an array in which the other's end is an
@@ -125,9 +146,9 @@ fn apart(a: &[Name], b: &[Name]) -> bool {
     common < a.len() && common < b.len() && !(last && indexed(a) && indexed(b))
 }
 
-fn edit(patch: &Patch, paths: &Automaton) -> Option<Edit> {
+fn edit(patch: &Patch, paths: &Automaton, strict: bool) -> Option<Edit> {
     Some(match patch {
-        Patch::Remove { .. } => Edit::Remove,
+        Patch::Remove { .. } => Edit::Remove { must: strict },
         Patch::Replace { value, .. } => Edit::Replace(constant(value)),
         Patch::Add { path, value } => {
             let (name, above) = path.segments.split_last()?;

@@ -1,6 +1,6 @@
 //! `select`: one walk over an item finds every field, wherever it is.
 
-use crate::program::{Field, Step};
+use crate::program::{Field, Index, Name, Step};
 
 use super::keys::Keys;
 use super::scan::{self, Scan, Stop, Tally, at};
@@ -57,28 +57,17 @@ struct Draft {
     slots: Vec<usize>,
     names: Vec<(Box<str>, Draft)>,
     indices: Vec<(usize, Draft)>,
-    each: Option<(Box<Draft>, Vec<(usize, usize)>)>,
+    each: Option<DraftEach>,
 }
+
+/// What is behind `[*]`, and the slots of an element with the lists they are added to.
+type DraftEach = (Box<Draft>, Vec<(usize, usize)>);
 
 impl Draft {
     /// Adds a path that ends in slot `slot`; `slots` counts those given out.
     fn insert(&mut self, path: &[Step], slot: usize, slots: &mut usize) {
         match path {
             [] => self.slots.push(slot),
-            [Step::Name(name), rest @ ..] => {
-                let i = self.names.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
-                    self.names.push((name.clone(), Self::default()));
-                    self.names.len() - 1
-                });
-                self.names[i].1.insert(rest, slot, slots);
-            }
-            [Step::Index(index), rest @ ..] => {
-                let i = self.indices.iter().position(|(n, _)| n == index).unwrap_or_else(|| {
-                    self.indices.push((*index, Self::default()));
-                    self.indices.len() - 1
-                });
-                self.indices[i].1.insert(rest, slot, slots);
-            }
             [Step::Each, rest @ ..] => {
                 let inner = *slots;
                 *slots += 1;
@@ -86,6 +75,39 @@ impl Draft {
                 lists.push((inner, slot));
                 draft.insert(rest, inner, slots);
             }
+            [step, rest @ ..] => self.below(step).insert(rest, slot, slots),
+        }
+    }
+
+    /// The draft behind one step, made where there is none.
+    fn below(&mut self, step: &Step) -> &mut Self {
+        match step {
+            Step::Name(name) => {
+                let i = self.names.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
+                    self.names.push((name.clone(), Self::default()));
+                    self.names.len() - 1
+                });
+                &mut self.names[i].1
+            }
+            Step::Index(index) => {
+                let i = self.indices.iter().position(|(n, _)| n == index).unwrap_or_else(|| {
+                    self.indices.push((*index, Self::default()));
+                    self.indices.len() - 1
+                });
+                &mut self.indices[i].1
+            }
+            Step::Each => &mut self.each.get_or_insert_default().0,
+        }
+    }
+
+    fn insert_pointer(&mut self, path: &[Name], slot: usize) {
+        let Some((name, rest)) = path.split_first() else { return self.slots.push(slot) };
+        let steps = match name.index {
+            Index::At(index) => vec![Step::Name(name.text.clone()), Step::Index(index)],
+            Index::End | Index::None => vec![Step::Name(name.text.clone())],
+        };
+        for step in steps {
+            self.below(&step).insert_pointer(rest, slot);
         }
     }
 
@@ -112,6 +134,15 @@ impl Paths {
             draft.insert(&field.path, i, &mut slots);
         }
         Self { root: draft.finish(), slots }
+    }
+
+    /// The same for strict pointers, of which a number is an index in an array and a key in an object.
+    pub(super) fn pointers(pointers: &[&[Name]]) -> Self {
+        let mut draft = Draft::default();
+        for (i, pointer) in pointers.iter().enumerate() {
+            draft.insert_pointer(pointer, i);
+        }
+        Self { root: draft.finish(), slots: pointers.len() }
     }
 
     /// Walks the item at `pos` and leaves in `slots` what it has.

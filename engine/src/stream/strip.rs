@@ -18,8 +18,11 @@ pub(super) struct Strip {
 /// One operation of `patches`.
 #[derive(Debug, Clone)]
 pub(super) enum Edit {
-    /// The place goes. It need not be there.
-    Remove,
+    /// The place goes.
+    Remove {
+        /// It has to be there.
+        must: bool,
+    },
     /// The place gets another value, compact JSON. It must be there.
     Replace(Box<[u8]>),
     /// The member gets a value; where it is not there it becomes the last one. The object must be there.
@@ -90,7 +93,7 @@ impl Strip {
 
     fn array(&self, run: &mut Run<'_>, state: &State, pos: usize, room: usize, depth: usize) -> Scan {
         // A patch that names a member of what is a list here has failed.
-        if self.edits.is_some() && state.maps {
+        if self.edits.is_some() && state.every() {
             return Err(Stop::Bail);
         }
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
@@ -101,6 +104,10 @@ impl Strip {
         while more {
             let below = state.element(index);
             let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
+            // An added element moves the others, a removed one is renumbered for those behind it.
+            if ends.iter().any(|&id| self.edits.as_ref().is_some_and(|e| matches!(e[id], Edit::Add { .. }))) {
+                return Err(Stop::Bail);
+            }
             let constant = if ends.is_empty() { None } else { Some(self.edit(run, ends)) };
             if constant != Some(None) && run.out.len() > open {
                 run.out.push(b',');
@@ -126,7 +133,7 @@ impl Strip {
         let id = *ends.first()?;
         run.hits[id] = true;
         match &edits[id] {
-            Edit::Remove => None,
+            Edit::Remove { .. } => None,
             Edit::Replace(value) | Edit::Add { value, .. } => Some(value),
         }
     }

@@ -1,0 +1,63 @@
+//! The fast path's results, as if the tree had given them.
+
+use crate::json::{Node, parse};
+use crate::program::{Plan, Program};
+use crate::stream::{Outcome, Payload};
+use crate::{Call, Filtered, Input, Refused, Report, Structured};
+
+use super::{Run, root};
+
+/// Runs the program over the bytes. `None` where the stages have to run on a tree.
+pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<Result<Filtered, Refused>> {
+    let plan: &Plan = &program.0;
+    let bytes = match input {
+        Input::Json(bytes) if !bytes.is_empty() && bytes.len() <= plan.limits.max_input_bytes && !call.raw => bytes,
+        Input::Json(_) | Input::Text(_) => return None,
+    };
+    let Outcome { branch, json, compact_bytes, unresolved, partial_miss, truncated_from, payload } =
+        plan.fast.run(&plan.branches, bytes).ok()?;
+    let report = Report {
+        applied: true,
+        original_bytes: bytes.len(),
+        compact_bytes,
+        result_bytes: json.len(),
+        items_truncated_from: truncated_from,
+        partial_miss,
+        unresolved,
+        ..Report::default()
+    };
+    let text = String::from_utf8(json).ok()?;
+    let mut run = Run { plan, call, report };
+    if branch.compact.is_none() && run.limit(branch.budget).is_none_or(|limit| text.len() <= limit) {
+        run.report.output_bytes = text.len();
+        return Some(Ok(Filtered { text, structured: Structured::Text, report: run.report }));
+    }
+    // A summary is made and a budget met on a tree: that of the output.
+    let document = parse(text.as_bytes(), plan.limits.max_depth).ok()?;
+    let payload = payload.and_then(|payload| Some((place(&document, &payload)?, payload.total)));
+    let output = run.encode(branch, document, payload.as_ref());
+    Some(run.finish(output))
+}
+
+/// The positions of the payload in the filtered document.
+fn place(document: &Node<'_>, payload: &Payload) -> Option<root::Place> {
+    if payload.alone {
+        return Some(vec![0; payload.path.len()]);
+    }
+    let mut node = document;
+    let mut place = root::Place::with_capacity(payload.path.len());
+    for name in &payload.path {
+        let at = match node {
+            Node::Object(members) => members.iter().position(|member| member.key.is(&name.text))?,
+            Node::Array(_) => name.index.number()?,
+            Node::Scalar(_) | Node::String(_) => return None,
+        };
+        node = match node {
+            Node::Object(members) => &members.get(at)?.value,
+            Node::Array(elements) => elements.get(at)?,
+            Node::Scalar(_) | Node::String(_) => return None,
+        };
+        place.push(at);
+    }
+    Some(place)
+}

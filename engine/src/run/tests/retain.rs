@@ -1,0 +1,94 @@
+use super::{advisory, enforced, table};
+
+/// Filter, input, output.
+const CASES: &[(&str, &str, &str)] = &[
+    // The union of the branches, in the document's own order.
+    (r#"["/c","/a"]"#, r#"{"a":1,"b":2,"c":3}"#, r#"{"a":1,"c":3}"#),
+    (r#"["/u/b","/u/a"]"#, r#"{"u":{"a":1,"x":0,"b":2},"v":3}"#, r#"{"u":{"a":1,"b":2}}"#),
+    (r#"["/u"]"#, r#"{"u":{"a":1,"x":0},"v":3}"#, r#"{"u":{"a":1,"x":0}}"#),
+    // A shorter path covers a longer one.
+    (r#"["/u/a","/u"]"#, r#"{"u":{"a":1,"x":0},"v":3}"#, r#"{"u":{"a":1,"x":0}}"#),
+    // "" is the whole document.
+    (r#"[""]"#, r#"{"a":1,"b":[2]}"#, r#"{"a":1,"b":[2]}"#),
+    // Bytes stay: digits, escapes, duplicates below a path's end.
+    (
+        r#"["/a"]"#,
+        r#"{ "\u0061" : [ 1.10 , "\ud800" , {"x":1,"x":2} ] }"#,
+        r#"{"\u0061":[1.10,"\ud800",{"x":1,"x":2}]}"#,
+    ),
+    // Duplicates in an object that a path enters: the last value, at the first one's place.
+    (r#"["/a","/b"]"#, r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
+    (r#"["/a/x"]"#, r#"{"a":{"x":1},"a":{"x":2,"x":3}}"#, r#"{"a":{"x":3}}"#),
+    // Unresolved paths are ignored.
+    (r#"["/a","/nope/deeper"]"#, r#"{"a":1,"b":2}"#, r#"{"a":1}"#),
+    (r#"["/a/x"]"#, r#"{"a":5,"b":2}"#, "{}"),
+    (r#"["/a/x"]"#, r#"{"a":{"y":1}}"#, "{}"),
+    // What resolves nowhere leaves {}, [] or null.
+    (r#"["/a"]"#, r#"{"b":1}"#, "{}"),
+    (r#"["/5"]"#, "[1,2]", "[]"),
+    (r#"["/a"]"#, "\"text\"", "null"),
+    (r#"["/a"]"#, "7", "null"),
+    // A name on an array maps over its elements; `*` says the same.
+    (r#"["/items/name"]"#, r#"{"items":[{"name":1,"x":2},{"x":3}],"y":4}"#, r#"{"items":[{"name":1},{}]}"#),
+    (r#"["/items/*/name"]"#, r#"{"items":[{"name":1,"x":2},{"x":3}],"y":4}"#, r#"{"items":[{"name":1},{}]}"#),
+    (r#"["/name"]"#, r#"[{"name":1,"x":2},{"x":3}]"#, r#"[{"name":1},{}]"#),
+    // Two paths under one array merge element by element.
+    (r#"["/i/b","/i/a"]"#, r#"{"i":[{"a":1,"b":2,"c":3},{"b":4,"c":5}]}"#, r#"{"i":[{"a":1,"b":2},{"b":4}]}"#),
+    (r#"["/i/*/b","/i/a"]"#, r#"{"i":[{"a":1,"b":2,"c":3},{"b":4,"c":5}]}"#, r#"{"i":[{"a":1,"b":2},{"b":4}]}"#),
+    // Arrays in arrays are mapped too, and every element stays as what it is.
+    (
+        r#"["/m/v"]"#,
+        r#"{"m":[[{"v":1,"w":2},[]],[],{"w":3},5,null,"s"]}"#,
+        r#"{"m":[[{"v":1},[]],[],{},null,null,null]}"#,
+    ),
+    // An empty array stays empty.
+    (r#"["/items/name"]"#, r#"{"items":[],"y":1}"#, r#"{"items":[]}"#),
+    (r#"["/items/*/name"]"#, r#"{"items":[],"y":1}"#, r#"{"items":[]}"#),
+    // An index keeps that element alone.
+    (r#"["/i/1"]"#, r#"{"i":[1,2,3]}"#, r#"{"i":[2]}"#),
+    (r#"["/i/2","/i/0"]"#, r#"{"i":["a","b","c"]}"#, r#"{"i":["a","c"]}"#),
+    (r#"["/i/0/a"]"#, r#"{"i":[{"a":1,"b":2},{"a":3}]}"#, r#"{"i":[{"a":1}]}"#),
+    (r#"["/i/7"]"#, r#"{"i":[1]}"#, "{}"),
+    // An index and a name: the element whole, the others narrowed.
+    (r#"["/i/1","/i/a"]"#, r#"{"i":[{"a":1,"b":2},{"a":3,"b":4}]}"#, r#"{"i":[{"a":1},{"a":3,"b":4}]}"#),
+    // A number on an array is always an index, on an object a key; with leading zeros it is a name.
+    (r#"["/o/0"]"#, r#"{"o":{"0":1,"1":2}}"#, r#"{"o":{"0":1}}"#),
+    (r#"["/i/00"]"#, r#"{"i":[{"00":1,"x":2}]}"#, r#"{"i":[{"00":1}]}"#),
+    (r#"["/i/0"]"#, r#"{"i":[{"0":1},{"0":2}]}"#, r#"{"i":[{"0":1}]}"#),
+    (r#"["/i/99999999999999999999999"]"#, r#"{"i":[1]}"#, "{}"),
+    // `*` on an object matches every member; those without the rest of the path go.
+    (r#"["/o/*/v"]"#, r#"{"o":{"a":{"v":1,"w":2},"b":{"w":3},"c":{"v":4}}}"#, r#"{"o":{"a":{"v":1},"c":{"v":4}}}"#),
+    (r#"["/*"]"#, r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2}"#),
+    (r#"["/*/x"]"#, r#"[{"x":1,"y":2}]"#, r#"[{"x":1}]"#),
+    // A literal `*` is `~2`, `~` is `~0`, `/` is `~1`.
+    (
+        r#"["/~2","/a~1b","/c~0d","/e*f"]"#,
+        r#"{"*":1,"a/b":2,"c~d":3,"e*f":4,"x":5}"#,
+        r#"{"*":1,"a/b":2,"c~d":3,"e*f":4}"#,
+    ),
+    // The empty key.
+    (r#"["/"]"#, r#"{"":1,"a":2}"#, r#"{"":1}"#),
+    // Escaped keys match.
+    (r#"["/na/me"]"#, r#"{"\u006e\u0061":{"m\u0065":1,"x":2}}"#, r#"{"\u006e\u0061":{"m\u0065":1}}"#),
+];
+
+#[test]
+fn keeps_what_the_paths_lead_to() {
+    for (paths, input, expected) in CASES {
+        let filter = format!("{{\"retain\":{paths}}}");
+        table(&advisory(&filter), &[(input, expected)]);
+        table(&enforced(&filter), &[(input, expected)]);
+    }
+}
+
+#[test]
+fn names_unresolved_paths_in_the_order_of_their_declaration() {
+    let case = advisory(r#"{"retain":["/z","/a","/items/name","/items/nope","/i/3","/a/b"]}"#);
+    let unresolved = |input: &str| case.run(input).report.unresolved;
+    assert_eq!(unresolved(r#"{"a":1,"items":[{},{"name":1}],"i":[0]}"#), ["/z", "/items/nope", "/i/3"]);
+    // An empty list misses nothing.
+    assert_eq!(unresolved(r#"{"a":1,"items":[],"i":[]}"#), ["/z", "/i/3"]);
+    // Of duplicates only the last counts.
+    let case = advisory(r#"{"retain":["/a/b"]}"#);
+    assert_eq!(case.run(r#"{"a":{"b":1},"a":{}}"#).report.unresolved, ["/a/b"]);
+}

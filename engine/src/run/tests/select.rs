@@ -1,0 +1,193 @@
+use super::{advisory, enforced, table};
+
+/// The document as it is, one item.
+fn item(select: &str) -> [super::Case; 2] {
+    let filter = format!("{{\"root\":\"\",\"select\":{select}}}");
+    [advisory(&filter), enforced(&filter)]
+}
+
+#[test]
+fn takes_members_in_the_order_of_their_declaration() {
+    let cases = [
+        (r#"{"b":"b","a":"a"}"#, r#"{"a":1,"x":2,"b":3}"#, r#"{"b":3,"a":1}"#),
+        (r#"{"by":"user.login"}"#, r#"{"user":{"login":"x","id":1}}"#, r#"{"by":"x"}"#),
+        // The same source twice; digits and escapes as they are.
+        (r#"{"p":"a","q":"a"}"#, r#"{"a":1.10}"#, r#"{"p":1.10,"q":1.10}"#),
+        (r#"{"p":"a"}"#, r#"{"\u0061":"\ud800\/"}"#, r#"{"p":"\ud800\/"}"#),
+        // Output keys are escaped.
+        (r#"{"q\"\n":"a"}"#, r#"{"a":1}"#, "{\"q\\\"\\n\":1}"),
+        // An index, all elements, in depth.
+        (r#"{"f":"l[0].n","s":"l[1]"}"#, r#"{"l":[{"n":1},2,3]}"#, r#"{"f":1,"s":2}"#),
+        (r#"{"m":"m[1][0]"}"#, r#"{"m":[[1],[2,3]]}"#, r#"{"m":2}"#),
+        (
+            r#"{"n":"labels[*].name"}"#,
+            r#"{"labels":[{"name":"a","c":1},{"name":null},{"c":2},3]}"#,
+            r#"{"n":["a",null]}"#,
+        ),
+        (r#"{"n":"a[*].b[*].c"}"#, r#"{"a":[{"b":[{"c":1},{"c":2}]},{"b":[]},{"x":0}]}"#, r#"{"n":[[1,2],[]]}"#),
+        (r#"{"n":"a[*]"}"#, r#"{"a":[1,{"b":2}]}"#, r#"{"n":[1,{"b":2}]}"#),
+        (r#"{"n":"a[*].b","k":"k"}"#, r#"{"a":[],"k":1}"#, r#"{"n":[],"k":1}"#),
+        (r#"{"n":"a[*].b","k":"k"}"#, r#"{"a":[{}],"k":1}"#, r#"{"k":1}"#),
+        // A dot or a bracket inside a key.
+        (r#"{"n":"a\\.b.c\\[0\\]\\\\"}"#, r#"{"a.b":{"c[0]\\":1}}"#, r#"{"n":1}"#),
+        // A present null is found; below it is nothing.
+        (r#"{"n":"a","m":"a.b","k":"k"}"#, r#"{"a":null,"k":1}"#, r#"{"n":null,"k":1}"#),
+        // A name does not map over a list, an index is none of an object.
+        (r#"{"n":"a.b","m":"o[0]","k":"k"}"#, r#"{"a":[{"b":1}],"o":{"0":1},"k":2}"#, r#"{"k":2}"#),
+        // Of duplicates the last.
+        (r#"{"n":"a.b"}"#, r#"{"a":{"b":1},"a":{"b":2,"b":3}}"#, r#"{"n":3}"#),
+    ];
+    for (select, input, expected) in cases {
+        for case in item(select) {
+            table(&case, &[(input, expected)]);
+        }
+    }
+}
+
+#[test]
+fn an_item_without_a_field_goes_without_it() {
+    for case in item(r#"{"a":"a","b":"b"}"#) {
+        let filtered = case.run(r#"[{"a":1,"b":2},{"a":3},{"c":4}]"#);
+        assert_eq!(filtered.text, r#"[{"a":1,"b":2},{"a":3},{}]"#);
+        assert!(filtered.report.partial_miss.is_empty());
+        let filtered = case.run(r#"[{"a":1},{"a":3}]"#);
+        assert_eq!(filtered.report.partial_miss, ["b"]);
+        assert_eq!(filtered.report.error, None);
+    }
+}
+
+#[test]
+fn partial_misses_come_in_the_order_of_declaration_by_their_source() {
+    for case in item(r#"{"z":"z.z","a":"a[*].b","k":"k"}"#) {
+        assert_eq!(case.run(r#"{"k":1}"#).report.partial_miss, ["z.z", "a[*].b"]);
+    }
+}
+
+#[test]
+fn a_total_miss_is_a_failed_stage() {
+    let [advisory, enforced] = item(r#"{"a":"a","b":"b.c"}"#);
+    for input in [r#"[{"x":1},{}]"#, "{}", r#"{"b":1}"#, "\"s\"", "7", "null", r#"["s",{"x":1}]"#] {
+        let filtered = advisory.run(input);
+        assert_eq!(filtered.text, input, "unfiltered");
+        assert_eq!(filtered.report.error.map(|e| e.stage.as_str()), Some("select"));
+        assert!(filtered.report.partial_miss.is_empty());
+        assert_eq!(enforced.refused(input).0, "select");
+    }
+    // It undoes what stage 5 did.
+    let filtered = super::advisory(r#"{"maxItems":1,"select":{"a":"a"}}"#).run(r#"[{"x":1},{"x":2}]"#);
+    assert_eq!((filtered.text.as_str(), filtered.report.items_truncated_from), (r#"[{"x":1},{"x":2}]"#, None));
+}
+
+#[test]
+fn an_empty_list_misses_nothing() {
+    for case in item(r#"{"a":"a"}"#) {
+        let filtered = case.run("[]");
+        assert_eq!(filtered.text, "[]");
+        assert_eq!((filtered.report.error, filtered.report.partial_miss.len()), (None, 0));
+    }
+}
+
+#[test]
+fn elements_that_are_not_objects_pass_or_go() {
+    let [advisory, enforced] = item(r#"{"a":"a"}"#);
+    let input = r#"[1,{"a":1,"b":2},"s",[{"b":3}],null]"#;
+    assert_eq!(advisory.text(input), r#"[1,{"a":1},"s",[{"b":3}],null]"#);
+    assert_eq!(enforced.text(input), r#"[{"a":1}]"#);
+    // A list without objects misses nothing.
+    assert_eq!(advisory.run("[1,2]").report.error, None);
+    assert_eq!((advisory.text("[1,2]"), enforced.text("[1,2]")), ("[1,2]".to_owned(), "[]".to_owned()));
+}
+
+#[test]
+fn max_items_keeps_the_first() {
+    for (max, expected, from) in
+        [(2, "[1,2]", Some(3)), (3, "[1,2,3]", None), (9, "[1,2,3]", None), (0, "[1,2,3]", None)]
+    {
+        for case in [
+            advisory(&format!("{{\"root\":\"\",\"maxItems\":{max}}}")),
+            enforced(&format!("{{\"root\":\"\",\"maxItems\":{max}}}")),
+        ] {
+            let filtered = case.run("[1,2,3]");
+            assert_eq!((filtered.text.as_str(), filtered.report.items_truncated_from), (expected, from));
+            assert_eq!(case.text(r#"{"a":1}"#), r#"{"a":1}"#, "nothing on an object");
+            assert_eq!(case.text("5"), "5");
+        }
+    }
+}
+
+#[test]
+fn exclude_drops_names_and_paths_of_the_item() {
+    let cases = [
+        (r#"["b"]"#, r#"[{"a":1,"b":2},{"b":3}]"#, r#"[{"a":1},{}]"#),
+        (r#"["b"]"#, r#"{"a":1,"b":2,"c":{"b":3}}"#, r#"{"a":1,"c":{"b":3}}"#),
+        (r#"["b"]"#, r#"{"\u0062":1,"a":2}"#, r#"{"a":2}"#),
+        // Duplicates of the item: the last at the first one's place.
+        (r#"["b"]"#, r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3}"#),
+        (r#"["/u/e"]"#, r#"{"u":{"e":1,"i":2},"e":3}"#, r#"{"u":{"i":2},"e":3}"#),
+        (r#"["/e"]"#, r#"{"u":{"e":1},"e":3}"#, r#"{"u":{"e":1}}"#),
+        // They read like those of `retain`.
+        (r#"["/l/e"]"#, r#"{"l":[{"e":1,"i":2},[{"e":3}],4]}"#, r#"{"l":[{"i":2},[{}],4]}"#),
+        (r#"["/l/*/e"]"#, r#"{"l":[{"e":1,"i":2}]}"#, r#"{"l":[{"i":2}]}"#),
+        (r#"["/*/e"]"#, r#"{"x":{"e":1,"i":2},"y":{"e":3}}"#, r#"{"x":{"i":2},"y":{}}"#),
+        (r#"["/l/0","/l/2"]"#, r#"{"l":["a","b","c","d"]}"#, r#"{"l":["b","d"]}"#),
+        (r#"["/l/*"]"#, r#"{"l":["a","b"]}"#, r#"{"l":[]}"#),
+        (r#"["/~2"]"#, r#"{"*":1,"a":2}"#, r#"{"a":2}"#),
+        (r#"["/a","/a/b"]"#, r#"{"a":{"b":1},"c":2}"#, r#"{"c":2}"#),
+        // A number is a name of an object.
+        (r#"["0"]"#, r#"{"0":1,"1":2}"#, r#"{"1":2}"#),
+        // In items that are lists, their elements.
+        (r#"["b"]"#, r#"[[{"a":1,"b":2}],5]"#, r#"[[{"a":1}],5]"#),
+        // Absent, or a scalar: nothing to drop.
+        (r#"["zz","/q/r"]"#, r#"[{"a":1},2,null]"#, r#"[{"a":1},2,null]"#),
+    ];
+    for (exclude, input, expected) in cases {
+        let filter = format!("{{\"root\":\"\",\"exclude\":{exclude}}}");
+        table(&advisory(&filter), &[(input, expected)]);
+        table(&enforced(&filter), &[(input, expected)]);
+    }
+}
+
+#[test]
+fn exclude_comes_after_select() {
+    let filter = r#"{"root":"","select":{"by":"user","n":"n"},"exclude":["n","/by/email"]}"#;
+    for case in [advisory(filter), enforced(filter)] {
+        table(&case, &[(r#"{"n":1,"user":{"email":2,"id":3}}"#, r#"{"by":{"id":3}}"#)]);
+    }
+}
+
+#[test]
+fn drops_nulls_and_empties() {
+    let nulls = r#"{"root":"/p","dropNulls":true}"#;
+    let empties = r#"{"root":"/p","dropEmpty":true}"#;
+    let input =
+        r#"{"p":{"a":null,"b":[null,{"c":null,"d":[]}],"e":"","f":{},"g":{"h":null},"i":0,"j":false},"s":null}"#;
+    assert_eq!(
+        advisory(nulls).text(input),
+        r#"{"p":{"b":[null,{"d":[]}],"e":"","f":{},"g":{},"i":0,"j":false},"s":null}"#,
+        "array elements stay, siblings are left alone"
+    );
+    assert_eq!(advisory(empties).text(input), r#"{"p":{"b":[null,{}],"i":0,"j":false},"s":null}"#);
+    assert_eq!(enforced(empties).text(input), r#"{"p":{"b":[null,{}],"i":0,"j":false}}"#);
+    // The payload itself stays.
+    assert_eq!(advisory(empties).text(r#"{"p":{"a":{"b":{"c":[]}}}}"#), r#"{"p":{}}"#);
+    assert_eq!(advisory(nulls).text(r#"{"p":null}"#), r#"{"p":null}"#);
+    // After select.
+    let filter = r#"{"root":"","select":{"a":"a","b":"b"},"dropNulls":true}"#;
+    table(&advisory(filter), &[(r#"[{"a":null,"b":1}]"#, r#"[{"b":1}]"#), (r#"[{"a":null}]"#, "[{}]")]);
+}
+
+#[test]
+fn under_enforced_a_field_that_is_dropped_looks_like_one_that_is_absent() {
+    let filters = [
+        r#"{"root":"","select":{"a":"a","b":"b"},"dropNulls":true,"exclude":["b"]}"#,
+        r#"{"root":"","select":{"a":"a","b":"b"},"dropEmpty":true,"exclude":["b"]}"#,
+    ];
+    for filter in filters {
+        for input in ["{}", r#"{"a":null}"#, r#"{"b":1}"#, r#"{"a":null,"b":null,"x":1}"#, r#"[{"b":1},{"a":null}]"#] {
+            assert_eq!(
+                enforced(filter).refused(input),
+                ("select", "no path of `select` resolves in any item".to_owned())
+            );
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What has to be known before the first byte is written: the branch, and where the payload is.
+
+use crate::json;
+use crate::program::{Branch, Guard, Index, Name};
+use crate::run::{METADATA, WRAPPERS, score};
+
+use super::payload::Payload;
+use super::run::Run;
+use super::scan::{Scan, Stop};
+use super::select::{Found, Paths, Slots};
+
+/// The pointers that `branches` test.
+pub(super) fn tests(branches: &[Branch]) -> Option<Paths> {
+    let pointers: Vec<_> = branches
+        .iter()
+        .filter_map(|branch| match &branch.guard {
+            Guard::Test(pointer, _) => Some(pointer.segments.as_slice()),
+            Guard::Always | Guard::Otherwise => None,
+        })
+        .collect();
+    if pointers.is_empty() { None } else { Some(Paths::pointers(&pointers)) }
+}
+
+/// The number of the first branch whose test holds.
+pub(super) fn branch(tests: Option<&Paths>, branches: &[Branch], bytes: &[u8], depth: usize) -> Result<usize, Stop> {
+    let Some(tests) = tests else { return Ok(0) };
+    let mut slots = Slots::default();
+    let mut unused = Vec::new();
+    Run::new(bytes, &mut unused, 0)
+        .document(|run, pos| tests.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
+    // What is not tested ends the list, so branches and slots go together.
+    for (number, branch) in branches.iter().enumerate() {
+        let Guard::Test(_, value) = &branch.guard else { return Ok(number) };
+        if let Found::Span { start, end, .. } = slots.get(number) {
+            let node = json::parse(&bytes[start..end], depth).map_err(|_| Stop::Bail)?;
+            if node.equals(&value.node()) {
+                return Ok(number);
+            }
+        }
+    }
+    Err(Stop::Bail)
+}
+
+/// Whether the output may be text in a JSON object, `{"raw": ".."}`. Reads no further than the first member that
+/// no such object has.
+pub(super) fn is_text_form(bytes: &[u8], depth: usize) -> Scan<bool> {
+    let mut unused = Vec::new();
+    let mut run = Run::new(bytes, &mut unused, 0);
+    let (mut text, mut other) = (false, false);
+    let looked = run.document(|run, pos| {
+        if run.at(pos) != b'{' {
+            other = true;
+            return Err(Stop::Bail);
+        }
+        let (mut pos, mut more) = run.open(pos, b'}');
+        while more {
+            let (value, end) = run.key(pos)?;
+            let key = &run.bytes[pos + 1..end - 1];
+            text |= key == b"raw";
+            if key != b"raw" && !METADATA.iter().any(|name| key == name.as_bytes()) {
+                other = true;
+                return Err(Stop::Bail);
+            }
+            pos = run.skip(value, depth)?;
+            (pos, more) = run.next(pos, b'}')?;
+        }
+        Ok(pos)
+    });
+    match looked {
+        Ok(()) => Ok(text),
+        Err(_) if other => Ok(false),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// The way to the payload where none is declared. `scored`: the document itself may be it too.
+pub(super) fn payload(
+    branch: &Branch,
+    stages: &Payload,
+    scored: bool,
+    bytes: &[u8],
+    depth: usize,
+) -> Result<Vec<Name>, Stop> {
+    let mut look = Look { branch, depth, lists: [None; 4], own: 0, wanted: false };
+    let mut unused = Vec::new();
+    let mut run = Run::new(bytes, &mut unused, 0);
+    let mut object = false;
+    run.document(|run, pos| match run.at(pos) {
+        b'{' => {
+            object = true;
+            look.members(run, pos)
+        }
+        b'[' => run.skip(pos, depth),
+        _ if scored => run.skip(pos, depth),
+        _ => Err(Stop::Bail),
+    })?;
+    let Some(list) = look.lists.into_iter().flatten().next() else {
+        // Declared to be a list, and there is none in it: a failed stage.
+        return if object && !scored { Err(Stop::Bail) } else { Ok(Vec::new()) };
+    };
+    let name = str::from_utf8(&bytes[list.key.0..list.key.1]).map_err(|_| Stop::Invalid)?;
+    let there = vec![Name { text: name.into(), index: Index::None }];
+    if !scored || (list.empty && WRAPPERS.contains(&name)) {
+        return Ok(there);
+    }
+    if !branch.exclude.deep.names.is_empty() || branch.exclude.deep.any.is_some() {
+        return Err(Stop::Bail);
+    }
+    let in_list = match list.first {
+        Some((start, end)) => score(&json::parse(&bytes[start..end], depth).map_err(|_| Stop::Bail)?, branch),
+        None => 0,
+    };
+    let mut own = look.own;
+    if look.wanted
+        && let Some(select) = &stages.select
+    {
+        let mut slots = Slots::default();
+        run = Run::new(bytes, &mut unused, 0);
+        run.document(|run, pos| select.paths.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
+        own += (0..branch.select.len()).filter(|&i| !matches!(slots.get(i), Found::Missing)).count();
+    }
+    Ok(if own > in_list { Vec::new() } else { there })
+}
+
+/// A list that is a member of the document.
+#[derive(Clone, Copy)]
+struct List {
+    key: (usize, usize),
+    empty: bool,
+    /// Its first object.
+    first: Option<(usize, usize)>,
+}
+
+struct Look<'b> {
+    branch: &'b Branch,
+    depth: usize,
+    /// Under each of the usual names; then the first of all.
+    lists: [Option<List>; 4],
+    /// Names of `exclude` that the document has.
+    own: usize,
+    /// Whether a path of `select` may resolve in the document.
+    wanted: bool,
+}
+
+impl Look<'_> {
+    fn members(&mut self, run: &mut Run<'_>, pos: usize) -> Scan {
+        let room = self.depth.checked_sub(1).ok_or(Stop::Invalid)?;
+        let keys = run.distinct.enter();
+        let (mut pos, mut more) = run.open(pos, b'}');
+        while more {
+            let (value, end) = run.key(pos)?;
+            let span = (pos + 1, end - 1);
+            let key = &run.bytes[span.0..span.1];
+            run.distinct.add(key);
+            self.own += self.branch.exclude.names.iter().filter(|name| name.as_bytes() == key).count();
+            self.wanted |= self.branch.select.iter().any(|field| field.begins_with(key));
+            pos = if run.at(value) == b'[' {
+                let (list, end) = self.list(run, span, value, room)?;
+                let usual = WRAPPERS.iter().position(|name| name.as_bytes() == key);
+                self.lists[3].get_or_insert(list);
+                if let Some(place) = usual {
+                    self.lists[place] = Some(list);
+                }
+                end
+            } else {
+                run.skip(value, room)?
+            };
+            (pos, more) = run.next(pos, b'}')?;
+        }
+        if run.distinct.leave(keys, 0) { Ok(pos) } else { Err(Stop::Bail) }
+    }
+
+    fn list(&self, run: &mut Run<'_>, key: (usize, usize), pos: usize, room: usize) -> Scan<(List, usize)> {
+        let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
+        let (mut pos, mut more) = run.open(pos, b']');
+        let mut list = List { key, empty: !more, first: None };
+        while more {
+            let start = pos;
+            pos = run.skip(pos, room)?;
+            if run.at(start) == b'{' {
+                list.first.get_or_insert((start, pos));
+            }
+            (pos, more) = run.next(pos, b']')?;
+        }
+        Ok((list, pos))
+    }
+}
