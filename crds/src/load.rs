@@ -15,7 +15,7 @@ const MAX_FOLDER_DEPTH: usize = 16;
 /// What files say.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
-    /// The documents of all files that are in order.
+    /// All documents that are in order, those of broken files too: see [`ParsedFile::resources`].
     pub resources: Resources,
     /// What there is to say, by file and from top to bottom.
     pub diagnostics: Vec<Diagnostic>,

@@ -88,6 +88,11 @@ impl Origin {
         &self.file
     }
 
+    /// The file and the line in it where the document begins.
+    pub(crate) fn place(&self) -> String {
+        format!("{}:{}", self.file, self.tree.position.line)
+    }
+
     /// The place of a field and its path as the author spelled it. Where the field is absent: the place of the nearest
     /// level that is there.
     pub(crate) fn locate(&self, path: &FieldPath) -> (Position, String) {

@@ -258,17 +258,14 @@ fn filtered(
                 Structured::Json(json) => Some(json.as_str()),
                 Structured::None => None,
             };
-            envelope(noted, &ToolResult { text: &text, structured, is_error: false, filter: meta.as_deref() })
+            let filter = meta.as_deref();
+            envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter })
         }
         Ok(Err(Refused { stage, report })) => {
             tool.series.error(metrics, stage);
             count(tool, metrics, &report);
             noted.outcome = Outcome::Refused;
-            let executed = if declared.risk.mutating {
-                " The call was executed: do not repeat it."
-            } else {
-                ""
-            };
+            let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
             failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}"))
         }
         Err(_) => {
@@ -309,7 +306,7 @@ fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
 }
 
 fn failure(noted: &Noted<'_>, message: &str) -> Vec<u8> {
-    envelope(noted, &ToolResult { text: message, structured: None, is_error: true, filter: None })
+    envelope(noted, &ToolResult { text: message, structured: None, wrap: false, is_error: true, filter: None })
 }
 
 /// The label of the upstream's metric.

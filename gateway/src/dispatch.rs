@@ -215,9 +215,7 @@ impl Listen {
     pub(crate) fn end(&self, server_meta: &str) -> String {
         let id = std::str::from_utf8(&self.id).unwrap_or("null");
         let tag = self.tag();
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#
-        )
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#)
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) struct Reloader {
     served: Snapshot,
     full_audit: bool,
     told: Vec<Diagnostic>,
+    problem: Option<String>,
 }
 
 /// What to do after a look at the folder.
@@ -27,6 +28,8 @@ pub(crate) struct Reload {
     pub(crate) snapshot: Snapshot,
     /// Everything that there is to say.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Whether anything differs from what the last look brought.
+    pub(crate) worthwhile: bool,
     /// What was not said after the last look.
     pub(crate) news: Vec<Diagnostic>,
     /// Files whose last good documents are served instead of what they hold.
@@ -54,8 +57,8 @@ impl Reloader {
         diagnostics.extend(compiled.diagnostics);
         let news = diagnostics.iter().filter(|d| !self.told.contains(d)).cloned().collect();
         self.told.clone_from(&diagnostics);
-        self.served.clone_from(&compiled.snapshot);
-        Reload {
+        let mut reload = Reload {
+            worthwhile: self.served != compiled.snapshot,
             snapshot: compiled.snapshot,
             diagnostics,
             news,
@@ -63,7 +66,12 @@ impl Reloader {
             degraded: compiled.degraded,
             group: compiled.group.map(|group| group.spec.clone()),
             groups: update.resources.groups.len(),
-        }
+        };
+        let problem = reload.problem();
+        reload.worthwhile |= problem != self.problem;
+        self.problem = problem;
+        self.served.clone_from(&reload.snapshot);
+        reload
     }
 }
 

@@ -149,23 +149,28 @@ impl Preparation {
 
 /// Serves what a reload decided, and says what it did.
 fn apply(gateway: &Gateway, reload: &Reload) {
-    for diagnostic in &reload.news {
+    let problem = reload.problem();
+    // The first error is said by the gateway, which shows it at /config too.
+    for diagnostic in reload.news.iter().filter(|d| problem.as_ref().is_none_or(|p| !p.starts_with(&d.to_string()))) {
         if diagnostic.is_error() {
             tracing::error!("{diagnostic}");
         } else {
             tracing::warn!("{diagnostic}");
         }
     }
+    if !reload.worthwhile {
+        return;
+    }
     let report = gateway.apply(&reload.snapshot);
     for (what, ids) in [("added", &report.added), ("changed", &report.changed), ("removed", &report.removed)] {
         for id in ids {
-            tracing::info!(exposition = %id, "{what}");
+            tracing::info!(exposition = %id, "exposition {what}");
         }
     }
     for (id, degraded) in &reload.degraded {
-        tracing::warn!(exposition = %id, ?degraded, "does not serve what its documents say");
+        tracing::warn!(exposition = %id, ?degraded, "exposition does not serve what its documents say");
     }
-    if let Some(problem) = reload.problem() {
+    if let Some(problem) = problem {
         gateway.note_reload_error(problem);
     }
 }

@@ -72,7 +72,9 @@ pub(super) fn all<'r>(
             Err(stop) => {
                 let diagnostic = resource.origin.error(&stop.path, &*stop.message, &*stop.remedy);
                 let message = format!("{}: {}, {}", diagnostic.field, stop.message, stop.remedy);
-                compilation.diagnostics.push(diagnostic);
+                if !(env.incomplete && stop.reason.ends_with("NotFound")) {
+                    compilation.diagnostics.push(diagnostic);
+                }
                 compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason, message });
             }
         }
@@ -208,7 +210,7 @@ impl<'r> Exposer<'_, 'r> {
             let diagnostic = self.resource.origin.warning(&FieldPath::spec(["filters"]), message, remedy);
             self.diagnostics.push(diagnostic);
         }
-        if tools.is_empty() {
+        if tools.is_empty() && unnamed.is_empty() && self.degraded.is_empty() {
             let remedy = "compare `tools` and the filter sets with the ServiceManifest";
             let diagnostic = self.resource.origin.warning(&FieldPath::spec([]), "publishes no tool", remedy);
             self.diagnostics.push(diagnostic);

@@ -26,15 +26,22 @@ pub(super) struct Sets<'r> {
 }
 
 impl<'r> Sets<'r> {
-    pub(super) fn new(all: &'r [Set], services: &Services<'_>, diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(super) fn new(
+        all: &'r [Set],
+        services: &Services<'_>,
+        incomplete: bool,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
         duplicate_names("ToolsFilters", all, diagnostics);
         let mut sets = Self { all, by_service: HashMap::new(), checked: HashMap::new(), diagnostics: Vec::new() };
         for set in all {
-            sets.references(set, services);
+            if !incomplete {
+                sets.references(set, services);
+            }
             let bound = sets.by_service.entry((set.name.namespace.as_str(), &set.spec.service)).or_default();
             let twin = bound.iter().find(|other| set.spec.name.is_some() && other.spec.name == set.spec.name);
             if let (Some(twin), Some(name)) = (twin, &set.spec.name) {
-                let message = format!("set `{name}` of this service is in {} too", twin.origin.file());
+                let message = format!("set `{name}` of this service is in {} too", twin.origin.place());
                 let path = FieldPath::spec(["name"]);
                 sets.diagnostics.push(set.origin.error(&path, message, "rename or remove one of them"));
             } else {

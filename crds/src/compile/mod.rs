@@ -27,6 +27,9 @@ pub struct CompileEnv<'a> {
     pub previous: Option<&'a Snapshot>,
     /// Whether full outputs can be written to a file although no group says so (`audit: {mode: Full}`).
     pub full_audit: bool,
+    /// Some documents could not be read: what is not found may be in them, so that nothing is said about it. For those
+    /// who only want to know what is wrong.
+    pub incomplete: bool,
 }
 
 /// What came of a compile.
@@ -67,7 +70,7 @@ pub fn compile(resources: &Resources, env: &CompileEnv<'_>) -> Compilation {
     let mut diagnostics = Vec::new();
     let groups = groups::Groups::new(&resources.groups, &mut diagnostics);
     let services = service::Services::new(&resources.manifests, &mut diagnostics);
-    let mut sets = filters::Sets::new(&resources.filters, &services, &mut diagnostics);
+    let mut sets = filters::Sets::new(&resources.filters, &services, env.incomplete, &mut diagnostics);
     let mut compilation = Compilation { group: groups.sole(), ..Compilation::default() };
     expose::all(&resources.expositions, &groups, &services, &mut sets, env, &mut compilation);
     diagnostics.extend(sets.finish(&services));
@@ -82,7 +85,7 @@ fn duplicate_names<S>(kind: &str, resources: &[Arc<Resource<S>>], diagnostics: &
     let mut seen: BTreeMap<_, &Resource<S>> = BTreeMap::new();
     for resource in resources.iter().filter(|r| !r.unnamed) {
         if let Some(first) = seen.get(&resource.name) {
-            let message = format!("{kind} {} is in {} too", resource.name, first.origin.file());
+            let message = format!("{kind} {} is in {} too", resource.name, first.origin.place());
             let path = crate::origin::FieldPath::default().key("metadata").key("name");
             diagnostics.push(resource.origin.error(&path, message, "rename or remove one of them"));
         } else {

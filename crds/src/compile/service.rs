@@ -62,7 +62,7 @@ impl<'r> Services<'r> {
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
             if let Some(first) = services.by_ref.get(&key) {
                 let first = &services.all[*first].resource.origin;
-                let message = format!("service {name} {} is in {} too", resource.spec.version, first.file());
+                let message = format!("service {name} {} is in {} too", resource.spec.version, first.place());
                 let path = FieldPath::spec(["name"]);
                 diagnostics.push(resource.origin.error(&path, message, "change name or version of one of them"));
             } else {

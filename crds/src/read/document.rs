@@ -60,8 +60,9 @@ impl<'a> Reader<'a> {
         };
         match (document.get("apiVersion"), document.get("kind")) {
             (None, None) if kimbap::is_manifest(entries) => {
-                let document = kimbap::convert(self.file, document, &mut self.diagnostics);
-                self.manifest(document);
+                if let Some(document) = kimbap::convert(self.file, document, &mut self.diagnostics) {
+                    self.manifest(document);
+                }
             }
             (None, None) => {
                 let remedy = format!("write apiVersion: {API_VERSION} and a kind");
@@ -167,7 +168,7 @@ impl<'a> Reader<'a> {
         let mut json = String::new();
         if let Some(spec) = entries.iter_mut().find(|e| &*e.key == "spec") {
             let field = spec.spelling().unwrap_or("").to_owned();
-            spelling::normalise(self.file, &mut spec.value, schema.view(), &mut self.diagnostics);
+            spelling::normalise(self.file, &mut spec.value, schema.view(), &field, &mut self.diagnostics);
             json = shape::check(self.file, &spec.value, schema.view(), &field, &mut self.diagnostics);
         } else {
             self.error(&document, "spec", "is missing", "add it");

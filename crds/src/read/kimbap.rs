@@ -21,10 +21,11 @@ pub(super) fn is_manifest(entries: &[Entry]) -> bool {
     has("actions") || ["adapter", "baseUrl", "commandSpec", "targetApp"].iter().any(|key| has(key))
 }
 
-/// The same as a ServiceManifest; levels that the document does not have are marked as absent.
-pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Diagnostic>) -> Node {
+/// The same as a ServiceManifest; levels that the document does not have are marked as absent. None where another adapter
+/// is wanted: what its actions look like is that adapter's business.
+pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Diagnostic>) -> Option<Node> {
     let position = document.position;
-    let Value::Map(entries) = document.value else { return document };
+    let Value::Map(entries) = document.value else { return None };
     let (mut spec, mut http) = (Vec::new(), Vec::new());
     let mut refused = false;
     for mut entry in entries {
@@ -70,10 +71,7 @@ pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Dia
         }
     }
     if refused {
-        // What its actions look like is the business of the adapter that is not there.
-        http.retain(|e| &*e.key == "auth");
-        http.push(Entry::absent("baseUrl", Node::text(position, "https://adapter.invalid")));
-        http.push(Entry::absent("actions", Node::map(position, Vec::new())));
+        return None;
     }
     spec.push(Entry::absent("http", Node::map(position, http)));
     let text = |key: &str, value: &str| Entry::absent(key, Node::text(position, value));
@@ -82,5 +80,5 @@ pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Dia
         text("kind", "ServiceManifest"),
         Entry::absent("spec", Node::map(position, spec)),
     ];
-    Node::map(position, entries)
+    Some(Node::map(position, entries))
 }

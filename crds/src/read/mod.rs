@@ -21,7 +21,7 @@ use crate::{Diagnostic, Resources};
 pub struct ParsedFile {
     /// The file, as the caller named it.
     pub file: Arc<str>,
-    /// Its documents; none of them if one is broken.
+    /// Its documents that are in order. Where [`ParsedFile::is_broken`], they are only good for finding more mistakes.
     pub resources: Resources,
     /// How many documents it holds, those of others included; none in an empty file.
     pub documents: usize,
@@ -57,9 +57,5 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     }
     let (resources, mut diagnostics) = reader.finish();
     Diagnostic::sort(&mut diagnostics);
-    let mut parsed = ParsedFile { file, resources, documents: count, diagnostics };
-    if parsed.is_broken() {
-        parsed.resources = Resources::default();
-    }
-    parsed
+    ParsedFile { file, resources, documents: count, diagnostics }
 }

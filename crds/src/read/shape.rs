@@ -57,8 +57,10 @@ impl Checker<'_> {
                 Resolved::Number(_) => self.any(node, field),
                 _ => self.wrong(node, "a number", field),
             },
-            (Shape::Object(_) | Shape::Map(_), _) => self.wrong(node, "a mapping", field),
-            (Shape::List(_), _) => self.wrong(node, "a list", field),
+            (Shape::Object(_) | Shape::Map(_), _) => {
+                self.wrong_kind(node, "a mapping", "write members below it", field)
+            }
+            (Shape::List(_), _) => self.wrong_kind(node, "a list", "write it with `-` or in brackets", field),
             (Shape::OneOf(names), _) => self.wrong(node, &format!("one of {}", names.join(", ")), field),
             (Shape::Bool, _) => self.wrong(node, "true or false", field),
             (Shape::Integer { .. } | Shape::Number, _) => self.wrong(node, "a number", field),
@@ -252,8 +254,19 @@ impl Checker<'_> {
                 node.position,
                 field,
                 format!("is {}, but {wanted} is wanted", node.describe()),
-                "rewrite it",
+                format!("write {wanted}"),
             ),
+        }
+    }
+
+    /// The value is not shown: what stands where a reference to a Secret belongs may be the secret.
+    fn wrong_kind(&mut self, node: &Node, wanted: &str, remedy: &str, field: &str) {
+        match &node.value {
+            Value::Scalar(scalar) if scalar.resolved == Resolved::Null => self.empty(node.position, field),
+            _ => {
+                let message = format!("is {}, but {wanted} is wanted", node.describe());
+                self.error(node.position, field, message, remedy);
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::schema::{Shape, View};
 use crate::Diagnostic;
+use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Resolved, Value};
 
 /// Other names of a field, by the type that has it. Snake case is understood everywhere and not listed.
@@ -20,7 +21,13 @@ const ALIASES: &[(&str, &str, &str)] = &[
 ];
 
 /// Renames and moves what the seed documents spell differently.
-pub(super) fn normalise(file: &Arc<str>, node: &mut Node, view: View<'_>, diagnostics: &mut Vec<Diagnostic>) {
+pub(super) fn normalise(
+    file: &Arc<str>,
+    node: &mut Node,
+    view: View<'_>,
+    field: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let (view, shape) = view.shape(node);
     match (shape, &mut node.value) {
         (Shape::Object(object), Value::Map(entries)) => {
@@ -35,25 +42,42 @@ pub(super) fn normalise(file: &Arc<str>, node: &mut Node, view: View<'_>, diagno
             match view.name {
                 "FilterSpec" => filter(entries),
                 "ResponseSpec" => response(entries),
-                "ActionSpec" => action(file, entries, diagnostics),
+                "ActionSpec" => action(file, entries, field, diagnostics),
                 "AuthSpec" => auth(entries),
                 _ => {}
             }
-            duplicates(file, entries, diagnostics);
+            duplicates(file, entries, field, diagnostics);
             for entry in entries {
                 if let Some(member) = object.member(&entry.key) {
-                    normalise(file, &mut entry.value, member, diagnostics);
+                    let field = below(field, entry);
+                    normalise(file, &mut entry.value, member, &field, diagnostics);
                 }
             }
         }
         (Shape::Map(values), Value::Map(entries)) => {
-            entries.iter_mut().for_each(|entry| normalise(file, &mut entry.value, values, diagnostics));
+            for entry in entries {
+                let field = below(field, entry);
+                normalise(file, &mut entry.value, values, &field, diagnostics);
+            }
         }
         (Shape::List(values), Value::List(items)) => {
-            items.iter_mut().for_each(|item| normalise(file, item, values, diagnostics));
+            for (index, item) in items.iter_mut().enumerate() {
+                let mut field = field.to_owned();
+                push_index(&mut field, index);
+                normalise(file, item, values, &field, diagnostics);
+            }
         }
         _ => {}
     }
+}
+
+/// The path of a member, as its author spelled it.
+fn below(field: &str, entry: &Entry) -> String {
+    let mut field = field.to_owned();
+    if let Some(name) = entry.spelling() {
+        push_key(&mut field, name);
+    }
+    field
 }
 
 /// `max_items` is `maxItems`.
@@ -69,14 +93,15 @@ pub(super) fn camel_case(key: &str) -> String {
 }
 
 /// Two spellings of one field.
-fn duplicates(file: &Arc<str>, entries: &mut Vec<Entry>, diagnostics: &mut Vec<Diagnostic>) {
+fn duplicates(file: &Arc<str>, entries: &mut Vec<Entry>, field: &str, diagnostics: &mut Vec<Diagnostic>) {
     let mut index = 0;
     while index < entries.len() {
         let (before, rest) = entries.split_at(index);
         if let Some(first) = before.iter().find(|e| e.key == rest[0].key) {
             let (one, two) = (first.spelling().unwrap_or(&first.key), rest[0].spelling().unwrap_or(&rest[0].key));
             let message = format!("`{one}` and `{two}` are the same field");
-            diagnostics.push(Diagnostic::error(file, rest[0].position, two, message, "remove one of them"));
+            let field = below(field, &rest[0]);
+            diagnostics.push(Diagnostic::error(file, rest[0].position, field, message, "remove one of them"));
             entries.remove(index);
         } else {
             index += 1;
@@ -141,25 +166,28 @@ fn place_below(entries: &mut Vec<Entry>, parent: &str, entry: Entry) {
 }
 
 /// kimbap's program has `args` as a list of `{name, ..}`.
-fn action(file: &Arc<str>, entries: &mut [Entry], diagnostics: &mut Vec<Diagnostic>) {
+fn action(file: &Arc<str>, entries: &mut [Entry], field: &str, diagnostics: &mut Vec<Diagnostic>) {
     let Some(args) = entries.iter_mut().find(|e| &*e.key == "args") else { return };
+    let field = below(field, args);
     let Value::List(items) = &mut args.value.value else { return };
     let mut map: Vec<Entry> = Vec::new();
-    for item in std::mem::take(items) {
+    for (index, item) in std::mem::take(items).into_iter().enumerate() {
+        let mut field = field.clone();
+        push_index(&mut field, index);
         let Value::Map(mut members) = item.value else {
             let message = format!("is {}, but an argument with a `name` is wanted", item.describe());
-            diagnostics.push(Diagnostic::error(file, item.position, "args", message, "write {name: .., type: ..}"));
+            diagnostics.push(Diagnostic::error(file, item.position, field, message, "write {name: .., type: ..}"));
             continue;
         };
         let name = members.iter().position(|e| &*e.key == "name").map(|at| members.remove(at));
         let Some((position, name)) = name.and_then(|e| Some((e.value.position, e.value.as_source()?.to_owned())))
         else {
-            diagnostics.push(Diagnostic::error(file, item.position, "args", "an argument has no `name`", "add one"));
+            diagnostics.push(Diagnostic::error(file, item.position, field, "an argument has no `name`", "add one"));
             continue;
         };
         if map.iter().any(|e| *e.key == *name) {
             let message = format!("argument `{name}` occurs twice");
-            diagnostics.push(Diagnostic::error(file, position, "args", message, "remove one of them"));
+            diagnostics.push(Diagnostic::error(file, position, field, message, "remove one of them"));
             continue;
         }
         let value = Node::map(item.position, members);

@@ -168,7 +168,8 @@ impl<'a> Composer<'a> {
         if self.expansion > MAX_ALIAS_EXPANSION {
             return Err(self.error(position, "aliases expand the file beyond all measure", "write out what is needed"));
         }
-        Ok(node.clone())
+        // What it holds is where it was written; the thing itself is here.
+        Ok(Node { position, ..node.clone() })
     }
 
     fn scalar(&self, source: &str, style: ScalarStyle, tag: Option<&Tag>, position: Position) -> Result<Value> {
@@ -217,7 +218,15 @@ impl<'a> Composer<'a> {
             let position = Position { line: position.line, column: clamp(at + 1) };
             return self.error(position, "a tab in the indentation", "indent with spaces");
         }
-        self.error(position, format!("not YAML: {}", error.info()), "mend the line or the one before it")
+        let remedy = match error.info() {
+            info if info.contains("mapping values are not allowed") => {
+                "quote text that has a colon, or mend the indentation"
+            }
+            info if info.contains("unknown anchor") => "define it before, in the same document, with `&`",
+            info if info.contains("flow") => "close the bracket or brace, or quote the text that has one",
+            _ => "mend the line or the one before it",
+        };
+        self.error(position, format!("not YAML: {}", error.info()), remedy)
     }
 
     fn error(&self, position: Position, message: impl Into<String>, remedy: &str) -> Box<Diagnostic> {

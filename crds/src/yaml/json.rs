@@ -52,6 +52,7 @@ impl<'a> Reader<'a> {
         while !self.close('}', entries.is_empty())? {
             let position = self.position;
             if !self.rest.starts_with('"') {
+                self.more()?;
                 return Err(
                     self.error("a key must be text in double quotes", "write one, or remove the comma before it")
                 );
@@ -63,6 +64,7 @@ impl<'a> Reader<'a> {
             }
             self.space();
             if !self.rest.starts_with(':') {
+                self.more()?;
                 return Err(self.error("a colon is missing", "write `:` between key and value"));
             }
             self.skip(1);
@@ -96,6 +98,7 @@ impl<'a> Reader<'a> {
         }
         if !first {
             if !self.rest.starts_with(',') {
+                self.more()?;
                 return Err(self.error(format!("`,` or `{bracket}` is missing"), "write it"));
             }
             self.skip(1);
@@ -122,7 +125,13 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
+    /// Something has to follow.
+    fn more(&self) -> Result<()> {
+        if self.rest.is_empty() { Err(self.error("the file ends too early", "write the rest of it")) } else { Ok(()) }
+    }
+
     fn literal(&mut self) -> Result<Scalar> {
+        self.more()?;
         let end = self
             .rest
             .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')))

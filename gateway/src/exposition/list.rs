@@ -104,6 +104,9 @@ fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     // Read before, when the service was loaded.
     let input = declared_input(declared).unwrap_or_else(|_| json!({"type": "object"}));
     entry["inputSchema"] = schema::input(input, &tool.reserved);
+    if let Some(output) = tool.output_schema(declared) {
+        entry["outputSchema"] = output;
+    }
     let risk = declared.risk;
     entry["annotations"] = json!({
         "readOnlyHint": !risk.mutating,

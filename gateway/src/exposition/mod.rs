@@ -7,8 +7,9 @@ mod schema;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tamis_config::{ExpositionDocument, FORMAT_VERSION};
+use tamis_config::{ExpositionDocument, FORMAT_VERSION, ServiceTool};
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, Severity, ToolFilter};
 
 use crate::limiter::Limiter;
@@ -16,7 +17,7 @@ use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
 use crate::service::Service;
 
-pub(crate) use list::{Page, ToolList};
+pub(crate) use list::ToolList;
 
 /// One exposition.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub(crate) struct Tool {
     pub(crate) reserved: Reserved,
     /// The smallest byte budget that the filter declares.
     pub(crate) budget: Option<usize>,
+    /// Whether its output schema is one that the legacy era needs wrapped, and so every output.
+    pub(crate) wrap: bool,
     /// Its counters.
     pub(crate) series: Arc<ToolSeries>,
 }
@@ -132,17 +135,28 @@ impl Tool {
         let compiled = tamis_engine::compile(filter, &options);
         let program = compiled.program.ok_or_else(|| {
             let error = compiled.findings.iter().find(|f| f.severity == Severity::Error);
-            format!("tool {name}: {}", error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string))
+            format!(
+                "tool {name}: {}",
+                error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string)
+            )
         })?;
         let filtered = published.filter.as_ref().is_some_and(|filter| !is_passthrough(filter));
         let arguments = &service.contracts[name].arguments;
-        Ok(Self {
+        let mut tool = Self {
             program,
             filtered,
             reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
             budget: budget(filter),
+            wrap: false,
             series,
-        })
+        };
+        tool.wrap = tool.output_schema(declared).is_some_and(|schema| !schema::is_object(&schema));
+        Ok(tool)
+    }
+
+    /// The schema that every answer conforms to, where there is one. `_pagination` is a member that no filter knows.
+    fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
+        if self.filtered && declared.http.pagination.is_none() { self.program.output_schema() } else { None }
     }
 }
 

@@ -193,9 +193,10 @@ impl Connection<'_> {
                     Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
                     Err(error) => Err(refuse(Some(id), &error, era)),
                     Ok(Task::Answer(body)) => Ok(json(StatusCode::OK, body)),
-                    Ok(Task::Call(call)) => {
-                        Ok(self.call(call).await.map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b)))
-                    }
+                    Ok(Task::Call(call)) => Ok(self
+                        .call(call)
+                        .await
+                        .map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b))),
                     Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway) {
                         Some(open) => {
                             let server = self.exposition.service.server_meta.clone();
@@ -280,7 +281,8 @@ impl Connection<'_> {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let essence = |value: &str| value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
+    let essence =
+        |value: &str| value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
     headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(essence)
 }
 

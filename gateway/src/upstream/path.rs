@@ -1,6 +1,6 @@
 //! Paths. An argument fills its place in one segment and stays in it.
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tamis_config::HttpCall;
 
 use super::render::encoded;
@@ -50,7 +50,9 @@ impl Path {
                 let message = format!("`{{{name}}}` is neither in `request.pathParams` nor an argument of the tool");
                 return Err(InvalidService::new(format!("{field}.path"), message));
             }
-            if matches!(places.constant(), Some("." | "..")) {
+            // URL parsers take `%2e` for a dot here.
+            let literal = places.constant().map(|text| percent_decode_str(text).decode_utf8_lossy());
+            if matches!(literal.as_deref(), Some("." | "..")) {
                 return Err(InvalidService::new(format!("{field}.path"), "has a segment `.` or `..`"));
             }
             let mut parts = Vec::new();

@@ -40,8 +40,7 @@ pub(super) struct RequestPlan {
     body: Option<Body>,
 }
 
-/// A request without its credential, but for one in the body.
-#[derive(Debug)]
+/// A request without its credential, but for one in the body: hence no `Debug`.
 pub(super) struct Rendered {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,

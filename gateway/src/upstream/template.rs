@@ -222,3 +222,7 @@ fn scalar<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> 
 pub(super) fn refuse(argument: &str, reason: &str) -> UpstreamError {
     UpstreamError::Argument { argument: argument.to_owned(), reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+#[path = "tests/template.rs"]
+mod tests;

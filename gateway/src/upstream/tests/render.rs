@@ -1,3 +1,6 @@
+// Helpers take `json!({..})` as it is written.
+#![allow(clippy::needless_pass_by_value)]
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -50,6 +53,7 @@ fn paths() {
         ("/x/{a}", r#"{"a": ".."}"#, dots),
         ("/x/{a}.", r#"{"a": "."}"#, dots),
         ("/x/{b}{a}", r#"{"a": ".", "b": "."}"#, dots),
+        ("/x/%2e{a}", r#"{"a": "."}"#, "argument `path` does not give the path of the manifest"),
         ("/x/{a}", r#"{"a": "../admin"}"#, steps),
         ("/x/{a}", r#"{"a": "y/.."}"#, steps),
         ("/x/{a}", r#"{"a": "y\\..\\z"}"#, steps),
@@ -119,7 +123,8 @@ fn lists_have_a_style() {
 
 #[test]
 fn headers() {
-    let http = json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
+    let http =
+        json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
     let sent = |args: &str| {
         let headers = render(http.clone(), args).map_err(|e| e.to_string())?.headers;
         let text = |name: &str| headers.get(name).map(|v| String::from_utf8(v.as_bytes().to_vec()).unwrap());
@@ -156,6 +161,7 @@ fn what_no_request_can_be_made_of() {
     for (http, error) in [
         (json!({"path": "/{x}"}), "http.path: `{x}` is neither in `request.pathParams` nor an argument of the tool"),
         (json!({"path": "/a/../b"}), "http.path: has a segment `.` or `..`"),
+        (json!({"path": "/a/.%2E/b"}), "http.path: has a segment `.` or `..`"),
         (
             json!({"path": "/{p}", "request": {"pathParams": {"p": "{x}"}}}),
             "http.request.pathParams.p: `{x}` is no argument of the tool",
