@@ -28,12 +28,12 @@ async fn a_get_has_its_path_query_and_bearer() {
         },
     });
     let document = document(&format!("{}/api/v1/", server.url()), bearer(), tool);
-    let answer = call(&document, r#"{"owner": "o w/n", "labels": ["a b", "c&d"]}"#).await.unwrap();
+    let answer = call(&document, r#"{"owner": "o w+n", "labels": ["a b", "c&d"]}"#).await.unwrap();
     assert_eq!(answer.body, r#"[{"id": 12345678901234567890, "price": 1.10}]"#);
     assert!(answer.is_json);
     assert_eq!((answer.status, answer.requests), (200, 1));
     let seen = server.only();
-    assert_eq!(seen.target(), "/api/v1/repos/o%20w%2Fn/issues?state=open&labels=a%20b&labels=c%26d");
+    assert_eq!(seen.target(), "/api/v1/repos/o%20w%2Bn/issues?state=open&labels=a%20b&labels=c%26d");
     assert_eq!(seen.header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));
     assert_eq!(seen.header("user-agent"), Some(concat!("tamis/", env!("CARGO_PKG_VERSION"))));
 }
@@ -235,6 +235,8 @@ async fn chunked_answers_come_whole() {
 
 #[tokio::test]
 async fn time_is_limited() {
+    // Made before the clock runs.
+    client();
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let slow = Server::start(|_, _| {
         let pieces = futures_util::stream::unfold((), |()| async {
@@ -357,7 +359,8 @@ async fn failures_have_a_category() {
     for (url, category, sent) in [
         (format!("http://{closed}"), "connect", false),
         (format!("https://{}", plain.address), "tls", false),
-        ("http://does-not-exist.invalid".to_owned(), "dns", false),
+        // Longer than a name can be: no resolver is asked.
+        (format!("http://{}.invalid", "x".repeat(64)), "dns", false),
     ] {
         let error = call(&document(&url, auth("query", json!({"name": "key"})), json!({})), "{}").await.unwrap_err();
         let UpstreamError::Unreachable { reason, sent: was_sent } = &error else { panic!("{error:?}") };

@@ -6,7 +6,7 @@ use axum::response::IntoResponse as _;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{Seen, Server, call, call_within, document, schema, within};
+use super::support::{Seen, Server, call, call_within, client, document, schema, within};
 use crate::upstream::{Answer, PageReport, UpstreamError};
 
 fn parameter(seen: &Seen, name: &str) -> Option<String> {
@@ -121,8 +121,9 @@ async fn the_caller_says_where_to_go_on_and_how_many() {
         ([("x-total-count", "100")], items(from, (from + limit).min(100)))
     })
     .await;
+    let constant = json!({"request": {"query": {"limit": "25"}}});
     let places = json!({"request": {"query": {"limit": "{limit}", "offset": "{offset}"}}, "defaults": {"limit": 25}});
-    for more in [json!({"defaults": {"limit": 25}}), places] {
+    for more in [json!({"defaults": {"limit": 25}}), places, constant] {
         let document = document(&server.url(), None, tool("offset", 2, more));
         let answer = call(&document, r#"{"offset": 40}"#).await.unwrap();
         assert_eq!(answer.pagination, report(2, 50, Some(100), Some("90")));
@@ -137,7 +138,26 @@ async fn the_caller_says_where_to_go_on_and_how_many() {
 }
 
 #[tokio::test]
+async fn arguments_of_other_names_can_page() {
+    let server = Server::start(|seen, _| items(0, number(seen, "limit"))).await;
+    let tool = json!({
+        "inputSchema": schema(&["count", "after"]),
+        "http": {
+            "pagination": {"type": "offset", "maxPages": 3}, "defaults": {"count": 30},
+            "request": {"query": {"limit": "{count}", "offset": "{after}"}},
+        },
+    });
+    let document = document(&server.url(), None, tool);
+    let answer = call(&document, r#"{"count": 4, "after": 8}"#).await.unwrap();
+    assert_eq!(answer.pagination, report(1, 4, None, Some("12")));
+    let answer = call(&document, "{}").await.unwrap();
+    assert_eq!(answer.pagination, report(3, 90, None, Some("90")));
+}
+
+#[tokio::test]
 async fn time_and_space_keep_what_came() {
+    // Made before the clock runs.
+    client();
     let server = Server::start(|seen, n| {
         let body = items(number(seen, "offset"), number(seen, "offset") + 20);
         let pieces = async_body(body, if n % 3 == 2 { Duration::from_secs(30) } else { Duration::ZERO });
@@ -145,7 +165,7 @@ async fn time_and_space_keep_what_came() {
     })
     .await;
     let document = document(&server.url(), None, tool("offset", 10, json!({})));
-    let answer = call_within(&document, "{}", within(Duration::from_millis(500), 1 << 20)).await.unwrap();
+    let answer = call_within(&document, "{}", within(Duration::from_millis(1_500), 1 << 20)).await.unwrap();
     assert_eq!((ids(&answer).len(), answer.pagination), (40, report(2, 40, None, Some("40"))));
 
     let size = Server::start(|seen, _| items(number(seen, "offset"), number(seen, "offset") + 20)).await;

@@ -192,6 +192,6 @@ async fn only_loopback_leads_to_loopback() {
 async fn arguments_stay_where_they_were() {
     let server = Server::start(|seen, n| if n == 0 { to(301, &format!("/v2{}", seen.target())) } else { ok() }).await;
     let tool = json!({"inputSchema": schema(&["a"]), "http": {"path": "/{a}", "request": {"query": {"q": "{a}"}}}});
-    call(&document(&server.url(), None, tool), r#"{"a": "x/y&z"}"#).await.unwrap();
-    assert_eq!(server.seen()[1].target(), "/v2/x%2Fy%26z?q=x%2Fy%26z");
+    call(&document(&server.url(), None, tool), r#"{"a": "x+y&z"}"#).await.unwrap();
+    assert_eq!(server.seen()[1].target(), "/v2/x%2By%26z?q=x%2By%26z");
 }

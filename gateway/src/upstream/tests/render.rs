@@ -32,7 +32,7 @@ fn target(http: Value, args: &str) -> String {
 #[test]
 fn paths() {
     let dots = "argument `a` makes a path segment `.` or `..`";
-    let steps = "argument `a` holds a path step `.` or `..`";
+    let steps = "argument `a` holds a slash or backslash, which would add a path segment";
     let controls = "argument `a` holds a control character, which a path cannot have";
     let table = [
         ("/x/{a}", r#"{"a": "one"}"#, "/v1/x/one"),
@@ -44,7 +44,8 @@ fn paths() {
         ("/{a}:{b}", r#"{"a": 1.10, "b": true}"#, "/v1/1.10:true"),
         ("/ü b/{a}", r#"{"a": "é ß"}"#, "/v1/%C3%BC%20b/%C3%A9%20%C3%9F"),
         ("/a%2Fb/{a}", r#"{"a": "~-._"}"#, "/v1/a%2Fb/~-._"),
-        ("/x/{a}", r#"{"a": "group/project"}"#, "/v1/x/group%2Fproject"),
+        ("/x/{a}", r#"{"a": "group/project"}"#, steps),
+        ("/x/{a}", r#"{"a": "y\\z"}"#, steps),
         ("/x/{a}", r#"{"a": "%2f%2e%2e?q=1#f;p"}"#, "/v1/x/%252f%252e%252e%3Fq%3D1%23f%3Bp"),
         ("/x/{a}", r#"{"a": "@evil.example"}"#, "/v1/x/%40evil.example"),
         ("/x/{a}", r#"{"a": ["p", "q"]}"#, "/v1/x/p%2Cq"),
