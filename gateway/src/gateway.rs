@@ -77,7 +77,7 @@ struct Unloadable {
 
 /// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
 /// tightens: a stricter posture, another access, a tool that is published no more.
-fn may_stay(previous: &ExpositionDocument, wanted: &ExpositionDocument) -> bool {
+fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
     previous.enforcement >= wanted.enforcement
         && previous.access == wanted.access
         && previous.tools.keys().all(|tool| wanted.tools.contains_key(tool))
@@ -150,7 +150,7 @@ impl Gateway {
             let state = slot.map(|slot| slot.state());
             let previous = state.as_deref().and_then(State::serving);
             if let (Some(slot), Some(previous)) = (slot, previous)
-                && *previous.document == **document
+                && previous.is_of(document)
             {
                 report.unchanged += 1;
                 slots.insert(path.into(), Arc::clone(slot));
@@ -161,7 +161,7 @@ impl Gateway {
                 Ok(exposition) => State::Serving(Arc::new(exposition)),
                 Err(Unloadable { stopped, keeps }) => {
                     report.failed.push((id.clone(), stopped.message.clone()));
-                    match previous.filter(|previous| keeps && may_stay(&previous.document, document)) {
+                    match previous.filter(|previous| keeps && may_stay(previous, document)) {
                         Some(previous) => State::Serving(Arc::clone(previous)),
                         None => State::Stopped(stopped),
                     }

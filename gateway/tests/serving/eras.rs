@@ -98,7 +98,8 @@ async fn each_error_has_its_code_and_status() {
         assert_eq!(answer["id"], "m-1");
     }
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    let raw: [(&str, &[(&str, &str)], u16, Value); 8] = [
+    type Sent<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, Value);
+    let raw: [Sent<'_>; 8] = [
         ("{", &[], 400, json!(-32700)),
         ("[]", &[], 400, json!(-32600)),
         (list, &[("mcp-protocol-version", "2023-01-01")], 400, json!(-32022)),
