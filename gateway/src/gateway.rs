@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::registry::{Registry, Services, Slot, Slots, State};
 use crate::seal::Sealer;
+use crate::serve::Cancellable;
 use crate::service::Service;
 use crate::upstream::{Client, ClientError};
 
@@ -31,6 +32,8 @@ pub struct Gateway {
     /// Calls that outlive their connection, waited for when the gateway stops.
     pub(crate) detached: TaskTracker,
     pub(crate) draining: AtomicBool,
+    /// Legacy calls that their clients may cancel by name.
+    pub(crate) cancellable: Cancellable,
     client: Arc<Client>,
     /// Held while a snapshot is applied: one at a time.
     services: Mutex<Services>,
@@ -126,6 +129,7 @@ impl Gateway {
             streams_open: AtomicUsize::new(0),
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            cancellable: Cancellable::default(),
             services: Mutex::default(),
             status: Mutex::default(),
             options,

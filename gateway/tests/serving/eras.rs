@@ -11,7 +11,8 @@ async fn a_legacy_client_shakes_hands_lists_and_calls() {
         let params = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
         let response = running.post("api", message).send().await.unwrap();
-        assert!(response.headers().get("mcp-session-id").is_none());
+        let session = response.headers().get("mcp-session-id").expect("published clients need one");
+        assert_eq!(session.len(), 32);
         let (status, answer) = read(response).await;
         assert_eq!((status, &answer["id"]), (200, &json!(0)));
         assert_eq!(
