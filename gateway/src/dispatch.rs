@@ -126,7 +126,7 @@ fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Res
 /// The members that a modern result which may be cached has. Nothing here may: a reload can change it at any time.
 fn cacheable(exposition: &Exposition) -> String {
     // What everyone may see alike is public.
-    let scope = match exposition.document.access {
+    let scope = match exposition.access {
         None | Some(Access::Anonymous) => "public",
         Some(_) => "private",
     };

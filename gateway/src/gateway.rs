@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::registry::{Registry, Services, Slot, Slots, State};
 use crate::seal::Sealer;
+use crate::serve::Cancellable;
 use crate::service::Service;
 use crate::upstream::{Client, ClientError};
 
@@ -31,6 +32,8 @@ pub struct Gateway {
     /// Calls that outlive their connection, waited for when the gateway stops.
     pub(crate) detached: TaskTracker,
     pub(crate) draining: AtomicBool,
+    /// Legacy calls that their clients may cancel by name.
+    pub(crate) cancellable: Cancellable,
     client: Arc<Client>,
     /// Held while a snapshot is applied: one at a time.
     services: Mutex<Services>,
@@ -74,7 +77,7 @@ struct Unloadable {
 
 /// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
 /// tightens: a stricter posture, another access, a tool that is published no more.
-fn may_stay(previous: &ExpositionDocument, wanted: &ExpositionDocument) -> bool {
+fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
     previous.enforcement >= wanted.enforcement
         && previous.access == wanted.access
         && previous.tools.keys().all(|tool| wanted.tools.contains_key(tool))
@@ -126,6 +129,7 @@ impl Gateway {
             streams_open: AtomicUsize::new(0),
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            cancellable: Cancellable::default(),
             services: Mutex::default(),
             status: Mutex::default(),
             options,
@@ -146,7 +150,7 @@ impl Gateway {
             let state = slot.map(|slot| slot.state());
             let previous = state.as_deref().and_then(State::serving);
             if let (Some(slot), Some(previous)) = (slot, previous)
-                && *previous.document == **document
+                && previous.is_of(document)
             {
                 report.unchanged += 1;
                 slots.insert(path.into(), Arc::clone(slot));
@@ -157,7 +161,7 @@ impl Gateway {
                 Ok(exposition) => State::Serving(Arc::new(exposition)),
                 Err(Unloadable { stopped, keeps }) => {
                     report.failed.push((id.clone(), stopped.message.clone()));
-                    match previous.filter(|previous| keeps && may_stay(&previous.document, document)) {
+                    match previous.filter(|previous| keeps && may_stay(previous, document)) {
                         Some(previous) => State::Serving(Arc::clone(previous)),
                         None => State::Stopped(stopped),
                     }

@@ -11,7 +11,8 @@ async fn a_legacy_client_shakes_hands_lists_and_calls() {
         let params = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
         let response = running.post("api", message).send().await.unwrap();
-        assert!(response.headers().get("mcp-session-id").is_none());
+        let session = response.headers().get("mcp-session-id").expect("published clients need one");
+        assert_eq!(session.len(), 32);
         let (status, answer) = read(response).await;
         assert_eq!((status, &answer["id"]), (200, &json!(0)));
         assert_eq!(
@@ -97,7 +98,8 @@ async fn each_error_has_its_code_and_status() {
         assert_eq!(answer["id"], "m-1");
     }
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    let raw: [(&str, &[(&str, &str)], u16, Value); 8] = [
+    type Sent<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, Value);
+    let raw: [Sent<'_>; 8] = [
         ("{", &[], 400, json!(-32700)),
         ("[]", &[], 400, json!(-32600)),
         (list, &[("mcp-protocol-version", "2023-01-01")], 400, json!(-32022)),
@@ -172,4 +174,23 @@ async fn batches_are_answered_where_the_version_has_them() {
     assert_eq!(answers[3]["error"]["code"], json!(-32600));
     let notifications = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]).to_string();
     assert_eq!(running.post("api", notifications).send().await.unwrap().status().as_u16(), 202);
+}
+
+#[tokio::test]
+async fn many_calls_share_one_http2_connection() {
+    let (upstream, running) = simple(Default::default()).await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let calls = (0..50).map(|id| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "read"}});
+        let request = client.post(running.url("api")).header("content-type", "application/json");
+        let sent = request.body(message.to_string()).send();
+        async move {
+            let response = sent.await.unwrap();
+            assert_eq!(response.version(), reqwest::Version::HTTP_2);
+            let (status, answer) = read(response).await;
+            assert_eq!((status, &answer["id"]), (200, &json!(id)));
+        }
+    });
+    futures_util::future::join_all(calls).await;
+    assert_eq!(upstream.hits(), 50);
 }
