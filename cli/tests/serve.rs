@@ -3,8 +3,9 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use support::{Served, audience, connect, connect_stdio, documents, start_upstream, text_of};
@@ -191,4 +192,37 @@ async fn one_exposition_is_served_over_stdio() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
     assert!(String::from_utf8_lossy(&output.stderr).contains("default/other"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_stdio_although_its_input_stays_open() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), 1, "/x");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tamis"))
+        .args(["serve", "--stdio"])
+        .arg(dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let input = child.stdin.as_mut().expect("is piped");
+    writeln!(input, r#"{{"jsonrpc":"2.0","id":1,"method":"ping"}}"#).expect("writes");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("is piped")).read_line(&mut line).expect("answers");
+    assert!(line.starts_with('{'), "{line}");
+    let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("runs");
+    assert!(status.success());
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("is a child") {
+            break status;
+        }
+        if start.elapsed() > LONG {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(0));
 }

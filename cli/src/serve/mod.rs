@@ -73,7 +73,11 @@ fn exposition(text: &str) -> Result<ExpositionId, String> {
 
 /// Serves until a signal.
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(serve(args, log))
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(serve(args, log));
+    // A read of standard input cannot be called off; waiting for it would wait for the client.
+    runtime.shutdown_background();
+    outcome
 }
 
 async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
