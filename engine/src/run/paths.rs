@@ -73,12 +73,13 @@ fn elements<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
 }
 
 /// Keeps of `document` what the paths in `trie` lead to, and what is on the `way`, if a path leads there at all.
-/// `found` learns which paths resolve.
-pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, way: &[Name], found: &mut [bool]) -> Node<'a> {
+/// `found` learns which paths resolve. With `firm`, an element that an index names stays also where nothing of it is
+/// kept: under `Enforced`, later stages must not tell that from what they drop themselves.
+pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, way: &[Name], firm: bool, found: &mut [bool]) -> Node<'a> {
     let root = [View::Full(trie)];
     mark(&document, &root, found);
     let kind = document.kind();
-    narrow(document, &root, way).unwrap_or_else(|| nothing_of(kind))
+    narrow(document, &root, way, firm).unwrap_or_else(|| nothing_of(kind))
 }
 
 /// What stays of a value of which nothing is kept.
@@ -91,7 +92,7 @@ fn nothing_of(kind: Kind) -> Node<'static> {
 }
 
 /// `None` where no path resolves.
-fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name]) -> Option<Node<'a>> {
+fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name], firm: bool) -> Option<Node<'a>> {
     if views.iter().any(|view| view.end().is_some()) {
         return Some(node);
     }
@@ -108,7 +109,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name]) -> Option<Node<'
                     let Member { key, value } = member;
                     let on = way.split_first().filter(|(name, _)| key.is(&name.text)).map(|(_, rest)| rest);
                     let kind = value.kind();
-                    let value = narrow(value, &below, on.unwrap_or_default());
+                    let value = narrow(value, &below, on.unwrap_or_default(), firm);
                     value.or_else(|| on.map(|_| nothing_of(kind))).map(|value| Member { key, value })
                 })
                 .collect();
@@ -123,8 +124,8 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name]) -> Option<Node<'
                     let kind = element.kind();
                     let below = elements(views, i);
                     let on = way.split_first().filter(|(name, _)| name.index == Index::At(i)).map(|(_, rest)| rest);
-                    let stays = every || (on.is_some() && !below.is_empty());
-                    narrow(element, &below, on.unwrap_or_default()).or_else(|| stays.then(|| nothing_of(kind)))
+                    let stays = every || ((firm || on.is_some()) && !below.is_empty());
+                    narrow(element, &below, on.unwrap_or_default(), firm).or_else(|| stays.then(|| nothing_of(kind)))
                 })
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))
@@ -211,7 +212,7 @@ pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) 
 }
 
 /// The views of any element: after stages that take elements out, indices say nothing.
-pub(super) fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
+fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
         view.element(usize::MAX, &mut out);
@@ -260,7 +261,7 @@ fn settle_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [us
         }
         Node::Array(all) => {
             let below = any_element(views);
-            all.retain_mut(|element| one(element, &below, every));
+            all.retain_mut(|element| one(element, &below, true));
             every || !all.is_empty()
         }
         Node::Scalar(_) | Node::String(_) => true,
@@ -271,8 +272,18 @@ fn settle_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [us
     left
 }
 
-/// The same for what `select` made of an item that was at `views`.
-pub(super) fn settle_fields(item: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
+/// The same for what `select` made of a payload that was at `views`.
+pub(super) fn settle_selected(payload: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
+    match payload {
+        Node::Array(items) => {
+            let below = any_element(views);
+            items.iter_mut().for_each(|item| settle_fields(item, &below, select));
+        }
+        item => settle_fields(item, views, select),
+    }
+}
+
+fn settle_fields(item: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
     let Node::Object(all) = item else { return };
     all.retain_mut(|member| {
         let field = select.iter().find(|field| member.key.is(&field.name));

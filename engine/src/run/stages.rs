@@ -60,7 +60,8 @@ impl<'p> Run<'p> {
             Root::Pointer(pointer) if self.enforced() => pointer.segments.as_slice(),
             _ => &[],
         };
-        let document = paths::retain(document, &retain.trie, way, &mut found);
+        let firm = self.enforced() && branch.settles();
+        let document = paths::retain(document, &retain.trie, way, firm, &mut found);
         let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
         self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
         document
