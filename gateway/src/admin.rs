@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::exposition::hex;
 use crate::gateway::Gateway;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, origin_is_allowed, run};
@@ -88,9 +89,9 @@ fn exposition(slot: &Slot) -> Value {
     match slot.state().as_ref() {
         State::Serving(exposition) => {
             entry["state"] = json!("Serving");
-            entry["digest"] = json!(exposition.digest);
+            entry["digest"] = json!(hex(&exposition.digest));
             entry["service"] = json!(exposition.service.digest);
-            entry["enforcement"] = json!(exposition.document.enforcement);
+            entry["enforcement"] = json!(exposition.enforcement);
             entry["tools"] = json!(exposition.tools.keys().collect::<Vec<_>>());
         }
         State::Stopped(stopped) => {

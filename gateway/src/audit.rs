@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tamis_config::{Audit, ExpositionId};
 
 use crate::call::Caller;
+use crate::exposition::hex;
 use crate::metrics::Outcome;
 
 /// The target of the events.
@@ -150,10 +151,6 @@ fn write(path: &Path, output: &[u8]) -> io::Result<()> {
 /// A file name of it: whatever is not a letter, a digit, `-`, `_` or `.` becomes `_`.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]

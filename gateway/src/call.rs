@@ -81,7 +81,7 @@ impl Drop for Noted<'_> {
         tool.series.call(&self.gateway.metrics, self.outcome);
         self.gateway.metrics.call_duration.observe(took.as_secs_f64());
         let record = Record {
-            exposition: &self.exposition.document.id,
+            exposition: &self.exposition.id,
             tool: self.tool,
             caller: self.call.caller,
             outcome: self.outcome,
@@ -90,7 +90,7 @@ impl Drop for Noted<'_> {
             result_bytes: self.result_bytes,
             took,
         };
-        self.gateway.auditor.record(&record, self.exposition.document.audit);
+        self.gateway.auditor.record(&record, self.exposition.audit);
     }
 }
 
@@ -158,13 +158,13 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
             return failure(noted, &format!("Invalid arguments: {message}"));
         }
     };
-    let limits = &exposition.document.limits;
+    let limits = &exposition.limits;
     let bounds = CallBounds {
         deadline: noted.started + Duration::from_millis(limits.timeout_ms),
         max_response_bytes: limits.max_response_bytes,
     };
     let options = &noted.gateway.options;
-    let namespace = &exposition.document.id.namespace;
+    let namespace = &exposition.id.namespace;
     let begun = Instant::now();
     let call = exposition.service.upstream.call(name, &arguments, bounds, options.credentials.as_ref(), namespace);
     match call.await {
@@ -210,13 +210,13 @@ fn check(
 
 /// Whether the tool's cursors are sealed.
 fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
-    exposition.document.enforcement == Enforcement::Enforced
+    exposition.enforcement == Enforcement::Enforced
         && declared.http.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
 }
 
 /// Where a sealed cursor is good.
 fn scope(exposition: &Exposition, tool: &str) -> String {
-    format!("{} {tool}", exposition.document.id)
+    format!("{} {tool}", exposition.id)
 }
 
 fn filtered(
@@ -229,7 +229,7 @@ fn filtered(
 ) -> Vec<u8> {
     let (gateway, exposition) = (noted.gateway, noted.exposition);
     let metrics = &gateway.metrics;
-    let posture = exposition.document.enforcement;
+    let posture = exposition.enforcement;
     let pagination = pagination(noted, name, declared, &answer);
     if let Some(pagination) = &pagination
         && let Some(budget) = asked.budget.into_iter().chain(tool.budget).min()
@@ -258,22 +258,19 @@ fn filtered(
                 Structured::Json(json) => Some(json.as_str()),
                 Structured::None => None,
             };
-            envelope(noted, &ToolResult { text: &text, structured, is_error: false, filter: meta.as_deref() })
+            let filter = meta.as_deref();
+            envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter })
         }
         Ok(Err(Refused { stage, report })) => {
-            tool.series.error(metrics, stage);
+            debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(tool, metrics, &report);
             noted.outcome = Outcome::Refused;
-            let executed = if declared.risk.mutating {
-                " The call was executed: do not repeat it."
-            } else {
-                ""
-            };
+            let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
             failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}"))
         }
         Err(_) => {
             noted.outcome = Outcome::Error;
-            tracing::error!(exposition = %exposition.document.id, tool = name, "the filter panicked");
+            tracing::error!(exposition = %exposition.id, tool = name, "the filter panicked");
             failure(noted, "The output was withheld: internal error.")
         }
     }
@@ -299,7 +296,7 @@ fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &An
         }
         next => next.as_deref().map(Cow::Borrowed),
     };
-    Some(paging::describe(report, kind, next.as_deref(), noted.exposition.document.enforcement))
+    Some(paging::describe(report, kind, next.as_deref(), noted.exposition.enforcement))
 }
 
 fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
@@ -309,7 +306,7 @@ fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
 }
 
 fn failure(noted: &Noted<'_>, message: &str) -> Vec<u8> {
-    envelope(noted, &ToolResult { text: message, structured: None, is_error: true, filter: None })
+    envelope(noted, &ToolResult { text: message, structured: None, wrap: false, is_error: true, filter: None })
 }
 
 /// The label of the upstream's metric.
@@ -326,7 +323,7 @@ fn category(error: &UpstreamError) -> Result<u16, &'static str> {
 
 /// What the caller is told of a call that failed. Under `Enforced` it holds nothing that the upstream said.
 fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
-    let advisory = noted.exposition.document.enforcement == Enforcement::Advisory;
+    let advisory = noted.exposition.enforcement == Enforcement::Advisory;
     noted.outcome = match error {
         UpstreamError::Argument { .. } => Outcome::InvalidArguments,
         UpstreamError::Timeout { .. } => Outcome::Timeout,
@@ -351,7 +348,7 @@ fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError)
         UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
         UpstreamError::Credential(credential) => {
             tracing::error!(
-                exposition = %noted.exposition.document.id,
+                exposition = %noted.exposition.id,
                 secret = credential.name,
                 key = credential.key,
                 "credential is not available"

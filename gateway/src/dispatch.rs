@@ -126,7 +126,7 @@ fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Res
 /// The members that a modern result which may be cached has. Nothing here may: a reload can change it at any time.
 fn cacheable(exposition: &Exposition) -> String {
     // What everyone may see alike is public.
-    let scope = match exposition.document.access {
+    let scope = match exposition.access {
         None | Some(Access::Anonymous) => "public",
         Some(_) => "private",
     };
@@ -215,9 +215,7 @@ impl Listen {
     pub(crate) fn end(&self, server_meta: &str) -> String {
         let id = std::str::from_utf8(&self.id).unwrap_or("null");
         let tag = self.tag();
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#
-        )
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#)
     }
 }
 

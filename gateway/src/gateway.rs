@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::registry::{Registry, Services, Slot, Slots, State};
 use crate::seal::Sealer;
+use crate::serve::Cancellable;
 use crate::service::Service;
 use crate::upstream::{Client, ClientError};
 
@@ -31,6 +32,8 @@ pub struct Gateway {
     /// Calls that outlive their connection, waited for when the gateway stops.
     pub(crate) detached: TaskTracker,
     pub(crate) draining: AtomicBool,
+    /// Legacy calls that their clients may cancel by name.
+    pub(crate) cancellable: Cancellable,
     client: Arc<Client>,
     /// Held while a snapshot is applied: one at a time.
     services: Mutex<Services>,
@@ -63,6 +66,21 @@ pub enum StartError {
     /// No key for sealed cursors.
     #[error("the system gives no random numbers")]
     Randomness,
+}
+
+/// An exposition that could not be loaded.
+struct Unloadable {
+    stopped: Stopped,
+    /// Whether what was served before may go on.
+    keeps: bool,
+}
+
+/// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
+/// tightens: a stricter posture, another access, a tool that is published no more.
+fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
+    previous.enforcement >= wanted.enforcement
+        && previous.access == wanted.access
+        && previous.tools.keys().all(|tool| wanted.tools.contains_key(tool))
 }
 
 /// What [`Gateway::apply`] did.
@@ -111,6 +129,7 @@ impl Gateway {
             streams_open: AtomicUsize::new(0),
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            cancellable: Cancellable::default(),
             services: Mutex::default(),
             status: Mutex::default(),
             options,
@@ -131,7 +150,7 @@ impl Gateway {
             let state = slot.map(|slot| slot.state());
             let previous = state.as_deref().and_then(State::serving);
             if let (Some(slot), Some(previous)) = (slot, previous)
-                && *previous.document == **document
+                && previous.is_of(document)
             {
                 report.unchanged += 1;
                 slots.insert(path.into(), Arc::clone(slot));
@@ -140,14 +159,11 @@ impl Gateway {
             let loaded = self.load(&mut services, snapshot, document, previous.map(AsRef::as_ref));
             let next = match loaded {
                 Ok(exposition) => State::Serving(Arc::new(exposition)),
-                Err(Stopped { reason, message }) => {
-                    report.failed.push((id.clone(), message.clone()));
-                    // Keeps what it had, unless that may no longer be: then the reason is what callers get.
-                    match previous {
-                        Some(previous) if reason == "InvalidManifest" || reason == "InvalidFilter" => {
-                            State::Serving(Arc::clone(previous))
-                        }
-                        _ => State::Stopped(Stopped { reason, message }),
+                Err(Unloadable { stopped, keeps }) => {
+                    report.failed.push((id.clone(), stopped.message.clone()));
+                    match previous.filter(|previous| keeps && may_stay(previous, document)) {
+                        Some(previous) => State::Serving(Arc::clone(previous)),
+                        None => State::Stopped(stopped),
                     }
                 }
             };
@@ -213,22 +229,24 @@ impl Gateway {
         snapshot: &Snapshot,
         document: &Arc<ExpositionDocument>,
         previous: Option<&Exposition>,
-    ) -> Result<Exposition, Stopped> {
-        let stopped = |reason, message| Stopped { reason, message };
+    ) -> Result<Exposition, Unloadable> {
+        let fail = |reason, message, keeps| Unloadable { stopped: Stopped { reason, message }, keeps };
         if self.options.require_access && document.access.is_none() {
-            return Err(stopped("AccessRequired", "access: say who may call, `anonymous: true` for everyone".to_owned()));
+            let message = "access: say who may call, `anonymous: true` for everyone";
+            return Err(fail("AccessRequired", message.to_owned(), false));
         }
         if document.audit == Audit::Full && !self.auditor.keeps_files() {
-            let message = "audit.mode: Full needs a folder for the records (--audit-dir)";
-            return Err(stopped("InvalidManifest", message.to_owned()));
+            let message = "audit.mode: Full needs a folder for the records";
+            return Err(fail("InvalidManifest", message.to_owned(), false));
         }
         let Some(service) = snapshot.services.get(&document.service) else {
-            return Err(stopped("ServiceNotFound", format!("service {} is not in the snapshot", document.service)));
+            let message = format!("service {} is not in the snapshot", document.service);
+            return Err(fail("ServiceNotFound", message, false));
         };
         let service = services
             .get(&document.service, || Service::load(&document.service, service, &self.client))
-            .map_err(|message| stopped("InvalidManifest", message))?;
-        Exposition::load(document, &service, previous).map_err(|message| stopped("InvalidFilter", message))
+            .map_err(|message| fail("InvalidManifest", message, true))?;
+        Exposition::load(document, &service, previous).map_err(|message| fail("InvalidFilter", message, true))
     }
 
     fn note(&self, report: &ReloadReport) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tamis_config::{Digest, FORMAT_VERSION, PaginationKind, ServiceDocument, ServiceTool};
 
 use crate::mcp::encode;
@@ -42,6 +43,8 @@ pub(crate) struct Contract {
     pub(crate) param_headers: Vec<ParamHeader>,
     /// Names of the schema's properties.
     pub(crate) arguments: Vec<String>,
+    /// SHA-256 of all that a list shows of the tool, but for what an exposition adds.
+    pub(crate) listed: [u8; 32],
 }
 
 impl Service {
@@ -91,7 +94,9 @@ impl Contract {
             .map_err(|e| e.to_string())?;
         let properties = schema.get("properties").and_then(Value::as_object);
         let arguments = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
-        Ok(Self { validator, param_headers: param_headers(&schema), arguments })
+        let listed = json!([tool.title, tool.description, schema, tool.risk]).to_string();
+        let listed = Sha256::digest(listed).into();
+        Ok(Self { validator, param_headers: param_headers(&schema), arguments, listed })
     }
 }
 

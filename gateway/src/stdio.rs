@@ -118,7 +118,8 @@ impl Session {
                 return Ok(());
             }
             if read > limit && !line.ends_with(b"\n") {
-                self.send(encode::error(None, &RpcError::invalid_request("the message is too long"), Era::Legacy)).await;
+                self.send(encode::error(None, &RpcError::invalid_request("the message is too long"), Era::Legacy))
+                    .await;
                 // The rest of the line is not a message.
                 while !line.ends_with(b"\n") {
                     line.clear();

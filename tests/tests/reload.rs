@@ -1,5 +1,6 @@
 //! Documents change while they are served.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -115,13 +116,12 @@ async fn a_broken_edit_keeps_the_old_and_says_so() -> Result<()> {
     folder.write("internal.yaml", &version(1))?;
     let gateway = Gateway::start(folder.path()).await?;
     let rpc = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
-    let half = version(2);
     let breaks: [(&str, String); 5] = [
         ("not YAML", "kind: [".to_owned()),
         ("emptied", String::new()),
-        ("half written", half[..half.len() / 2].to_owned()),
+        ("cut off", version(2).split_inclusive("select: {").next().unwrap_or_default().to_owned()),
         ("an unknown field", version(2).replace("dropNulls", "dropNils")),
-        ("a reference to nothing", version(2).replace("filters: [internal]", "filters: [nothing]")),
+        ("a filter that cannot be", version(2).replace("    get-issue:", "      maxItems: -1\n    get-issue:")),
     ];
     for (step, (name, text)) in breaks.iter().enumerate() {
         let failed = failures(&gateway).await?;
@@ -133,16 +133,70 @@ async fn a_broken_edit_keeps_the_old_and_says_so() -> Result<()> {
                 "{name}: no failed reload is counted\n{}",
                 gateway.log()
             );
-            assert_eq!(issues(&rpc).await?, step + 1, "{name}");
+            assert_eq!(issues(&rpc).await.context(*name)?, step + 1, "{name}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(issues(&rpc).await?, step + 1, "{name}");
+        assert_eq!(issues(&rpc).await.context(*name)?, step + 1, "{name}");
         assert!(gateway.config().await?.to_string().contains("internal.yaml"), "{name}: {}", gateway.config().await?);
         assert!(gateway.log().contains("internal.yaml"), "{name}: {}", gateway.log());
         folder.write("internal.yaml", &version(step + 2))?;
         shows(&rpc, step + 2).await.context(*name)?;
         assert!(!gateway.config().await?.to_string().contains("internal.yaml:"), "{name}: {}", gateway.config().await?);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_named_and_not_there_stops_its_exposition_alone() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    folder.write("internal.yaml", &version(1))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let [internal, partner] = ["internal", "partner"].map(|name| Rpc::new(&gateway.endpoint(name), Era::Modern));
+    let (internal, partner) = (internal?, partner?);
+    let list = |rpc: Rpc| async move { rpc.send(rpc.request("tools/list", json!({}))).await };
+    folder.write("internal.yaml", &version(2).replace("filters: [internal]", "filters: [nothing]"))?;
+    let began = Instant::now();
+    while list(internal.clone()).await?.status == 200 {
+        assert!(began.elapsed() < Duration::from_secs(10), "is still served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stopped = list(internal.clone()).await?;
+    assert_eq!(stopped.status, 503);
+    assert!(stopped.text.contains("FilterSetNotFound") && stopped.text.contains("nothing"), "{}", stopped.text);
+    assert_eq!(list(partner.clone()).await?.status, 200);
+    folder.write("internal.yaml", &version(3))?;
+    while list(internal.clone()).await?.status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(20), "does not recover");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(issues(&internal).await?, 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_half_written_file_is_not_read_before_its_writer_is_done() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    folder.write("internal.yaml", &version(1))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let rpc = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
+    // The first half is valid YAML, without the exposition.
+    let text = version(2);
+    let (first, second) = text.split_at(text.find("---").context("two documents")?);
+    let mut file = std::fs::File::create(folder.path().join("internal.yaml"))?;
+    for half in [first, second] {
+        file.write_all(half.as_bytes())?;
+        file.flush()?;
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(400) {
+            let seen = issues(&rpc).await?;
+            assert!(seen == 1 || half == second, "{seen}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    drop(file);
+    shows(&rpc, 2).await?;
     Ok(())
 }
 

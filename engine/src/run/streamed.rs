@@ -21,7 +21,6 @@ pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<
         original_bytes: bytes.len(),
         compact_bytes,
         result_bytes: json.len(),
-        output_bytes: json.len(),
         items_truncated_from: truncated_from,
         partial_miss,
         unresolved,
@@ -30,6 +29,7 @@ pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<
     let text = String::from_utf8(json).ok()?;
     let mut run = Run { plan, call, report };
     if branch.compact.is_none() && run.limit(branch.budget).is_none_or(|limit| text.len() <= limit) {
+        run.report.output_bytes = text.len();
         return Some(Ok(Filtered { text, structured: Structured::Text, report: run.report }));
     }
     // A summary is made and a budget met on a tree: that of the output.

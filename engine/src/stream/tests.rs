@@ -1,1 +1,209 @@
-//! The fast path beside the other one.
+//! The fast path beside the other one: whatever one says, so does the other.
+
+mod documents;
+mod filters;
+mod taken;
+
+use proptest::prelude::*;
+
+use super::prune::Rules;
+use super::run::Run;
+use super::scan::{self, Tally};
+use crate::json::{self, to_string};
+use crate::{Call, CompileOptions, Input, ToolFilter, compile};
+
+/// Recorded issues, as the benchmark has them.
+const ISSUES: &str = include_str!("../../../bench/data/issues.json");
+
+/// Holds the two paths equal, in the answer, its report and its failure.
+fn same(filter: &ToolFilter, options: &CompileOptions, document: &[u8], call: &Call) {
+    let Some(program) = compile(filter, options).program else { return };
+    let input = Input::Json(document);
+    let (fast, tree) = (program.apply(input, call), program.apply_reference(input, call));
+    assert_eq!(
+        fast,
+        tree,
+        "{} under {options:?} of {}",
+        serde_json::to_string(filter).unwrap(),
+        document.escape_ascii()
+    );
+}
+
+/// Whether the scanner takes `text`, with what it copies.
+fn scanned(text: &[u8], depth: usize) -> Option<(String, usize)> {
+    let mut out = Vec::new();
+    let mut run = Run::new(text, &mut out, 0);
+    run.document(|run, pos| run.copy(Rules::default(), pos, depth)).ok()?;
+    let blanks = run.tally.blanks;
+    Some((String::from_utf8(out).unwrap(), blanks))
+}
+
+fn same_text(text: &[u8], depth: usize) {
+    let fast = scanned(text, depth);
+    let tree = json::parse(text, depth).ok().map(|node| to_string(&node));
+    assert_eq!(fast.as_ref().map(|(out, _)| out), tree.as_ref(), "{}", text.escape_ascii());
+    if let Some((out, blanks)) = fast {
+        assert_eq!(out.len() + blanks, text.len(), "{}", text.escape_ascii());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases * 4, ..ProptestConfig::default() })]
+
+    #[test]
+    fn takes_what_the_parser_takes(text in documents::mutated(documents::some())) {
+        same_text(&text, 5);
+    }
+
+    #[test]
+    fn any_filter_on_any_document(
+        filter in filters::some(), options in filters::options(), call in filters::call(), document in documents::some(),
+    ) {
+        same(&filter, &options, document.as_bytes(), &call);
+    }
+
+    #[test]
+    fn any_filter_on_a_broken_document(
+        filter in filters::some(), options in filters::options(), document in documents::mutated(documents::some()),
+    ) {
+        same(&filter, &options, &document, &Call::default());
+    }
+
+    #[test]
+    fn real_filters_on_real_payloads(
+        filter in filters::of_issues(), options in filters::options(), payload in documents::mutated(documents::issues()),
+    ) {
+        same(&filter, &options, &payload, &Call::default());
+    }
+}
+
+#[test]
+fn strings_at_every_offset() {
+    let middles: [&[u8]; 14] = [
+        b"",
+        b"a",
+        "\u{e9}".as_bytes(),
+        "\u{1f600}".as_bytes(),
+        b"\\n",
+        b"\\u00e9",
+        b"\\ud800",
+        b"\\ud83d\\ude00",
+        b"\x1f",
+        b"\\x",
+        b"\\u12g4",
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+    ];
+    for before in 0..70 {
+        for middle in middles {
+            for after in [0, 1, 15, 16, 17, 31, 32, 33] {
+                let text = [&b"\""[..], &b"x".repeat(before), middle, &b"y".repeat(after), b"\""].concat();
+                same_text(&text, 0);
+                same_text(&text[..text.len() - 1], 0);
+                same_text(&[b"[", &text[..], b",1]"].concat(), 1);
+                same_text(&[b"{", &text[..], b":1}"].concat(), 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_json_and_what_is_not() {
+    for text in [
+        "null",
+        "true",
+        "false",
+        "nul",
+        "nullx",
+        "tru",
+        "falsey",
+        "fals",
+        "0",
+        "-0",
+        "-",
+        "01",
+        "1.",
+        ".5",
+        "1.5",
+        "1e",
+        "1e5",
+        "1E+5",
+        "1e-05",
+        "1e400",
+        "-1.0e0",
+        "+1",
+        "--1",
+        "12345678901234567890123",
+        "1 2",
+        "[]",
+        "[ ]",
+        "[,]",
+        "[1,]",
+        "[1 2]",
+        "[1",
+        "]",
+        "{}",
+        "{ }",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{\"a\" : 1 }",
+        "{a:1}",
+        "{1:1}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\":1",
+        "",
+        " ",
+        "\t\n\r 1 \t\n\r",
+        "\u{c}1",
+        "\u{feff}1",
+        "\"",
+        "\"a",
+        "\"\\",
+        "\"\\u",
+        "\"\\u00",
+        "[[[[[]]]]]",
+        "[[[[[[]]]]]]",
+        "{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}",
+        "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}}",
+        "nan",
+        "Infinity",
+        "'a'",
+        "[1]]",
+        "1,",
+        "\0",
+        "1\0",
+        "/**/1",
+        "\u{a0}1",
+    ] {
+        same_text(text.as_bytes(), 5);
+    }
+}
+
+#[test]
+fn a_depth_limit_is_what_it_says() {
+    for depth in [1, 2, 127, 128, 129] {
+        for text in ["[".repeat(depth) + &"]".repeat(depth), "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth)] {
+            assert_eq!(scanned(text.as_bytes(), 128).is_some(), depth <= 128);
+            same_text(text.as_bytes(), 128);
+        }
+    }
+}
+
+#[test]
+fn whitespace_runs_of_every_length() {
+    for length in 0..40 {
+        for unit in [" ", "\n", "\t", "\r", "\r\n "] {
+            let gap = unit.repeat(length);
+            same_text(format!("{gap}[{gap}1{gap},{gap}{{{gap}\"a b\"{gap}:{gap}2{gap}}}{gap}]{gap}").as_bytes(), 5);
+        }
+    }
+}
+
+#[test]
+fn blanks_are_counted_once() {
+    let mut tally = Tally::default();
+    assert_eq!(scan::value(b"[ 1 , 2 ]", 0, 1, &mut tally), Ok(9));
+    assert_eq!(tally.blanks, 4);
+}

@@ -2,13 +2,15 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tamis_config::ServiceTool;
 
 use super::{Exposition, Tool, schema};
 use crate::mcp::Era;
-use crate::service::declared_input;
+use crate::mcp::arguments::Reserved;
+use crate::service::{Service, declared_input};
 
 /// Tools on one page.
 const PAGE: usize = 250;
@@ -65,11 +67,6 @@ impl ToolList {
         Self { modern, legacy, names: exposition.tools.keys().cloned().collect() }
     }
 
-    /// Equal for lists that no client can tell apart.
-    pub(super) fn digest(&self) -> [u8; 32] {
-        Sha256::digest(&self.modern.text).into()
-    }
-
     /// The page that `cursor` names; the first without one. None for a cursor that names no tool of this list.
     ///
     /// A cursor is the name of a page's first tool, so that it stays good over a reload that leaves the tool in place.
@@ -93,6 +90,22 @@ impl ToolList {
     }
 }
 
+/// Equal for lists that no client can tell apart, without making one.
+pub(super) fn digest(service: &Service, tools: &IndexMap<String, Tool>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for (name, tool) in tools {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(service.contracts[name].listed);
+        let Reserved { apply, raw, output_mode, budget } = &tool.reserved;
+        hash.update(format!("{apply} {raw} {output_mode} {budget} "));
+        if let Some(output) = tool.output_schema(&service.document.tools[name]) {
+            hash.update(output.to_string());
+        }
+    }
+    hash.finalize().into()
+}
+
 fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     let mut entry = json!({"name": name});
     if let Some(title) = &declared.title {
@@ -104,11 +117,7 @@ fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     // Read before, when the service was loaded.
     let input = declared_input(declared).unwrap_or_else(|_| json!({"type": "object"}));
     entry["inputSchema"] = schema::input(input, &tool.reserved);
-    // What the filter makes of every answer; pages add members that no schema of a filter knows.
-    if tool.filtered
-        && declared.http.pagination.is_none()
-        && let Some(output) = tool.program.output_schema()
-    {
+    if let Some(output) = tool.output_schema(declared) {
         entry["outputSchema"] = output;
     }
     let risk = declared.risk;

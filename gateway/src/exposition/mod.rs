@@ -7,8 +7,9 @@ mod schema;
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tamis_config::{ExpositionDocument, FORMAT_VERSION};
+use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceTool};
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, Severity, ToolFilter};
 
 use crate::limiter::Limiter;
@@ -21,15 +22,23 @@ pub(crate) use list::ToolList;
 /// One exposition.
 #[derive(Debug)]
 pub(crate) struct Exposition {
-    /// What it was made of.
-    pub(crate) document: Arc<ExpositionDocument>,
-    /// SHA-256 of the document's JSON, in hex.
-    pub(crate) digest: String,
+    /// Its name.
+    pub(crate) id: Arc<ExpositionId>,
+    /// SHA-256 of its document's JSON. The document itself is not kept: its filters would be most of the memory.
+    pub(crate) digest: [u8; 32],
+    /// The posture of every tool.
+    pub(crate) enforcement: Enforcement,
+    /// Who may call.
+    pub(crate) access: Option<Access>,
+    /// Bounds on calls.
+    pub(crate) limits: CallLimits,
+    /// What an audit record holds.
+    pub(crate) audit: Audit,
     /// The service that it publishes.
     pub(crate) service: Arc<Service>,
     /// The published tools, in the order in which they are listed.
     pub(crate) tools: IndexMap<String, Tool>,
-    /// Bounds on calls.
+    /// Keeps calls within their rate and number.
     pub(crate) limiter: Arc<Limiter>,
     /// Its counters.
     pub(crate) series: Arc<ExpositionSeries>,
@@ -50,6 +59,8 @@ pub(crate) struct Tool {
     pub(crate) reserved: Reserved,
     /// The smallest byte budget that the filter declares.
     pub(crate) budget: Option<usize>,
+    /// Whether its output schema is one that the legacy era needs wrapped, and so every output.
+    pub(crate) wrap: bool,
     /// Its counters.
     pub(crate) series: Arc<ToolSeries>,
 }
@@ -70,39 +81,56 @@ impl Exposition {
                 document.format_version
             ));
         }
+        let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
         let mut tools = IndexMap::with_capacity(document.tools.len());
         for name in document.tools.keys() {
             let kept = previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
-            let series = kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&document.id, name)));
+            let series = kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
             tools.insert(name.clone(), Tool::load(document, service, name, series)?);
         }
         let limiter = match previous {
-            Some(previous) if previous.document.limits == document.limits => Arc::clone(&previous.limiter),
+            Some(previous) if previous.limits == document.limits => Arc::clone(&previous.limiter),
             _ => Arc::new(Limiter::new(&document.limits)),
         };
         let series = match previous {
             Some(previous) => Arc::clone(&previous.series),
-            None => Arc::new(ExpositionSeries::new(&document.id)),
+            None => Arc::new(ExpositionSeries::new(&id)),
         };
-        let json = serde_json::to_vec(document).map_err(|e| e.to_string())?;
-        let mut exposition = Self {
-            document: Arc::clone(document),
-            digest: Sha256::digest(json).iter().map(|b| format!("{b:02x}")).collect(),
+        let list_digest = list::digest(service, &tools);
+        Ok(Self {
+            id,
+            digest: digest(document),
+            enforcement: document.enforcement,
+            access: document.access.clone(),
+            limits: document.limits.clone(),
+            audit: document.audit,
             service: Arc::clone(service),
             tools,
             limiter,
             series,
-            list_digest: [0; 32],
+            list_digest,
             list: OnceLock::new(),
-        };
-        exposition.list_digest = ToolList::build(&exposition).digest();
-        Ok(exposition)
+        })
+    }
+
+    /// Whether it was made of this very document.
+    pub(crate) fn is_of(&self, document: &ExpositionDocument) -> bool {
+        self.digest == digest(document)
     }
 
     /// What `tools/list` answers.
     pub(crate) fn list(&self) -> &ToolList {
         self.list.get_or_init(|| ToolList::build(self))
     }
+}
+
+fn digest(document: &ExpositionDocument) -> [u8; 32] {
+    Sha256::digest(serde_json::to_vec(document).expect("documents serialise")).into()
+}
+
+/// Bytes in lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 impl Tool {
@@ -132,17 +160,28 @@ impl Tool {
         let compiled = tamis_engine::compile(filter, &options);
         let program = compiled.program.ok_or_else(|| {
             let error = compiled.findings.iter().find(|f| f.severity == Severity::Error);
-            format!("tool {name}: {}", error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string))
+            format!(
+                "tool {name}: {}",
+                error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string)
+            )
         })?;
         let filtered = published.filter.as_ref().is_some_and(|filter| !is_passthrough(filter));
         let arguments = &service.contracts[name].arguments;
-        Ok(Self {
+        let mut tool = Self {
             program,
             filtered,
             reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
             budget: budget(filter),
+            wrap: false,
             series,
-        })
+        };
+        tool.wrap = tool.output_schema(declared).is_some_and(|schema| !schema::is_object(&schema));
+        Ok(tool)
+    }
+
+    /// The schema that every answer conforms to, where there is one. `_pagination` is a member that no filter knows.
+    fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
+        if self.filtered && declared.http.pagination.is_none() { self.program.output_schema() } else { None }
     }
 }
 

@@ -26,9 +26,14 @@ pub(super) fn input(mut schema: Value, reserved: &Reserved) -> Value {
     schema
 }
 
+/// Whether a schema says that every value is an object.
+pub(super) fn is_object(schema: &Value) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
 /// An output schema for clients that want an object: what [`crate::mcp::encode::tool_result`] does to the output.
 pub(super) fn legacy_output(declared: &Value) -> Value {
-    if declared.get("type").and_then(Value::as_str) == Some("object") {
+    if is_object(declared) {
         return declared.clone();
     }
     let mut inner = declared.clone();
@@ -49,7 +54,8 @@ mod tests {
 
     #[test]
     fn reserved_inputs_are_added_as_the_posture_allows() {
-        let declared = json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
+        let declared =
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
         let names = |apply, raw| {
             let schema = input(declared.clone(), &Reserved::new(apply, raw, |_| false));
             schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()

@@ -128,6 +128,8 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) text: &'a str,
     /// A JSON text; none where the output is text.
     pub(crate) structured: Option<&'a str>,
+    /// Whether the legacy era gets `{"result": ..}` even where this is an object: its output schema says so.
+    pub(crate) wrap: bool,
     /// Whether the call failed.
     pub(crate) is_error: bool,
     /// A JSON text for `_meta["reshapr.io/filter"]`.
@@ -149,7 +151,7 @@ pub(crate) fn tool_result(id: &str, result: &ToolResult<'_>, era: Era, server: &
     out.put(r#""}]"#);
     if result.structured.is_some() {
         // Clients of the legacy era refuse a structured content that is not an object.
-        let wrap = era == Era::Legacy && !structured.trim_ascii_start().starts_with('{');
+        let wrap = era == Era::Legacy && (result.wrap || !structured.trim_ascii_start().starts_with('{'));
         out.put(if wrap { r#","structuredContent":{"result":"# } else { r#","structuredContent":"# });
         out.put(structured);
         out.put(if wrap { "}" } else { "" });

@@ -26,7 +26,8 @@ fn lists_and_scalars_are_wrapped_for_the_legacy_era_only() {
     for (structured, legacy) in
         [("[1]", json!({"result": [1]})), ("1", json!({"result": 1})), (" {\"a\":1}", json!({"a": 1}))]
     {
-        let result = ToolResult { text: structured, structured: Some(structured), is_error: false, filter: None };
+        let result =
+            ToolResult { text: structured, structured: Some(structured), wrap: false, is_error: false, filter: None };
         let old: Value = serde_json::from_slice(&tool_result("1", &result, Era::Legacy, "")).unwrap();
         assert_eq!(old["result"]["structuredContent"], legacy);
         assert!(old["result"].get("resultType").is_none());
@@ -34,6 +35,9 @@ fn lists_and_scalars_are_wrapped_for_the_legacy_era_only() {
         assert_eq!(new["result"]["structuredContent"], serde_json::from_str::<Value>(structured).unwrap());
         assert_eq!(new["result"]["resultType"], "complete");
     }
+    let result = ToolResult { text: "{}", structured: Some("{}"), wrap: true, is_error: false, filter: None };
+    let wrapped: Value = serde_json::from_slice(&tool_result("1", &result, Era::Legacy, "")).unwrap();
+    assert_eq!(wrapped["result"]["structuredContent"], json!({"result": {}}));
 }
 
 #[test]
@@ -55,7 +59,7 @@ proptest! {
     ) {
         let text: String = text.chars().chain(control).collect();
         let era = if modern { Era::Modern } else { Era::Legacy };
-        let result = ToolResult { text: &text, structured: None, is_error: failed, filter: Some("{\"applied\":true}") };
+        let result = ToolResult { text: &text, structured: None, wrap: false, is_error: failed, filter: Some("{\"applied\":true}") };
         let server = "\"io.modelcontextprotocol/serverInfo\":{\"name\":\"t\",\"version\":\"1\"}";
         let body: Value = serde_json::from_slice(&tool_result("7", &result, era, server)).unwrap();
         prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));

@@ -69,6 +69,11 @@ impl RpcError {
         Self { retry_after: Some(retry_after), ..Self::new(-32000, status, message) }
     }
 
+    /// The client gave the call up; it waits for no answer.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(-32000, 200, "the call was cancelled")
+    }
+
     /// The exposition is not served at the moment.
     pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32000, 503, message)

@@ -26,7 +26,8 @@ fn check(pairs: &[(&str, &str)], method: &str, params: &str) -> Result<(), (i32,
 fn modern_requests_are_held_to_their_metadata_and_headers() {
     let version = ("mcp-protocol-version", "2026-07-28");
     let named = format!("\"name\":\"lüst\",{META}");
-    let cases: &[(&[(&str, &str)], &str, &str, Result<(), (i32, u16)>)] = &[
+    type Sent<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str, Result<(), (i32, u16)>);
+    let cases: &[Sent<'_>] = &[
         (&[version, ("mcp-method", "tools/list")], "tools/list", META, Ok(())),
         (&[version, ("mcp-method", "tools/list")], "tools/list", "", Err((-32602, 400))),
         (

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::detached::Detached;
 use super::stream::{self, Open};
-use super::{Body, origin};
+use super::{Body, origin, session};
 use crate::call::{self, Caller};
 use crate::dispatch::{self, Task};
 use crate::exposition::Exposition;
@@ -166,9 +166,14 @@ impl Connection<'_> {
                     Era::Modern => headers::check_modern(self.headers, &method, &params, false),
                     Era::Legacy => era::legacy_version(header).map(drop),
                 };
-                // A legacy `notifications/cancelled` ends here too. Without sessions nothing ties it to the client
-                // whose call it names, and request ids are small numbers that every client uses.
-                checked.map(|()| accepted()).map_err(|error| refuse(None, &error, hinted))
+                checked.map_err(|error| refuse(None, &error, hinted))?;
+                if hinted == Era::Legacy
+                    && method == "notifications/cancelled"
+                    && let (Some(session), Some(request)) = (session::named(self.headers), params.request_id)
+                {
+                    self.gateway.cancellable.cancel(session, request.get());
+                }
+                Ok(accepted())
             }
             Incoming::Request { id, method, params } => {
                 let era = era::decide(header, params.meta_version().as_deref(), Some(&method));
@@ -192,10 +197,19 @@ impl Connection<'_> {
                 match dispatch::dispatch(&request) {
                     Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
                     Err(error) => Err(refuse(Some(id), &error, era)),
-                    Ok(Task::Answer(body)) => Ok(json(StatusCode::OK, body)),
-                    Ok(Task::Call(call)) => {
-                        Ok(self.call(call).await.map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b)))
+                    Ok(Task::Answer(body)) => {
+                        let mut response = json(StatusCode::OK, body);
+                        if method == "initialize"
+                            && let Some(id) = session::issue()
+                        {
+                            response.headers_mut().insert(session::SESSION, id);
+                        }
+                        Ok(response)
                     }
+                    Ok(Task::Call(call)) => Ok(self
+                        .call(call)
+                        .await
+                        .map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b))),
                     Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway) {
                         Some(open) => {
                             let server = self.exposition.service.server_meta.clone();
@@ -209,13 +223,24 @@ impl Connection<'_> {
     }
 
     /// Makes a call. In the modern era a connection that closes drops this future and cancels the call; in the legacy
-    /// era the call goes on.
+    /// era the call goes on until it is cancelled by its name.
     async fn call(&self, call: call::ToolCall) -> Result<Vec<u8>, RpcError> {
         if call.era == Era::Modern {
             return call::run(self.gateway, self.exposition, &call).await;
         }
         let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
-        Detached::new(async move { call::run(&gateway, &exposition, &call).await }, &self.gateway.detached).await
+        let session = session::named(self.headers).map(Box::<str>::from);
+        let run = async move {
+            let id = std::str::from_utf8(&call.id).unwrap_or_default();
+            let Some(under_way) = gateway.cancellable.begin(session.as_deref(), id) else {
+                return call::run(&gateway, &exposition, &call).await;
+            };
+            tokio::select! {
+                answer = call::run(&gateway, &exposition, &call) => answer,
+                () = under_way.cancelled.cancelled() => Err(RpcError::cancelled()),
+            }
+        };
+        Detached::new(run, &self.gateway.detached).await
     }
 
     /// Answers a batch, which one legacy version has.
@@ -280,7 +305,8 @@ impl Connection<'_> {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let essence = |value: &str| value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
+    let essence =
+        |value: &str| value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
     headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(essence)
 }
 

@@ -5,6 +5,7 @@ mod body;
 mod detached;
 mod http;
 mod origin;
+mod session;
 mod stream;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::gateway::Gateway;
 pub(crate) use accept::{Listening, run};
 pub(crate) use body::Body;
 pub(crate) use origin::is_allowed as origin_is_allowed;
+pub(crate) use session::Cancellable;
 
 impl Gateway {
     /// Serves MCP on `listener` until `shutdown`, then lets calls under way end and closes streams politely. Returns

@@ -1,6 +1,7 @@
 //! Credentials from a folder or the environment, as `tamis serve` has them.
 
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -44,20 +45,34 @@ impl LocalCredentials {
             return None;
         }
         let path = folder.join(&credential.name).join(&credential.key);
-        let metadata = fs::metadata(&path).ok().filter(|m| m.is_file() && m.len() <= MAX_BYTES)?;
-        let (modified, length) = (metadata.modified().ok()?, metadata.len());
+        let unreadable = |error: &io::Error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "a credential cannot be read");
+            }
+        };
+        self.read(credential, &path).inspect_err(unreadable).ok()
+    }
+
+    fn read(&self, credential: &CredentialRef, path: &Path) -> io::Result<Secret> {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file of at most 64 KiB"));
+        }
+        let (modified, length) = (metadata.modified()?, metadata.len());
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = files.get(credential).filter(|c| c.modified == modified && c.length == length) {
-            return Some(cached.value.clone());
+            return Ok(cached.value.clone());
         }
-        let value = read(&path).ok()?;
+        let mut text = String::new();
+        fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+        let value = Secret::new(&text);
         // A file that changed within the clock's granularity must not be held: only one at rest is kept.
         if modified.elapsed().is_ok_and(|age| age.as_secs() >= 2) {
             files.insert(credential.clone(), CachedFile { modified, length, value: value.clone() });
         } else {
             files.remove(credential);
         }
-        Some(value)
+        Ok(value)
     }
 }
 
@@ -77,13 +92,6 @@ pub fn environment_variable(credential: &CredentialRef) -> String {
         _ => '_',
     }));
     name
-}
-
-fn read(path: &Path) -> io::Result<Secret> {
-    use io::Read as _;
-    let mut text = String::new();
-    fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
-    Ok(Secret::new(&text))
 }
 
 /// Names come from documents: one may not walk out of the folder.

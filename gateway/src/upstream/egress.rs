@@ -36,8 +36,9 @@ impl EgressPolicy {
     /// Whether a connection to `address`, under the name `host`, is permitted.
     #[must_use]
     pub fn permits(&self, host: &str, address: IpAddr) -> bool {
+        let written = address;
         let address = embedded_v4(address).map_or(address, IpAddr::V4);
-        if self.deny.iter().any(|d| d.covers(host, address)) {
+        if self.deny.iter().any(|d| d.covers(host, address) || d.covers(host, written)) {
             return false;
         }
         is_public(address)

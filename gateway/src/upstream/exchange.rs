@@ -1,12 +1,12 @@
 //! One request and its response: sending, redirects, reading no more than allowed.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
-use url::Url;
+use url::{Url, form_urlencoded};
 
 use super::auth::Authentication;
 use super::egress::Denied;
@@ -148,13 +148,16 @@ fn request(
     request
 }
 
-/// An upstream that repeats its query in `Location` must not hand our credential on.
+/// An upstream that repeats its query in `Location` must not hand our credential on, however it is spelled.
 fn strip_secrets(url: &mut Url, authentication: &Authentication) {
-    let Some((name, _)) = authentication.query.as_deref().and_then(|pair| pair.split_once('=')) else { return };
-    let Some(query) = url.query() else { return };
-    let kept: Vec<_> = query.split('&').filter(|p| p.split_once('=').map_or(*p, |(key, _)| key) != name).collect();
+    let (Some(pair), Some(query)) = (authentication.query.as_deref(), url.query()) else { return };
+    let decoded =
+        |text: &str| form_urlencoded::parse(text.as_bytes()).next().map(|(k, v)| (k.into_owned(), v.into_owned()));
+    let Some((name, secret)) = decoded(pair) else { return };
+    let ours = |pair: &&str| decoded(pair).is_some_and(|(k, v)| k == name || v == secret);
+    let kept: Vec<_> = query.split('&').filter(|pair| !ours(pair)).collect();
     let kept = kept.join("&");
-    url.set_query(Some(&kept).filter(|q| !q.is_empty()).map(String::as_str));
+    url.set_query(Some(&*kept).filter(|query| !query.is_empty()));
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -168,42 +171,27 @@ fn is_loopback(url: &Url) -> bool {
 
 /// Sorts an error by what it says about the request. `earlier`: an earlier hop has been sent.
 fn fault(error: &reqwest::Error, earlier: bool) -> Fault {
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if inner.is::<Denied>() {
-            return Fault::refused("egress", earlier);
-        }
-        source = inner.source();
+    if caused_by(error, &|e| e.is::<Denied>()) {
+        return Fault::refused("egress", earlier);
     }
-    let category = category(error);
-    let unsent = error.is_connect() || error.is_builder() || is_canceled(error);
+    // rustls' errors come wrapped in one of this kind.
+    let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
+    let category = match error {
+        _ if error.is_dns() => "dns",
+        _ if caused_by(error, &|e| e.downcast_ref().is_some_and(invalid)) => "tls",
+        _ if error.is_connect() => "connect",
+        _ => "reset",
+    };
+    let canceled = |e: &hyper::Error| e.is_canceled();
+    let unsent = error.is_connect() || caused_by(error, &|e| e.downcast_ref().is_some_and(canceled));
     if unsent && !earlier { Fault::Unsent(category) } else { Fault::Broken(category) }
 }
 
-fn category(error: &reqwest::Error) -> &'static str {
-    if error.is_dns() {
-        return "dns";
-    }
-    let mut source = error.source();
-    while let Some(inner) = source {
-        // rustls' own errors are wrapped in an `io::Error` of this kind.
-        if inner.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData) {
-            return "tls";
-        }
-        source = inner.source();
-    }
-    if error.is_connect() { "connect" } else { "reset" }
-}
-
-fn is_canceled(error: &reqwest::Error) -> bool {
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if inner.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
-            return true;
-        }
-        source = inner.source();
-    }
-    false
+/// Whether `test` holds for an error or anything it comes from.
+fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
+    // The source of an `io::Error` is the source of what it wraps, which would be skipped.
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    test(error) || wrapped.is_some_and(|e| caused_by(e, test)) || error.source().is_some_and(|e| caused_by(e, test))
 }
 
 impl Incoming {
@@ -253,13 +241,9 @@ impl Incoming {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         self.0.chunk().await.map_err(|error| {
-            let mut source = error.source();
-            while let Some(inner) = source {
-                // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
-                if inner.is::<hyper::Error>() {
-                    return Fault::Broken("reset");
-                }
-                source = inner.source();
+            // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
+            if caused_by(&error, &|e| e.is::<hyper::Error>()) {
+                return Fault::Broken("reset");
             }
             Fault::Final(UpstreamError::Malformed("could not be decompressed".to_owned()))
         })

@@ -1,6 +1,6 @@
 //! Paths. An argument fills its place in one segment and stays in it.
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tamis_config::HttpCall;
 
 use super::render::encoded;
@@ -50,7 +50,9 @@ impl Path {
                 let message = format!("`{{{name}}}` is neither in `request.pathParams` nor an argument of the tool");
                 return Err(InvalidService::new(format!("{field}.path"), message));
             }
-            if matches!(places.constant(), Some("." | "..")) {
+            // URL parsers take `%2e` for a dot here.
+            let literal = places.constant().map(|text| percent_decode_str(text).decode_utf8_lossy());
+            if matches!(literal.as_deref(), Some("." | "..")) {
                 return Err(InvalidService::new(format!("{field}.path"), "has a segment `.` or `..`"));
             }
             let mut parts = Vec::new();
@@ -106,15 +108,14 @@ impl Path {
     }
 }
 
-/// A `/` is sent as `%2F` and is data in one segment (RFC 3986, 2.2). Servers exist that decode before they route, so a
-/// step upwards behind one is refused.
+/// Encoding a `/` would make it data in one segment (RFC 3986, 2.2), but servers and proxies exist that decode before
+/// they route: for them it would be another segment, and another endpoint. So it is refused, and a backslash with it.
 fn check(name: &str, value: &str) -> Result<(), UpstreamError> {
     if value.chars().any(char::is_control) {
         return Err(refuse(name, "holds a control character, which a path cannot have"));
     }
-    let slash = |c: char| matches!(c, '/' | '\\');
-    if value.contains(slash) && value.split(slash).any(|step| matches!(step, "." | "..")) {
-        return Err(refuse(name, "holds a path step `.` or `..`"));
+    if value.contains(['/', '\\']) {
+        return Err(refuse(name, "holds a slash or backslash, which would add a path segment"));
     }
     Ok(())
 }

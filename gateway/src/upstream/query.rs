@@ -76,15 +76,21 @@ impl Query {
         Ok(())
     }
 
-    /// The value of a paging parameter, whether the manifest gives it a place or not.
-    pub(super) fn paging(&self, values: &Values<'_>, name: &str) -> Result<Option<String>, UpstreamError> {
+    /// The value of a paging parameter, and whether the caller gave it: by the manifest's template for it, or else by
+    /// an argument of that name.
+    pub(super) fn paging(&self, values: &Values<'_>, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
+        let own = Template::argument(name);
+        let template = match self.paging.iter().find(|p| *p.name == *name).map(|p| &p.template) {
+            Some(template) if template.constant().is_none() || values.get(name).is_none() => template,
+            _ => &own,
+        };
         let mut out = String::new();
-        let declared = self.paging.iter().find(|p| *p.name == *name).map(|p| &p.template);
-        declared.unwrap_or(&Template::argument(name)).write(values, &mut out, |out, _, text| {
+        template.write(values, &mut out, |out, _, text| {
             out.push_str(text);
             Ok(())
         })?;
-        Ok(Some(out).filter(|value| !value.is_empty()))
+        let given = template.arguments().any(|argument| values.is_given(argument));
+        Ok((Some(out).filter(|value| !value.is_empty()), given))
     }
 }
 

@@ -40,8 +40,7 @@ pub(super) struct RequestPlan {
     body: Option<Body>,
 }
 
-/// A request without its credential, but for one in the body.
-#[derive(Debug)]
+/// A request without its credential, but for one in the body: hence no `Debug`.
 pub(super) struct Rendered {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -104,11 +103,11 @@ impl RequestPlan {
         Ok(Rendered { url, headers: self.headers.render(&values)?, body })
     }
 
-    /// What arguments and defaults say of a paging parameter.
+    /// What arguments and defaults say of a paging parameter, and whether it is the caller who says it.
     ///
     /// # Errors
     /// [`UpstreamError::Argument`] for a value that is no text.
-    pub(super) fn paging(&self, arguments: &Arguments, name: &str) -> Result<Option<String>, UpstreamError> {
+    pub(super) fn paging(&self, arguments: &Arguments, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
         self.query.paging(&Values::new(arguments, &self.defaults), name)
     }
 }

@@ -120,9 +120,10 @@ impl Action {
             None => None,
         };
         let plan = RequestPlan::new(field, base, tool, auth.as_ref())?;
-        let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
+        // RFC 9110, 9.2.2.
+        let idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
         Ok(Self {
-            idempotent: safe.contains(&plan.method) || tool.risk.idempotent,
+            idempotent: idempotent.contains(&plan.method) || tool.risk.idempotent,
             plan,
             auth,
             extract: call.extract.as_deref().filter(|path| !path.is_empty()).map(Into::into),
@@ -135,18 +136,14 @@ impl Action {
 
     /// Where a paginated call begins.
     fn start(&self, plan: &Pagination, arguments: &Arguments) -> Result<Start, UpstreamError> {
-        let limit = self.plan.paging(arguments, "limit")?;
+        let (limit, limit_is_total) = self.plan.paging(arguments, "limit")?;
         let number =
             |text: String| text.parse().map_err(|_| refuse("limit", "is no whole number, as a page size must be"));
-        let position = match plan.kind {
+        let (position, _) = match plan.kind {
             PaginationKind::Cursor => self.plan.paging(arguments, "cursor")?,
             PaginationKind::Offset => self.plan.paging(arguments, "offset")?,
         };
-        Ok(Start {
-            limit: limit.map(number).transpose()?,
-            limit_is_total: arguments.get("limit").is_some_and(|value| value.get() != "null"),
-            position,
-        })
+        Ok(Start { limit: limit.map(number).transpose()?, limit_is_total, position })
     }
 }
 

@@ -167,6 +167,11 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Whether the caller gave the argument, rather than a default.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.arguments.get(name).is_some_and(|value| value.get() != "null")
+    }
+
     /// The JSON text of an argument where it is present and not `null`.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.json(name).filter(|text| *text != "null")
@@ -222,3 +227,7 @@ fn scalar<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> 
 pub(super) fn refuse(argument: &str, reason: &str) -> UpstreamError {
     UpstreamError::Argument { argument: argument.to_owned(), reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+#[path = "tests/template.rs"]
+mod tests;

@@ -23,7 +23,11 @@ fn bodies() {
         (r#"{"x": "{a}"}"#, r#"{"a": null}"#, r#"{"x":null}"#),
         (r#"{"x": "{a}"}"#, r#"{"a": "q\"uote"}"#, r#"{"x":"q\"uote"}"#),
         // In a text it is text, and stays in it.
-        (r#"{"x": "to {a}!"}"#, r#"{"a": "\", \"admin\": true, \"y\": \""}"#, r#"{"x":"to \", \"admin\": true, \"y\": \"!"}"#),
+        (
+            r#"{"x": "to {a}!"}"#,
+            r#"{"a": "\", \"admin\": true, \"y\": \""}"#,
+            r#"{"x":"to \", \"admin\": true, \"y\": \"!"}"#,
+        ),
         (r#"{"x": "é\n{a}"}"#, r#"{"a": "\u0000\n\\"}"#, r#"{"x":"é\n\u0000\n\\"}"#),
         (r#"{"x": "{a}-{b}"}"#, r#"{"a": 1.50, "b": true}"#, r#"{"x":"1.50-true"}"#),
         (r#"{"x": "in {a}"}"#, r#"{"a": ["p", 2]}"#, r#"{"x":"in p,2"}"#),
@@ -35,7 +39,11 @@ fn bodies() {
         (r#"["{a}", "{b}", 3]"#, r#"{"b": 2}"#, "[2,3]"),
         (r#"{"x": {"y": ["{a}"]}}"#, "{}", r#"{"x":{"y":[]}}"#),
         // What is no place is as it was written.
-        (r#"{"q": "query {viewer{login}}", "n": 1.10, "k": "{unknown}"}"#, "{}", r#"{"q": "query {viewer{login}}", "n": 1.10, "k": "{unknown}"}"#),
+        (
+            r#"{"q": "query {viewer{login}}", "n": 1.10, "k": "{unknown}"}"#,
+            "{}",
+            r#"{"q": "query {viewer{login}}", "n": 1.10, "k": "{unknown}"}"#,
+        ),
         (r#"{"{a}": "{a}"}"#, r#"{"a": 1}"#, r#"{"{a}":1}"#),
         (r#""{a}""#, r#"{"a": [1]}"#, "[1]"),
         ("[ 1 ]", "{}", "[ 1 ]"),

@@ -71,12 +71,16 @@ fn loopback_is_one_switch() {
 
 #[test]
 fn allow_opens_and_deny_wins() {
-    let policy = policy(&["10.0.0.0/8", "192.168.1.7", "api.internal", "*.corp.example"], &["10.9.0.0/16", "bad.example"]);
+    let policy = policy(
+        &["10.0.0.0/8", "192.168.1.7", "api.internal", "*.corp.example"],
+        &["10.9.0.0/16", "bad.example", "2002::/16"],
+    );
     for (host, address, permitted) in [
         ("h", "10.1.1.1", true),
         ("h", "10.9.1.1", false),
         ("h", "::ffff:10.1.1.1", true),
         ("h", "::ffff:10.9.1.1", false),
+        ("h", "2002:0808:0808::1", false),
         ("h", "192.168.1.7", true),
         ("h", "192.168.1.8", false),
         ("api.internal", "172.16.0.1", true),

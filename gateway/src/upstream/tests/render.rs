@@ -1,3 +1,6 @@
+// Helpers take `json!({..})` as it is written.
+#![allow(clippy::needless_pass_by_value)]
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,7 +32,7 @@ fn target(http: Value, args: &str) -> String {
 #[test]
 fn paths() {
     let dots = "argument `a` makes a path segment `.` or `..`";
-    let steps = "argument `a` holds a path step `.` or `..`";
+    let steps = "argument `a` holds a slash or backslash, which would add a path segment";
     let controls = "argument `a` holds a control character, which a path cannot have";
     let table = [
         ("/x/{a}", r#"{"a": "one"}"#, "/v1/x/one"),
@@ -41,7 +44,8 @@ fn paths() {
         ("/{a}:{b}", r#"{"a": 1.10, "b": true}"#, "/v1/1.10:true"),
         ("/ü b/{a}", r#"{"a": "é ß"}"#, "/v1/%C3%BC%20b/%C3%A9%20%C3%9F"),
         ("/a%2Fb/{a}", r#"{"a": "~-._"}"#, "/v1/a%2Fb/~-._"),
-        ("/x/{a}", r#"{"a": "group/project"}"#, "/v1/x/group%2Fproject"),
+        ("/x/{a}", r#"{"a": "group/project"}"#, steps),
+        ("/x/{a}", r#"{"a": "y\\z"}"#, steps),
         ("/x/{a}", r#"{"a": "%2f%2e%2e?q=1#f;p"}"#, "/v1/x/%252f%252e%252e%3Fq%3D1%23f%3Bp"),
         ("/x/{a}", r#"{"a": "@evil.example"}"#, "/v1/x/%40evil.example"),
         ("/x/{a}", r#"{"a": ["p", "q"]}"#, "/v1/x/p%2Cq"),
@@ -50,6 +54,7 @@ fn paths() {
         ("/x/{a}", r#"{"a": ".."}"#, dots),
         ("/x/{a}.", r#"{"a": "."}"#, dots),
         ("/x/{b}{a}", r#"{"a": ".", "b": "."}"#, dots),
+        ("/x/%2e{a}", r#"{"a": "."}"#, "argument `path` does not give the path of the manifest"),
         ("/x/{a}", r#"{"a": "../admin"}"#, steps),
         ("/x/{a}", r#"{"a": "y/.."}"#, steps),
         ("/x/{a}", r#"{"a": "y\\..\\z"}"#, steps),
@@ -119,7 +124,8 @@ fn lists_have_a_style() {
 
 #[test]
 fn headers() {
-    let http = json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
+    let http =
+        json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
     let sent = |args: &str| {
         let headers = render(http.clone(), args).map_err(|e| e.to_string())?.headers;
         let text = |name: &str| headers.get(name).map(|v| String::from_utf8(v.as_bytes().to_vec()).unwrap());
@@ -156,6 +162,7 @@ fn what_no_request_can_be_made_of() {
     for (http, error) in [
         (json!({"path": "/{x}"}), "http.path: `{x}` is neither in `request.pathParams` nor an argument of the tool"),
         (json!({"path": "/a/../b"}), "http.path: has a segment `.` or `..`"),
+        (json!({"path": "/a/.%2E/b"}), "http.path: has a segment `.` or `..`"),
         (
             json!({"path": "/{p}", "request": {"pathParams": {"p": "{x}"}}}),
             "http.request.pathParams.p: `{x}` is no argument of the tool",

@@ -43,7 +43,11 @@ fn decisions() {
         (true, 2, status(503), ms(400), Stop),
     ];
     for (idempotent, attempt, failure, left, decision) in table {
-        assert_eq!(decide(Some(&retry), idempotent, attempt, failure, left), decision, "{attempt} {failure:?} {left:?}");
+        assert_eq!(
+            decide(Some(&retry), idempotent, attempt, failure, left),
+            decision,
+            "{attempt} {failure:?} {left:?}"
+        );
     }
 }
 

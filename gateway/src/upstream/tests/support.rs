@@ -1,16 +1,19 @@
 //! A real HTTP server on loopback, and services that call it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
+use axum::serve::Listener;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Uri};
 use serde_json::{Value, json};
 use tamis_config::{CredentialRef, ServiceDocument};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::upstream::{
     Answer, Arguments, CallBounds, Client, ClientOptions, Credentials, InvalidService, Secret, Upstream, UpstreamError,
@@ -49,7 +52,14 @@ impl Server {
     pub(crate) async fn start<R: IntoResponse + 'static>(
         answer: impl Fn(&Seen, usize) -> R + Send + Sync + 'static,
     ) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::listen(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    }
+
+    /// The same over another transport.
+    pub(crate) fn listen<R: IntoResponse + 'static>(
+        listener: impl Listener<Addr = SocketAddr>,
+        answer: impl Fn(&Seen, usize) -> R + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let (log, answer) = (Arc::clone(&seen), Arc::new(answer));
@@ -140,8 +150,13 @@ pub(crate) fn upstream(document: &ServiceDocument) -> Result<Upstream, InvalidSe
     Upstream::new(document, client())
 }
 
+thread_local! {
+    // Reading the system's certificates takes its time, and a test is a thread with a runtime of its own.
+    static CLIENT: Arc<Client> = Arc::new(Client::new(ClientOptions::default()).unwrap());
+}
+
 pub(crate) fn client() -> Arc<Client> {
-    Arc::new(Client::new(ClientOptions::default()).unwrap())
+    CLIENT.with(Arc::clone)
 }
 
 pub(crate) fn arguments(json: &str) -> Arguments {
@@ -167,4 +182,68 @@ pub(crate) async fn call_within(
     bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
     upstream(document).unwrap().call("call", &arguments(json), bounds, &Given(TOKEN), "default").await
+}
+
+/// A server that answers each request with the next of some bytes, and closes the connection where they are empty or
+/// there are no more.
+pub(crate) struct RawServer {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl RawServer {
+    pub(crate) async fn start(answers: Vec<Vec<u8>>) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, requests): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+        let counters = (Arc::clone(&connections), Arc::clone(&requests));
+        let task = tokio::spawn(async move {
+            let answers = Arc::new(answers);
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                counters.0.fetch_add(1, Ordering::SeqCst);
+                let (answers, requests) = (Arc::clone(&answers), Arc::clone(&counters.1));
+                tokio::spawn(async move {
+                    while read_head(&mut stream).await {
+                        match answers.get(requests.fetch_add(1, Ordering::SeqCst)) {
+                            Some(answer) if !answer.is_empty() => stream.write_all(answer).await.unwrap(),
+                            _ => return,
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, connections, requests, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for RawServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn read_head(stream: &mut tokio::net::TcpStream) -> bool {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return false,
+        }
+    }
+    true
 }

@@ -1,15 +1,15 @@
 //! Counters and histograms. A call touches handles that its tool holds; a series is born with its first call and dies
 //! with its exposition.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+mod series;
+
 use std::time::Duration;
 
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    TextEncoder,
+    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
-use tamis_config::ExpositionId;
-use tamis_engine::Stage;
+
+pub(crate) use series::{ExpositionSeries, ToolSeries};
 
 /// How a tool call ended; the label of `tamis_tool_calls_total` and the verdict in an audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,6 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    const COUNT: usize = 7;
-
     /// The name in metrics and audit records.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -71,8 +69,6 @@ pub(crate) enum Rejection {
 }
 
 impl Rejection {
-    const COUNT: usize = 9;
-
     fn as_str(self) -> &'static str {
         match self {
             Self::Rate => "rate",
@@ -195,158 +191,5 @@ impl Metrics {
         // Writing to memory does not fail, and the names are valid.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         text
-    }
-}
-
-/// For a call that outlives its exposition: a counter that nobody reads, since the name may be another's by now.
-fn detached() -> IntCounter {
-    IntCounter::new("detached", "Of an exposition that is gone.").expect("a valid name")
-}
-
-/// A counter that is registered when it is first needed.
-type Lazy = OnceLock<IntCounter>;
-
-/// The counters of one tool of one exposition.
-#[derive(Debug)]
-pub(crate) struct ToolSeries {
-    labels: [Box<str>; 3],
-    /// Whether the exposition is gone; guards births, which are rare.
-    retired: Mutex<bool>,
-    calls: [Lazy; Outcome::COUNT],
-    input: Lazy,
-    output: Lazy,
-    saved: Lazy,
-    missed: Lazy,
-    errors: [Lazy; STAGES.len()],
-}
-
-impl ToolSeries {
-    pub(crate) fn new(id: &ExpositionId, tool: &str) -> Self {
-        Self {
-            labels: [id.namespace.as_str().into(), id.name.as_str().into(), tool.into()],
-            retired: Mutex::new(false),
-            calls: Default::default(),
-            input: Lazy::new(),
-            output: Lazy::new(),
-            saved: Lazy::new(),
-            missed: Lazy::new(),
-            errors: Default::default(),
-        }
-    }
-
-    /// Counts one call.
-    pub(crate) fn call(&self, metrics: &Metrics, outcome: Outcome) {
-        self.get(&self.calls[outcome as usize], &metrics.calls, Some(outcome.as_str())).inc();
-    }
-
-    /// Counts the bytes of one filtered output.
-    pub(crate) fn bytes(&self, metrics: &Metrics, input: usize, output: usize) {
-        self.get(&self.input, &metrics.input, None).inc_by(input as u64);
-        self.get(&self.output, &metrics.output, None).inc_by(output as u64);
-        self.get(&self.saved, &metrics.saved, None).inc_by(input.saturating_sub(output) as u64);
-    }
-
-    /// Counts a failed stage.
-    pub(crate) fn error(&self, metrics: &Metrics, stage: Stage) {
-        self.get(&self.errors[stage as usize], &metrics.errors, Some(stage.as_str())).inc();
-    }
-
-    /// Counts paths that resolved nowhere.
-    pub(crate) fn missed(&self, metrics: &Metrics, paths: usize) {
-        if paths > 0 {
-            self.get(&self.missed, &metrics.missed, None).inc_by(paths as u64);
-        }
-    }
-
-    fn get<'a>(&self, cell: &'a Lazy, family: &IntCounterVec, extra: Option<&str>) -> &'a IntCounter {
-        cell.get_or_init(|| {
-            let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            let labels: Vec<&str> = self.labels.iter().map(AsRef::as_ref).chain(extra).collect();
-            if *retired { detached() } else { family.with_label_values(&labels) }
-        })
-    }
-
-    /// Takes the tool's series away; calls under way may still count into what they hold.
-    pub(crate) fn retire(&self, metrics: &Metrics) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        *retired = true;
-        let [namespace, exposition, tool] = self.labels.each_ref().map(AsRef::as_ref);
-        for family in [&metrics.input, &metrics.output, &metrics.saved, &metrics.missed] {
-            let _ = family.remove_label_values(&[namespace, exposition, tool]);
-        }
-        for outcome in OUTCOMES {
-            let _ = metrics.calls.remove_label_values(&[namespace, exposition, tool, outcome.as_str()]);
-        }
-        for stage in STAGES {
-            let _ = metrics.errors.remove_label_values(&[namespace, exposition, tool, stage.as_str()]);
-        }
-    }
-}
-
-const OUTCOMES: [Outcome; Outcome::COUNT] = [
-    Outcome::Ok,
-    Outcome::InvalidArguments,
-    Outcome::UpstreamError,
-    Outcome::Timeout,
-    Outcome::Refused,
-    Outcome::Cancelled,
-    Outcome::Error,
-];
-
-const STAGES: [Stage; 9] = [
-    Stage::Parse,
-    Stage::Branch,
-    Stage::Retain,
-    Stage::Patches,
-    Stage::Root,
-    Stage::Select,
-    Stage::Text,
-    Stage::Budget,
-    Stage::Compact,
-];
-
-const REJECTIONS: [Rejection; Rejection::COUNT] = [
-    Rejection::Rate,
-    Rejection::Concurrency,
-    Rejection::Calls,
-    Rejection::Connections,
-    Rejection::Size,
-    Rejection::Origin,
-    Rejection::Unknown,
-    Rejection::Stopped,
-    Rejection::Protocol,
-];
-
-/// The counters of one exposition as a whole.
-#[derive(Debug)]
-pub(crate) struct ExpositionSeries {
-    id: ExpositionId,
-    retired: Mutex<bool>,
-    rejected: [Lazy; Rejection::COUNT],
-}
-
-impl ExpositionSeries {
-    pub(crate) fn new(id: &ExpositionId) -> Self {
-        Self { id: id.clone(), retired: Mutex::new(false), rejected: Default::default() }
-    }
-
-    /// Counts a request that was turned away.
-    pub(crate) fn rejected(&self, metrics: &Metrics, reason: Rejection) {
-        let counter = self.rejected[reason as usize].get_or_init(|| {
-            let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            let labels = [self.id.namespace.as_str(), self.id.name.as_str(), reason.as_str()];
-            if *retired { detached() } else { metrics.rejected.with_label_values(&labels) }
-        });
-        counter.inc();
-    }
-
-    /// Takes the series away.
-    pub(crate) fn retire(&self, metrics: &Metrics) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        *retired = true;
-        for reason in REJECTIONS {
-            let labels = [self.id.namespace.as_str(), self.id.name.as_str(), reason.as_str()];
-            let _ = metrics.rejected.remove_label_values(&labels);
-        }
     }
 }

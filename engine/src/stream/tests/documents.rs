@@ -1,0 +1,153 @@
+//! JSON texts: random ones, recorded ones, and broken ones.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use super::ISSUES;
+
+/// Keys that the filters of [`super::filters`] name too, twice written with escapes.
+pub(super) const KEYS: [&str; 12] = [
+    "a",
+    "b",
+    "c",
+    "items",
+    "data",
+    "result",
+    "0",
+    "1",
+    "-",
+    "raw",
+    "\\u0061",
+    "a key that is longer than any block of bytes",
+];
+
+const SCALARS: [&str; 16] = [
+    "null",
+    "true",
+    "false",
+    "0",
+    "-0",
+    "1",
+    "1.50",
+    "1e400",
+    "12345678901234567890",
+    "\"\"",
+    "\"a\"",
+    "\"\\u0061\"",
+    "\"\\ud800\"",
+    "\"h\u{e9}llo \u{1f600}\"",
+    "\"line\\nline, and more than thirty-two bytes of it\"",
+    "\"null\"",
+];
+
+fn blank() -> impl Strategy<Value = &'static str> {
+    prop_oneof![12 => Just(""), 1 => Just(" "), 1 => Just("\n  "), 1 => Just("\t\r\n")]
+}
+
+fn list(parts: &[String], blanks: &[&str], open: char, close: char) -> String {
+    let mut out = String::from(open);
+    for (i, part) in parts.iter().enumerate() {
+        let gap = blanks[i % blanks.len()];
+        if i > 0 {
+            out.push(',');
+        }
+        out += &format!("{gap}{part}{gap}");
+    }
+    out.push(close);
+    out
+}
+
+fn object(value: impl Strategy<Value = String> + 'static, most: usize) -> BoxedStrategy<String> {
+    let member =
+        (select(&KEYS[..]), blank(), value).prop_map(|(key, gap, value)| format!("\"{key}\"{gap}:{gap}{value}"));
+    (vec(member, 0..most), vec(blank(), 1..4)).prop_map(|(members, blanks)| list(&members, &blanks, '{', '}')).boxed()
+}
+
+fn array(value: impl Strategy<Value = String> + 'static) -> BoxedStrategy<String> {
+    (vec(value, 0..4), vec(blank(), 1..4)).prop_map(|(elements, blanks)| list(&elements, &blanks, '[', ']')).boxed()
+}
+
+fn value() -> BoxedStrategy<String> {
+    let leaf = select(&SCALARS[..]).prop_map(String::from);
+    leaf.prop_recursive(3, 24, 4, |inner| prop_oneof![array(inner.clone()), object(inner.clone(), 4), object(inner, 4)])
+        .boxed()
+}
+
+/// A document: mostly lists of objects, alone or in an object.
+pub(super) fn some() -> BoxedStrategy<String> {
+    let items = || array(prop_oneof![6 => object(value(), 6), 1 => value()]);
+    prop_oneof![
+        4 => items(),
+        3 => object(prop_oneof![value(), items()], 6),
+        2 => (select(&KEYS[..]), items(), value()).prop_map(|(key, items, other)| {
+            format!("{{\"total\":{other},\"{key}\":{items}}}")
+        }),
+        1 => value(),
+        1 => select(&["{\"raw\":\"a\\nb\"}", "{\"raw\":\"a\",\"stderr\":\"b\"}", "{\"stderr\":\"b\",\"r\\u0061w\":\"a\"}", ""][..])
+            .prop_map(String::from),
+    ]
+    .boxed()
+}
+
+/// A few recorded issues, as a list or in an object, compact or indented.
+pub(super) fn issues() -> impl Strategy<Value = String> {
+    (vec(any::<Index>(), 1..4), any::<bool>(), any::<bool>()).prop_map(|(which, wrapped, pretty)| {
+        let recorded: Vec<&str> =
+            ISSUES.lines().filter(|l| l.starts_with('{')).map(|l| l.trim_end_matches(',')).collect();
+        let list = format!("[{}]", which.iter().map(|i| *i.get(&recorded)).collect::<Vec<_>>().join(","));
+        let text = if wrapped { format!("{{\"total_count\":{},\"items\":{list}}}", which.len()) } else { list };
+        if pretty {
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            serde_json::to_string_pretty(&value).unwrap()
+        } else {
+            text
+        }
+    })
+}
+
+/// The same with a few bytes changed: some stay JSON, most do not.
+pub(super) fn mutated(document: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u8>> {
+    let pieces: &[&[u8]] = &[
+        b"",
+        b"\"",
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b" ",
+        b"\n",
+        b"0",
+        b"-",
+        b".",
+        b"e",
+        b"null",
+        b"\x00",
+        b"\x1f",
+        b"\x7f",
+        b"\x80",
+        b"\xc3\xa9",
+        b"\xff",
+        b"\\u0061",
+        b"\"a\":1,",
+        b"\"user\":null,",
+        b"\"a\":{\"a\":[]},",
+        b"[[[[[[[[",
+    ];
+    let edit = (any::<Index>(), 0..3usize, select(pieces));
+    (document, vec(edit, 0..3), proptest::option::weighted(0.1, any::<Index>())).prop_map(|(document, edits, cut)| {
+        let mut bytes = document.into_bytes();
+        for (place, drop, piece) in edits {
+            let at = place.index(bytes.len() + 1);
+            let end = bytes.len().min(at + drop);
+            bytes.splice(at..end, piece.iter().copied());
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len() + 1));
+        }
+        bytes
+    })
+}

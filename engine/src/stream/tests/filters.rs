@@ -1,0 +1,143 @@
+//! Filters, and what they run under.
+
+use indexmap::IndexMap;
+use proptest::collection::vec;
+use proptest::option::{of, weighted};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::{
+    BudgetSpec, Call, CompactSpec, CompileOptions, Enforcement, FilterSpec, JsonText, Limits, OutputSpec, PatchSpec,
+    ResponseType, TestSpec, TextSpec, ToolFilter,
+};
+
+const SEGMENTS: [&str; 11] = ["a", "b", "c", "items", "data", "0", "1", "2", "-", "*", "~2"];
+
+fn pointer(segments: &'static [&'static str], least: usize) -> impl Strategy<Value = String> {
+    vec(select(segments), least..4).prop_map(|path| path.iter().map(|segment| format!("/{segment}")).collect())
+}
+
+fn constant() -> impl Strategy<Value = JsonText> {
+    select(&["null", "1", "1.0", "\"a\"", "{ \"a\" : [ 1 ] }", "[]"][..])
+        .prop_map(|text| JsonText::parse(text).unwrap())
+}
+
+fn patch() -> impl Strategy<Value = PatchSpec> {
+    let strict = || pointer(&SEGMENTS[..10], 0);
+    let op = select(&["remove", "remove", "remove", "replace", "add", "add", "test", "move", "copy"][..]);
+    (op, strict(), strict(), constant()).prop_map(|(op, path, from, value)| PatchSpec {
+        op: op.into(),
+        path: Some(path),
+        from: matches!(op, "move" | "copy").then_some(from),
+        value: matches!(op, "add" | "replace" | "test").then_some(value),
+    })
+}
+
+fn fields() -> impl Strategy<Value = IndexMap<String, String>> {
+    let step = select(&[".a", ".b", ".c", ".items", ".0", "[0]", "[1]", "[*]", "[*]"][..]);
+    let path = (select(&["a", "b", "c", "items", "data"][..]), vec(step, 0..3));
+    vec((select(&["x", "y", "a", "q\"uote"][..]), path), 1..4).prop_map(|fields| {
+        fields.into_iter().map(|(key, (first, rest))| (key.to_owned(), format!("{first}{}", rest.concat()))).collect()
+    })
+}
+
+fn exclude() -> impl Strategy<Value = Vec<String>> {
+    let name = select(&["a", "b", "c", "x", "y", "0"][..]).prop_map(String::from);
+    vec(prop_oneof![2 => name, 1 => pointer(&SEGMENTS, 1)], 1..4)
+}
+
+fn spec() -> impl Strategy<Value = FilterSpec> {
+    let edits = (weighted(0.3, vec(pointer(&SEGMENTS, 0), 1..4)), weighted(0.3, vec(patch(), 1..4)));
+    let payload =
+        (weighted(0.3, pointer(&SEGMENTS[..9], 0)), of(0..3i64), weighted(0.6, fields()), weighted(0.4, exclude()));
+    let last = (
+        any::<bool>(),
+        weighted(0.2, Just(true)),
+        weighted(0.1, 1..60i64),
+        weighted(0.1, Just("{{.a}}{{.x}} ".to_owned())),
+    );
+    (edits, payload, last, weighted(0.1, any::<bool>())).prop_map(
+        |((retain, patches), (root, max_items, select, exclude), (drop_nulls, drop_empty, budget, template), text)| {
+            let budget = budget.map(|bytes| BudgetSpec { bytes: Some(bytes), tokens: None });
+            FilterSpec {
+                retain,
+                patches,
+                root,
+                max_items,
+                select,
+                exclude,
+                drop_nulls,
+                drop_empty: drop_empty.is_some(),
+                text: text.map(|dedup| TextSpec { dedup, strip_ansi: true, ..TextSpec::default() }),
+                output: budget.map(|budget| OutputSpec { budget: Some(budget), ..OutputSpec::default() }),
+                compact: template.map(|item| CompactSpec { item: Some(item), ..CompactSpec::default() }),
+                ..FilterSpec::default()
+            }
+        },
+    )
+}
+
+/// One filter, sometimes a list of branches.
+pub(super) fn some() -> impl Strategy<Value = ToolFilter> {
+    let test = (pointer(&SEGMENTS[..9], 0), constant()).prop_map(|(path, value)| TestSpec { path, value });
+    let branches = (vec((spec(), test), 1..3), of(spec())).prop_map(|(tested, last)| {
+        let mut branches: Vec<_> =
+            tested.into_iter().map(|(spec, test)| FilterSpec { test: Some(test), ..spec }).collect();
+        branches.extend(last.map(|spec| FilterSpec { otherwise: true, ..spec }));
+        ToolFilter::Branches(branches)
+    });
+    prop_oneof![
+        6 => spec().prop_map(|spec| ToolFilter::Single(Box::new(spec))),
+        1 => branches,
+        1 => Just(ToolFilter::Single(Box::new(FilterSpec { passthrough: true, ..FilterSpec::default() }))),
+    ]
+}
+
+/// Filters as people write them for lists of issues.
+pub(super) fn of_issues() -> impl Strategy<Value = ToolFilter> {
+    select(
+        &[
+            r#"{"select": {"number": "number", "author": "user.login", "closed": "closed_at"}, "dropNulls": true}"#,
+            r#"{"select": {"title": "title", "labels": "labels[*].name", "first": "assignees[0].login"}, "maxItems": 2}"#,
+            r#"{"select": {"user": "user", "n": "number", "milestone": "milestone"}, "exclude": ["/user/url"], "dropEmpty": true}"#,
+            r#"{"exclude": ["user", "reactions", "repository_url"], "dropEmpty": true}"#,
+            r#"{"root": "/items", "exclude": ["/user/*_url", "/labels/url"], "maxItems": 1}"#,
+            r#"{"root": "", "dropNulls": true}"#,
+            r#"{"retain": ["/number", "/items/number", "/*/user/login", "/*/labels/*/name"]}"#,
+            r#"{"retain": ["/items/0", "/items/title", "/0/user", "/*/title"], "select": {"t": "title"}}"#,
+            r#"{"patches": [{"op": "remove", "path": "/0/user"}, {"op": "remove", "path": "/items/0/user"},
+                {"op": "remove", "path": "/total_count"}]}"#,
+            r#"{"patches": [{"op": "replace", "path": "/0/title", "value": "gone"}, {"op": "add", "path": "/0/n", "value": [1, 2]}]}"#,
+            r#"[{"test": {"path": "/total_count", "value": 2}, "maxItems": 1}, {"otherwise": true, "exclude": ["user"]}]"#,
+        ][..],
+    )
+    .prop_map(|text| serde_json::from_str(text).unwrap())
+}
+
+pub(super) fn options() -> impl Strategy<Value = CompileOptions> {
+    let types = [None, None, None, Some(ResponseType::Object), Some(ResponseType::Array), Some(ResponseType::Text)];
+    (
+        any::<bool>(),
+        select(types.to_vec()),
+        weighted(0.1, Just(())),
+        weighted(0.1, 3..7usize),
+        weighted(0.1, 20..200usize),
+    )
+        .prop_map(|(enforced, response_type, strict, depth, size)| {
+            let plain = Limits::default();
+            CompileOptions {
+                enforcement: if enforced { Enforcement::Enforced } else { Enforcement::Advisory },
+                response_type,
+                limits: Limits {
+                    max_depth: depth.unwrap_or(plain.max_depth),
+                    max_input_bytes: size.unwrap_or(plain.max_input_bytes),
+                },
+                strict_patch: strict.is_some(),
+            }
+        })
+}
+
+pub(super) fn call() -> impl Strategy<Value = Call> {
+    (weighted(0.05, Just(true)), weighted(0.1, 0..60usize))
+        .prop_map(|(raw, budget)| Call { raw: raw.is_some(), budget })
+}
