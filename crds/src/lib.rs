@@ -2,7 +2,7 @@
 //!
 //! [`load`] reads files and folders into [`Resources`]; [`FolderState`] keeps what a broken edit would lose; [`compile()`]
 //! makes of them the [`tamis_config::Snapshot`] that a gateway serves. Everything that is wrong comes as [`Diagnostic`]s
-//! with file, line, column, field and remedy, all of them at once. Only [`mod@load`] does any I/O.
+//! with file, line, column, field and remedy, all of them at once. Only `load` does any I/O.
 
 mod compile;
 mod diagnostic;

@@ -73,7 +73,7 @@ fn a_sample_goes_through_the_filter_of_its_exposition_or_of_its_set() {
         let resources = loaded(files).resources;
         let ran = sample::run(&resources, None, sample).unwrap();
         assert_eq!(ran.len(), 1);
-        assert_eq!((ran[0].used_by.as_str(), ran[0].output_bytes, &ran[0].error), (user, Some(25), &None));
+        assert_eq!((ran[0].used_by.as_str(), ran[0].output_bytes, &ran[0].error), (user, Some(23), &None));
         let unknown = sample::run(&resources, Some("list-repos"), sample).unwrap_err();
         assert_eq!(unknown.to_string(), "the documents filter no tool `list-repos`; they filter list-issues");
     }

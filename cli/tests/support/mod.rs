@@ -13,10 +13,10 @@ use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ServiceExt as _, serve_client};
 
-pub type Client = RunningService<RoleClient, ()>;
+pub(crate) type Client = RunningService<RoleClient, ()>;
 
 /// An upstream that answers `{"x": 1, "y": 2}`, under `/slow` half a second later. Gives its port.
-pub fn start_upstream() -> u16 {
+pub(crate) fn start_upstream() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
@@ -45,7 +45,7 @@ fn answer(mut stream: TcpStream) -> Option<()> {
 }
 
 /// One service, and exposition `a` that retains `pointer` of its answers.
-pub fn documents(dir: &Path, upstream: u16, pointer: &str) {
+pub(crate) fn documents(dir: &Path, upstream: u16, pointer: &str) {
     let manifest = format!(
         r#"
 apiVersion: reshapr.io/v1alpha1
@@ -65,7 +65,7 @@ spec:
 }
 
 /// The filter set and the exposition, on one line each.
-pub fn audience(pointer: &str) -> String {
+pub(crate) fn audience(pointer: &str) -> String {
     format!(
         r#"{{apiVersion: reshapr.io/v1alpha1, kind: ToolsFilters, metadata: {{name: a}}, spec: {{name: a, service: {{name: s, version: "1"}}, filters: {{get: {{retain: ["{pointer}"]}}}}}}}}
 ---
@@ -75,15 +75,15 @@ pub fn audience(pointer: &str) -> String {
 }
 
 /// `tamis serve`, killed when dropped.
-pub struct Served {
-    pub child: Child,
+pub(crate) struct Served {
+    pub(crate) child: Child,
     said: Arc<Mutex<String>>,
     urls: Vec<String>,
 }
 
 impl Served {
     /// Starts it on free ports and waits until it has said where.
-    pub fn start(dir: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tamis"))
             .arg("serve")
             .arg(dir)
@@ -115,31 +115,31 @@ impl Served {
     }
 
     /// The URL of an exposition.
-    pub fn url(&self, name: &str) -> String {
+    pub(crate) fn url(&self, name: &str) -> String {
         let ending = format!("/{name}");
         self.urls.iter().find(|url| url.ends_with(&ending)).cloned().unwrap_or_else(|| panic!("{name}: {}", self.log()))
     }
 
     /// A path of the admin port.
-    pub async fn admin(&self, path: &str) -> String {
+    pub(crate) async fn admin(&self, path: &str) -> String {
         let metrics = self.urls.last().expect("the admin URL is the last");
         let url = metrics.replace("/metrics", path);
         reqwest::get(url).await.expect("answers").text().await.expect("is text")
     }
 
     /// All that it has said.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.said.lock().expect("is whole").clone()
     }
 
     /// Sends a signal.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().expect("runs");
         assert!(status.success());
     }
 
     /// Waits for its end.
-    pub async fn ended(&mut self) -> ExitStatus {
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().expect("is a child") {
@@ -159,18 +159,18 @@ impl Drop for Served {
 }
 
 /// A real MCP client.
-pub async fn connect(url: &str) -> Client {
+pub(crate) async fn connect(url: &str) -> Client {
     ().serve(StreamableHttpClientTransport::from_uri(url.to_owned())).await.expect("connects")
 }
 
 /// The same over a process's standard input and output.
-pub async fn connect_stdio(command: tokio::process::Command) -> Client {
+pub(crate) async fn connect_stdio(command: tokio::process::Command) -> Client {
     let transport = rmcp::transport::TokioChildProcess::new(command).expect("starts");
     serve_client((), transport).await.expect("connects")
 }
 
 /// The text of a call's result, or what went wrong.
-pub async fn text_of(client: &Client, tool: &'static str) -> String {
+pub(crate) async fn text_of(client: &Client, tool: &'static str) -> String {
     let call = client.call_tool(CallToolRequestParams::new(tool));
     match tokio::time::timeout(Duration::from_secs(20), call).await {
         Ok(Ok(result)) => result.content.iter().filter_map(|c| c.as_text()).map(|t| t.text.as_str()).collect(),
