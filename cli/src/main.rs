@@ -4,8 +4,12 @@
 //! belongs to the subcommand's result; logs and messages for people go to standard error.
 
 mod completions;
+mod demo;
+mod filter;
 mod logging;
+mod schema;
 mod serve;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -34,14 +38,35 @@ Exit codes:
 // Every subcommand: a variant here, a module with `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
+    Validate(validate::Args),
+    Schema(schema::Args),
+    Filter(filter::Args),
     Completions(completions::Args),
+}
+
+impl Command {
+    /// What is logged unless the user says otherwise.
+    fn log_level(&self) -> &'static str {
+        match self {
+            // The demo's own calls would drown its table.
+            Self::Demo(_) => "warn,tamis::serve=info",
+            _ => "info",
+        }
+    }
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::init(&cli.log);
+    logging::init(&cli.log, cli.command.log_level());
     let outcome = match &cli.command {
+        Command::Serve(args) => serve::run(args, &cli.log),
+        Command::Demo(args) => demo::run(args),
+        Command::Validate(args) => validate::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
+        Command::Filter(args) => filter::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");

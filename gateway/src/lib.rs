@@ -1,3 +1,37 @@
 //! The gateway: loads configuration documents, serves MCP, calls upstreams, filters, counts.
+//!
+//! [`Gateway::new`] makes one, [`Gateway::apply`] gives it a snapshot (again and again: calls in flight keep the
+//! version that they started with), [`Gateway::serve`], [`Gateway::serve_admin`] and [`Gateway::serve_stdio`] serve.
+//!
+//! ```text
+//! serve, stdio      connections and lines        one message at a time
+//! mcp               messages, eras, errors       pure
+//! dispatch          what a request needs
+//! registry          path -> exposition           swapped one by one
+//! exposition        programs, lists, limits      immutable
+//! service           upstream, input schemas      held once for equal services
+//! call              validate, call, filter, answer, count
+//! upstream          HTTP
+//! ```
 
+mod admin;
+mod audit;
+mod call;
+mod dispatch;
+mod exposition;
+mod gateway;
+mod limiter;
+mod mcp;
+mod metrics;
+mod options;
+mod paging;
+mod registry;
+mod seal;
+mod serve;
+mod service;
+mod stdio;
 pub mod upstream;
+
+pub use gateway::{Exposed, Gateway, ReloadReport, StartError};
+pub use options::{GatewayLimits, Options};
+pub use stdio::StdioError;

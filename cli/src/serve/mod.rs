@@ -1,4 +1,138 @@
-//! `tamis serve`.
+//! `tamis serve`: publishes the expositions of a folder, and follows its changes.
 
 mod debounce;
 mod follow;
+mod reload;
+mod run;
+mod settings;
+mod signals;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use tamis_config::ExpositionId;
+use tokio::net::TcpListener;
+
+use crate::logging::LogArgs;
+
+pub(crate) use run::{Credentials, Preparation, Server};
+pub(crate) use signals::{runtime, stop_signal};
+
+/// Serve the expositions of a folder over MCP, and follow its changes.
+///
+/// Reads ServiceManifest, ToolsFilters and Exposition documents (YAML or JSON, several in a file) from the folder and
+/// those below it. A saved file is loaded at once and swaps the expositions that it changes; a broken edit keeps what
+/// was served, and is said in the log, at /config and in a metric.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis serve examples/quickstart
+  tamis serve config/ --listen 127.0.0.1:8000 --secrets /run/secrets
+  TAMIS_SECRET_NOTION_TOKEN=.. tamis serve examples/notion
+  tamis serve examples/quickstart --stdio --exposition github-internal
+
+Exit codes:
+  0  stopped by SIGINT or SIGTERM, calls under way ended; with --stdio also: the input ended
+  1  nothing can be served, an address is in use, or it would be open to everyone
+  2  usage")]
+pub(crate) struct Args {
+    /// The folder with the documents (or one file).
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Address of the MCP endpoints [default: 127.0.0.1:8080, or the port of the GatewayGroup document].
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "stdio")]
+    listen: Option<String>,
+    /// Address of /metrics, /livez, /readyz and /config [default: 127.0.0.1:9090; with --stdio: none].
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// Where credentials lie, as Kubernetes mounts Secrets: DIR2/NAME/KEY. Otherwise TAMIS_SECRET_NAME_KEY.
+    #[arg(long, value_name = "DIR2")]
+    secrets: Option<PathBuf>,
+    /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
+    #[arg(long, value_name = "DIR3")]
+    audit_dir: Option<PathBuf>,
+    /// Listen beyond loopback although expositions without `access` are open to everyone who reaches the address.
+    #[arg(long)]
+    insecure_public: bool,
+    /// Serve one exposition over standard input and output, as desktop clients start their servers.
+    #[arg(long)]
+    stdio: bool,
+    /// Which exposition --stdio serves: NAMESPACE/NAME, or NAME in the namespace `default`. Not needed where there is one.
+    #[arg(long, value_name = "NAME", requires = "stdio", value_parser = exposition)]
+    exposition: Option<ExpositionId>,
+}
+
+fn exposition(text: &str) -> Result<ExpositionId, String> {
+    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        return Err("must be NAME or NAMESPACE/NAME".to_owned());
+    }
+    Ok(ExpositionId { namespace: namespace.to_owned(), name: name.to_owned() })
+}
+
+/// Serves until a signal.
+pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(serve(args, log))
+}
+
+async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
+    let mut preparation = Preparation::read(&args.dir, args.audit_dir.clone());
+    preparation.report();
+    if preparation.serves_nothing() {
+        bail!("{}", preparation.why_nothing());
+    }
+    let listener =
+        if args.stdio { None } else { Some(bind(&preparation.listen(args.listen.as_deref()), "--listen").await?) };
+    let admin = match (&args.admin, args.stdio) {
+        (None, true) => None,
+        (address, _) => {
+            let default = format!("127.0.0.1:{}", settings::ADMIN_PORT);
+            Some(bind(address.as_ref().unwrap_or(&default), "--admin").await?)
+        }
+    };
+    preparation.insecure_public = args.insecure_public;
+    let server = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
+    if !args.stdio {
+        server.announce(log.is_human());
+        let stop = stop_signal();
+        stop.await;
+    } else {
+        let exposition = server.choose(args.exposition.as_ref())?;
+        let shutdown = server.shutdown_token();
+        let stdio =
+            server.gateway().serve_stdio(&exposition, tokio::io::stdin(), tokio::io::stdout(), shutdown.clone());
+        tokio::pin!(stdio);
+        tokio::select! {
+            ended = &mut stdio => ended?,
+            () = stop_signal() => {
+                shutdown.cancel();
+                stdio.await?;
+            }
+        }
+    }
+    server.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Binds a listener, or says which option helps.
+pub(crate) async fn bind(address: &str, option: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}, choose another with {option}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exposition;
+
+    #[test]
+    fn expositions_are_named_with_or_without_namespace() {
+        let name = |text| exposition(text).map(|id| id.to_string());
+        assert_eq!(name("a").as_deref(), Ok("default/a"));
+        assert_eq!(name("n/a").as_deref(), Ok("n/a"));
+        for bad in ["", "/a", "n/", "a/b/c"] {
+            assert!(name(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::paths::{self, View};
+use super::settle;
 use crate::Report;
 use crate::json::{Key, Member, Node};
 use crate::program::{Branch, Field, Step};
@@ -33,13 +34,7 @@ pub(super) fn apply<'a>(
         prune(payload, branch.drop_empty);
     }
     if let Some(kept) = kept.filter(|_| !branch.select.is_empty()) {
-        match &mut *payload {
-            Node::Array(items) => {
-                let kept = paths::any_element(kept);
-                items.iter_mut().for_each(|item| paths::settle_fields(item, &kept, &branch.select));
-            }
-            item => paths::settle_fields(item, kept, &branch.select),
-        }
+        settle::selected(payload, kept, &branch.select);
     }
     if enforced && !branch.select.is_empty() && nothing_left(payload) {
         return Err(MISSED.to_owned());

@@ -5,6 +5,7 @@ mod items;
 mod patch;
 mod paths;
 mod root;
+mod settle;
 mod stages;
 mod streamed;
 #[cfg(test)]

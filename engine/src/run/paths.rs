@@ -1,7 +1,7 @@
 //! Stages 2 and 7: keeping and dropping by a tree of paths.
 
 use crate::json::{Kind, Member, Node, dedupe};
-use crate::program::{Exclude, Field, Index, Name, Step, Trie};
+use crate::program::{Exclude, Index, Name, Trie};
 
 /// Where a walk is in the tree of paths.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ pub(super) enum View<'t> {
 }
 
 impl<'t> View<'t> {
-    fn end(self) -> Option<usize> {
+    pub(super) fn end(self) -> Option<usize> {
         match self {
             Self::Full(trie) => trie.end,
             Self::Mapped(_) => None,
@@ -21,7 +21,7 @@ impl<'t> View<'t> {
     }
 
     /// The views of member `matches` says the name of.
-    fn member(self, matches: impl Fn(&str) -> bool, out: &mut Vec<View<'t>>) {
+    pub(super) fn member(self, matches: impl Fn(&str) -> bool, out: &mut Vec<View<'t>>) {
         let (trie, mapped) = match self {
             Self::Full(trie) => (trie, false),
             Self::Mapped(trie) => (trie, true),
@@ -34,7 +34,7 @@ impl<'t> View<'t> {
     }
 
     /// The views of element `index`.
-    fn element(self, index: usize, out: &mut Vec<View<'t>>) {
+    pub(super) fn element(self, index: usize, out: &mut Vec<View<'t>>) {
         match self {
             Self::Full(trie) => {
                 out.extend(trie.at(index).map(Self::Full));
@@ -48,7 +48,7 @@ impl<'t> View<'t> {
     }
 
     /// Whether every element of an array is meant, not single ones.
-    fn every_element(self) -> bool {
+    pub(super) fn every_element(self) -> bool {
         match self {
             Self::Full(trie) => trie.any.is_some() || trie.maps(),
             Self::Mapped(_) => true,
@@ -56,7 +56,7 @@ impl<'t> View<'t> {
     }
 }
 
-fn members<'t>(views: &[View<'t>], member: &Member<'_>) -> Vec<View<'t>> {
+pub(super) fn members<'t>(views: &[View<'t>], member: &Member<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
         view.member(|name| member.key.is(name), &mut out);
@@ -73,12 +73,13 @@ fn elements<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
 }
 
 /// Keeps of `document` what the paths in `trie` lead to, and what is on the `way`, if a path leads there at all.
-/// `found` learns which paths resolve.
-pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, way: &[Name], found: &mut [bool]) -> Node<'a> {
+/// `found` learns which paths resolve. With `firm`, an element that an index names stays also where nothing of it is
+/// kept: under `Enforced`, later stages must not tell that from what they drop themselves.
+pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, way: &[Name], firm: bool, found: &mut [bool]) -> Node<'a> {
     let root = [View::Full(trie)];
     mark(&document, &root, found);
     let kind = document.kind();
-    narrow(document, &root, way).unwrap_or_else(|| nothing_of(kind))
+    narrow(document, &root, way, firm).unwrap_or_else(|| nothing_of(kind))
 }
 
 /// What stays of a value of which nothing is kept.
@@ -91,7 +92,7 @@ fn nothing_of(kind: Kind) -> Node<'static> {
 }
 
 /// `None` where no path resolves.
-fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name]) -> Option<Node<'a>> {
+fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name], firm: bool) -> Option<Node<'a>> {
     if views.iter().any(|view| view.end().is_some()) {
         return Some(node);
     }
@@ -108,7 +109,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name]) -> Option<Node<'
                     let Member { key, value } = member;
                     let on = way.split_first().filter(|(name, _)| key.is(&name.text)).map(|(_, rest)| rest);
                     let kind = value.kind();
-                    let value = narrow(value, &below, on.unwrap_or_default());
+                    let value = narrow(value, &below, on.unwrap_or_default(), firm);
                     value.or_else(|| on.map(|_| nothing_of(kind))).map(|value| Member { key, value })
                 })
                 .collect();
@@ -123,8 +124,8 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name]) -> Option<Node<'
                     let kind = element.kind();
                     let below = elements(views, i);
                     let on = way.split_first().filter(|(name, _)| name.index == Index::At(i)).map(|(_, rest)| rest);
-                    let stays = every || (on.is_some() && !below.is_empty());
-                    narrow(element, &below, on.unwrap_or_default()).or_else(|| stays.then(|| nothing_of(kind)))
+                    let stays = every || ((firm || on.is_some()) && !below.is_empty());
+                    narrow(element, &below, on.unwrap_or_default(), firm).or_else(|| stays.then(|| nothing_of(kind)))
                 })
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))
@@ -188,115 +189,6 @@ fn mark_below(trie: &Trie, found: &mut [bool]) {
         *found = true;
     }
     trie.names.iter().map(|(_, below)| below).chain(trie.any.as_deref()).for_each(|below| mark_below(below, found));
-}
-
-/// What `retain` says of the value at `place`.
-pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) -> Vec<View<'t>> {
-    let mut views = vec![View::Full(trie)];
-    let mut node = document;
-    for &position in place {
-        (views, node) = match node {
-            Node::Object(all) => match all.get(position) {
-                Some(member) => (members(&views, member), &member.value),
-                None => return Vec::new(),
-            },
-            Node::Array(all) => match all.get(position) {
-                Some(element) => (any_element(&views), element),
-                None => return Vec::new(),
-            },
-            Node::Scalar(_) | Node::String(_) => return Vec::new(),
-        };
-    }
-    views
-}
-
-/// The views of any element: after stages that take elements out, indices say nothing.
-pub(super) fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
-    let mut out = Vec::new();
-    for view in views {
-        view.element(usize::MAX, &mut out);
-        if let View::Full(trie) = view {
-            let single = trie.names.iter().filter(|(name, _)| matches!(name.index, Index::At(_)));
-            out.extend(single.map(|(_, below)| View::Full(below)));
-        }
-    }
-    out
-}
-
-/// Takes out what `retain` kept for a part of it, where later stages have dropped that part. What is at or on
-/// the way to `place` stays; `place` follows what moves. What `select` has made there is left alone.
-pub(super) fn settle(document: &mut Node<'_>, trie: &Trie, place: Option<&mut [usize]>, selected: bool) {
-    settle_at(document, &[View::Full(trie)], place, selected);
-}
-
-/// Whether something is left at all.
-fn settle_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usize]>, selected: bool) -> bool {
-    let made = selected && place.as_ref().is_some_and(|place| place.is_empty());
-    if made || views.iter().any(|view| view.end().is_some()) {
-        return true;
-    }
-    let every = views.iter().any(|view| view.every_element());
-    let (mut at, mut kept, mut moved) = (0, 0, None);
-    let way = place.as_ref().and_then(|place| place.first().copied());
-    let mut one = |value: &mut Node<'_>, below: &[View<'_>], stays: bool| {
-        let on = way == Some(at);
-        let rest = if on { place.as_deref_mut().and_then(|place| place.get_mut(1..)) } else { None };
-        let left = below.is_empty() || settle_at(value, below, rest, selected);
-        let stays = left || stays || on;
-        if on {
-            moved = Some(kept);
-        }
-        at += 1;
-        kept += usize::from(stays);
-        stays
-    };
-    let left = match node {
-        Node::Object(all) => {
-            all.retain_mut(|member| {
-                let below = members(views, member);
-                one(&mut member.value, &below, false)
-            });
-            !all.is_empty()
-        }
-        Node::Array(all) => {
-            let below = any_element(views);
-            all.retain_mut(|element| one(element, &below, every));
-            every || !all.is_empty()
-        }
-        Node::Scalar(_) | Node::String(_) => true,
-    };
-    if let (Some(first), Some(moved)) = (place.and_then(|place| place.first_mut()), moved) {
-        *first = moved;
-    }
-    left
-}
-
-/// The same for what `select` made of an item that was at `views`.
-pub(super) fn settle_fields(item: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
-    let Node::Object(all) = item else { return };
-    all.retain_mut(|member| {
-        let field = select.iter().find(|field| member.key.is(&field.name));
-        field.is_none_or(|field| settle_found(&mut member.value, views, &field.path))
-    });
-}
-
-fn settle_found(found: &mut Node<'_>, views: &[View<'_>], path: &[Step]) -> bool {
-    let Some((step, rest)) = path.split_first() else {
-        return views.is_empty() || settle_at(found, views, None, false);
-    };
-    let mut below = Vec::new();
-    match step {
-        Step::Name(name) => views.iter().for_each(|view| view.member(|n| n == &**name, &mut below)),
-        Step::Index(_) | Step::Each => below = any_element(views),
-    }
-    match found {
-        Node::Array(all) if *step == Step::Each => {
-            let before = all.len();
-            all.retain_mut(|element| settle_found(element, &below, rest));
-            before == 0 || !all.is_empty()
-        }
-        found => settle_found(found, &below, rest),
-    }
 }
 
 /// Whether one of the entries finds something to drop.

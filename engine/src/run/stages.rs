@@ -1,6 +1,6 @@
 //! Stages 2 to 8 on a document, and what a failure means in each posture.
 
-use super::{Failure, Output, Run, items, patch, paths, root};
+use super::{Failure, Output, Run, items, patch, paths, root, settle};
 use crate::Stage;
 use crate::json::{Node, compact_len};
 use crate::program::{Branch, Root};
@@ -26,7 +26,7 @@ impl<'p> Run<'p> {
         }
         if let Some(retain) = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles()) {
             let place = payload.as_mut().map(|payload| payload.place.as_mut_slice());
-            paths::settle(&mut document, &retain.trie, place, !branch.select.is_empty());
+            settle::document(&mut document, &retain.trie, place, !branch.select.is_empty());
         }
         self.report.applied = succeeded || self.report.error.is_none();
         self.report.result_bytes = compact_len(&document);
@@ -60,7 +60,8 @@ impl<'p> Run<'p> {
             Root::Pointer(pointer) if self.enforced() => pointer.segments.as_slice(),
             _ => &[],
         };
-        let document = paths::retain(document, &retain.trie, way, &mut found);
+        let firm = self.enforced() && branch.settles();
+        let document = paths::retain(document, &retain.trie, way, firm, &mut found);
         let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
         self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
         document
@@ -119,7 +120,7 @@ impl<'p> Run<'p> {
     fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
         let enforced = self.enforced();
         let kept = branch.retain.as_ref().filter(|_| enforced && branch.settles());
-        let kept = kept.map(|retain| paths::kept_at(document, &retain.trie, &payload.place));
+        let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place));
         let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
         items::apply(payload, branch, enforced, kept.as_deref(), &mut self.report)
     }

@@ -26,14 +26,14 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
     };
     let (steps, end) = parser.block()?;
     match end {
-        End::Source => Ok(Parsed { steps, slots: parser.slots, fields: parser.fields }),
-        End::Else(tokens) => Err(stray(&tokens, "else")),
-        End::End(offset) => Err(TemplateError::new(offset, "an {{end}} ends nothing", "remove it")),
+        Stop::Source => Ok(Parsed { steps, slots: parser.slots, fields: parser.fields }),
+        Stop::Else(tokens) => Err(stray(&tokens, "else")),
+        Stop::End(offset) => Err(TemplateError::new(offset, "an {{end}} ends nothing", "remove it")),
     }
 }
 
 /// What a block ended at.
-enum End<'s> {
+enum Stop<'s> {
     Source,
     End(usize),
     /// With the tokens of the action, `else` included.
@@ -51,19 +51,19 @@ struct Parser<'s> {
 }
 
 impl<'s> Parser<'s> {
-    fn block(&mut self) -> Result<(Block, End<'s>), TemplateError> {
+    fn block(&mut self) -> Result<(Block, Stop<'s>), TemplateError> {
         let mut steps = Vec::new();
         while let Some(piece) = self.pieces.next() {
             match piece {
                 Piece::Text(text) => steps.push(Step::Text(text.into())),
                 Piece::Action(tokens, start) => match keyword(&tokens) {
-                    Some("end") if tokens.len() == 1 => return Ok((steps, End::End(start))),
-                    Some("else") => return Ok((steps, End::Else(tokens))),
+                    Some("end") if tokens.len() == 1 => return Ok((steps, Stop::End(start))),
+                    Some("else") => return Ok((steps, Stop::Else(tokens))),
                     _ => steps.push(self.action(&tokens, start)?),
                 },
             }
         }
-        Ok((steps, End::Source))
+        Ok((steps, Stop::Source))
     }
 
     fn action(&mut self, tokens: &[Token<'s>], start: usize) -> Result<Step, TemplateError> {
@@ -140,20 +140,20 @@ impl<'s> Parser<'s> {
     }
 
     /// What follows a block: nothing, `else`, or `else if` and the like, which share the `end`.
-    fn otherwise(&mut self, end: End<'s>, word: &str, start: usize) -> Result<Block, TemplateError> {
+    fn otherwise(&mut self, end: Stop<'s>, word: &str, start: usize) -> Result<Block, TemplateError> {
         let tokens = match end {
-            End::End(_) => return Ok(Vec::new()),
-            End::Source => {
+            Stop::End(_) => return Ok(Vec::new()),
+            Stop::Source => {
                 return Err(TemplateError::new(start, format!("{{{{{word}}}}} has no end"), "add {{end}}"));
             }
-            End::Else(tokens) => tokens,
+            Stop::Else(tokens) => tokens,
         };
         let start = tokens[0].offset;
         match tokens.get(1) {
             None => match self.block()? {
-                (steps, End::End(_)) => Ok(steps),
-                (_, End::Else(tokens)) => Err(stray(&tokens, "else")),
-                (_, End::Source) => Err(TemplateError::new(start, "{{else}} has no end", "add {{end}}")),
+                (steps, Stop::End(_)) => Ok(steps),
+                (_, Stop::Else(tokens)) => Err(stray(&tokens, "else")),
+                (_, Stop::Source) => Err(TemplateError::new(start, "{{else}} has no end", "add {{end}}")),
             },
             Some(Token { kind: Kind::Identifier(next), .. }) if *next == word && word != "range" => {
                 Ok(vec![self.control(&tokens[1..], start)?])
@@ -172,7 +172,6 @@ impl<'s> Parser<'s> {
     }
 
     /// As [`Self::clause`], with `$key, $element :=` too.
-    #[expect(clippy::type_complexity, reason = "one caller, which takes it apart")]
     fn range_clause(
         &mut self,
         tokens: &[Token<'s>],

@@ -1,9 +1,35 @@
 //! Calls to upstreams. What a source answers becomes bytes; nothing here knows of filters or MCP.
 
+mod auth;
+mod body;
+mod call;
+mod client;
+mod credentials;
+mod egress;
+mod error;
+mod exchange;
+mod extract;
+mod headers;
+mod merge;
+mod pages;
+mod path;
+mod query;
+mod render;
+mod retry;
+mod service;
+mod template;
+
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tamis_config::CredentialRef;
+
+pub use client::{Client, ClientError, ClientOptions};
+pub use credentials::{LocalCredentials, environment_variable};
+pub use egress::{Destination, EgressPolicy, InvalidDestination};
+pub use error::UpstreamError;
+pub use service::{InvalidService, Upstream};
 
 /// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
 pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;
@@ -17,8 +43,7 @@ pub struct CallBounds {
     pub max_response_bytes: u64,
 }
 
-/// What an upstream answered, before any filter.
-#[derive(Debug)]
+/// What an upstream answered, before any filter. Its `Debug` shows no payload.
 pub struct Answer {
     /// The output. For several pages one JSON list of their elements.
     pub body: Bytes,
@@ -34,6 +59,19 @@ pub struct Answer {
     pub elapsed: Duration,
 }
 
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("bytes", &self.body.len())
+            .field("is_json", &self.is_json)
+            .field("pages", &self.pagination.as_ref().map(|p| p.pages))
+            .field("status", &self.status)
+            .field("requests", &self.requests)
+            .field("elapsed", &self.elapsed)
+            .finish()
+    }
+}
+
 /// What a caller needs to go on (`_pagination`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageReport {
@@ -47,57 +85,8 @@ pub struct PageReport {
     pub next: Option<String>,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum UpstreamError {
-    /// An argument cannot be put where its template wants it. The caller's fault; names the argument.
-    #[error("argument `{argument}` {reason}")]
-    Argument {
-        /// Which.
-        argument: String,
-        /// Why; never holds the value.
-        reason: String,
-    },
-    /// The upstream answered with an error status.
-    #[error("the upstream answered {status}")]
-    Status {
-        /// The status code.
-        status: u16,
-        /// The manifest's text for it (`error_mapping`).
-        mapped: Option<String>,
-        /// The first 64 KiB of the error body, for `Advisory` callers only.
-        body: Bytes,
-    },
-    /// The time limit passed.
-    #[error("the upstream did not answer in time")]
-    Timeout {
-        /// Whether the request may have been executed.
-        sent: bool,
-    },
-    /// The output is larger than allowed.
-    #[error("the upstream's answer is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// The answer could not be read as what the manifest says it is.
-    #[error("the upstream's answer {0}")]
-    Malformed(String),
-    /// No connection, or it broke.
-    #[error("the upstream could not be reached: {reason}")]
-    Unreachable {
-        /// A short category (`connect`, `tls`, `dns`, `reset`, `redirect`); never an URL with a credential.
-        reason: String,
-        /// Whether the request may have been executed.
-        sent: bool,
-    },
-    /// A credential is not there.
-    #[error("credential `{}` key `{}` is not available", .0.name, .0.key)]
-    Credential(CredentialRef),
-}
-
 /// Where credential values come from. A value is read at each call, so that it rotates without a reload.
-pub trait Credentials: Send + Sync + std::fmt::Debug {
+pub trait Credentials: Send + Sync + fmt::Debug {
     /// The value, or none where it is not there.
     fn get(&self, namespace: &str, credential: &CredentialRef) -> Option<Secret>;
 }
@@ -120,8 +109,21 @@ impl Secret {
     }
 }
 
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
+}
+
+#[cfg(test)]
+mod tests {
+    // Helpers take `json!({..})` as it is written.
+    #![allow(clippy::needless_pass_by_value)]
+
+    mod calls;
+    mod paging;
+    mod redirects;
+    mod retries;
+    pub(crate) mod support;
+    mod tls;
 }

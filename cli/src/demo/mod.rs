@@ -1,0 +1,181 @@
+//! `tamis demo`: a sample upstream, a gateway that publishes each of its services twice, and a client that calls both.
+
+mod calls;
+mod documents;
+mod table;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use serde_json::json;
+use tamis_config::{CredentialRef, ExpositionId};
+use tamis_gateway::upstream::{Credentials, Secret};
+use tokio::net::TcpListener;
+
+use self::table::Row;
+use self::upstream::{LastAnswer, TOKEN};
+use crate::serve::{self, Preparation, Server, bind, runtime, stop_signal};
+
+/// See it work: a sample upstream, its services published twice, and a client's calls side by side.
+///
+/// Starts an HTTP server on loopback that answers with payloads of GitHub, Notion and Slack, and a gateway that
+/// publishes each service for two audiences: `internal` (Advisory) and `partner` (Enforced, fewer fields). Calls all of
+/// them with an MCP client, prints what each answer cost and stays up: edit a file, and the next call shows it.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis demo
+  tamis demo --once
+  tamis demo --dir tamis-demo          keeps the folder, and what you edit in it
+  tamis demo --once --output json | jq '.rows[] | {tool, exposition, savedOfCompactJson}'
+
+Exit codes:
+  0  done, or stopped by SIGINT or SIGTERM
+  1  a call failed, or an address that was asked for is in use
+  2  usage")]
+pub(crate) struct Args {
+    /// End after the table.
+    #[arg(long)]
+    once: bool,
+    /// Address of the MCP endpoints [default: 127.0.0.1:8080, or a free port].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Address of the metrics [default: 127.0.0.1:9090, or a free port].
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// Folder for the documents, created where it is missing. What is in it is used, but for the manifests: they name
+    /// the sample upstream's port and are written each time [default: a temporary folder, removed at the end].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// A table for people, or one JSON document on standard output.
+    #[arg(long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+/// How the result looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// One JSON document.
+    Json,
+}
+
+/// Runs the demo.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(demo(args))
+}
+
+async fn demo(args: &Args) -> anyhow::Result<ExitCode> {
+    let upstream = bind("127.0.0.1:0", "--listen").await?;
+    let upstream_address = upstream.local_addr()?;
+    let last = LastAnswer::default();
+    tokio::spawn(upstream::serve(upstream, last.clone()));
+
+    // Held until the end: dropping it removes the folder.
+    let temporary = args.dir.is_none().then(|| tempfile::Builder::new().prefix("tamis-demo-").tempdir()).transpose()?;
+    let dir = match (&args.dir, &temporary) {
+        (Some(dir), _) => dir.as_path(),
+        (None, Some(dir)) => dir.path(),
+        (None, None) => Path::new("tamis-demo"),
+    };
+    documents::write(dir, upstream_address)?;
+
+    let preparation = Preparation::read(dir, None);
+    preparation.report();
+    let listener = bind_or_free(args.listen.as_deref(), "127.0.0.1:8080", "--listen").await?;
+    let admin = bind_or_free(args.admin.as_deref(), "127.0.0.1:9090", "--admin").await?;
+    let (gateway_address, admin_address) = (listener.local_addr()?, admin.local_addr()?);
+    let credentials = serve::Credentials::Given(Arc::new(DemoCredentials));
+    let server = preparation.start(credentials, Some(listener), Some(admin))?;
+
+    let posture = |name: &str| {
+        let id = ExpositionId { namespace: "default".to_owned(), name: name.to_owned() };
+        server.snapshot().expositions.get(&id).map(|document| format!("{:?}", document.enforcement))
+    };
+    let rows = calls::table(gateway_address, admin_address, &last, posture).await?;
+    match args.output {
+        Output::Table => print_table(&rows, &server, dir, upstream_address, admin_address, args.once),
+        Output::Json => print_json(&rows, &server, dir, upstream_address, admin_address)?,
+    }
+    if !args.once {
+        stop_signal().await;
+    }
+    server.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_table(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin: SocketAddr, once: bool) {
+    println!("{}", table::render(rows));
+    println!(
+        "saved: against what the upstream sent, which is pretty-printed; of compact: against the same document as"
+    );
+    println!("compact JSON. The payloads' sources: examples/payloads/SOURCES.md (Slack's is made, Notion's partly).\n");
+    if once {
+        return;
+    }
+    println!("Sample upstream   http://{upstream}");
+    for name in calls::expositions() {
+        println!("{name:<16}  {}", url(server, &name));
+    }
+    println!("Metrics           http://{admin}/metrics\n");
+    println!("For an MCP client's configuration:\n\n{:#}\n", client_configuration(server));
+    println!("Documents         {}", dir.display());
+    println!("Edit github-partner.yaml there: the next call shows it. Ctrl-C ends the demo.");
+}
+
+fn print_json(
+    rows: &[Row],
+    server: &Server,
+    dir: &Path,
+    upstream: SocketAddr,
+    admin: SocketAddr,
+) -> anyhow::Result<()> {
+    let document = json!({
+        "rows": rows,
+        "upstream": format!("http://{upstream}"),
+        "metrics": format!("http://{admin}/metrics"),
+        "documents": dir,
+        "mcpServers": client_configuration(server)["mcpServers"],
+    });
+    println!("{}", serde_json::to_string(&document).context("the result is no JSON")?);
+    Ok(())
+}
+
+/// The block that MCP clients read.
+fn client_configuration(server: &Server) -> serde_json::Value {
+    let servers: serde_json::Map<_, _> =
+        calls::expositions().map(|name| (name.clone(), json!({"type": "http", "url": url(server, &name)}))).collect();
+    json!({ "mcpServers": servers })
+}
+
+fn url(server: &Server, name: &str) -> String {
+    let id = ExpositionId { namespace: "default".to_owned(), name: name.to_owned() };
+    server.url(&id).unwrap_or_default()
+}
+
+/// The address that was asked for; where none was, the usual one, or any free port.
+async fn bind_or_free(asked: Option<&str>, usual: &str, option: &str) -> anyhow::Result<TcpListener> {
+    match asked {
+        Some(address) => bind(address, option).await,
+        None => match bind(usual, option).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => bind("127.0.0.1:0", option).await,
+        },
+    }
+}
+
+/// The sample upstream wants a token, as the real APIs do; it is no secret.
+#[derive(Debug)]
+struct DemoCredentials;
+
+impl Credentials for DemoCredentials {
+    fn get(&self, _namespace: &str, _credential: &CredentialRef) -> Option<Secret> {
+        Some(Secret::new(TOKEN))
+    }
+}

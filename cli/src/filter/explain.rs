@@ -1,0 +1,342 @@
+//! What each stage of a filter does to one output: prefixes of the filter, run by the engine itself.
+//!
+//! A row is the difference between the filter up to a stage and the filter up to the stage before, so an explanation
+//! cannot diverge from what a gateway does. The payload is pinned to where the whole filter finds it, since its detection
+//! looks at `select` and `exclude`.
+
+use std::collections::BTreeSet;
+
+use tamis_engine::json::{Node, parse};
+use tamis_engine::{
+    Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, OutputSpec, Refused, Report, ToolFilter, compile,
+};
+
+/// Paths that are told apart in one document; more are left out of the comparison.
+const MAX_PATHS: usize = 20_000;
+/// As deep as the engine reads.
+const MAX_DEPTH: usize = 128;
+
+/// An explanation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trace {
+    /// Bytes as they came.
+    pub(super) input_bytes: usize,
+    /// The same as compact JSON; the same for text.
+    pub(super) compact_bytes: usize,
+    /// Items of the payload as it came.
+    pub(super) items: Option<usize>,
+    /// Notes about the whole: the branch that applies, why no stage ran.
+    pub(super) notes: Vec<String>,
+    /// The stages that the filter has, in order.
+    pub(super) rows: Vec<Row>,
+    /// Bytes of the output; none where a failed stage withholds it.
+    pub(super) output_bytes: Option<usize>,
+}
+
+/// One stage.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// The field of the filter.
+    pub(super) stage: &'static str,
+    /// Bytes that the stage was given.
+    pub(super) before: usize,
+    /// Bytes that it left; none where it withholds the output.
+    pub(super) after: Option<usize>,
+    /// Items of the payload that it left, where that is a list.
+    pub(super) items: Option<usize>,
+    /// Whether it failed.
+    pub(super) failed: bool,
+    /// What went, and what else is to be said.
+    pub(super) notes: Vec<String>,
+}
+
+/// Changes something under `Enforced` only, where what is beside the payload goes.
+const ROOT: &str = "root";
+
+/// The stages of a filter, in the order in which they work on the text block: a summary is rendered before it is
+/// fitted into the budget.
+const STAGES: [Stage; 11] = [
+    Stage { name: "retain", has: |s| s.retain.is_some(), drop: |s| s.retain = None },
+    Stage { name: "patches", has: |s| s.patches.is_some(), drop: |s| s.patches = None },
+    Stage { name: ROOT, has: |s| s.root.is_some(), drop: |s| s.root = None },
+    Stage { name: "maxItems", has: |s| s.max_items.is_some(), drop: |s| s.max_items = None },
+    Stage { name: "select", has: |s| s.select.is_some(), drop: |s| s.select = None },
+    Stage { name: "exclude", has: |s| s.exclude.is_some(), drop: |s| s.exclude = None },
+    Stage { name: "dropNulls", has: |s| s.drop_nulls, drop: |s| s.drop_nulls = false },
+    Stage { name: "dropEmpty", has: |s| s.drop_empty, drop: |s| s.drop_empty = false },
+    Stage { name: "text", has: |s| s.text.is_some(), drop: |s| s.text = None },
+    Stage { name: "compact", has: |s| s.compact.is_some(), drop: |s| s.compact = None },
+    Stage {
+        name: "output.budget",
+        has: |s| s.output.as_ref().is_some_and(|o| o.budget.is_some()),
+        drop: |s| s.output = Some(OutputSpec { budget: None, ..s.output.take().unwrap_or_default() }),
+    },
+];
+
+/// A stage of a filter: whether it is there, and the filter without it.
+struct Stage {
+    name: &'static str,
+    has: fn(&FilterSpec) -> bool,
+    drop: fn(&mut FilterSpec),
+}
+
+/// The index of the branch that applies; none in the single form, or where none applies.
+pub(super) fn branch(filter: &ToolFilter, options: &CompileOptions, input: Input<'_>) -> Option<usize> {
+    let ToolFilter::Branches(branches) = filter else { return None };
+    // A branch alone, under Advisory, either applies or says that none did.
+    let options = CompileOptions { enforcement: Enforcement::Advisory, ..*options };
+    branches.iter().position(|branch| {
+        let alone =
+            FilterSpec { test: branch.test.clone(), retain: Some(vec![String::new()]), ..FilterSpec::default() };
+        branch.otherwise
+            || run(&ToolFilter::Branches(vec![alone]), &options, input, &Call::default())
+                .is_some_and(|outcome| outcome.is_ok_and(|filtered| filtered.report.skipped != Some("no_branch")))
+    })
+}
+
+/// Explains how `outcome` came about.
+pub(super) fn explain(
+    filter: &ToolFilter,
+    options: &CompileOptions,
+    input: Input<'_>,
+    call: &Call,
+    outcome: &Result<Filtered, Refused>,
+) -> Trace {
+    let report = report(outcome);
+    let mut trace = Trace {
+        input_bytes: report.original_bytes,
+        compact_bytes: report.compact_bytes,
+        items: None,
+        notes: Vec::new(),
+        rows: Vec::new(),
+        output_bytes: outcome.as_ref().ok().map(|filtered| filtered.text.len()),
+    };
+    if let Some(reason) = report.skipped {
+        trace.notes.push(format!("no structural stage ran: {reason}"));
+    }
+    let spec = match filter {
+        ToolFilter::Single(spec) => (**spec).clone(),
+        ToolFilter::Branches(branches) => match branch(filter, options, input) {
+            Some(index) => {
+                trace.notes.push(format!("branch [{index}] applies"));
+                FilterSpec { test: None, otherwise: false, ..branches[index].clone() }
+            }
+            None => {
+                trace.notes.push("no branch applies".to_owned());
+                return trace;
+            }
+        },
+    };
+    if spec.passthrough || call.raw {
+        return trace;
+    }
+    let spec = pin(spec, options, input);
+    trace.rows = rows(&spec, options, input, call, &mut trace.items);
+    trace
+}
+
+fn rows(
+    spec: &FilterSpec,
+    options: &CompileOptions,
+    input: Input<'_>,
+    call: &Call,
+    items: &mut Option<usize>,
+) -> Vec<Row> {
+    let root = spec.root.clone();
+    let mut prefix = spec.clone();
+    for stage in &STAGES {
+        (stage.drop)(&mut prefix);
+    }
+    let nothing = Call::default();
+    // Nothing but the pinned root: the document as compact JSON.
+    let start = run(&ToolFilter::Single(Box::new(prefix.clone())), &unenforced(options), input, &nothing);
+    let Some(Ok(start)) = start else { return Vec::new() };
+    let mut before = Shape::of(&start.text, root.as_deref());
+    let mut bytes = start.text.len();
+    *items = before.items;
+    let mut rows = Vec::new();
+    let mut failed = None;
+    for (index, stage) in STAGES.iter().enumerate() {
+        let last = index + 1 == STAGES.len();
+        let asked = last && call.budget.is_some();
+        if !(stage.has)(spec) && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
+            continue;
+        }
+        // The prefix up to here: the filter without what follows.
+        prefix = spec.clone();
+        STAGES[index + 1..].iter().for_each(|later| (later.drop)(&mut prefix));
+        let call = if last { call } else { &nothing };
+        let Some(outcome) = run(&ToolFilter::Single(Box::new(prefix.clone())), options, input, call) else { continue };
+        let report = report(&outcome);
+        let mut row =
+            Row { stage: stage.name, before: bytes, after: None, items: None, failed: false, notes: Vec::new() };
+        // What an earlier stage failed at is said there.
+        let error = report.error.as_ref().map(|e| e.message.clone()).or_else(|| report.compact_error.clone());
+        if error.is_some() && error != failed {
+            row.failed = true;
+            row.notes.extend(error.iter().map(|message| format!("failed: {message}")));
+            failed = error;
+        }
+        if let Ok(filtered) = &outcome {
+            let after = Shape::of(&filtered.text, root.as_deref());
+            row.after = Some(filtered.text.len());
+            row.items = after.items;
+            if stage.name != "compact" && !(last && spec.compact.is_some()) {
+                row.notes.extend(gone(&before.paths, &after.paths));
+            }
+            row.notes.extend(notes(stage.name, report));
+            bytes = filtered.text.len();
+            before = after;
+        }
+        let withheld = row.after.is_none();
+        rows.push(row);
+        if withheld {
+            break;
+        }
+    }
+    rows
+}
+
+/// What a stage says in the report.
+fn notes(stage: &str, report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    match stage {
+        "retain" | "patches" if !report.unresolved.is_empty() => {
+            notes.push(format!("resolve nowhere: {}", report.unresolved.join(", ")));
+        }
+        "select" if !report.partial_miss.is_empty() => {
+            notes.push(format!("no item has: {}", report.partial_miss.join(", ")));
+        }
+        "output.budget" => {
+            if let Some(budget) = &report.budget {
+                for (count, one, many) in [
+                    (budget.items_dropped, "item left out", "items left out"),
+                    (budget.strings_truncated, "string cut", "strings cut"),
+                    (budget.members_dropped, "member left out", "members left out"),
+                ] {
+                    match count {
+                        0 => {}
+                        1 => notes.push(format!("1 {one}")),
+                        count => notes.push(format!("{count} {many}")),
+                    }
+                }
+                if budget.exceeded {
+                    notes.push(format!("nothing smaller is valid: {} bytes are exceeded", budget.limit));
+                }
+            }
+        }
+        _ => {}
+    }
+    notes
+}
+
+/// The filter with `root` set to where it finds its payload, if it finds it by detection.
+fn pin(spec: FilterSpec, options: &CompileOptions, input: Input<'_>) -> FilterSpec {
+    let Input::Json(bytes) = input else { return spec };
+    if spec.root.is_some() || options.enforcement == Enforcement::Enforced {
+        return spec;
+    }
+    let Ok(document) = parse(bytes, MAX_DEPTH) else { return spec };
+    let whole = run(&ToolFilter::Single(Box::new(spec.clone())), options, input, &Call::default());
+    let Some(Ok(whole)) = whole else { return spec };
+    let lists = document.as_object().unwrap_or_default().iter();
+    let lists = lists
+        .filter(|member| member.value.as_array().is_some())
+        .map(|member| format!("/{}", member.key.decoded().replace('~', "~0").replace('/', "~1")));
+    for root in lists.chain([String::new()]) {
+        let pinned = FilterSpec { root: Some(root), ..spec.clone() };
+        let same = run(&ToolFilter::Single(Box::new(pinned.clone())), options, input, &Call::default())
+            .is_some_and(|outcome| outcome.is_ok_and(|f| f.text == whole.text && f.report.error == whole.report.error));
+        if same {
+            return pinned;
+        }
+    }
+    spec
+}
+
+fn unenforced(options: &CompileOptions) -> CompileOptions {
+    CompileOptions { enforcement: Enforcement::Advisory, ..*options }
+}
+
+/// Compiles and runs; none where the filter, cut short, is no filter.
+fn run(
+    filter: &ToolFilter,
+    options: &CompileOptions,
+    input: Input<'_>,
+    call: &Call,
+) -> Option<Result<Filtered, Refused>> {
+    compile(filter, options).program.map(|program| program.apply(input, call))
+}
+
+fn report(outcome: &Result<Filtered, Refused>) -> &Report {
+    match outcome {
+        Ok(filtered) => &filtered.report,
+        Err(refused) => &refused.report,
+    }
+}
+
+/// What a document has: its paths, with `*` for every element, and the length of its payload.
+#[derive(Debug, Default)]
+struct Shape {
+    paths: Vec<String>,
+    items: Option<usize>,
+}
+
+impl Shape {
+    fn of(text: &str, root: Option<&str>) -> Self {
+        let Ok(document) = parse(text.as_bytes(), MAX_DEPTH) else { return Self::default() };
+        let mut seen = BTreeSet::new();
+        let mut paths = Vec::new();
+        collect(&document, &mut String::new(), &mut seen, &mut paths);
+        let payload = root.unwrap_or("").split('/').skip(1).try_fold(&document, |node, segment| match node {
+            Node::Array(elements) => elements.get(segment.parse::<usize>().ok()?),
+            node => node.get(&segment.replace("~1", "/").replace("~0", "~")),
+        });
+        Self { paths, items: payload.and_then(Node::as_array).map(<[_]>::len) }
+    }
+}
+
+fn collect(node: &Node<'_>, path: &mut String, seen: &mut BTreeSet<String>, paths: &mut Vec<String>) {
+    let mut visit = |segment: &str, child: &Node<'_>, path: &mut String| {
+        let length = path.len();
+        path.push('/');
+        path.push_str(segment);
+        if !seen.contains(path.as_str()) && seen.len() < MAX_PATHS {
+            seen.insert(path.clone());
+            paths.push(path.clone());
+        }
+        collect(child, path, seen, paths);
+        path.truncate(length);
+    };
+    match node {
+        Node::Array(elements) => elements.iter().for_each(|element| visit("*", element, path)),
+        Node::Object(members) => members.iter().for_each(|member| {
+            let key = member.key.decoded();
+            visit(&key.replace('~', "~0").replace('/', "~1"), &member.value, path);
+        }),
+        Node::Scalar(_) | Node::String(_) => {}
+    }
+}
+
+/// The paths that are gone, without those below one that is, as one note.
+fn gone(before: &[String], after: &[String]) -> Option<String> {
+    const SHOWN: usize = 8;
+    let after: BTreeSet<&str> = after.iter().map(String::as_str).collect();
+    let gone: BTreeSet<&str> = before.iter().map(String::as_str).filter(|path| !after.contains(path)).collect();
+    let mut top: Vec<&str> = before
+        .iter()
+        .map(String::as_str)
+        .filter(|path| gone.contains(path) && path.rsplit_once('/').is_none_or(|(parent, _)| !gone.contains(parent)))
+        .collect();
+    let more = top.len().saturating_sub(SHOWN);
+    top.truncate(SHOWN);
+    let list = top.join(" ");
+    match (top.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(list),
+        (false, more) => Some(format!("{list} and {more} more")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! `tamis filter`: one document through one filter, exactly as a gateway would.
+
+mod explain;
+mod table;
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use tamis_crds::FoundFilter;
+use tamis_engine::{
+    Call, CompileOptions, Enforcement, Filtered, Finding, Input, Refused, Report, ResponseType, Severity, Stage,
+    Structured,
+};
+
+const USAGE: u8 = 2;
+const STAGE_FAILED: u8 = 3;
+
+const HELP: &str = "\
+Examples:
+  # What a model would get of a saved answer
+  tamis filter -f github.yaml --tool list-issues answer.json
+
+  # From a pipe, with a table of what each stage did
+  curl -s https://api.github.com/repos/rust-lang/rust/issues | tamis filter -f github.yaml --tool list-issues --explain
+
+  # The filter set of one audience, at most 4,000 bytes, with the report
+  tamis filter -f manifests/ -f filters/ --tool list-issues --set partner --budget 4000 --report report.json answer.json
+
+Which filter: with --set, that set's. Without it, the unnamed set's that names the tool (an Enforced one first), else the
+filter in the tool's manifest, else that of the only set which names the tool. References are not checked: no service is
+needed. Give the ServiceManifest too where the filter relies on its `response.type`.
+
+Exit codes:
+  0  filtered
+  2  usage, or a filter that is not valid
+  3  a stage failed; Advisory: the output is written all the same, Enforced: nothing is";
+
+/// Filter one document, exactly as a gateway would.
+///
+/// Writes the text that a model would get, and nothing else, to standard output.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Args {
+    /// File or folder with ToolsFilters (or a ServiceManifest with filters in it); may be given several times.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The tool whose filter is applied.
+    #[arg(long, value_name = "NAME")]
+    tool: String,
+    /// The filter set, where several name the tool.
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// Do not filter: what a caller gets who asks for raw output (refused under Enforced).
+    #[arg(long)]
+    raw: bool,
+    /// At most so many bytes of output; can only lower the filter's own budget.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    budget: Option<u64>,
+    /// Not implemented yet.
+    #[arg(long, value_name = "N")]
+    budget_tokens: Option<u64>,
+    /// Output format; `toon` and `auto` are not implemented yet.
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    format: Format,
+    /// Not implemented yet.
+    #[arg(long, value_name = "N")]
+    chunk: Option<u64>,
+    /// Write the structured content instead of the text.
+    #[arg(long)]
+    structured: bool,
+    /// Show on standard error, stage by stage, what went and what it saved.
+    #[arg(long)]
+    explain: bool,
+    /// Write the whole report as JSON to a file; `-` is standard error.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// The document; standard input where absent or `-`.
+    input: Option<PathBuf>,
+}
+
+/// A value of `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+    Toon,
+    Auto,
+}
+
+/// Says on standard error what is wrong, and exits with 2.
+macro_rules! usage {
+    ($($message:tt)*) => {{
+        eprintln!("tamis filter: {}", format_args!($($message)*));
+        return Ok(ExitCode::from(USAGE));
+    }};
+}
+
+/// Filters one document.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(flag) = later(args) {
+        usage!("{flag} is not implemented yet, leave it out");
+    }
+    let loaded = tamis_crds::load(&args.files);
+    for diagnostic in &loaded.diagnostics {
+        eprintln!("{diagnostic}");
+    }
+    if loaded.diagnostics.iter().any(tamis_crds::Diagnostic::is_error) {
+        return Ok(ExitCode::from(USAGE));
+    }
+    let found = match loaded.resources.filter_of(&args.tool, args.set.as_deref()) {
+        Ok(found) => found,
+        Err(reason) => usage!("{}, {}", reason.message, reason.remedy),
+    };
+    let options = CompileOptions {
+        enforcement: found.enforcement,
+        response_type: found.response_type,
+        ..CompileOptions::default()
+    };
+    let compiled = tamis_engine::compile(found.filter, &options);
+    for finding in &compiled.findings {
+        eprintln!("{}", found.diagnose(finding));
+    }
+    let Some(program) = compiled.program else { return Ok(ExitCode::from(USAGE)) };
+    if args.raw && found.enforcement == Enforcement::Enforced {
+        usage!("--raw is refused: the filter is Enforced, leave it out");
+    }
+    let bytes = match read(args) {
+        Ok(bytes) => bytes,
+        Err(error) => usage!("{error:#}"),
+    };
+    let input = match found.response_type {
+        Some(ResponseType::Text) => Input::Text(&bytes),
+        _ => Input::Json(&bytes),
+    };
+    let call = Call { raw: args.raw, budget: args.budget.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) };
+    let outcome = program.apply(input, &call);
+    let report = match &outcome {
+        Ok(filtered) => &filtered.report,
+        Err(refused) => &refused.report,
+    };
+    if args.explain {
+        let trace = explain::explain(found.filter, &options, input, &call, &outcome);
+        eprint!("{}", table::render(&trace, colours()));
+    }
+    say_failures(&found, report, explain::branch(found.filter, &options, input));
+    if let Some(path) = &args.report {
+        write_report(path, report)?;
+    }
+    Ok(finish(args, &outcome)?)
+}
+
+/// The first flag given whose feature does not exist yet.
+fn later(args: &Args) -> Option<&'static str> {
+    match args.format {
+        Format::Toon => return Some("--format toon"),
+        Format::Auto => return Some("--format auto"),
+        Format::Json => {}
+    }
+    if args.budget_tokens.is_some() {
+        return Some("--budget-tokens");
+    }
+    args.chunk.map(|_| "--chunk")
+}
+
+fn read(args: &Args) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match args.input.as_deref().filter(|path| path.as_os_str() != "-") {
+        Some(path) => bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?,
+        None => {
+            if io::stdin().is_terminal() {
+                eprintln!("tamis filter: reading the document from standard input");
+            }
+            io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Says which stages failed, at the place of their field.
+fn say_failures(found: &FoundFilter<'_>, report: &Report, branch: Option<usize>) {
+    let failures = report.error.iter().map(|warning| (warning.stage, warning.message.as_str()));
+    let compact = report.compact_error.iter().map(|reason| (Stage::Compact, reason.as_str()));
+    for (stage, message) in failures.chain(compact) {
+        let field = match (branch, field(stage)) {
+            (None, field) => field.to_owned(),
+            (Some(index), "") => format!("[{index}]"),
+            (Some(index), field) => format!("[{index}].{field}"),
+        };
+        let severity = if found.enforcement == Enforcement::Enforced { Severity::Error } else { Severity::Warning };
+        let finding = Finding { severity, ..Finding::error(field, message, remedy(stage)) };
+        eprintln!("{}", found.diagnose(&finding));
+    }
+    for warning in &report.warnings {
+        eprintln!("{}", found.diagnose(&Finding::warning(field(warning.stage), &*warning.message, "")));
+    }
+}
+
+/// The field of a filter that a stage is.
+fn field(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Parse | Stage::Branch => "",
+        Stage::Retain => "retain",
+        Stage::Patches => "patches",
+        Stage::Root => "root",
+        Stage::Select => "select",
+        Stage::Text => "text",
+        Stage::Budget => "output.budget",
+        Stage::Compact => "compact",
+    }
+}
+
+fn remedy(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Parse => "check that the input is the tool's output",
+        Stage::Branch => "add a last branch with `otherwise: true`",
+        Stage::Root => "compare `root` with the input",
+        Stage::Compact => "compact works on lists: name the list in `root`",
+        _ => "compare it with the input; --explain shows what each stage was given",
+    }
+}
+
+fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
+    // Whoever runs this has the input, so the report is whole under both postures.
+    let json = report.meta(Enforcement::Advisory) + "\n";
+    if path.as_os_str() == "-" {
+        eprint!("{json}");
+        return Ok(());
+    }
+    fs::write(path, json).with_context(|| format!("cannot write the report to {}", path.display()))
+}
+
+fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCode> {
+    let Ok(filtered) = outcome else { return Ok(ExitCode::from(STAGE_FAILED)) };
+    let text = match &filtered.structured {
+        _ if !args.structured => filtered.text.as_str(),
+        Structured::Text => filtered.text.as_str(),
+        Structured::Json(json) => json.as_str(),
+        Structured::None => {
+            eprintln!("tamis filter: the output is text, which has no structured content");
+            ""
+        }
+    };
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| {
+        // A prompt on the same line is no part of the output, and a file is exact.
+        if out.is_terminal() && !text.ends_with('\n') { out.write_all(b"\n") } else { Ok(()) }
+    });
+    match written.and_then(|()| out.flush()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
+    let failed = filtered.report.error.is_some() || filtered.report.compact_error.is_some();
+    Ok(if failed { ExitCode::from(STAGE_FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn colours() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,98 @@
+//! What a GatewayGroup document says about the process.
+
+use std::net::SocketAddr;
+use std::str::FromStr as _;
+
+use anyhow::Context as _;
+use tamis_crds::resources::GatewayGroupSpec;
+use tamis_gateway::upstream::{Destination, EgressPolicy};
+
+/// Port of the serving listener, where neither the command line nor a GatewayGroup names one.
+pub(crate) const PORT: u16 = 8080;
+/// Port of the admin listener.
+pub(crate) const ADMIN_PORT: u16 = 9090;
+
+/// The egress policy: the public network and loopback, and what the group adds and takes away.
+pub(crate) fn egress(group: Option<&GatewayGroupSpec>) -> anyhow::Result<EgressPolicy> {
+    let mut policy = EgressPolicy::standalone();
+    if let Some(egress) = group.and_then(|group| group.egress.as_ref()) {
+        let all = |field: &str, list: &[String]| {
+            let each =
+                |text: &String| Destination::from_str(text).with_context(|| format!("GatewayGroup: egress.{field}"));
+            list.iter().map(each).collect::<anyhow::Result<Vec<_>>>()
+        };
+        policy.allow = all("allow", &egress.allow)?;
+        policy.deny = all("deny", &egress.deny)?;
+    }
+    Ok(policy)
+}
+
+/// Where to listen: the command line first.
+pub(crate) fn listen(argument: Option<&str>, group: Option<&GatewayGroupSpec>) -> String {
+    let port = group.and_then(|group| group.listener.as_ref()).and_then(|listener| listener.port);
+    match argument {
+        Some(address) => address.to_owned(),
+        None => format!("127.0.0.1:{}", port.unwrap_or(PORT)),
+    }
+}
+
+/// Names under which clients reach the gateway beside its address.
+pub(crate) fn hostnames(group: Option<&GatewayGroupSpec>) -> Vec<String> {
+    let Some(listener) = group.and_then(|group| group.listener.as_ref()) else { return Vec::new() };
+    let external = listener.external_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
+    listener.hostname.iter().cloned().chain(external.and_then(|url| url.host().map(str::to_owned))).collect()
+}
+
+/// The beginning of every exposition's URL.
+pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr) -> String {
+    let external =
+        group.and_then(|group| group.listener.as_ref()).and_then(|listener| listener.external_url.as_deref());
+    external.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use tamis_crds::resources::{EgressSpec, ListenerSpec};
+
+    use super::*;
+
+    fn group(listener: ListenerSpec) -> GatewayGroupSpec {
+        GatewayGroupSpec { listener: Some(listener), ..GatewayGroupSpec::default() }
+    }
+
+    #[test]
+    fn the_command_line_comes_first() {
+        let group = group(ListenerSpec { port: Some(7000), ..ListenerSpec::default() });
+        assert_eq!(listen(None, None), "127.0.0.1:8080");
+        assert_eq!(listen(None, Some(&group)), "127.0.0.1:7000");
+        assert_eq!(listen(Some("0.0.0.0:1"), Some(&group)), "0.0.0.0:1");
+    }
+
+    #[test]
+    fn a_proxy_in_front_gives_its_name() {
+        let group = group(ListenerSpec {
+            hostname: Some("mcp.example.com".into()),
+            external_url: Some("https://out.example.com:444/tamis/".into()),
+            ..ListenerSpec::default()
+        });
+        let address = "127.0.0.1:8080".parse().expect("an address");
+        assert_eq!(hostnames(Some(&group)), ["mcp.example.com", "out.example.com"]);
+        assert_eq!(base_url(Some(&group), address), "https://out.example.com:444/tamis");
+        assert_eq!(base_url(None, address), "http://127.0.0.1:8080");
+    }
+
+    #[test]
+    fn egress_is_the_group_s() {
+        let egress_of = |allow: &[&str], deny: &[&str]| {
+            let list = |l: &[&str]| l.iter().map(|s| (*s).to_owned()).collect();
+            let spec = EgressSpec { allow: list(allow), deny: list(deny) };
+            egress(Some(&GatewayGroupSpec { egress: Some(spec), ..GatewayGroupSpec::default() }))
+        };
+        let policy = egress_of(&["10.1.0.0/16"], &["127.0.0.1"]).expect("is valid");
+        assert!(policy.permits("a", "10.1.2.3".parse().expect("an address")));
+        assert!(!policy.permits("a", "10.2.2.3".parse().expect("an address")));
+        assert!(!policy.permits("localhost", "127.0.0.1".parse().expect("an address")));
+        let error = egress_of(&["not a host"], &[]).expect_err("is not valid").to_string();
+        assert!(error.contains("egress.allow"), "{error}");
+    }
+}

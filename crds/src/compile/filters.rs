@@ -1,0 +1,175 @@
+//! Filter sets: what they bind to, and whether their filters compile.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tamis_engine::{CompileOptions, Enforcement, ResponseType, ToolFilter};
+
+use super::duplicate_names;
+use super::service::{Service, Services};
+use crate::diagnostic::did_you_mean;
+use crate::origin::{FieldPath, Origin};
+use crate::resources::{ServiceRef, ToolsFiltersSpec};
+use crate::{Diagnostic, Resource};
+
+type Set = Arc<Resource<ToolsFiltersSpec>>;
+
+/// A document, by the address of its tree.
+type DocumentId = usize;
+
+/// All filter sets, by what they bind to, and what the engine said about each filter under each posture.
+pub(super) struct Sets<'r> {
+    all: &'r [Set],
+    by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
+    checked: HashMap<(DocumentId, String, Enforcement), bool>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl<'r> Sets<'r> {
+    pub(super) fn new(
+        all: &'r [Set],
+        services: &Services<'_>,
+        incomplete: bool,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        duplicate_names("ToolsFilters", all, diagnostics);
+        let mut sets = Self { all, by_service: HashMap::new(), checked: HashMap::new(), diagnostics: Vec::new() };
+        for set in all {
+            if !incomplete {
+                sets.references(set, services);
+            }
+            let bound = sets.by_service.entry((set.name.namespace.as_str(), &set.spec.service)).or_default();
+            let twin = bound.iter().find(|other| set.spec.name.is_some() && other.spec.name == set.spec.name);
+            if let (Some(twin), Some(name)) = (twin, &set.spec.name) {
+                let message = format!("set `{name}` of this service is in {} too", twin.origin.place());
+                let path = FieldPath::spec(["name"]);
+                sets.diagnostics.push(set.origin.error(&path, message, "rename or remove one of them"));
+            } else {
+                bound.push(set);
+            }
+        }
+        for bound in sets.by_service.values_mut() {
+            bound.sort_by(|a, b| (&a.name.name, a.origin.file()).cmp(&(&b.name.name, b.origin.file())));
+        }
+        sets
+    }
+
+    /// A set names a service that is there, and tools that it has.
+    fn references(&mut self, set: &Set, services: &Services<'_>) {
+        let service = match services.find(&set.name.namespace, &set.spec.service) {
+            Ok(service) => service,
+            Err((message, remedy)) => {
+                self.diagnostics.push(set.origin.error(&FieldPath::spec(["service"]), message, remedy));
+                return;
+            }
+        };
+        for tool in set.spec.filters.keys().filter(|tool| !service.tools().any(|t| t == tool.as_str())) {
+            let remedy = match did_you_mean(tool, service.tools()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "remove it, or add the tool to the ServiceManifest".to_owned(),
+            };
+            let message = format!("service {} has no such tool", service.name());
+            self.diagnostics.push(set.origin.error(&FieldPath::spec(["filters", tool]), message, remedy));
+        }
+    }
+
+    /// The sets without a name, in the order of their resources' names.
+    pub(super) fn unnamed(&self, namespace: &'r str, service: &'r ServiceRef) -> Vec<&'r Set> {
+        let bound = self.by_service.get(&(namespace, service));
+        bound.into_iter().flatten().copied().filter(|set| set.spec.name.is_none()).collect()
+    }
+
+    /// The set with a name, or what to say about its absence.
+    pub(super) fn named(
+        &self,
+        namespace: &'r str,
+        service: &'r ServiceRef,
+        name: &str,
+    ) -> Result<&'r Set, (String, String)> {
+        let bound = self.by_service.get(&(namespace, service)).map_or(&[][..], Vec::as_slice);
+        if let Some(set) = bound.iter().find(|set| set.spec.name.as_deref() == Some(name)) {
+            return Ok(set);
+        }
+        let elsewhere = self.all.iter().find(|set| set.spec.name.as_deref() == Some(name));
+        let message = format!("service {} {} has no filter set `{name}`", service.name, service.version);
+        let remedy = if let Some(known) = did_you_mean(name, bound.iter().filter_map(|set| set.spec.name.as_deref())) {
+            format!("did you mean `{known}`?")
+        } else if let Some(other) = elsewhere {
+            let ServiceRef { name, version } = &other.spec.service;
+            format!("the one in namespace {} is for {name} {version}", other.name.namespace)
+        } else {
+            "add a ToolsFilters with that name".to_owned()
+        };
+        Err((message, remedy))
+    }
+
+    /// Whether the engine takes a filter; what it says about it is said once.
+    pub(super) fn compiles(
+        &mut self,
+        origin: &Origin,
+        path: &FieldPath,
+        tool: &str,
+        filter: &ToolFilter,
+        enforcement: Enforcement,
+        response_type: Option<ResponseType>,
+    ) -> bool {
+        let document = Arc::as_ptr(&origin.tree) as DocumentId;
+        let key = (document, tool.to_owned(), enforcement);
+        if let Some(good) = self.checked.get(&key) {
+            return *good;
+        }
+        let options = CompileOptions { enforcement, response_type, ..CompileOptions::default() };
+        let compiled = tamis_engine::compile(filter, &options);
+        for finding in &compiled.findings {
+            let path = path.below(&finding.field);
+            let diagnostic = match finding.severity {
+                tamis_engine::Severity::Error => origin.error(&path, &*finding.message, &*finding.remedy),
+                tamis_engine::Severity::Warning => origin.warning(&path, &*finding.message, &*finding.remedy),
+            };
+            // The same thing under the other posture is the same thing.
+            if !self.diagnostics.contains(&diagnostic) {
+                self.diagnostics.push(diagnostic);
+            }
+        }
+        let good = compiled.program.is_some();
+        self.checked.insert(key, good);
+        good
+    }
+
+    /// Compiles what no exposition uses, and gives all that was found.
+    pub(super) fn finish(mut self, services: &Services<'_>) -> Vec<Diagnostic> {
+        for set in self.all {
+            let service = services.find(&set.name.namespace, &set.spec.service).ok();
+            for (tool, filter) in &set.spec.filters {
+                let path = FieldPath::spec(["filters", tool]);
+                let response_type = service.and_then(|s| response_type(s, tool));
+                if !self.is_checked(&set.origin, tool) {
+                    self.compiles(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);
+                }
+            }
+        }
+        for service in services.all() {
+            let origin = &service.resource.origin;
+            for tool in service.tools() {
+                if let (Some(filter), false) = (service.embedded(tool), self.is_checked(origin, tool)) {
+                    let path = Service::embedded_path(tool);
+                    let response_type = response_type(service, tool);
+                    self.compiles(origin, &path, tool, filter, Enforcement::Advisory, response_type);
+                }
+            }
+        }
+        self.diagnostics
+    }
+
+    fn is_checked(&self, origin: &Origin, tool: &str) -> bool {
+        let document = Arc::as_ptr(&origin.tree) as DocumentId;
+        [Enforcement::Advisory, Enforcement::Enforced]
+            .iter()
+            .any(|posture| self.checked.contains_key(&(document, tool.to_owned(), *posture)))
+    }
+}
+
+/// The declared shape of a tool's output.
+pub(super) fn response_type(service: &Service<'_>, tool: &str) -> Option<ResponseType> {
+    service.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.kind
+}

@@ -1,0 +1,178 @@
+//! Manifests as service documents.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, Source};
+use tamis_engine::ToolFilter;
+use url::{Host, Url};
+
+use super::{action, auth, duplicate_names};
+use crate::diagnostic::did_you_mean;
+use crate::origin::FieldPath;
+use crate::resources::{ServiceManifestSpec, ServiceRef};
+use crate::scribe::Scribe;
+use crate::{Diagnostic, Resource};
+
+/// A manifest, and what came of it.
+pub(super) struct Service<'r> {
+    pub(super) resource: &'r Arc<Resource<ServiceManifestSpec>>,
+    /// None where the manifest is in error.
+    pub(super) document: Option<(Digest, Arc<ServiceDocument>)>,
+}
+
+impl Service<'_> {
+    /// The name others bind to.
+    pub(super) fn name(&self) -> &str {
+        self.resource.spec.name.as_deref().unwrap_or(&self.resource.name.name)
+    }
+
+    /// Tool names, in the order of the manifest.
+    pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
+        self.resource.spec.http.iter().flat_map(|http| http.actions.keys().map(String::as_str))
+    }
+
+    /// The filter inside the manifest.
+    pub(super) fn embedded(&self, tool: &str) -> Option<&ToolFilter> {
+        self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.filter.as_ref()
+    }
+
+    /// Where [`Service::embedded`] stands.
+    pub(super) fn embedded_path(tool: &str) -> FieldPath {
+        FieldPath::spec(["http", "actions", tool, "response", "filter"])
+    }
+}
+
+/// All services by namespace, name and version.
+pub(super) struct Services<'r> {
+    by_ref: HashMap<(&'r str, &'r str, &'r str), usize>,
+    all: Vec<Service<'r>>,
+}
+
+impl<'r> Services<'r> {
+    pub(super) fn new(manifests: &'r [Arc<Resource<ServiceManifestSpec>>], diagnostics: &mut Vec<Diagnostic>) -> Self {
+        duplicate_names("ServiceManifest", manifests, diagnostics);
+        let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
+        for resource in manifests {
+            let mut scribe = Scribe::new(&resource.origin, diagnostics);
+            let document = document(resource, &mut scribe);
+            let document = (!scribe.failed).then(|| (document.digest(), Arc::new(document)));
+            let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
+            let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
+            if let Some(first) = services.by_ref.get(&key) {
+                let first = &services.all[*first].resource.origin;
+                let message = format!("service {name} {} is in {} too", resource.spec.version, first.place());
+                let path = FieldPath::spec(["name"]);
+                diagnostics.push(resource.origin.error(&path, message, "change name or version of one of them"));
+            } else {
+                services.by_ref.insert(key, services.all.len());
+            }
+            services.all.push(Service { resource, document });
+        }
+        services
+    }
+
+    pub(super) fn all(&self) -> &[Service<'r>] {
+        &self.all
+    }
+
+    /// The service that a resource of `namespace` binds to, or what to say about its absence.
+    pub(super) fn find(&self, namespace: &str, wanted: &ServiceRef) -> Result<&Service<'r>, (String, String)> {
+        if let Some(index) = self.by_ref.get(&(namespace, wanted.name.as_str(), wanted.version.as_str())) {
+            return Ok(&self.all[*index]);
+        }
+        let here = || self.all.iter().filter(|s| s.resource.name.namespace == namespace);
+        let versions: Vec<&str> =
+            here().filter(|s| s.name() == wanted.name).map(|s| s.resource.spec.version.as_str()).collect();
+        let elsewhere = self.all.iter().find(|s| s.name() == wanted.name && s.resource.spec.version == wanted.version);
+        let message = format!("there is no service {} {} in namespace {namespace}", wanted.name, wanted.version);
+        let remedy = if !versions.is_empty() {
+            format!("versions of it: {}", versions.join(", "))
+        } else if let Some(name) = did_you_mean(&wanted.name, here().map(Service::name)) {
+            format!("did you mean `{name}`?")
+        } else if let Some(other) = elsewhere {
+            format!("namespace {} has one; references stay in their namespace", other.resource.name.namespace)
+        } else {
+            "add its ServiceManifest".to_owned()
+        };
+        Err((message, remedy))
+    }
+}
+
+fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -> ServiceDocument {
+    let spec = &resource.spec;
+    let name = spec.name.clone().unwrap_or_else(|| resource.name.name.clone());
+    for (field, text) in [("name", &name), ("version", &spec.version)] {
+        if text.trim().is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
+            scribe.error(&FieldPath::spec([field]), "is empty, too long or not one line", "write 1 to 128 characters");
+        }
+    }
+    let mut tools = IndexMap::new();
+    let mut source = HttpSource { base_url: String::new(), auth: None };
+    if let Some(http) = &spec.http {
+        let at = FieldPath::spec(["http"]);
+        base_url(&http.base_url, &at.key("baseUrl"), scribe);
+        source.base_url.clone_from(&http.base_url);
+        source.auth = http.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), scribe));
+        for (tool, action) in &http.actions {
+            let at = at.key("actions").key(tool);
+            tool_name(tool, &at, scribe);
+            tools.insert(tool.clone(), action::compile(action, &at, scribe));
+        }
+        if http.actions.is_empty() {
+            scribe.warning(&at.key("actions"), "there is no action, so no tool", "add one");
+        }
+    } else {
+        scribe.error(&FieldPath::spec([]), "has no source", "add `http`, the only one implemented yet");
+    }
+    ServiceDocument {
+        format_version: FORMAT_VERSION,
+        name,
+        version: spec.version.clone(),
+        description: spec.description.clone(),
+        source: Source::Http(source),
+        tools,
+    }
+}
+
+/// The conformance suite of MCP is stricter than its text.
+fn tool_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+        scribe.error(at, "is not a name for a tool", "use 1 to 64 of A-Z a-z 0-9 _ . / -");
+    }
+}
+
+fn base_url(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    let url = match Url::parse(text) {
+        Ok(url) => url,
+        Err(error) => return scribe.error(at, format!("is not a URL: {error}"), "write https://HOST"),
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return scribe.error(at, format!("scheme {} is not possible", url.scheme()), "write https://HOST");
+    }
+    // An empty `?` or `#` counts too: what follows would not be a path.
+    if url.query().is_some() || url.fragment().is_some() {
+        scribe.error(at, "has a query or a fragment", "write parameters into `request.query`");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        scribe.error(at, "has a user or a password", "use `auth` with a secretRef");
+    }
+    if text.contains(['{', '}', ' ', '\\']) || text.chars().any(char::is_control) {
+        scribe.error(at, "has a brace, space or backslash", "an argument can never change the host: write it out");
+    }
+    let near = match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            let tail = |ending: &str| name.ends_with(ending);
+            name == "localhost" || tail(".localhost") || tail(".svc") || tail(".svc.cluster.local")
+        }
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    };
+    if url.scheme() == "http" && !near {
+        scribe.error(at, "http is for loopback and in-cluster names only", "write https");
+    }
+}

@@ -1,0 +1,42 @@
+//! `{name}` in paths, queries, headers and bodies.
+
+/// The names that a template asks for. A brace that does not enclose a plain name is an ordinary character: a GraphQL
+/// query in a body is full of them.
+pub(super) fn placeholders(template: &str) -> impl Iterator<Item = &str> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[rest.find('{')?..];
+            if let Some(name) = place(rest) {
+                rest = &rest[name.len() + 2..];
+                return Some(name);
+            }
+            rest = &rest[1..];
+        }
+    })
+}
+
+/// The name of a place at the beginning of a text; the same rule as the gateway's.
+fn place(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('{')?.split_once('}')?.0;
+    let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
+    valid.then_some(name)
+}
+
+/// What is left of a template without its placeholders.
+pub(super) fn literal(template: &str) -> String {
+    let mut text = template.to_owned();
+    for name in placeholders(template) {
+        text = text.replacen(&format!("{{{name}}}"), "", 1);
+    }
+    text
+}
+
+/// Whether a name can stand in braces.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 64 && name.chars().all(is_name_char)
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}

@@ -1,0 +1,120 @@
+//! What the loader and the compile step have to say to the author of a document.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::yaml::Position;
+
+/// Whether a document can be used as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The document cannot be used.
+    Error,
+    /// The document is used, but probably does not mean what its author wants.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One thing to say about one place of one file.
+///
+/// Its `Display` is the line that `tamis validate` prints: `FILE:LINE:COLUMN: error: FIELD: what, remedy`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// Whether it is an error.
+    pub severity: Severity,
+    /// The file, as the caller named it.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// The field, as the author spelled it; empty where the whole document or file is meant.
+    pub field: String,
+    /// What is wrong, without a full stop.
+    pub message: String,
+    /// What to do about it, without a full stop.
+    pub remedy: String,
+}
+
+impl Diagnostic {
+    /// An error about a place.
+    pub fn error(
+        file: &Arc<str>,
+        position: Position,
+        field: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            severity: Severity::Error,
+            file: Arc::clone(file),
+            line: position.line,
+            column: position.column,
+            field: field.into(),
+            message: message.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// A warning about a place.
+    pub fn warning(
+        file: &Arc<str>,
+        position: Position,
+        field: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(file, position, field, message, remedy) }
+    }
+
+    /// Whether it is an error.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
+    /// The order in which people read: by file, then from top to bottom.
+    pub(crate) fn sort(diagnostics: &mut Vec<Self>) {
+        diagnostics.sort_by(|a, b| {
+            (&a.file, a.line, a.column, a.severity, &a.field, &a.message)
+                .cmp(&(&b.file, b.line, b.column, b.severity, &b.field, &b.message))
+        });
+        diagnostics.dedup();
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}: ", self.file, self.line, self.column, self.severity)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)?;
+        if !self.remedy.is_empty() {
+            write!(f, ", {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+/// `did you mean ..`, where one of the candidates is close to what was written.
+pub(crate) fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = written.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.len().max(written.len()) / 3).clamp(1, 4))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

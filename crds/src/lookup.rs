@@ -1,0 +1,206 @@
+//! The filter of one tool, found without any exposition: what `tamis filter` applies.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tamis_engine::{Enforcement, Finding, ResponseType, ToolFilter};
+
+use crate::diagnostic::did_you_mean;
+use crate::origin::{FieldPath, Origin};
+use crate::resources::{ActionSpec, Resources, ServiceRef, ToolsFiltersSpec};
+use crate::{Diagnostic, Resource};
+
+/// The filter that a gateway would apply to a tool, with all that decides how.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundFilter<'r> {
+    /// The filter.
+    pub filter: &'r ToolFilter,
+    /// The posture of the sets that apply.
+    pub enforcement: Enforcement,
+    /// The declared shape of the output, where the tool's manifest is among the resources.
+    pub response_type: Option<ResponseType>,
+    /// The set's own name; none for an unnamed set and for a filter inside a manifest.
+    pub set: Option<&'r str>,
+    origin: &'r Origin,
+    tool: &'r str,
+    embedded: bool,
+}
+
+impl FoundFilter<'_> {
+    /// What the engine found, at its place in the file.
+    #[must_use]
+    pub fn diagnose(&self, finding: &Finding) -> Diagnostic {
+        let path = if self.embedded {
+            FieldPath::spec(["http", "actions", self.tool, "response", "filter"])
+        } else {
+            FieldPath::spec(["filters", self.tool])
+        };
+        let path = path.below(&finding.field);
+        match finding.severity {
+            tamis_engine::Severity::Error => self.origin.error(&path, &*finding.message, &*finding.remedy),
+            tamis_engine::Severity::Warning => self.origin.warning(&path, &*finding.message, &*finding.remedy),
+        }
+    }
+}
+
+/// Why there is no filter to apply: what is wrong, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotFound {
+    /// In one sentence without a full stop.
+    pub message: String,
+    /// In one sentence without a full stop.
+    pub remedy: String,
+}
+
+impl Resources {
+    /// Finds the filter of `tool`.
+    ///
+    /// With a set's name, that set's. Without one, as a gateway does for an exposition that names no sets: the unnamed
+    /// sets, `Enforced` ones first, then the filter in the tool's manifest; or else the only set there is that names
+    /// the tool. References are not checked: no service needs to be there.
+    ///
+    /// # Errors
+    /// [`NotFound`] where no filter, or more than one, could be meant.
+    pub fn filter_of<'r>(&'r self, tool: &'r str, set: Option<&str>) -> Result<FoundFilter<'r>, NotFound> {
+        let naming: Vec<&Set> = self.filters.iter().filter(|s| s.spec.filters.contains_key(tool)).collect();
+        if let Some(name) = set {
+            return self.in_set(tool, name, &naming);
+        }
+        let (unnamed, named): (Vec<&Set>, Vec<&Set>) = naming.into_iter().partition(|s| s.spec.name.is_none());
+        let embedded: Vec<_> = self.embedded(tool).collect();
+        let services: HashSet<&ServiceRef> = unnamed.iter().map(|s| &s.spec.service).collect();
+        if services.len() > 1 {
+            return Err(NotFound {
+                message: format!(
+                    "several services have a filter for `{tool}`: {}",
+                    list(services.iter().map(|s| &s.name))
+                ),
+                remedy: "give the files of one of them".into(),
+            });
+        }
+        if let Some(first) = unnamed.iter().min_by_key(|s| (s.spec.enforcement != Enforcement::Enforced, &s.name)) {
+            return Ok(self.found(first, tool));
+        }
+        match (&embedded[..], &named[..]) {
+            ([one], _) => Ok(*one),
+            ([], [one]) => Ok(self.found(one, tool)),
+            ([], []) => Err(self.unknown(tool)),
+            ([], several) => Err(NotFound {
+                message: format!("several sets have a filter for `{tool}`: {}", list(several.iter().map(|s| name(s)))),
+                remedy: "choose one with --set".into(),
+            }),
+            (several, _) => Err(NotFound {
+                message: format!("{} manifests have a tool `{tool}` with a filter", several.len()),
+                remedy: "give the files of one of them".into(),
+            }),
+        }
+    }
+
+    fn in_set<'r>(&'r self, tool: &'r str, wanted: &str, naming: &[&'r Set]) -> Result<FoundFilter<'r>, NotFound> {
+        match naming.iter().filter(|s| name(s) == wanted).copied().collect::<Vec<_>>()[..] {
+            [one] => Ok(self.found(one, tool)),
+            [] => Err(match self.filters.iter().find(|s| name(s) == wanted) {
+                Some(set) => NotFound {
+                    message: format!("the set `{wanted}` has no filter for `{tool}`"),
+                    remedy: meant(tool, set.spec.filters.keys())
+                        .unwrap_or_else(|| format!("it has some for {}", list(set.spec.filters.keys()))),
+                },
+                None => NotFound {
+                    message: format!("there is no set `{wanted}`"),
+                    remedy: meant(wanted, self.filters.iter().map(name))
+                        .unwrap_or_else(|| "give the file that has it with -f".into()),
+                },
+            }),
+            _ => Err(NotFound {
+                message: format!("several sets are called `{wanted}`"),
+                remedy: "give the files of one service".into(),
+            }),
+        }
+    }
+
+    fn found<'r>(&'r self, set: &'r Set, tool: &'r str) -> FoundFilter<'r> {
+        // One Enforced set makes an exposition Enforced: those that apply together are the unnamed ones of a service.
+        let together = self.filters.iter().filter(|other| {
+            set.spec.name.is_none() && other.spec.name.is_none() && other.spec.service == set.spec.service
+        });
+        let enforcement = together.map(|s| s.spec.enforcement).fold(set.spec.enforcement, Ord::max);
+        FoundFilter {
+            filter: &set.spec.filters[tool],
+            enforcement,
+            response_type: self.action(&set.spec.service, tool).and_then(|a| a.response.as_ref()?.kind),
+            set: set.spec.name.as_deref(),
+            origin: &set.origin,
+            tool,
+            embedded: false,
+        }
+    }
+
+    fn embedded<'r>(&'r self, tool: &'r str) -> impl Iterator<Item = FoundFilter<'r>> {
+        self.manifests.iter().filter_map(move |manifest| {
+            let response = manifest.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?;
+            Some(FoundFilter {
+                filter: response.filter.as_ref()?,
+                enforcement: Enforcement::Advisory,
+                response_type: response.kind,
+                set: None,
+                origin: &manifest.origin,
+                tool,
+                embedded: true,
+            })
+        })
+    }
+
+    fn action(&self, service: &ServiceRef, tool: &str) -> Option<&ActionSpec> {
+        let manifest = self.manifests.iter().find(|manifest| {
+            let name = manifest.spec.name.as_deref().unwrap_or(&manifest.name.name);
+            name == service.name && manifest.spec.version == service.version
+        })?;
+        manifest.spec.http.as_ref()?.actions.get(tool)
+    }
+
+    fn unknown(&self, tool: &str) -> NotFound {
+        let known = || {
+            let sets = self.filters.iter().flat_map(|s| s.spec.filters.keys().map(String::as_str));
+            let actions = self.manifests.iter().filter_map(|m| m.spec.http.as_ref()).flat_map(|http| {
+                http.actions.iter().filter(|(_, a)| a.response.as_ref().is_some_and(|r| r.filter.is_some()))
+            });
+            sets.chain(actions.map(|(name, _)| name.as_str()))
+        };
+        let message = format!("no filter names the tool `{tool}`");
+        let remedy = match meant(tool, known()) {
+            Some(remedy) => remedy,
+            None if known().next().is_none() => "give the file that has the filter with -f".into(),
+            None => format!("there are filters for {}", list(known())),
+        };
+        NotFound { message, remedy }
+    }
+}
+
+type Set = Arc<Resource<ToolsFiltersSpec>>;
+
+/// By what a set is chosen: its own name, or else its resource's.
+fn name(set: &Set) -> &str {
+    set.spec.name.as_deref().unwrap_or(&set.name.name)
+}
+
+fn meant<'a, S: AsRef<str> + ?Sized + 'a>(written: &str, known: impl Iterator<Item = &'a S>) -> Option<String> {
+    did_you_mean(written, known.map(AsRef::as_ref)).map(|name| format!("did you mean `{name}`?"))
+}
+
+/// Names for people, of many the first few.
+fn list<S: AsRef<str>>(names: impl Iterator<Item = S>) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<String> = names.map(|name| format!("`{}`", name.as_ref())).collect();
+    names.sort();
+    names.dedup();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    let mut out = names.join(", ");
+    if more > 0 {
+        out.push_str(&format!(" and {more} more"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

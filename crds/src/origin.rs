@@ -1,0 +1,167 @@
+//! Where in a file a field of a resource stands.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crate::Diagnostic;
+use crate::yaml::{Node, Position, Value};
+
+/// The file and the tree that a resource was read from. The tree has the names of `contract.md`; each entry remembers
+/// how its author spelled it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Origin {
+    pub(crate) file: Arc<str>,
+    pub(crate) tree: Arc<Node>,
+}
+
+/// One step of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// A path into a resource, from its root (`spec`, `filters`, ..).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct FieldPath(Vec<Step>);
+
+impl FieldPath {
+    /// `spec.` and the given member names.
+    pub(crate) fn spec<const N: usize>(keys: [&str; N]) -> Self {
+        let steps = std::iter::once("spec").chain(keys);
+        Self(steps.map(|key| Step::Key(key.to_owned())).collect())
+    }
+
+    #[must_use]
+    pub(crate) fn key(&self, key: &str) -> Self {
+        let mut path = self.clone();
+        path.0.push(Step::Key(key.to_owned()));
+        path
+    }
+
+    #[must_use]
+    pub(crate) fn index(&self, index: usize) -> Self {
+        let mut path = self.clone();
+        path.0.push(Step::Index(index));
+        path
+    }
+
+    /// The path without its last step.
+    #[must_use]
+    pub(crate) fn parent(&self) -> Self {
+        Self(self.0[..self.0.len().saturating_sub(1)].to_vec())
+    }
+
+    /// Appends a path as the engine writes it: `patches[2].path`, `select["a.b"]`.
+    #[must_use]
+    pub(crate) fn below(&self, mut text: &str) -> Self {
+        let mut path = self.clone();
+        while !text.is_empty() {
+            text = text.strip_prefix('.').unwrap_or(text);
+            if let Some(quoted) = text.strip_prefix('[').filter(|rest| rest.starts_with('"')) {
+                let mut strings = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+                let Some(Ok(key)) = strings.next() else { break };
+                let end = strings.byte_offset();
+                path.0.push(Step::Key(key));
+                text = quoted[end..].strip_prefix(']').unwrap_or("");
+            } else if let Some((number, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                let Ok(index) = number.parse() else { break };
+                path.0.push(Step::Index(index));
+                text = rest;
+            } else {
+                let end = text.find(['.', '[']).unwrap_or(text.len());
+                if end == 0 {
+                    break;
+                }
+                path.0.push(Step::Key(text[..end].to_owned()));
+                text = &text[end..];
+            }
+        }
+        path
+    }
+}
+
+impl Origin {
+    /// The file, as the caller named it.
+    #[must_use]
+    pub fn file(&self) -> &Arc<str> {
+        &self.file
+    }
+
+    /// The file and the line in it where the document begins.
+    pub(crate) fn place(&self) -> String {
+        format!("{}:{}", self.file, self.tree.position.line)
+    }
+
+    /// The place of a field and its path as the author spelled it. Where the field is absent: the place of the nearest
+    /// level that is there.
+    pub(crate) fn locate(&self, path: &FieldPath) -> (Position, String) {
+        let mut node = Some(&*self.tree);
+        let mut position = self.tree.position;
+        let mut field = String::new();
+        for step in &path.0 {
+            match (step, node.map(|n| &n.value)) {
+                (Step::Key(key), Some(Value::Map(entries))) => {
+                    let entry = entries.iter().find(|e| *e.key == **key);
+                    if let Some(entry) = entry {
+                        position = entry.position;
+                        if let Some(name) = entry.spelling() {
+                            push_key(&mut field, name);
+                        }
+                    } else {
+                        push_key(&mut field, key);
+                    }
+                    node = entry.map(|e| &e.value);
+                }
+                (Step::Index(index), Some(Value::List(items))) => {
+                    node = items.get(*index);
+                    position = node.map_or(position, |n| n.position);
+                    push_index(&mut field, *index);
+                }
+                (Step::Key(key), _) => {
+                    node = None;
+                    push_key(&mut field, key);
+                }
+                (Step::Index(index), _) => {
+                    node = None;
+                    push_index(&mut field, *index);
+                }
+            }
+        }
+        (position, field)
+    }
+
+    pub(crate) fn error(&self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) -> Diagnostic {
+        let (position, field) = self.locate(path);
+        Diagnostic::error(&self.file, position, field, message, remedy)
+    }
+
+    pub(crate) fn warning(
+        &self,
+        path: &FieldPath,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Diagnostic {
+        let (position, field) = self.locate(path);
+        Diagnostic::warning(&self.file, position, field, message, remedy)
+    }
+}
+
+/// Appends a member name: `.name`, or `["na.me"]` where it could be misread.
+pub(crate) fn push_key(field: &mut String, key: &str) {
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '$'));
+    if plain {
+        if !field.is_empty() {
+            field.push('.');
+        }
+        field.push_str(key);
+    } else {
+        // A JSON string: quotes and line ends in a key cannot break the line that `validate` prints.
+        let _ = write!(field, "[{}]", serde_json::Value::from(key));
+    }
+}
+
+/// Appends an index.
+pub(crate) fn push_index(field: &mut String, index: usize) {
+    let _ = write!(field, "[{index}]");
+}

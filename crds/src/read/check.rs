@@ -1,0 +1,124 @@
+//! What a document must get right by itself, beyond its shape. What needs other documents is the compile step's, and so
+//! are manifests and filters: a mistake in those stops less than the whole file.
+
+use serde::de::DeserializeOwned;
+use tamis_engine::Enforcement;
+use url::{Host, Url};
+
+use crate::origin::FieldPath;
+use crate::resources::{
+    ExpositionSpec, GatewayGroupSpec, LimitsSpec, Quantity, ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
+};
+use crate::scribe::Scribe;
+
+/// The longest time for one call: an hour.
+const MAX_TIMEOUT_MS: u64 = 3_600_000;
+/// The largest output that may be asked for.
+const MAX_RESPONSE_BYTES: u64 = 1 << 30;
+
+/// A kind's `spec`.
+pub(super) trait Spec: DeserializeOwned {
+    /// Says what is wrong with it.
+    fn check(&self, scribe: &mut Scribe<'_>);
+}
+
+impl Spec for ServiceManifestSpec {
+    fn check(&self, _: &mut Scribe<'_>) {}
+}
+
+impl Spec for ToolsFiltersSpec {
+    fn check(&self, scribe: &mut Scribe<'_>) {
+        service_ref(&self.service, scribe);
+        if self.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
+            let remedy = "name the set, or remove the field to make it the service's default";
+            scribe.error(&FieldPath::spec(["name"]), "is empty", remedy);
+        }
+        if self.filters.is_empty() {
+            scribe.warning(&FieldPath::spec(["filters"]), "filters no tool", "name one");
+        }
+    }
+}
+
+impl Spec for ExpositionSpec {
+    fn check(&self, scribe: &mut Scribe<'_>) {
+        service_ref(&self.service, scribe);
+        if let Some(limits) = &self.limits {
+            check_limits(limits, scribe);
+        }
+        if self.enforcement == Enforcement::Enforced && self.filters.as_ref().is_some_and(Vec::is_empty) {
+            let remedy = "name the sets that protect it";
+            scribe.warning(
+                &FieldPath::spec(["filters"]),
+                "an Enforced exposition without any set publishes nothing",
+                remedy,
+            );
+        }
+    }
+}
+
+impl Spec for GatewayGroupSpec {
+    fn check(&self, scribe: &mut Scribe<'_>) {
+        let egress = self.egress.iter().flat_map(|egress| [("allow", &egress.allow), ("deny", &egress.deny)]);
+        for (field, destinations) in egress {
+            for (index, text) in destinations.iter().enumerate().filter(|(_, text)| !is_destination(text)) {
+                let path = FieldPath::spec(["egress", field]).index(index);
+                let message = format!("`{}` is no address, network or host", super::excerpt(text));
+                scribe.error(&path, message, "write 10.1.0.0/16, 192.0.2.7, api.internal or *.example.com");
+            }
+        }
+        if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
+            scribe.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
+        }
+        let url = self.listener.as_ref().and_then(|listener| listener.external_url.as_deref());
+        if url.is_some_and(|url| !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))) {
+            let path = FieldPath::spec(["listener", "externalUrl"]);
+            scribe.error(&path, "is not a URL", "write https://HOST");
+        }
+    }
+}
+
+fn service_ref(service: &ServiceRef, scribe: &mut Scribe<'_>) {
+    for (field, text) in [("name", &service.name), ("version", &service.version)] {
+        if text.trim().is_empty() {
+            scribe.error(&FieldPath::spec(["service", field]), "is empty", "write what the ServiceManifest says");
+        }
+    }
+}
+
+fn check_limits(limits: &LimitsSpec, scribe: &mut Scribe<'_>) {
+    let at = FieldPath::spec(["limits"]);
+    let counts =
+        [("requestsPerSecond", limits.requests_per_second), ("burst", limits.burst), ("concurrent", limits.concurrent)];
+    for (field, _) in counts.iter().filter(|(_, count)| *count == Some(0)) {
+        scribe.error(&at.key(field), "0 lets nobody call", "write a larger number, or remove the field for no limit");
+    }
+    if limits.burst.is_some() && limits.requests_per_second.is_none() {
+        scribe.error(&at.key("burst"), "means nothing without `requestsPerSecond`", "add that, or remove it");
+    }
+    if let Some(text) = &limits.timeout {
+        let valid = limits.timeout_ms().is_some_and(|ms| (1..=MAX_TIMEOUT_MS).contains(&ms));
+        if !valid {
+            let message = format!("`{}` is no duration from 1ms to 1h", super::excerpt(text));
+            scribe.error(&at.key("timeout"), message, "write a number with ms, s, m or h, for example 30s");
+        }
+    }
+    if let Some(quantity) = &limits.max_response_bytes {
+        let valid = quantity.bytes().is_some_and(|bytes| (1..=MAX_RESPONSE_BYTES).contains(&bytes));
+        if !valid {
+            let Quantity(text) = quantity;
+            let message = format!("`{}` is no number of bytes up to 1Gi", super::excerpt(text));
+            scribe.error(&at.key("maxResponseBytes"), message, "write a number, alone or with k, M, G, Ki, Mi or Gi");
+        }
+    }
+}
+
+/// A network, an address, a host name, or `*.` and a domain.
+fn is_destination(text: &str) -> bool {
+    let address = |text: &str| text.parse::<std::net::IpAddr>().ok();
+    if let Some((network, bits)) = text.split_once('/') {
+        let longest = address(network).map(|ip| if ip.is_ipv4() { 32 } else { 128 });
+        return longest.is_some_and(|longest| bits.parse::<u8>().is_ok_and(|bits| bits <= longest));
+    }
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    address(text).is_some() || matches!(Host::parse(name), Ok(Host::Domain(_)))
+}

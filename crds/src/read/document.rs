@@ -1,0 +1,289 @@
+//! Which kind of document it is, and its envelope: `apiVersion`, `kind`, `metadata`.
+
+use std::sync::Arc;
+
+use super::check::Spec;
+use super::schema::{EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS};
+use super::{excerpt, kimbap, shape, spelling};
+use crate::Diagnostic;
+use crate::diagnostic::did_you_mean;
+use crate::origin::Origin;
+use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, Resource, Resources};
+use crate::scribe::Scribe;
+use crate::yaml::{Entry, Node, Resolved, Value};
+
+/// What Kubernetes writes into `metadata` by itself; `kubectl get -o yaml` shows it.
+const METADATA: &[&str] = &[
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+const ENVELOPE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
+/// Fields of the flat form, as the seed documents write ToolsFilters.
+const FLAT: &[&str] = &["name", "service", "enforcement", "filters"];
+
+/// Reads the documents of one file, one after the other.
+pub(super) struct Reader<'a> {
+    file: &'a Arc<str>,
+    resources: Resources,
+    diagnostics: Vec<Diagnostic>,
+    /// Documents so far, for the names of those that have none.
+    count: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a Arc<str>) -> Self {
+        Self { file, resources: Resources::default(), diagnostics: Vec::new(), count: 0 }
+    }
+
+    pub(super) fn finish(self) -> (Resources, Vec<Diagnostic>) {
+        (self.resources, self.diagnostics)
+    }
+
+    pub(super) fn read(&mut self, document: Node) {
+        self.count += 1;
+        let Some(entries) = document.entries() else {
+            let message = format!("the document is {}, but a mapping is wanted", document.describe());
+            return self.error(&document, "", message, "begin with apiVersion, kind, metadata and spec");
+        };
+        match (document.get("apiVersion"), document.get("kind")) {
+            (None, None) if kimbap::is_manifest(entries) => {
+                if let Some(document) = kimbap::convert(self.file, document, &mut self.diagnostics) {
+                    self.manifest(document);
+                }
+            }
+            (None, None) => {
+                let remedy = format!("write apiVersion: {API_VERSION} and a kind");
+                self.error(&document, "", "the document has no apiVersion and no kind", remedy);
+            }
+            (None, Some(_)) => self.error(&document, "apiVersion", "is missing", format!("write {API_VERSION}")),
+            (Some(_), None) => self.error(&document, "kind", "is missing", "add it"),
+            (Some(version), Some(kind)) => self.object(version.clone(), kind.clone(), document),
+        }
+    }
+
+    fn object(&mut self, version: Node, kind: Node, document: Node) {
+        let (Some(version_text), Some(kind_text)) = (version.as_source(), kind.as_source()) else {
+            return self.error(&document, "apiVersion", "apiVersion and kind are text", "write names");
+        };
+        if version_text != API_VERSION {
+            return self.foreign(&version, version_text, kind_text, document);
+        }
+        match kind_text {
+            "ServiceManifest" => self.manifest(document),
+            "ToolsFilters" | "ToolsOutputFilters" => self.filters(document),
+            "Exposition" => {
+                if let Some(read) = self.resource(document, &EXPOSITION) {
+                    self.resources.expositions.push(read);
+                }
+            }
+            "GatewayGroup" => {
+                if let Some(read) = self.resource(document, &GATEWAY_GROUP) {
+                    self.resources.groups.push(read);
+                }
+            }
+            "GatewayConfig" => {
+                self.error(&kind, "kind", "GatewayConfig is written by the operator only", "remove the document")
+            }
+            known if KINDS.iter().any(|(name, _)| *name == known) => {
+                self.error(&kind, "kind", format!("{known} is not implemented yet"), "remove the document");
+            }
+            unknown => {
+                let known = KINDS.iter().filter(|(_, implemented)| *implemented).map(|(name, _)| *name);
+                let remedy = match did_you_mean(unknown, known.clone()) {
+                    Some(name) => format!("did you mean {name}?"),
+                    None => format!("write one of {}", known.collect::<Vec<_>>().join(", ")),
+                };
+                self.error(&kind, "kind", format!("`{}` is not a kind", excerpt(unknown)), remedy);
+            }
+        }
+    }
+
+    /// Another `apiVersion`: a list of ours, a misspelling, or somebody else's object.
+    fn foreign(&mut self, version: &Node, version_text: &str, kind_text: &str, document: Node) {
+        if (version_text, kind_text) == ("v1", "List") {
+            let Value::Map(entries) = document.value else { return };
+            let items = entries.into_iter().find(|e| &*e.key == "items").map(|e| e.value.value);
+            if let Some(Value::List(items)) = items {
+                items.into_iter().for_each(|item| self.read(item));
+            }
+            return;
+        }
+        let ours = KINDS.iter().any(|(name, _)| *name == kind_text) || kind_text == "ToolsOutputFilters";
+        let group = version_text.split('/').next().unwrap_or("");
+        if ours || group == "reshapr.io" || did_you_mean(group, ["reshapr.io"]).is_some() {
+            let message = format!("`{}` is not a version of reshapr.io that is known here", excerpt(version_text));
+            self.error(version, "apiVersion", message, format!("write {API_VERSION}"));
+        } else {
+            let message = format!("a {} of {} is not ours and is skipped", excerpt(kind_text), excerpt(version_text));
+            let remedy = "move it elsewhere to silence this";
+            self.diagnostics.push(Diagnostic::warning(self.file, document.position, "", message, remedy));
+        }
+    }
+
+    fn manifest(&mut self, document: Node) {
+        if let Some(read) = self.resource(document, &SERVICE_MANIFEST) {
+            self.resources.manifests.push(read);
+        }
+    }
+
+    /// The seed's own form has no `metadata` and no `spec`: its fields stand at the top.
+    fn filters(&mut self, mut document: Node) {
+        let flat = document.get("spec").is_none() && FLAT.iter().any(|key| document.get(key).is_some());
+        if let (true, Value::Map(entries)) = (flat, &mut document.value) {
+            let (envelope, spec): (Vec<Entry>, Vec<Entry>) =
+                std::mem::take(entries).into_iter().partition(|e| ENVELOPE.contains(&&*e.key));
+            *entries = envelope;
+            let spec = Node::map(document.position, spec);
+            entries.push(Entry::absent("spec", spec));
+        }
+        if let Some(read) = self.resource(document, &TOOLS_FILTERS) {
+            self.resources.filters.push(read);
+        }
+    }
+
+    fn resource<S: Spec>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
+        let before = self.diagnostics.iter().filter(|d| d.is_error()).count();
+        let Value::Map(entries) = &mut document.value else { return None };
+        for entry in entries.iter().filter(|e| !ENVELOPE.contains(&&*e.key)) {
+            let remedy = match did_you_mean(&entry.key, ["apiVersion", "kind", "metadata", "spec"]) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "move it into `spec`, or remove it".to_owned(),
+            };
+            let field = entry.key.to_string();
+            self.diagnostics.push(Diagnostic::error(self.file, entry.position, field, "is not a field", remedy));
+        }
+        let mut json = String::new();
+        if let Some(spec) = entries.iter_mut().find(|e| &*e.key == "spec") {
+            let field = spec.spelling().unwrap_or("").to_owned();
+            spelling::normalise(self.file, &mut spec.value, schema.view(), &field, &mut self.diagnostics);
+            json = shape::check(self.file, &spec.value, schema.view(), &field, &mut self.diagnostics);
+        } else {
+            self.error(&document, "spec", "is missing", "add it");
+        }
+        let name = self.name(&document);
+        let (name, unnamed) = name?;
+        if self.diagnostics.iter().filter(|d| d.is_error()).count() > before {
+            return None;
+        }
+        match serde_json::from_str::<S>(&json) {
+            Ok(spec) => {
+                let origin = Origin { file: Arc::clone(self.file), tree: Arc::new(document) };
+                let mut scribe = Scribe::new(&origin, &mut self.diagnostics);
+                spec.check(&mut scribe);
+                if scribe.failed {
+                    return None;
+                }
+                Some(Arc::new(Resource { name, unnamed, spec, origin }))
+            }
+            // The shape check knows all that serde knows; if it ever does not, the document is still refused.
+            Err(error) => {
+                self.error(&document, "spec", format!("cannot be read: {error}"), "compare it with `tamis schema`");
+                None
+            }
+        }
+    }
+
+    /// `metadata`, or a name made of what there is.
+    fn name(&mut self, document: &Node) -> Option<(ObjectName, bool)> {
+        let Some(metadata) = document.entry("metadata") else {
+            let spec = document.entry("spec")?;
+            if spec.spelling().is_some() {
+                self.error(document, "metadata", "is missing", "add it, with a name");
+                return None;
+            }
+            // kimbap's manifests have a name; the flat form takes the file's.
+            let own = spec.value.get("baseUrl").or(spec.value.get("http")).and(spec.value.get("name"));
+            let name = own.and_then(Node::as_source).map_or_else(|| self.file_name(), slug);
+            return Some((ObjectName { namespace: DEFAULT_NAMESPACE.to_owned(), name }, true));
+        };
+        let Some(entries) = metadata.value.entries() else {
+            let message = format!("is {}, but a mapping is wanted", metadata.value.describe());
+            self.error(&metadata.value, "metadata", message, "write name and namespace");
+            return None;
+        };
+        for entry in entries.iter().filter(|e| !METADATA.contains(&&*e.key)) {
+            let remedy = match did_you_mean(&entry.key, METADATA.iter().copied()) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "remove it, or write it into `annotations`".to_owned(),
+            };
+            let field = format!("metadata.{}", entry.key);
+            self.diagnostics.push(Diagnostic::error(self.file, entry.position, field, "is not a field", remedy));
+        }
+        let namespace = match metadata.value.entry("namespace") {
+            None => Some(DEFAULT_NAMESPACE.to_owned()),
+            Some(entry) => self.object_name(entry, "metadata.namespace", 63),
+        };
+        let name = match metadata.value.entry("name") {
+            None => {
+                self.error(&metadata.value, "metadata.name", "is missing", "add it");
+                None
+            }
+            Some(entry) => self.object_name(entry, "metadata.name", 253),
+        };
+        Some((ObjectName { namespace: namespace?, name: name? }, false))
+    }
+
+    /// RFC 1123: what Kubernetes accepts as a name.
+    fn object_name(&mut self, entry: &Entry, field: &str, longest: usize) -> Option<String> {
+        let remedy = format!("use at most {longest} of a-z, 0-9, `-` and `.`, a letter or digit first and last");
+        let Value::Scalar(scalar) = &entry.value.value else {
+            self.error(&entry.value, field, format!("is {}, but a name is wanted", entry.value.describe()), remedy);
+            return None;
+        };
+        let name = &*scalar.source;
+        let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || (c == '.' && longest > 63);
+        let valid = name.len() <= longest && name.chars().all(inner) && !name.contains("..");
+        if !valid || !end(name.chars().next()) || !end(name.chars().next_back()) {
+            self.error(&entry.value, field, format!("`{}` is not a name that Kubernetes takes", excerpt(name)), remedy);
+            return None;
+        }
+        if matches!(scalar.resolved, Resolved::Number(_) | Resolved::Bool(_) | Resolved::Null)
+            || scalar.kubectl_reads().is_some()
+        {
+            let message = format!("kubectl does not read `{name}` as text");
+            let diagnostic =
+                Diagnostic::warning(self.file, entry.value.position, field, message, format!("quote it: \"{name}\""));
+            self.diagnostics.push(diagnostic);
+        }
+        Some(name.to_owned())
+    }
+
+    fn file_name(&self) -> String {
+        let base = self.file.rsplit(['/', '\\']).next().unwrap_or(self.file);
+        let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
+        if self.count > 1 { format!("{}-{}", slug(stem), self.count) } else { slug(stem) }
+    }
+
+    fn error(&mut self, node: &Node, field: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::error(self.file, node.position, field, message, remedy));
+    }
+}
+
+/// A name that Kubernetes takes, made of any text.
+fn slug(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.to_lowercase().chars() {
+        if c.is_ascii_alphanumeric() {
+            name.push(c);
+        } else if !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+    }
+    name.truncate(63);
+    let name = name.trim_end_matches('-');
+    if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
+}

@@ -1,0 +1,84 @@
+//! kimbap's service manifest, a document of its own, as a ServiceManifest.
+
+use std::sync::Arc;
+
+use super::spelling::camel_case;
+use crate::Diagnostic;
+use crate::diagnostic::did_you_mean;
+use crate::resources::API_VERSION;
+use crate::yaml::{Entry, Node, Value};
+
+/// Top-level fields, by what becomes of them.
+const SPEC: &[&str] = &["name", "version", "description"];
+const HTTP: &[&str] = &["baseUrl", "auth", "actions"];
+/// Advice for kimbap's own agents; MCP has no place for it.
+const ADVICE: &[&str] = &["aliases", "gotchas", "triggers", "recipes"];
+const OTHER_ADAPTERS: &[&str] = &["commandSpec", "targetApp"];
+
+/// Whether a document without `apiVersion` and `kind` is one of kimbap's.
+pub(super) fn is_manifest(entries: &[Entry]) -> bool {
+    let has = |key: &str| entries.iter().any(|e| camel_case(&e.key) == key);
+    has("actions") || ["adapter", "baseUrl", "commandSpec", "targetApp"].iter().any(|key| has(key))
+}
+
+/// The same as a ServiceManifest; levels that the document does not have are marked as absent. None where another adapter
+/// is wanted: what its actions look like is that adapter's business.
+pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Diagnostic>) -> Option<Node> {
+    let position = document.position;
+    let Value::Map(entries) = document.value else { return None };
+    let (mut spec, mut http) = (Vec::new(), Vec::new());
+    let mut refused = false;
+    for mut entry in entries {
+        let name = camel_case(&entry.key);
+        let mut say =
+            |diagnostic: fn(&Arc<str>, _, String, String, String) -> Diagnostic, what: &str, remedy: String| {
+                diagnostics.push(diagnostic(file, entry.position, entry.key.to_string(), what.to_owned(), remedy));
+            };
+        match name.as_str() {
+            key if SPEC.contains(&key) => spec.push(entry),
+            key if HTTP.contains(&key) => {
+                if *entry.key != *key {
+                    entry.rename(key);
+                }
+                http.push(entry);
+            }
+            "adapter" => match entry.value.as_source() {
+                Some("http") => {}
+                Some("command" | "applescript") => {
+                    refused = true;
+                    say(Diagnostic::error, "this adapter is not implemented yet", "use `adapter: http`".to_owned());
+                }
+                _ => say(Diagnostic::error, "is not an adapter", "write http, the only one yet".to_owned()),
+            },
+            key if OTHER_ADAPTERS.contains(&key) => {
+                say(Diagnostic::error, "is not implemented yet", "use `adapter: http`".to_owned());
+            }
+            key if ADVICE.contains(&key) => {
+                say(
+                    Diagnostic::warning,
+                    "has no effect here",
+                    "put what a model should know into `description`".to_owned(),
+                );
+            }
+            _ => {
+                let known = ["name", "version", "description", "adapter", "base_url", "auth", "actions"];
+                let remedy = match did_you_mean(&entry.key, known) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("remove it; possible here: {}", known.join(", ")),
+                };
+                say(Diagnostic::error, "is not a field", remedy);
+            }
+        }
+    }
+    if refused {
+        return None;
+    }
+    spec.push(Entry::absent("http", Node::map(position, http)));
+    let text = |key: &str, value: &str| Entry::absent(key, Node::text(position, value));
+    let entries = vec![
+        text("apiVersion", API_VERSION),
+        text("kind", "ServiceManifest"),
+        Entry::absent("spec", Node::map(position, spec)),
+    ];
+    Some(Node::map(position, entries))
+}

@@ -1,0 +1,105 @@
+//! The custom resources, as `contract.md` names their fields. Shapes only: what the fields say together is checked by
+//! [`crate::compile`].
+
+mod common;
+mod exposition;
+mod filters;
+mod group;
+mod manifest;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) use common::LATER;
+pub use common::{Later, NamespacedName, Quantity, SecretKeyRef, ServiceRef};
+pub use exposition::{AccessSpec, AuditMode, AuditSpec, ExpositionSpec, LimitsSpec, ToolSelection};
+pub use filters::ToolsFiltersSpec;
+pub use group::{
+    AllowedNamespaces, AuditSink, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroupSpec, GroupAuditSpec, ListenerSpec,
+    MetricsDetail, MetricsSpec, NamespacesFrom,
+};
+pub use manifest::{
+    ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
+    RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifestSpec,
+};
+
+use crate::origin::Origin;
+
+/// `apiVersion` of every kind.
+pub const API_VERSION: &str = "reshapr.io/v1alpha1";
+/// The namespace of a document that names none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// The kinds of the group that exist, and whether files may hold them today.
+pub(crate) const KINDS: &[(&str, bool)] = &[
+    ("ServiceManifest", true),
+    ("ToolsFilters", true),
+    ("Exposition", true),
+    ("GatewayGroup", true),
+    ("CustomTools", false),
+    ("ConfigurationPlan", false),
+    ("GatewayConfig", false),
+];
+
+/// `metadata`, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// `metadata.namespace`, or [`DEFAULT_NAMESPACE`].
+    pub namespace: String,
+    /// `metadata.name`, or one made of the file's name for the documents that have none.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// One document, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource<S> {
+    /// Its name.
+    pub name: ObjectName,
+    /// Whether the name was made up, since the document has no `metadata`.
+    pub unnamed: bool,
+    /// What it says.
+    pub spec: S,
+    /// Where it says it.
+    pub origin: Origin,
+}
+
+/// Everything that a set of files says, by kind, each in the order of files and documents.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resources {
+    /// What can be called.
+    pub manifests: Vec<Arc<Resource<ServiceManifestSpec>>>,
+    /// What may pass.
+    pub filters: Vec<Arc<Resource<ToolsFiltersSpec>>>,
+    /// Who sees which service, how.
+    pub expositions: Vec<Arc<Resource<ExpositionSpec>>>,
+    /// What a gateway allows.
+    pub groups: Vec<Arc<Resource<GatewayGroupSpec>>>,
+}
+
+impl Resources {
+    /// How many documents there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.manifests.len() + self.filters.len() + self.expositions.len() + self.groups.len()
+    }
+
+    /// Whether there is no document.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds the documents of another set; they are shared, not copied.
+    pub fn extend(&mut self, other: &Self) {
+        self.manifests.extend(other.manifests.iter().cloned());
+        self.filters.extend(other.filters.iter().cloned());
+        self.expositions.extend(other.expositions.iter().cloned());
+        self.groups.extend(other.groups.iter().cloned());
+    }
+}

@@ -1,0 +1,127 @@
+//! What a folder means while its files change under a server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::yaml::Position;
+use crate::{Diagnostic, ParsedFile, Resources};
+
+/// The last good documents of each file.
+///
+/// A broken edit, an emptied or a half-written file keeps what the file said before. What is removed is a deleted file,
+/// or a document that is gone from a file which is in order.
+#[derive(Debug, Clone, Default)]
+pub struct FolderState {
+    files: BTreeMap<Arc<str>, Resources>,
+}
+
+/// What a folder means now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Update {
+    /// Everything to compile.
+    pub resources: Resources,
+    /// What there is to say about the files.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Files whose last good documents are used instead of what they hold now.
+    pub kept: Vec<Arc<str>>,
+}
+
+impl FolderState {
+    /// Takes all files as they are now; one that is not among them was deleted.
+    pub fn update(&mut self, files: &[ParsedFile]) -> Update {
+        let mut update = Update::default();
+        let mut now = BTreeMap::new();
+        for file in files {
+            update.diagnostics.extend(file.diagnostics.iter().cloned());
+            if file.is_broken() {
+                // What cannot be read may be a folder: then so are the files in it.
+                let below = format!("{}/", file.file.trim_end_matches('/'));
+                let lost = |name: &str| *name == *file.file || name.starts_with(&below);
+                for (name, resources) in self.files.iter().filter(|(name, _)| lost(name)) {
+                    update.kept.push(Arc::clone(name));
+                    now.insert(Arc::clone(name), resources.clone());
+                }
+            } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())
+            {
+                let message = "the file is empty, its last documents stay";
+                let remedy = "delete the file to remove them";
+                update.diagnostics.push(Diagnostic::warning(&file.file, Position::START, "", message, remedy));
+                update.kept.push(Arc::clone(&file.file));
+                now.insert(Arc::clone(&file.file), last.clone());
+            } else {
+                now.insert(Arc::clone(&file.file), file.resources.clone());
+            }
+        }
+        self.files = now;
+        self.files.values().for_each(|resources| update.resources.extend(resources));
+        update
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_document;
+
+    const TWO: &str = "
+apiVersion: reshapr.io/v1alpha1
+kind: Exposition
+metadata: {name: one}
+spec: {service: {name: s, version: '1'}}
+---
+apiVersion: reshapr.io/v1alpha1
+kind: Exposition
+metadata: {name: two}
+spec: {service: {name: s, version: '1'}}
+";
+
+    fn names(update: &Update) -> Vec<&str> {
+        update.resources.expositions.iter().map(|e| e.name.name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_broken_file_said_stays() {
+        let one = &TWO[..TWO.find("---").unwrap()];
+        let half = &TWO[..TWO.len() - 5];
+        let foreign = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+        // What the file holds next, what is served then, whether that is kept from before.
+        let table: &[(&str, Option<&str>, &[&str], bool)] = &[
+            ("unchanged", Some(TWO), &["one", "two"], false),
+            ("a document gone", Some(one), &["one"], false),
+            ("half-written", Some(half), &["one", "two"], true),
+            ("emptied", Some(""), &["one", "two"], true),
+            ("nothing but a comment", Some("# later\n"), &["one", "two"], true),
+            (
+                "a value gone",
+                Some("apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata:\n"),
+                &["one", "two"],
+                true,
+            ),
+            ("not UTF-8", Some("\u{0}"), &["one", "two"], true),
+            ("somebody else's", Some(foreign), &[], false),
+            ("deleted", None, &[], false),
+        ];
+        for (what, next, expected, kept) in table {
+            let mut state = FolderState::default();
+            state.update(&[parse_document("dir/a.yaml", TWO.as_bytes())]);
+            let files: Vec<_> = next.iter().map(|text| parse_document("dir/a.yaml", text.as_bytes())).collect();
+            let update = state.update(&files);
+            assert_eq!(names(&update), *expected, "{what}");
+            assert_eq!(!update.kept.is_empty(), *kept, "{what}");
+            assert_eq!(update.diagnostics.is_empty(), !kept && *what != "somebody else's", "{what}");
+            let mended = state.update(&[parse_document("dir/a.yaml", one.as_bytes())]);
+            assert_eq!((names(&mended), mended.kept.len()), (vec!["one"], 0), "{what}, mended");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_keeps_its_files() {
+        let mut state = FolderState::default();
+        state.update(&[parse_document("dir/sub/a.yaml", TWO.as_bytes())]);
+        let folder = crate::load(&["dir/sub-that-is-not-there".into()]).files;
+        assert_eq!(names(&state.clone().update(&folder)), Vec::<&str>::new());
+        let mut unreadable = folder[0].clone();
+        unreadable.file = "dir/sub".into();
+        assert_eq!(names(&state.update(&[unreadable])), ["one", "two"]);
+    }
+}

@@ -1,0 +1,171 @@
+//! JSON with positions: RFC 8259, duplicates refused, digits kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Entry, MAX_DEPTH, Node, Position, Resolved, Scalar, Value, Written};
+use crate::Diagnostic;
+
+type Result<T> = std::result::Result<T, Box<Diagnostic>>;
+
+/// The document of a JSON file; none where the file holds nothing but white space.
+pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Option<Node>> {
+    let mut reader = Reader { file, rest: text, position: Position::START };
+    reader.space();
+    if reader.rest.is_empty() {
+        return Ok(None);
+    }
+    let node = reader.node(0)?;
+    reader.space();
+    if reader.rest.is_empty() {
+        Ok(Some(node))
+    } else {
+        Err(reader.error("something follows the document", "put each document into a file of its own, or write YAML"))
+    }
+}
+
+struct Reader<'a> {
+    file: &'a Arc<str>,
+    rest: &'a str,
+    position: Position,
+}
+
+impl<'a> Reader<'a> {
+    fn node(&mut self, depth: usize) -> Result<Node> {
+        if depth > MAX_DEPTH {
+            return Err(self.error(format!("nested more than {MAX_DEPTH} deep"), "flatten the document"));
+        }
+        let position = self.position;
+        let value = match self.rest.chars().next() {
+            Some('{') => self.object(depth)?,
+            Some('[') => self.array(depth)?,
+            Some('"') => Value::Scalar(Scalar::quoted(self.string()?)),
+            _ => Value::Scalar(self.literal()?),
+        };
+        Ok(Node { position, value })
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value> {
+        let mut entries = Vec::new();
+        let mut seen: HashMap<Box<str>, Position> = HashMap::new();
+        self.open();
+        while !self.close('}', entries.is_empty())? {
+            let position = self.position;
+            if !self.rest.starts_with('"') {
+                self.more()?;
+                return Err(
+                    self.error("a key must be text in double quotes", "write one, or remove the comma before it")
+                );
+            }
+            let key: Box<str> = self.string()?.into();
+            if let Some(first) = seen.insert(key.clone(), position) {
+                let message = format!("key `{key}` occurs twice, first in line {}", first.line);
+                return Err(Box::new(Diagnostic::error(self.file, position, "", message, "remove one of them")));
+            }
+            self.space();
+            if !self.rest.starts_with(':') {
+                self.more()?;
+                return Err(self.error("a colon is missing", "write `:` between key and value"));
+            }
+            self.skip(1);
+            self.space();
+            let value = self.node(depth + 1)?;
+            entries.push(Entry { key, position, written: Written::Same, boolean_for_kubectl: false, value });
+        }
+        Ok(Value::Map(entries))
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Value> {
+        let mut items = Vec::new();
+        self.open();
+        while !self.close(']', items.is_empty())? {
+            items.push(self.node(depth + 1)?);
+        }
+        Ok(Value::List(items))
+    }
+
+    fn open(&mut self) {
+        self.skip(1);
+        self.space();
+    }
+
+    /// Whether the collection ends here; otherwise its next member begins here.
+    fn close(&mut self, bracket: char, first: bool) -> Result<bool> {
+        self.space();
+        if self.rest.starts_with(bracket) {
+            self.skip(1);
+            return Ok(true);
+        }
+        if !first {
+            if !self.rest.starts_with(',') {
+                self.more()?;
+                return Err(self.error(format!("`,` or `{bracket}` is missing"), "write it"));
+            }
+            self.skip(1);
+            self.space();
+        }
+        Ok(false)
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let mut escaped = false;
+        let end = self.rest[1..].find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends || c == '\n'
+        });
+        let Some(end) = end.filter(|end| self.rest[1..].as_bytes()[*end] == b'"') else {
+            return Err(self.error("the text does not end", "close it with a double quote; write \\n for a line end"));
+        };
+        let literal = &self.rest[..end + 2];
+        let text = serde_json::from_str(literal).map_err(|_| {
+            self.error("an escape that JSON does not have", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX")
+        })?;
+        self.skip(literal.len());
+        Ok(text)
+    }
+
+    /// Something has to follow.
+    fn more(&self) -> Result<()> {
+        if self.rest.is_empty() { Err(self.error("the file ends too early", "write the rest of it")) } else { Ok(()) }
+    }
+
+    fn literal(&mut self) -> Result<Scalar> {
+        self.more()?;
+        let end = self
+            .rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')))
+            .unwrap_or(self.rest.len());
+        let source = &self.rest[..end];
+        let resolved = match source {
+            "null" => Resolved::Null,
+            "true" => Resolved::Bool(true),
+            "false" => Resolved::Bool(false),
+            _ if serde_json::from_str::<&serde_json::value::RawValue>(source).is_ok() => {
+                Resolved::Number(source.into())
+            }
+            _ => return Err(self.error("a value is missing or not JSON", "write text in double quotes")),
+        };
+        self.skip(end);
+        Ok(Scalar { source: source.into(), resolved, plain: true })
+    }
+
+    fn space(&mut self) {
+        let trimmed = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        self.skip(self.rest.len() - trimmed.len());
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        let (passed, rest) = self.rest.split_at(bytes);
+        let moved = Position::after(passed);
+        self.position = Position {
+            line: self.position.line + moved.line - 1,
+            column: if moved.line == 1 { self.position.column + moved.column - 1 } else { moved.column },
+        };
+        self.rest = rest;
+    }
+
+    fn error(&self, message: impl Into<String>, remedy: &str) -> Box<Diagnostic> {
+        Box::new(Diagnostic::error(self.file, self.position, "", message, remedy))
+    }
+}

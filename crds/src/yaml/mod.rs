@@ -1,0 +1,75 @@
+//! Documents as trees in which every node knows its line and column.
+//!
+//! YAML 1.2 (core schema) and JSON. Nothing is typed here: a scalar keeps its source text and what the core schema makes
+//! of it, so that the shape check, which knows what is wanted, can decide and can explain.
+
+mod compose;
+mod json;
+mod node;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub(crate) use node::{Entry, Written};
+pub use node::{Node, Position, Value};
+pub use scalar::{Resolved, Scalar};
+
+use crate::Diagnostic;
+
+/// Bytes of one file. A larger one is refused before it is read.
+pub const MAX_FILE_BYTES: u64 = 16 << 20;
+/// Nesting of one document.
+pub const MAX_DEPTH: usize = 100;
+/// Nodes and bytes of text that aliases may add to one file.
+pub const MAX_ALIAS_EXPANSION: usize = 1 << 20;
+
+/// The documents of one file, as trees.
+///
+/// `file` decides the syntax: a name that ends in `.json` is JSON, which keeps what YAML would read differently (a pair
+/// of surrogate escapes, for instance); all else is YAML.
+///
+/// # Errors
+/// One diagnostic: a syntax error ends the reading, since what follows cannot be trusted.
+pub fn parse(file: &Arc<str>, bytes: &[u8]) -> Result<Vec<Node>, Box<Diagnostic>> {
+    let text = decode(file, bytes)?;
+    if file.to_ascii_lowercase().ends_with(".json") {
+        json::parse(file, text).map(|node| node.into_iter().collect())
+    } else {
+        compose::parse(file, text)
+    }
+}
+
+/// UTF-8 without a byte order mark and without control characters.
+fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
+    let error =
+        |position, message: &str, remedy: &str| Box::new(Diagnostic::error(file, position, "", message, remedy));
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(error(Position::START, &too_large(bytes.len() as u64), "split it into several files"));
+    }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(error(Position::START, "the file is UTF-16", "save it as UTF-8"));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let before = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+        error(Position::after(&before), "the file is not UTF-8", "save it as UTF-8")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // The scanner takes NUL for the end of the input: what follows it would be lost without a word.
+    let control = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}');
+    if let Some((at, c)) = text.char_indices().find(|(_, c)| control(*c)) {
+        let message = format!("control character U+{:04X}", u32::from(c));
+        return Err(error(
+            Position::after(&text[..at]),
+            &message,
+            "remove it, or write it as an escape in double quotes",
+        ));
+    }
+    Ok(text)
+}
+
+/// The message for a file beyond [`MAX_FILE_BYTES`].
+pub(crate) fn too_large(bytes: u64) -> String {
+    format!("the file has {bytes} bytes, more than the {MAX_FILE_BYTES} that are read")
+}

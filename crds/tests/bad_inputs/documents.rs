@@ -1,0 +1,265 @@
+//! What is wrong with documents.
+
+use super::{Case, json, yaml};
+
+macro_rules! document {
+    ($kind:literal, $spec:literal) => {
+        concat!("apiVersion: reshapr.io/v1alpha1\nkind: ", $kind, "\nmetadata: {name: a}\nspec:\n", $spec)
+    };
+}
+
+/// A service with one tool, for what must bind to one.
+macro_rules! with_service {
+    ($kind:literal, $spec:literal) => {
+        concat!(
+            "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: github}\n",
+            "spec: {version: 1.0.0, http: {baseUrl: \"https://api.github.com\", actions: {list-issues: {path: /issues}}}}\n",
+            "---\napiVersion: reshapr.io/v1alpha1\nkind: ",
+            $kind,
+            "\nmetadata: {name: a}\nspec:\n",
+            $spec
+        )
+    };
+}
+
+pub(super) const ENVELOPE: &[Case] = &[
+    yaml("Neither apiVersion nor kind", "filters: {}\n"),
+    yaml("No kind", "apiVersion: reshapr.io/v1alpha1\nspec: {}\n"),
+    yaml("A kind that does not exist", "apiVersion: reshapr.io/v1alpha1\nkind: ToolFilters\nspec: {}\n"),
+    yaml("A version that does not exist", "apiVersion: reshapr.io/v1\nkind: Exposition\nspec: {}\n"),
+    yaml("A group that is misspelled", "apiVersion: reshaper.io/v1alpha1\nkind: Exposition\nspec: {}\n"),
+    yaml("Somebody else's object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+    yaml(
+        "No metadata",
+        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nspec: {service: {name: a, version: '1'}}\n",
+    ),
+    yaml(
+        "Names that Kubernetes does not take",
+        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: GitHub_Partner, namespace: team.a, lables: {}}\n\
+         spec: {service: {name: a, version: '1'}}\n",
+    ),
+    yaml(
+        "A field beside spec",
+        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\naccess: {anonymous: true}\n\
+         spec: {service: {name: a, version: '1'}}\n",
+    ),
+];
+
+pub(super) const FIELDS: &[Case] = &[
+    yaml(
+        "Several mistakes at once",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github}\n  enforcment: Enforced\n  filters:\n    list-issues:\n      maxItem: 25\n      \
+             exclude: body_html\n      patches:\n      - {op: add, path: /a, vaule: 1}\n"
+        ),
+    ),
+    yaml(
+        "A value that is not possible",
+        document!("ToolsFilters", "  service: {name: github, version: '1'}\n  enforcement: Enforce\n  filters: {}\n"),
+    ),
+    yaml(
+        "A field without a value",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github, version: '1'}\n  filters:\n    list-issues:\n      retain:\n"
+        ),
+    ),
+    yaml(
+        "Two spellings of one field",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github, version: '1'}\n  filters:\n    list-issues:\n      max_items: 1\n      maxItems: 2\n"
+        ),
+    ),
+    yaml(
+        "Limits that are none",
+        document!(
+            "Exposition",
+            "  service: {name: github, version: '1'}\n  limits: {timeout: 30, maxResponseBytes: 16 MB, concurrent: 0, \
+             burst: 10, requestsPerSecond: -1}\n"
+        ),
+    ),
+    yaml(
+        "A gateway group's destinations",
+        document!(
+            "GatewayGroup",
+            "  egress: {allow: [10.0.0.0/33, \"https://api.internal\"]}\n  commands: {enabled: true}\n"
+        ),
+    ),
+    yaml(
+        "kimbap's manifest with fields of nobody",
+        "name: github\nversion: 1.0.0\nbase_uri: https://api.github.com\ntriggers: {}\nactions:\n  list:\n    path: /issues\n    \
+         args:\n    - {type: string}\n    - {name: a, type: string}\n    - {name: a, type: strong}\n",
+    ),
+];
+
+pub(super) const SCALARS: &[Case] = &[
+    yaml(
+        "A version without quotes",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0\n  http: {baseUrl: \"https://api.github.com\", actions: {list: {path: /}}}\n"
+        ),
+    ),
+    yaml(
+        "Norway, where text is wanted",
+        document!(
+            "ServiceManifest",
+            "  name: no\n  version: 1.0.0\n  description: true\n  http:\n    baseUrl: https://api.github.com\n    actions:\n      \
+             on: {path: /}\n"
+        ),
+    ),
+    yaml(
+        "Norway, where any value is possible",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github, version: '1'}\n  filters:\n    list:\n      patches:\n      - {op: add, path: /country, \
+             value: no}\n      - {op: add, path: /mode, value: 0644}\n      - {op: add, path: /count, value: 1_000}\n      \
+             - {op: add, path: /ratio, value: .nan}\n      - op: add\n        path: /nothing\n        value:\n"
+        ),
+    ),
+    yaml(
+        "Booleans and numbers as text, and the other way round",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github, version: '1'}\n  filters:\n    list:\n      dropNulls: yes\n      dropEmpty: \"true\"\n      \
+             maxItems: \"25\"\n      text: {maxLines: 2.5}\n"
+        ),
+    ),
+    json(
+        "A number that no counter holds",
+        "{\"apiVersion\": \"reshapr.io/v1alpha1\", \"kind\": \"Exposition\", \"metadata\": {\"name\": \"a\"},\n \"spec\": \
+         {\"service\": {\"name\": \"a\", \"version\": 2}, \"limits\": {\"concurrent\": 99999999999}}}\n",
+    ),
+];
+
+pub(super) const LATER: &[Case] = &[
+    yaml(
+        "Access and plans",
+        document!(
+            "Exposition",
+            "  service: {name: github, version: '1'}\n  configurationPlan: {name: prod}\n  access:\n    apiKeys: {secretRef: \
+             {name: partners}}\n    jwt: {issuer: \"https://id.example.com\"}\n"
+        ),
+    ),
+    yaml(
+        "Other sources",
+        document!("ServiceManifest", "  version: 1.0.0\n  openapi: {configMapRef: {name: petstore}}\n"),
+    ),
+    yaml("Other kinds", "apiVersion: reshapr.io/v1alpha1\nkind: CustomTools\nmetadata: {name: a}\nspec: {}\n"),
+    yaml("Other adapters", "name: notes\nversion: 1.0.0\nadapter: applescript\ntarget_app: Notes\nactions: {}\n"),
+    yaml(
+        "Other budgets and formats",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github, version: '1'}\n  filters:\n    list:\n      convertToToon: true\n      output: {budget: \
+             {tokens: 8000}, strategy: element_count}\n"
+        ),
+    ),
+];
+
+pub(super) const SERVICES: &[Case] = &[
+    yaml(
+        "Addresses",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  http:\n    baseUrl: http://user:pw@api.github.com/v1?key=1\n    actions: {}\n"
+        ),
+    ),
+    yaml(
+        "Templates",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  http:\n    baseUrl: https://api.github.com\n    actions:\n      get issue:\n        method: FETCH\n        \
+             path: repos/{owner}/{repos}/../{number}?full=1\n        args:\n          owner: {type: string, required: true}\n          \
+             repo: {type: string, required: true}\n          number: {type: integer}\n          _mode: {type: string}\n        \
+             request:\n          pathParams: {repository: \"{repo}\"}\n          query: {q: \"{quary}\"}\n          headers: {Host: \
+             example.com, \"X Y\": a, Authorization: Bearer abc}\n"
+        ),
+    ),
+    yaml(
+        "Arguments",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  http:\n    baseUrl: https://api.github.com\n    actions:\n      list:\n        path: /issues\n        \
+             args:\n          state: {type: string, enum: [open, 1], default: closed}\n          page: {type: integer, default: \"1\", \
+             style: comma}\n        request: {query: {state: \"{state}\", page: \"{page}\"}, body: {a: 1}}\n"
+        ),
+    ),
+    yaml(
+        "Authentication, retries, pages",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  http:\n    baseUrl: https://api.github.com\n    auth: {type: header, prefix: \"Token \"}\n    actions:\n      \
+             list:\n        path: /issues\n        method: POST\n        auth: {type: none, secretRef: {name: ../etc, key: passwd}}\n        \
+             retry: {maxAttempts: 100, retryOn: [200]}\n        pagination: {type: cursor, maxPages: 1000}\n        \
+             errorMapping: {200: fine, 404: no such repository}\n"
+        ),
+    ),
+];
+
+pub(super) const FILTERS: &[Case] = &[
+    yaml(
+        "What can be known of a filter before any call",
+        with_service!(
+            "ToolsFilters",
+            "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n  filters:\n    list-issues:\n      retain: [items, \
+             /items/~2x]\n      patches:\n      - {op: delete, path: /a}\n      - {op: move, path: /b}\n      - {op: add, path: /c}\n      \
+             select: {\"\": title}\n      exclude: [user.email]\n      maxItems: -1\n      compact: {header: Issues}\n"
+        ),
+    ),
+    yaml(
+        "Branches",
+        with_service!(
+            "ToolsFilters",
+            "  service: {name: github, version: 1.0.0}\n  filters:\n    list-issues:\n    - retain: [/a]\n    - otherwise: true\n      \
+             retain: []\n    - test: {path: state, value: open}\n      retain: [/b]\n"
+        ),
+    ),
+];
+
+pub(super) const REFERENCES: &[Case] = &[
+    yaml(
+        "A tool and a service that are not there",
+        with_service!(
+            "ToolsFilters",
+            "  service: {name: github, version: 1.0.0}\n  filters:\n    list_issues: {maxItems: 25}\n---\n\
+             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 2.0.0}\n"
+        ),
+    ),
+    yaml(
+        "A filter set that is not there",
+        with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n  filters: [partner]\n"),
+    ),
+    yaml(
+        "Tools and groups that are not there",
+        with_service!(
+            "Exposition",
+            "  service: {name: github, version: 1.0.0}\n  tools: {exclude: [list-issue]}\n---\n\
+             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
+             gatewayGroup: {name: public}\n"
+        ),
+    ),
+    yaml(
+        "One name twice",
+        with_service!(
+            "ServiceManifest",
+            "  name: github\n  version: 1.0.0\n  http: {baseUrl: \"https://api.github.com\", actions: {list: {path: /}}}\n---\n\
+             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}}\n---\n\
+             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}}\n"
+        ),
+    ),
+    yaml(
+        "Enforced, and tools that nobody names",
+        with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n"),
+    ),
+    yaml(
+        "Below the group's floor",
+        with_service!(
+            "Exposition",
+            "  service: {name: github, version: 1.0.0}\n---\napiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\n\
+             metadata: {name: default}\nspec: {require: {enforced: true}}\n"
+        ),
+    ),
+];

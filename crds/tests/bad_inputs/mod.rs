@@ -1,0 +1,51 @@
+//! Bad inputs. The expected text is in `docs/errors.md`.
+
+mod documents;
+mod files;
+
+/// One file that has something wrong with it.
+pub(crate) struct Case {
+    /// What is wrong, as the page's heading says it.
+    pub(crate) title: &'static str,
+    /// The file's name; its ending decides the syntax.
+    pub(crate) file: &'static str,
+    /// What it holds.
+    pub(crate) input: &'static [u8],
+}
+
+const fn yaml(title: &'static str, input: &'static str) -> Case {
+    Case { title, file: "a.yaml", input: input.as_bytes() }
+}
+
+const fn json(title: &'static str, input: &'static str) -> Case {
+    Case { title, file: "a.json", input: input.as_bytes() }
+}
+
+/// The page, section by section.
+pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
+    ("Files", files::FILES),
+    ("YAML", files::YAML),
+    ("JSON", files::JSON),
+    ("Which document", documents::ENVELOPE),
+    ("Fields", documents::FIELDS),
+    ("Text, numbers and booleans", documents::SCALARS),
+    ("Later work", documents::LATER),
+    ("Services", documents::SERVICES),
+    ("Filters", documents::FILTERS),
+    ("References", documents::REFERENCES),
+];
+
+/// The input as the page can show it: bytes that are no text, and characters that cannot be seen, as escapes.
+pub(crate) fn printable(input: &[u8]) -> String {
+    let visible = |c: char| match c {
+        '\n' => "\n".to_owned(),
+        '\t' => "\u{2192}".to_owned(),
+        '\u{feff}' => "\\u{feff}".to_owned(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    match std::str::from_utf8(input) {
+        Ok(text) => text.chars().map(visible).collect(),
+        Err(_) => input.escape_ascii().to_string().replace("\\n", "\n"),
+    }
+}

@@ -1,0 +1,189 @@
+//! One record a call: who called what, how it ended, how large the output was and its digest. Records are events of
+//! the target `audit`; they hold no payload. Where an exposition asks for it, the output before filtering goes into a
+//! file of its own, written by a thread of its own: a slow disk delays no call.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use tamis_config::{Audit, ExpositionId};
+
+use crate::call::Caller;
+use crate::exposition::hex;
+use crate::metrics::Outcome;
+
+/// The target of the events.
+pub(crate) const TARGET: &str = "audit";
+/// Files that wait to be written.
+const QUEUE: usize = 1_024;
+/// Bytes that wait to be written.
+const QUEUED_BYTES: usize = 256 << 20;
+
+/// One call as the record tells it.
+#[derive(Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) exposition: &'a ExpositionId,
+    pub(crate) tool: &'a str,
+    pub(crate) caller: Caller,
+    pub(crate) outcome: Outcome,
+    /// The upstream's status; 0 where there was none.
+    pub(crate) status: u16,
+    /// The output before filtering.
+    pub(crate) output: Option<&'a Bytes>,
+    /// Bytes that went to the caller.
+    pub(crate) result_bytes: usize,
+    pub(crate) took: Duration,
+}
+
+/// Writes records.
+#[derive(Debug)]
+pub(crate) struct Auditor {
+    files: Option<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
+    queue: SyncSender<Job>,
+    waiting: Arc<AtomicUsize>,
+    count: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Job {
+    name: String,
+    output: Bytes,
+}
+
+impl Auditor {
+    /// Starts the writer where there is a folder to write to.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub(crate) fn new(folder: Option<PathBuf>) -> io::Result<Self> {
+        let Some(folder) = folder else { return Ok(Self { files: None }) };
+        fs::create_dir_all(&folder)?;
+        let (queue, jobs) = sync_channel(QUEUE);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&waiting);
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(&folder, &jobs, &counter))?;
+        Ok(Self { files: Some(Files { queue, waiting, count: AtomicU64::new(0) }) })
+    }
+
+    /// Whether full records can be kept.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// Writes one record.
+    pub(crate) fn record(&self, record: &Record<'_>, audit: Audit) {
+        let file = match (audit, record.output) {
+            (Audit::Full, Some(output)) => self.keep(record, output),
+            _ => None,
+        };
+        // The digest costs more than the rest of the record: only where somebody listens.
+        if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+            return;
+        }
+        let digest = record.output.map(|output| hex(&Sha256::digest(output))).unwrap_or_default();
+        tracing::info!(
+            target: TARGET,
+            namespace = record.exposition.namespace,
+            exposition = record.exposition.name,
+            tool = record.tool,
+            caller = %record.caller,
+            verdict = record.outcome.as_str(),
+            upstream_status = record.status,
+            output_bytes = record.output.map_or(0, Bytes::len),
+            output_sha256 = digest,
+            result_bytes = record.result_bytes,
+            took_us = u64::try_from(record.took.as_micros()).unwrap_or(u64::MAX),
+            file = file.as_deref().unwrap_or_default(),
+            "tool call"
+        );
+    }
+
+    /// Queues an output to be written; its file's name, or `dropped`.
+    fn keep(&self, record: &Record<'_>, output: &Bytes) -> Option<String> {
+        let files = self.files.as_ref()?;
+        let count = files.count.fetch_add(1, Ordering::Relaxed);
+        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.6fZ");
+        let id = record.exposition;
+        let name = plain(&format!("{now}-{count:06}-{}-{}-{}", id.namespace, id.name, record.tool));
+        let size = output.len();
+        let over = files.waiting.fetch_add(size, Ordering::Relaxed) + size > QUEUED_BYTES;
+        if over || files.queue.try_send(Job { name: name.clone(), output: output.clone() }).is_err() {
+            files.waiting.fetch_sub(size, Ordering::Relaxed);
+            tracing::error!(exposition = %id, "full audit record dropped: the disk does not keep up");
+            return Some("dropped".to_owned());
+        }
+        Some(name)
+    }
+
+    /// Whether all files are written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.files.as_ref().is_none_or(|files| files.waiting.load(Ordering::Acquire) == 0)
+    }
+}
+
+fn write_all(folder: &Path, jobs: &Receiver<Job>, waiting: &AtomicUsize) {
+    for job in jobs {
+        if let Err(e) = write(&folder.join(&job.name), &job.output) {
+            tracing::error!("full audit record {} not written: {e}", job.name);
+        }
+        waiting.fetch_sub(job.output.len(), Ordering::Release);
+    }
+}
+
+fn write(path: &Path, output: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(output)
+}
+
+/// A file name of it: whatever is not a letter, a digit, `-`, `_` or `.` becomes `_`.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_records_are_files_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let auditor = Auditor::new(Some(folder.path().join("audit"))).unwrap();
+        let id = ExpositionId { namespace: "team".to_owned(), name: "api".to_owned() };
+        let output = Bytes::from_static(b"{\"secret\":1}");
+        let record = Record {
+            exposition: &id,
+            tool: "../list/all",
+            caller: Caller::Parent,
+            outcome: Outcome::Ok,
+            status: 200,
+            output: Some(&output),
+            result_bytes: 2,
+            took: Duration::from_millis(1),
+        };
+        auditor.record(&record, Audit::Full);
+        auditor.record(&record, Audit::Full);
+        auditor.record(&record, Audit::Digest);
+        while !auditor.is_idle() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let files: Vec<_> = fs::read_dir(folder.path().join("audit")).unwrap().map(|f| f.unwrap().path()).collect();
+        assert_eq!(files.len(), 2);
+        for file in files {
+            assert_eq!(fs::read(&file).unwrap(), output);
+            assert!(file.file_name().unwrap().to_str().unwrap().ends_with("team-api-.._list_all"));
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! A tool call, from its arguments to its answer: limits, validation, upstream, audit, filter, envelope, metrics.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tamis_config::{PaginationKind, ServiceTool};
+use tamis_engine::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structured};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::audit::Record;
+use crate::exposition::{Exposition, Tool};
+use crate::gateway::Gateway;
+use crate::limiter::{Admitted, Refusal};
+use crate::mcp::arguments::{self, InvalidArguments};
+use crate::mcp::encode::{self, ToolResult};
+use crate::mcp::{Era, RpcError};
+use crate::metrics::{Metrics, Outcome, Rejection};
+use crate::paging;
+use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
+
+/// Bytes of an upstream's error body that an `Advisory` caller gets.
+const ERROR_BODY: usize = 8 << 10;
+/// Outputs above this many bytes are filtered where they hold up no other call of the thread.
+const BLOCKING: usize = 512 << 10;
+
+/// A call that is understood, but not checked yet. Owns its parts, so that it can outlive its connection.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    /// The request's id, as JSON.
+    pub(crate) id: Bytes,
+    /// Index of the tool in the exposition.
+    pub(crate) tool: usize,
+    /// The arguments, as JSON.
+    pub(crate) arguments: Option<Bytes>,
+    /// How to answer.
+    pub(crate) era: Era,
+    /// Who calls, for the audit record.
+    pub(crate) caller: Caller,
+}
+
+/// Who calls. Kinds of access that are to come will name people here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Nobody in particular, from this address.
+    Peer(IpAddr),
+    /// Whoever started the process.
+    Parent,
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(address) => write!(f, "anonymous@{address}"),
+            Self::Parent => f.write_str("stdio"),
+        }
+    }
+}
+
+/// What one call came to, noted when it ends, however it ends.
+struct Noted<'a> {
+    gateway: &'a Gateway,
+    exposition: &'a Exposition,
+    tool: &'a str,
+    call: &'a ToolCall,
+    started: Instant,
+    outcome: Outcome,
+    status: u16,
+    output: Option<Bytes>,
+    result_bytes: usize,
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        let took = self.started.elapsed();
+        let tool = &self.exposition.tools[self.call.tool];
+        tool.series.call(&self.gateway.metrics, self.outcome);
+        self.gateway.metrics.call_duration.observe(took.as_secs_f64());
+        let record = Record {
+            exposition: &self.exposition.id,
+            tool: self.tool,
+            caller: self.call.caller,
+            outcome: self.outcome,
+            status: self.status,
+            output: self.output.as_ref(),
+            result_bytes: self.result_bytes,
+            took,
+        };
+        self.gateway.auditor.record(&record, self.exposition.audit);
+    }
+}
+
+/// A place among the calls that the gateway has under way.
+struct Place<'a>(&'a Gateway);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.calls_under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes the call and writes its answer.
+///
+/// # Errors
+/// A limit holds the call back; nothing was done.
+pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolCall) -> Result<Vec<u8>, RpcError> {
+    let started = Instant::now();
+    let place = Place(gateway);
+    if gateway.calls_under_way.fetch_add(1, Ordering::Relaxed) >= gateway.options.limits.calls {
+        exposition.series.rejected(&gateway.metrics, Rejection::Calls);
+        return Err(RpcError::busy(503, "the gateway has too many calls under way", 1));
+    }
+    let admitted = admit(gateway, exposition, started)?;
+    let (name, tool) = exposition.tools.get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
+    let mut noted = Noted {
+        gateway,
+        exposition,
+        tool: name,
+        call,
+        started,
+        // What it is if the caller goes away and this future is dropped.
+        outcome: Outcome::Cancelled,
+        status: 0,
+        output: None,
+        result_bytes: 0,
+    };
+    let body = answer(&mut noted, name, tool).await;
+    noted.result_bytes = body.len();
+    drop(noted);
+    drop((admitted, place));
+    Ok(body)
+}
+
+fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Admitted, RpcError> {
+    exposition.limiter.admit(now).map_err(|refusal| match refusal {
+        Refusal::Rate(wait) => {
+            exposition.series.rejected(&gateway.metrics, Rejection::Rate);
+            RpcError::busy(429, "too many calls a second", wait.as_secs() + 1)
+        }
+        Refusal::Concurrent => {
+            exposition.series.rejected(&gateway.metrics, Rejection::Concurrency);
+            RpcError::busy(429, "too many calls at once", 1)
+        }
+    })
+}
+
+async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
+    let exposition = noted.exposition;
+    let declared = &exposition.service.document.tools[name];
+    let (arguments, asked) = match check(noted, name, tool, declared) {
+        Ok(checked) => checked,
+        Err(InvalidArguments(message)) => {
+            noted.outcome = Outcome::InvalidArguments;
+            return failure(noted, &format!("Invalid arguments: {message}"));
+        }
+    };
+    let limits = &exposition.limits;
+    let bounds = CallBounds {
+        deadline: noted.started + Duration::from_millis(limits.timeout_ms),
+        max_response_bytes: limits.max_response_bytes,
+    };
+    let options = &noted.gateway.options;
+    let namespace = &exposition.id.namespace;
+    let begun = Instant::now();
+    let call = exposition.service.upstream.call(name, &arguments, bounds, options.credentials.as_ref(), namespace);
+    match call.await {
+        Ok(answer) => {
+            noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
+            if answer.body.len() > BLOCKING && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+                return tokio::task::block_in_place(|| filtered(noted, name, tool, declared, answer, asked));
+            }
+            filtered(noted, name, tool, declared, answer, asked)
+        }
+        Err(error) => {
+            noted.gateway.metrics.upstream(category(&error), begun.elapsed());
+            let message = explain(noted, declared, &error);
+            failure(noted, &message)
+        }
+    }
+}
+
+/// Arguments as they go upstream, and what the reserved inputs ask for.
+fn check(
+    noted: &Noted<'_>,
+    name: &str,
+    tool: &Tool,
+    declared: &ServiceTool,
+) -> Result<(Arguments, Call), InvalidArguments> {
+    let raw = match &noted.call.arguments {
+        Some(bytes) => Some(std::str::from_utf8(bytes).map_err(|e| InvalidArguments(e.to_string()))?),
+        None => None,
+    };
+    let mut arguments = arguments::read(raw)?;
+    let asked = tool.reserved.take(&mut arguments)?;
+    if sealed(noted.exposition, declared)
+        && let Some(cursor) = arguments.get_mut(paging::argument(PaginationKind::Cursor))
+    {
+        let scope = scope(noted.exposition, name);
+        let opened = paging::cursor(cursor.get()).and_then(|token| noted.gateway.sealer.open(&scope, &token));
+        let opened = opened.ok_or_else(|| InvalidArguments("`cursor`: not one that this tool returned".to_owned()))?;
+        *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
+    }
+    arguments::validate(&noted.exposition.service.contracts[name].validator, &arguments::tree(&arguments)?)?;
+    Ok((arguments, asked))
+}
+
+/// Whether the tool's cursors are sealed.
+fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
+    exposition.enforcement == Enforcement::Enforced
+        && declared.http.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
+}
+
+/// Where a sealed cursor is good.
+fn scope(exposition: &Exposition, tool: &str) -> String {
+    format!("{} {tool}", exposition.id)
+}
+
+fn filtered(
+    noted: &mut Noted<'_>,
+    name: &str,
+    tool: &Tool,
+    declared: &ServiceTool,
+    answer: Answer,
+    mut asked: Call,
+) -> Vec<u8> {
+    let (gateway, exposition) = (noted.gateway, noted.exposition);
+    let metrics = &gateway.metrics;
+    let posture = exposition.enforcement;
+    let pagination = pagination(noted, name, declared, &answer);
+    if let Some(pagination) = &pagination
+        && let Some(budget) = asked.budget.into_iter().chain(tool.budget).min()
+    {
+        // The text block has to stay within it with `_pagination` counted.
+        asked.budget = Some(budget.saturating_sub(paging::cost(pagination)).max(1));
+    }
+    noted.status = answer.status;
+    let output = noted.output.insert(answer.body);
+    let input = if answer.is_json { Input::Json(output) } else { Input::Text(output) };
+    let begun = Instant::now();
+    // A panic here is a bug of ours: it may cost one call, never the connection or the process.
+    let applied = catch_unwind(AssertUnwindSafe(|| tool.program.apply(input, &asked)));
+    metrics.filter_duration.observe(begun.elapsed().as_secs_f64());
+    match applied {
+        Ok(Ok(Filtered { mut text, mut structured, report })) => {
+            if let Some(pagination) = &pagination {
+                paging::attach(&mut text, &mut structured, pagination);
+            }
+            tool.series.bytes(metrics, report.original_bytes, text.len());
+            count(tool, metrics, &report);
+            let meta = tool.filtered.then(|| report.meta(posture));
+            noted.outcome = Outcome::Ok;
+            let structured = match &structured {
+                Structured::Text => Some(text.as_str()),
+                Structured::Json(json) => Some(json.as_str()),
+                Structured::None => None,
+            };
+            let filter = meta.as_deref();
+            envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter })
+        }
+        Ok(Err(Refused { stage, report })) => {
+            debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
+            count(tool, metrics, &report);
+            noted.outcome = Outcome::Refused;
+            let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
+            failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}"))
+        }
+        Err(_) => {
+            noted.outcome = Outcome::Error;
+            tracing::error!(exposition = %exposition.id, tool = name, "the filter panicked");
+            failure(noted, "The output was withheld: internal error.")
+        }
+    }
+}
+
+fn count(tool: &Tool, metrics: &Metrics, report: &Report) {
+    for warning in report.error.iter().chain(&report.warnings) {
+        tool.series.error(metrics, warning.stage);
+    }
+    if report.compact_error.is_some() {
+        tool.series.error(metrics, Stage::Compact);
+    }
+    tool.series.missed(metrics, report.partial_miss.len() + report.unresolved.len());
+}
+
+/// The JSON of `_pagination`, where the gateway fetched pages.
+fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &Answer) -> Option<String> {
+    let report = answer.pagination.as_ref()?;
+    let kind = declared.http.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);
+    let next = match &report.next {
+        Some(next) if sealed(noted.exposition, declared) => {
+            noted.gateway.sealer.seal(&scope(noted.exposition, name), next).map(Cow::Owned)
+        }
+        next => next.as_deref().map(Cow::Borrowed),
+    };
+    Some(paging::describe(report, kind, next.as_deref(), noted.exposition.enforcement))
+}
+
+fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
+    // Checked when the request was read.
+    let id = std::str::from_utf8(&noted.call.id).unwrap_or("null");
+    encode::tool_result(id, result, noted.call.era, &noted.exposition.service.server_meta)
+}
+
+fn failure(noted: &Noted<'_>, message: &str) -> Vec<u8> {
+    envelope(noted, &ToolResult { text: message, structured: None, wrap: false, is_error: true, filter: None })
+}
+
+/// The label of the upstream's metric.
+fn category(error: &UpstreamError) -> Result<u16, &'static str> {
+    match error {
+        UpstreamError::Status { status, .. } => Ok(*status),
+        UpstreamError::Timeout { .. } => Err("timeout"),
+        UpstreamError::TooLarge { .. } => Err("too_large"),
+        UpstreamError::Malformed(_) => Err("malformed"),
+        UpstreamError::Unreachable { .. } => Err("unreachable"),
+        _ => Err("not_sent"),
+    }
+}
+
+/// What the caller is told of a call that failed. Under `Enforced` it holds nothing that the upstream said.
+fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
+    let advisory = noted.exposition.enforcement == Enforcement::Advisory;
+    noted.outcome = match error {
+        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
+        UpstreamError::Timeout { .. } => Outcome::Timeout,
+        UpstreamError::Credential(_) => Outcome::Error,
+        _ => Outcome::UpstreamError,
+    };
+    let mut message = match error {
+        UpstreamError::Argument { .. } => return format!("Invalid arguments: {error}"),
+        UpstreamError::Status { status, mapped, body } => {
+            noted.status = *status;
+            noted.output = Some(body.clone());
+            let mut message = match mapped {
+                Some(mapped) => format!("The upstream answered {status}: {mapped}"),
+                None => format!("The upstream answered {status}."),
+            };
+            if advisory && !body.is_empty() {
+                message.push('\n');
+                message.push_str(&excerpt(body));
+            }
+            message
+        }
+        UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
+        UpstreamError::Credential(credential) => {
+            tracing::error!(
+                exposition = %noted.exposition.id,
+                secret = credential.name,
+                key = credential.key,
+                "credential is not available"
+            );
+            "The gateway has no credential for the upstream.".to_owned()
+        }
+        other => format!("{}.", capitalised(&other.to_string())),
+    };
+    let executed = matches!(
+        error,
+        UpstreamError::Timeout { sent: true }
+            | UpstreamError::Unreachable { sent: true, .. }
+            | UpstreamError::TooLarge { .. }
+            | UpstreamError::Malformed(_)
+    );
+    if executed && declared.risk.mutating {
+        message.push_str(" The call may have been executed: do not repeat it without checking.");
+    }
+    message
+}
+
+/// The beginning of an error body, as text.
+fn excerpt(body: &[u8]) -> Cow<'_, str> {
+    if body.len() <= ERROR_BODY {
+        return String::from_utf8_lossy(body);
+    }
+    let mut text = String::from_utf8_lossy(&body[..ERROR_BODY]).into_owned();
+    text.push_str("...");
+    Cow::Owned(text)
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

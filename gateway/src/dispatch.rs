@@ -1,0 +1,223 @@
+//! From a request to what has to be done for it. The same for HTTP and standard input.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tamis_config::Access;
+
+use crate::call::{Caller, ToolCall};
+use crate::exposition::Exposition;
+use crate::mcp::encode::{self, Sink as _};
+use crate::mcp::era::{MODERN_VERSIONS, negotiate};
+use crate::mcp::message::string;
+use crate::mcp::{Era, Params, RpcError, arguments, headers};
+
+/// What a request needs.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Nothing more: this is the answer.
+    Answer(Vec<u8>),
+    /// A tool call.
+    Call(ToolCall),
+    /// A stream of notifications.
+    Listen(Listen),
+}
+
+/// An accepted `subscriptions/listen`.
+#[derive(Debug, Clone)]
+pub(crate) struct Listen {
+    /// The request's id, as JSON; what each message is tagged with.
+    pub(crate) id: Bytes,
+    /// Whether changes of the tools were asked for.
+    pub(crate) tools: bool,
+}
+
+/// One request with what is known of it.
+pub(crate) struct Request<'a> {
+    /// What it addresses.
+    pub(crate) exposition: &'a Exposition,
+    /// The bytes that `id` and `params` borrow from.
+    pub(crate) source: &'a Bytes,
+    /// Its id.
+    pub(crate) id: &'a RawValue,
+    /// Its method.
+    pub(crate) method: &'a str,
+    /// Its parameters.
+    pub(crate) params: &'a Params<'a>,
+    /// How it is spoken.
+    pub(crate) era: Era,
+    /// Its HTTP headers, where there are any.
+    pub(crate) headers: Option<&'a HeaderMap>,
+    /// Who sent it.
+    pub(crate) caller: Caller,
+}
+
+/// Decides what a request needs.
+///
+/// # Errors
+/// The JSON-RPC error to answer with.
+pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
+    let Request { exposition, params, era, .. } = *request;
+    let id = request.id.get();
+    let answer = |result: &str| Ok(Task::Answer(encode::result(id, result)));
+    match (request.method, era) {
+        ("tools/call", _) => call(request).map(Task::Call),
+        ("tools/list", _) => list(exposition, id, params, era).map(Task::Answer),
+        ("server/discover", Era::Modern) => answer(&discover(exposition)),
+        ("subscriptions/listen", Era::Modern) => listen(request).map(Task::Listen),
+        ("initialize", Era::Legacy) => answer(&initialize(exposition, params)?),
+        ("ping", Era::Legacy) => answer("{}"),
+        ("logging/setLevel", Era::Legacy) => {
+            set_level(params)?;
+            answer("{}")
+        }
+        _ => Err(RpcError::method_not_found(era)),
+    }
+}
+
+fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
+    let Request { exposition, params, source, .. } = request;
+    let name = params.name.and_then(string).ok_or_else(|| RpcError::invalid_params("name must be a string"))?;
+    let (tool, _, _) = exposition
+        .tools
+        .get_full(name.as_ref())
+        .ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {}", shown(&name))))?;
+    let rules = &exposition.service.contracts[name.as_ref()].param_headers;
+    if let (Some(headers), false, Era::Modern) = (request.headers, rules.is_empty(), request.era) {
+        let given = arguments::read(params.arguments.map(RawValue::get)).and_then(|given| arguments::tree(&given));
+        headers::check_params(headers, rules, &given.map_err(|e| RpcError::invalid_params(e.0))?)?;
+    }
+    Ok(ToolCall {
+        id: source.slice_ref(request.id.get().as_bytes()),
+        tool,
+        arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),
+        era: request.era,
+        caller: request.caller,
+    })
+}
+
+/// A name that a caller sent, short enough for a message.
+fn shown(name: &str) -> &str {
+    let end = name.char_indices().nth(64).map_or(name.len(), |(at, _)| at);
+    &name[..end]
+}
+
+fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<u8>, RpcError> {
+    let invalid = || RpcError::invalid_params("invalid cursor");
+    let cursor = params.cursor.map(|raw| string(raw).ok_or_else(invalid)).transpose()?;
+    let page = exposition.list().page(cursor.as_deref(), era).ok_or_else(invalid)?;
+    let mut out = Vec::with_capacity(page.tools.len() + id.len() + 320);
+    encode::open_result(&mut out, id);
+    out.put(r#"{"tools":["#);
+    out.put(page.tools);
+    out.put("]");
+    if let Some(next) = &page.next {
+        out.put(r#","nextCursor":"#);
+        encode::string(&mut out, next);
+    }
+    if era == Era::Modern {
+        out.put(&cacheable(exposition));
+    }
+    out.put("}}");
+    Ok(out)
+}
+
+/// The members that a modern result which may be cached has. Nothing here may: a reload can change it at any time.
+fn cacheable(exposition: &Exposition) -> String {
+    // What everyone may see alike is public.
+    let scope = match exposition.access {
+        None | Some(Access::Anonymous) => "public",
+        Some(_) => "private",
+    };
+    let server = &exposition.service.server_meta;
+    format!(r#","resultType":"complete","ttlMs":0,"cacheScope":"{scope}","_meta":{{{server}}}"#)
+}
+
+const CAPABILITIES: &str = r#""capabilities":{"tools":{"listChanged":true}}"#;
+
+fn instructions(out: &mut String, exposition: &Exposition) {
+    if let Some(description) = &exposition.service.document.description {
+        out.push_str(r#","instructions":"#);
+        encode::string(out, description);
+    }
+}
+
+fn discover(exposition: &Exposition) -> String {
+    let versions = MODERN_VERSIONS.map(|version| format!("\"{version}\"")).join(",");
+    let mut out = format!(r#"{{"supportedVersions":[{versions}],{CAPABILITIES}"#);
+    instructions(&mut out, exposition);
+    out.push_str(&cacheable(exposition));
+    out.push('}');
+    out
+}
+
+fn initialize(exposition: &Exposition, params: &Params<'_>) -> Result<String, RpcError> {
+    let requested = params
+        .protocol_version
+        .and_then(string)
+        .ok_or_else(|| RpcError::invalid_params("protocolVersion must be a string"))?;
+    let version = negotiate(Some(&requested));
+    let server = &exposition.service.server_info;
+    let mut out = format!(r#"{{"protocolVersion":"{version}",{CAPABILITIES},"serverInfo":{server}"#);
+    instructions(&mut out, exposition);
+    out.push('}');
+    Ok(out)
+}
+
+fn set_level(params: &Params<'_>) -> Result<(), RpcError> {
+    const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    let level = params.level.and_then(string);
+    match level {
+        Some(level) if LEVELS.contains(&level.as_ref()) => Ok(()),
+        _ => Err(RpcError::invalid_params("level must be one of the syslog levels")),
+    }
+}
+
+fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
+    #[derive(Deserialize)]
+    struct Wanted {
+        #[serde(rename = "toolsListChanged", default)]
+        tools: bool,
+    }
+    let malformed = || RpcError::invalid_params("notifications must be an object of what to be told of");
+    let wanted = request.params.notifications.filter(|raw| raw.get().starts_with('{')).ok_or_else(malformed)?;
+    let wanted: Wanted = serde_json::from_str(wanted.get()).map_err(|_| malformed())?;
+    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), tools: wanted.tools })
+}
+
+/// Messages of a modern subscription.
+impl Listen {
+    fn tag(&self) -> String {
+        // Checked when the request was read.
+        let id = std::str::from_utf8(&self.id).unwrap_or("null");
+        format!(r#""io.modelcontextprotocol/subscriptionId":{id}"#)
+    }
+
+    /// The first message: what of the wishes is granted.
+    pub(crate) fn acknowledgement(&self) -> String {
+        let granted = if self.tools { r#""toolsListChanged":true"# } else { "" };
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{{}}},"notifications":{{{granted}}}}}}}"#,
+            self.tag()
+        )
+    }
+
+    /// The tools are others than before.
+    pub(crate) fn changed(&self) -> String {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{{}}}}}}}"#,
+            self.tag()
+        )
+    }
+
+    /// The last message: the answer to the request.
+    pub(crate) fn end(&self, server_meta: &str) -> String {
+        let id = std::str::from_utf8(&self.id).unwrap_or("null");
+        let tag = self.tag();
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#)
+    }
+}
+
+/// The notification of the legacy era.
+pub(crate) const LIST_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;

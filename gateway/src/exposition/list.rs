@@ -1,0 +1,130 @@
+//! `tools/list`: every tool serialised once, pages cut out of that.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tamis_config::ServiceTool;
+
+use super::{Exposition, Tool, schema};
+use crate::mcp::Era;
+use crate::mcp::arguments::Reserved;
+use crate::service::{Service, declared_input};
+
+/// Tools on one page.
+const PAGE: usize = 250;
+
+/// The tools of an exposition as they are listed.
+#[derive(Debug)]
+pub(crate) struct ToolList {
+    modern: Fragments,
+    /// Where the legacy era sees something else: output schemas that are not objects.
+    legacy: Option<Fragments>,
+    names: Vec<String>,
+}
+
+/// Tools in JSON, one after the other with commas between, and where each ends.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Fragments {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Fragments {
+    fn push(&mut self, tool: &Value) {
+        if !self.text.is_empty() {
+            self.text.push(',');
+        }
+        self.text.push_str(&tool.to_string());
+        self.ends.push(self.text.len());
+    }
+}
+
+/// One page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page<'a> {
+    /// Tools in JSON with commas between, without the list's brackets.
+    pub(crate) tools: &'a str,
+    /// The cursor of the next page.
+    pub(crate) next: Option<String>,
+}
+
+impl ToolList {
+    pub(super) fn build(exposition: &Exposition) -> Self {
+        let mut modern = Fragments::default();
+        let mut legacy = Fragments::default();
+        for (name, tool) in &exposition.tools {
+            let declared = &exposition.service.document.tools[name];
+            let mut entry = describe(name, declared, tool);
+            modern.push(&entry);
+            if let Some(output) = entry.get("outputSchema") {
+                entry["outputSchema"] = schema::legacy_output(output);
+            }
+            legacy.push(&entry);
+        }
+        let legacy = Some(legacy).filter(|legacy| *legacy != modern);
+        Self { modern, legacy, names: exposition.tools.keys().cloned().collect() }
+    }
+
+    /// The page that `cursor` names; the first without one. None for a cursor that names no tool of this list.
+    ///
+    /// A cursor is the name of a page's first tool, so that it stays good over a reload that leaves the tool in place.
+    pub(crate) fn page(&self, cursor: Option<&str>, era: Era) -> Option<Page<'_>> {
+        let fragments = match (&self.legacy, era) {
+            (Some(legacy), Era::Legacy) => legacy,
+            _ => &self.modern,
+        };
+        let first = match cursor {
+            None | Some("") => 0,
+            Some(cursor) => {
+                let name = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
+                self.names.iter().position(|n| n.as_bytes() == name)?
+            }
+        };
+        let last = (first + PAGE).min(self.names.len());
+        let start = if first == 0 { 0 } else { fragments.ends[first - 1] + 1 };
+        let end = if last == 0 { 0 } else { fragments.ends[last - 1] };
+        let next = self.names.get(last).map(|name| BASE64_URL_SAFE_NO_PAD.encode(name));
+        Some(Page { tools: &fragments.text[start..end], next })
+    }
+}
+
+/// Equal for lists that no client can tell apart, without making one.
+pub(super) fn digest(service: &Service, tools: &IndexMap<String, Tool>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for (name, tool) in tools {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(service.contracts[name].listed);
+        let Reserved { apply, raw, output_mode, budget } = &tool.reserved;
+        hash.update(format!("{apply} {raw} {output_mode} {budget} "));
+        if let Some(output) = tool.output_schema(&service.document.tools[name]) {
+            hash.update(output.to_string());
+        }
+    }
+    hash.finalize().into()
+}
+
+fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
+    let mut entry = json!({"name": name});
+    if let Some(title) = &declared.title {
+        entry["title"] = json!(title);
+    }
+    if let Some(description) = &declared.description {
+        entry["description"] = json!(description);
+    }
+    // Read before, when the service was loaded.
+    let input = declared_input(declared).unwrap_or_else(|_| json!({"type": "object"}));
+    entry["inputSchema"] = schema::input(input, &tool.reserved);
+    if let Some(output) = tool.output_schema(declared) {
+        entry["outputSchema"] = output;
+    }
+    let risk = declared.risk;
+    entry["annotations"] = json!({
+        "readOnlyHint": !risk.mutating,
+        "destructiveHint": risk.destructive,
+        "idempotentHint": risk.idempotent,
+    });
+    entry
+}

@@ -1,0 +1,200 @@
+//! An exposition that is loaded: the programs of its tools, what it lists, what bounds its calls. Immutable; a reload
+//! makes a new one, and a call in flight keeps the one that it started with.
+
+mod list;
+mod schema;
+
+use std::sync::{Arc, OnceLock};
+
+use indexmap::IndexMap;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceTool};
+use tamis_engine::{CompileOptions, Enforcement, Limits, Program, Severity, ToolFilter};
+
+use crate::limiter::Limiter;
+use crate::mcp::arguments::Reserved;
+use crate::metrics::{ExpositionSeries, ToolSeries};
+use crate::service::Service;
+
+pub(crate) use list::ToolList;
+
+/// One exposition.
+#[derive(Debug)]
+pub(crate) struct Exposition {
+    /// Its name.
+    pub(crate) id: Arc<ExpositionId>,
+    /// SHA-256 of its document's JSON. The document itself is not kept: its filters would be most of the memory.
+    pub(crate) digest: [u8; 32],
+    /// The posture of every tool.
+    pub(crate) enforcement: Enforcement,
+    /// Who may call.
+    pub(crate) access: Option<Access>,
+    /// Bounds on calls.
+    pub(crate) limits: CallLimits,
+    /// What an audit record holds.
+    pub(crate) audit: Audit,
+    /// The service that it publishes.
+    pub(crate) service: Arc<Service>,
+    /// The published tools, in the order in which they are listed.
+    pub(crate) tools: IndexMap<String, Tool>,
+    /// Keeps calls within their rate and number.
+    pub(crate) limiter: Arc<Limiter>,
+    /// Its counters.
+    pub(crate) series: Arc<ExpositionSeries>,
+    /// Says whether two versions list the same.
+    pub(crate) list_digest: [u8; 32],
+    /// Made when it is first asked for: most memory of an exposition would be this.
+    list: OnceLock<ToolList>,
+}
+
+/// One published tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// The filter; one that changes nothing where none is declared.
+    pub(crate) program: Program,
+    /// Whether a filter applies: its report then goes into `_meta`.
+    pub(crate) filtered: bool,
+    /// Inputs that the gateway takes for itself.
+    pub(crate) reserved: Reserved,
+    /// The smallest byte budget that the filter declares.
+    pub(crate) budget: Option<usize>,
+    /// Whether its output schema is one that the legacy era needs wrapped, and so every output.
+    pub(crate) wrap: bool,
+    /// Its counters.
+    pub(crate) series: Arc<ToolSeries>,
+}
+
+impl Exposition {
+    /// Compiles a document. What `previous` has and this one needs unchanged (counters, limits) is taken over.
+    ///
+    /// # Errors
+    /// Names the tool and the field.
+    pub(crate) fn load(
+        document: &Arc<ExpositionDocument>,
+        service: &Arc<Service>,
+        previous: Option<&Self>,
+    ) -> Result<Self, String> {
+        if document.format_version != FORMAT_VERSION {
+            return Err(format!(
+                "format version {} is not the one that this gateway knows, {FORMAT_VERSION}",
+                document.format_version
+            ));
+        }
+        let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
+        let mut tools = IndexMap::with_capacity(document.tools.len());
+        for name in document.tools.keys() {
+            let kept = previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
+            let series = kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
+            tools.insert(name.clone(), Tool::load(document, service, name, series)?);
+        }
+        let limiter = match previous {
+            Some(previous) if previous.limits == document.limits => Arc::clone(&previous.limiter),
+            _ => Arc::new(Limiter::new(&document.limits)),
+        };
+        let series = match previous {
+            Some(previous) => Arc::clone(&previous.series),
+            None => Arc::new(ExpositionSeries::new(&id)),
+        };
+        let list_digest = list::digest(service, &tools);
+        Ok(Self {
+            id,
+            digest: digest(document),
+            enforcement: document.enforcement,
+            access: document.access.clone(),
+            limits: document.limits.clone(),
+            audit: document.audit,
+            service: Arc::clone(service),
+            tools,
+            limiter,
+            series,
+            list_digest,
+            list: OnceLock::new(),
+        })
+    }
+
+    /// Whether it was made of this very document.
+    pub(crate) fn is_of(&self, document: &ExpositionDocument) -> bool {
+        self.digest == digest(document)
+    }
+
+    /// What `tools/list` answers.
+    pub(crate) fn list(&self) -> &ToolList {
+        self.list.get_or_init(|| ToolList::build(self))
+    }
+}
+
+fn digest(document: &ExpositionDocument) -> [u8; 32] {
+    Sha256::digest(serde_json::to_vec(document).expect("documents serialise")).into()
+}
+
+/// Bytes in lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+impl Tool {
+    fn load(
+        document: &ExpositionDocument,
+        service: &Service,
+        name: &str,
+        series: Arc<ToolSeries>,
+    ) -> Result<Self, String> {
+        let published = &document.tools[name];
+        let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
+        let enforced = document.enforcement == Enforcement::Enforced;
+        if enforced && published.filter.is_none() {
+            return Err(format!("tool {name} has no filter, which an Enforced exposition needs; passthrough is one"));
+        }
+        let options = CompileOptions {
+            enforcement: document.enforcement,
+            response_type: declared.response_type,
+            limits: Limits {
+                max_input_bytes: usize::try_from(document.limits.max_response_bytes).unwrap_or(usize::MAX),
+                ..Limits::default()
+            },
+            strict_patch: false,
+        };
+        let none = ToolFilter::default();
+        let filter = published.filter.as_ref().unwrap_or(&none);
+        let compiled = tamis_engine::compile(filter, &options);
+        let program = compiled.program.ok_or_else(|| {
+            let error = compiled.findings.iter().find(|f| f.severity == Severity::Error);
+            format!(
+                "tool {name}: {}",
+                error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string)
+            )
+        })?;
+        let filtered = published.filter.as_ref().is_some_and(|filter| !is_passthrough(filter));
+        let arguments = &service.contracts[name].arguments;
+        let mut tool = Self {
+            program,
+            filtered,
+            reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
+            budget: budget(filter),
+            wrap: false,
+            series,
+        };
+        tool.wrap = tool.output_schema(declared).is_some_and(|schema| !schema::is_object(&schema));
+        Ok(tool)
+    }
+
+    /// The schema that every answer conforms to, where there is one. `_pagination` is a member that no filter knows.
+    fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
+        if self.filtered && declared.http.pagination.is_none() { self.program.output_schema() } else { None }
+    }
+}
+
+fn is_passthrough(filter: &ToolFilter) -> bool {
+    matches!(filter, ToolFilter::Single(spec) if spec.passthrough)
+}
+
+/// The smallest byte budget that any branch declares.
+fn budget(filter: &ToolFilter) -> Option<usize> {
+    let specs = match filter {
+        ToolFilter::Single(spec) => std::slice::from_ref(spec.as_ref()),
+        ToolFilter::Branches(specs) => specs,
+    };
+    let bytes = specs.iter().filter_map(|spec| spec.output.as_ref()?.budget.as_ref()?.bytes);
+    bytes.filter_map(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0).min()
+}

@@ -1,0 +1,78 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+#[test]
+fn every_control_quote_and_backslash_is_escaped_at_every_offset() {
+    for special in (0u8..0x20).chain([b'"', b'\\', 0x7f]) {
+        for before in 0..20 {
+            for after in 0..10 {
+                let text = format!("{}{}{}", "x".repeat(before), char::from(special), "é".repeat(after));
+                let mut out = String::new();
+                string(&mut out, &text);
+                assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+            }
+        }
+    }
+}
+
+#[test]
+fn lists_and_scalars_are_wrapped_for_the_legacy_era_only() {
+    for (structured, legacy) in
+        [("[1]", json!({"result": [1]})), ("1", json!({"result": 1})), (" {\"a\":1}", json!({"a": 1}))]
+    {
+        let result =
+            ToolResult { text: structured, structured: Some(structured), wrap: false, is_error: false, filter: None };
+        let old: Value = serde_json::from_slice(&tool_result("1", &result, Era::Legacy, "")).unwrap();
+        assert_eq!(old["result"]["structuredContent"], legacy);
+        assert!(old["result"].get("resultType").is_none());
+        let new: Value = serde_json::from_slice(&tool_result("1", &result, Era::Modern, "")).unwrap();
+        assert_eq!(new["result"]["structuredContent"], serde_json::from_str::<Value>(structured).unwrap());
+        assert_eq!(new["result"]["resultType"], "complete");
+    }
+    let result = ToolResult { text: "{}", structured: Some("{}"), wrap: true, is_error: false, filter: None };
+    let wrapped: Value = serde_json::from_slice(&tool_result("1", &result, Era::Legacy, "")).unwrap();
+    assert_eq!(wrapped["result"]["structuredContent"], json!({"result": {}}));
+}
+
+#[test]
+fn errors_carry_code_data_and_the_id_as_the_era_wants() {
+    let busy = RpcError { data: Some("{\"a\":[1]}".to_owned()), ..RpcError::busy(429, "a \"limit\"", 1) };
+    let with_id: Value = serde_json::from_slice(&error(Some(&raw("\"x\"")), &busy, Era::Modern)).unwrap();
+    let expected = json!({"code": -32000, "message": "a \"limit\"", "data": {"a": [1]}});
+    assert_eq!(with_id, json!({"jsonrpc": "2.0", "id": "x", "error": expected}));
+    let legacy: Value = serde_json::from_slice(&error(None, &busy, Era::Legacy)).unwrap();
+    assert_eq!(legacy, json!({"jsonrpc": "2.0", "id": null, "error": expected}));
+    let modern: Value = serde_json::from_slice(&error(None, &busy, Era::Modern)).unwrap();
+    assert_eq!(modern, json!({"jsonrpc": "2.0", "error": expected}));
+}
+
+proptest! {
+    #[test]
+    fn any_text_round_trips_through_the_envelope(
+        text in ".{0,200}", control in proptest::collection::vec(any::<char>(), 0..64), failed: bool, modern: bool
+    ) {
+        let text: String = text.chars().chain(control).collect();
+        let era = if modern { Era::Modern } else { Era::Legacy };
+        let result = ToolResult { text: &text, structured: None, wrap: false, is_error: failed, filter: Some("{\"applied\":true}") };
+        let server = "\"io.modelcontextprotocol/serverInfo\":{\"name\":\"t\",\"version\":\"1\"}";
+        let body: Value = serde_json::from_slice(&tool_result("7", &result, era, server)).unwrap();
+        prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));
+        prop_assert_eq!(&body["result"]["isError"], &json!(failed));
+        prop_assert_eq!(&body["result"]["_meta"]["reshapr.io/filter"], &json!({"applied": true}));
+        prop_assert_eq!(body["result"].get("structuredContent"), None);
+    }
+
+    #[test]
+    fn escaping_agrees_with_serde_json(text in proptest::collection::vec(any::<char>(), 0..300)) {
+        let text: String = text.into_iter().collect();
+        let mut out = Vec::new();
+        string(&mut out, &text);
+        prop_assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string(&text).unwrap());
+    }
+}

@@ -1,0 +1,86 @@
+//! JSON-RPC errors and the HTTP status that each is sent with.
+
+use std::borrow::Cow;
+
+use super::Era;
+
+/// An error answer. Its message never holds data of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RpcError {
+    /// JSON-RPC code.
+    pub(crate) code: i32,
+    /// One sentence.
+    pub(crate) message: Cow<'static, str>,
+    /// JSON text of `data`.
+    pub(crate) data: Option<String>,
+    /// HTTP status.
+    pub(crate) status: u16,
+    /// Seconds for `Retry-After`.
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl RpcError {
+    fn new(code: i32, status: u16, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None, status, retry_after: None }
+    }
+
+    /// The body is not JSON.
+    pub(crate) fn parse_error() -> Self {
+        Self::new(-32700, 400, "the body is not JSON")
+    }
+
+    /// The body is JSON, but no message that is allowed here.
+    pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32600, 400, message)
+    }
+
+    /// The method is not served: in the modern era that is a 404.
+    pub(crate) fn method_not_found(era: Era) -> Self {
+        Self::new(-32601, if era == Era::Modern { 404 } else { 200 }, "method not found")
+    }
+
+    /// Parameters that the method cannot take, answered in band.
+    pub(crate) fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32602, 200, message)
+    }
+
+    /// A modern request without the metadata that each must carry.
+    pub(crate) fn missing_meta(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32602, 400, message)
+    }
+
+    /// A header is missing or says something else than the body.
+    pub(crate) fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32020, 400, message)
+    }
+
+    /// The version is not served.
+    pub(crate) fn unsupported_version(data: String) -> Self {
+        Self { data: Some(data), ..Self::new(-32022, 400, "unsupported protocol version") }
+    }
+
+    /// Something here broke.
+    pub(crate) fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32603, 500, message)
+    }
+
+    /// A limit holds: try again.
+    pub(crate) fn busy(status: u16, message: impl Into<Cow<'static, str>>, retry_after: u64) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(-32000, status, message) }
+    }
+
+    /// The client gave the call up; it waits for no answer.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(-32000, 200, "the call was cancelled")
+    }
+
+    /// The exposition is not served at the moment.
+    pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32000, 503, message)
+    }
+
+    /// Nothing is published at the address.
+    pub(crate) fn no_such_exposition() -> Self {
+        Self::new(-32000, 404, "no exposition at this address")
+    }
+}

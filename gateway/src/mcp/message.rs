@@ -1,0 +1,209 @@
+//! JSON-RPC messages, parsed without a tree: everything borrows from the request's bytes.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
+use serde_json::value::RawValue;
+
+use super::RpcError;
+
+/// A JSON string that is borrowed where it has no escapes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AsText;
+        impl<'de> Visitor<'de> for AsText {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(AsText)
+    }
+}
+
+/// The text of a raw value that is a JSON string.
+pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|text| text.0)
+}
+
+/// Keeps `null` apart from absent: an `Option` of a borrowed raw value would not.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// One message from a client.
+#[derive(Debug)]
+pub(crate) enum Incoming<'a> {
+    /// Wants an answer.
+    Request {
+        /// A string or a number, as it was written.
+        id: &'a RawValue,
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Params<'a>,
+    },
+    /// Wants none.
+    Notification {
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Params<'a>,
+    },
+    /// An answer to a request that this server never sends.
+    Response,
+}
+
+/// The members of `params` that any method here reads. Each is looked at only where its method needs it, so that a
+/// wrong type elsewhere does no harm.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Params<'a> {
+    /// Of `tools/call`.
+    #[serde(borrow, default)]
+    pub(crate) name: Option<&'a RawValue>,
+    /// Of `tools/call`.
+    #[serde(borrow, default)]
+    pub(crate) arguments: Option<&'a RawValue>,
+    /// Of lists.
+    #[serde(borrow, default)]
+    pub(crate) cursor: Option<&'a RawValue>,
+    /// Of `initialize`.
+    #[serde(borrow, default)]
+    pub(crate) protocol_version: Option<&'a RawValue>,
+    /// Of `logging/setLevel`.
+    #[serde(borrow, default)]
+    pub(crate) level: Option<&'a RawValue>,
+    /// Of `subscriptions/listen`.
+    #[serde(borrow, default)]
+    pub(crate) notifications: Option<&'a RawValue>,
+    /// Of `notifications/cancelled`.
+    #[serde(borrow, default)]
+    pub(crate) request_id: Option<&'a RawValue>,
+    /// Of `resources/read`, for its header.
+    #[serde(borrow, default)]
+    pub(crate) uri: Option<&'a RawValue>,
+    /// What the protocol says of the request itself.
+    #[serde(rename = "_meta", borrow, default)]
+    pub(crate) meta: Option<Meta<'a>>,
+}
+
+/// The members of `_meta` that decide the era.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Meta<'a> {
+    /// The version that the request speaks.
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion", borrow, default)]
+    pub(crate) version: Option<&'a RawValue>,
+    /// What the client can do.
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow, default)]
+    pub(crate) capabilities: Option<&'a RawValue>,
+}
+
+impl Meta<'_> {
+    /// The version, where it is a string.
+    pub(crate) fn version(&self) -> Option<Cow<'_, str>> {
+        self.version.and_then(string)
+    }
+}
+
+impl<'a> Params<'a> {
+    fn parse(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
+        let Some(raw) = raw else { return Ok(Self::default()) };
+        // A derived struct would take a list too, member by member.
+        if !raw.get().starts_with('{') {
+            return Err(RpcError::invalid_params("params must be an object"));
+        }
+        serde_json::from_str(raw.get()).map_err(|_| RpcError::invalid_params("params are malformed"))
+    }
+
+    /// The version that `_meta` names.
+    pub(crate) fn meta_version(&self) -> Option<Cow<'_, str>> {
+        self.meta.as_ref().and_then(Meta::version)
+    }
+}
+
+/// Why a message was not understood, with the id where it could be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable<'a> {
+    /// The id to answer to.
+    pub(crate) id: Option<&'a RawValue>,
+    /// The error to answer with.
+    pub(crate) error: RpcError,
+}
+
+/// Reads one message. Anything but one JSON object is refused here; batches are taken apart by the caller.
+pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
+    let refuse = |id, error| Err(Unreadable { id, error });
+    let envelope: Envelope<'_> = match serde_json::from_str(text) {
+        Ok(envelope) => envelope,
+        Err(e) if e.is_data() => return refuse(None, RpcError::invalid_request("not a JSON-RPC 2.0 message")),
+        Err(_) => return refuse(None, RpcError::parse_error()),
+    };
+    if !text.trim_ascii_start().starts_with('{') {
+        return refuse(None, RpcError::invalid_request("not a JSON-RPC 2.0 message"));
+    }
+    let id = match envelope.id {
+        Some(id) if is_id(id) => Some(id),
+        Some(_) => return refuse(None, RpcError::invalid_request("id must be a string or a number")),
+        None => None,
+    };
+    if envelope.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+        return refuse(id, RpcError::invalid_request("jsonrpc must be \"2.0\""));
+    }
+    let Some(method) = envelope.method else {
+        if envelope.result.is_some() || envelope.error.is_some() {
+            return Ok(Incoming::Response);
+        }
+        return refuse(id, RpcError::invalid_request("method is missing"));
+    };
+    let params = match Params::parse(envelope.params) {
+        Ok(params) => params,
+        Err(error) => return refuse(id, error),
+    };
+    Ok(match id {
+        Some(id) => Incoming::Request { id, method: method.0, params },
+        None => Incoming::Notification { method: method.0, params },
+    })
+}
+
+fn is_id(raw: &RawValue) -> bool {
+    matches!(raw.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
+}
+
+/// Takes a batch apart, where `text` is a list.
+pub(crate) fn batch(text: &str) -> Option<Result<Vec<&RawValue>, RpcError>> {
+    if !text.trim_ascii_start().starts_with('[') {
+        return None;
+    }
+    Some(serde_json::from_str::<Vec<&RawValue>>(text).map_err(|_| RpcError::parse_error()))
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! What a gateway is told when it starts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::upstream::{ClientOptions, Credentials};
+
+/// What a gateway is told when it starts.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where credentials towards upstreams come from.
+    pub credentials: Arc<dyn Credentials>,
+    /// How upstreams are reached, egress policy included.
+    pub client: ClientOptions,
+    /// Bounds on all expositions together.
+    pub limits: GatewayLimits,
+    /// Where full audit records go, one file a call. Without it an exposition that asks for them is not served.
+    pub audit_dir: Option<PathBuf>,
+    /// Whether an exposition without `access` is refused: so in a cluster, where loopback protects nothing.
+    pub require_access: bool,
+    /// Names under which browsers may reach the gateway: what `Origin` may say beside loopback.
+    pub hostnames: Vec<String>,
+}
+
+impl Options {
+    /// The options of `tamis serve`.
+    #[must_use]
+    pub fn new(credentials: Arc<dyn Credentials>) -> Self {
+        Self {
+            credentials,
+            client: ClientOptions::default(),
+            limits: GatewayLimits::default(),
+            audit_dir: None,
+            require_access: false,
+            hostnames: Vec::new(),
+        }
+    }
+}
+
+/// Bounds on all expositions together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatewayLimits {
+    /// Connections at once on a listener; more are closed as they come.
+    pub connections: usize,
+    /// Calls under way at once.
+    pub calls: usize,
+    /// Streams of notifications at once.
+    pub streams: usize,
+    /// Bytes of a request's body.
+    pub request_bytes: usize,
+    /// Messages in a batch, where the version has batches.
+    pub batch: usize,
+    /// Time for the headers of a request to arrive, and for a kept connection to stay idle.
+    pub header_timeout: Duration,
+    /// Time for the body of a request to arrive.
+    pub body_timeout: Duration,
+    /// Time for calls under way to end when the gateway stops.
+    pub drain: Duration,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            calls: 4_096,
+            streams: 2_048,
+            request_bytes: 4 << 20,
+            batch: 32,
+            header_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What is served at which path. Readers load a pointer; a reload swaps one exposition at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use tamis_config::{Digest, ExpositionId, Stopped};
+use tokio::sync::watch;
+
+use crate::exposition::Exposition;
+use crate::service::Service;
+
+/// What an address answers with.
+#[derive(Debug, Clone)]
+pub(crate) enum State {
+    /// The exposition.
+    Serving(Arc<Exposition>),
+    /// 503 and why.
+    Stopped(Stopped),
+}
+
+impl State {
+    /// The exposition, where it is served.
+    pub(crate) fn serving(&self) -> Option<&Arc<Exposition>> {
+        match self {
+            Self::Serving(exposition) => Some(exposition),
+            Self::Stopped(_) => None,
+        }
+    }
+}
+
+/// One address, for as long as a document names it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Its name.
+    pub(crate) id: ExpositionId,
+    state: ArcSwap<State>,
+    /// Counts the changes of its tools; closed when the address goes away.
+    changes: watch::Sender<u64>,
+}
+
+impl Slot {
+    pub(crate) fn new(id: ExpositionId, state: State) -> Self {
+        Self { id, state: ArcSwap::from_pointee(state), changes: watch::Sender::new(0) }
+    }
+
+    /// What it answers with now.
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.state.load_full()
+    }
+
+    /// Follows the changes of its tools.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Puts another state in place. Calls under way keep theirs. Whoever follows the slot hears of it if the list of
+    /// tools is another.
+    pub(crate) fn swap(&self, state: State) {
+        let listed = |state: &State| state.serving().map(|e| e.list_digest);
+        let after = listed(&state);
+        let before = listed(&self.state.swap(Arc::new(state)));
+        if before != after {
+            self.changes.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// The addresses by `namespace/name`.
+pub(crate) type Slots = HashMap<Box<str>, Arc<Slot>>;
+
+/// The map of addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    slots: ArcSwap<Slots>,
+}
+
+impl Registry {
+    /// The slot at `namespace/name`.
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<Slot>> {
+        self.slots.load().get(path).cloned()
+    }
+
+    /// All slots.
+    pub(crate) fn all(&self) -> Arc<Slots> {
+        self.slots.load_full()
+    }
+
+    /// Puts another map in place.
+    pub(crate) fn replace(&self, slots: Slots) {
+        self.slots.store(Arc::new(slots));
+    }
+}
+
+/// Services that are loaded, held by the expositions that publish them.
+#[derive(Debug, Default)]
+pub(crate) struct Services(BTreeMap<Digest, Weak<Service>>);
+
+impl Services {
+    /// The service of that digest, loaded by `load` unless an exposition holds it already.
+    pub(crate) fn get(
+        &mut self,
+        digest: &Digest,
+        load: impl FnOnce() -> Result<Service, String>,
+    ) -> Result<Arc<Service>, String> {
+        if let Some(service) = self.0.get(digest).and_then(Weak::upgrade) {
+            return Ok(service);
+        }
+        let service = Arc::new(load()?);
+        self.0.insert(digest.clone(), Arc::downgrade(&service));
+        Ok(service)
+    }
+
+    /// Forgets services that nobody publishes any more.
+    pub(crate) fn prune(&mut self) {
+        self.0.retain(|_, service| service.strong_count() > 0);
+    }
+}

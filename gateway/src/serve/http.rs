@@ -1,0 +1,363 @@
+//! One HTTP request: where it goes, what it may, how it is answered.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming as HttpIncoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::detached::Detached;
+use super::stream::{self, Open};
+use super::{Body, origin, session};
+use crate::call::{self, Caller};
+use crate::dispatch::{self, Task};
+use crate::exposition::Exposition;
+use crate::gateway::Gateway;
+use crate::mcp::encode;
+use crate::mcp::era::{self, BATCHES};
+use crate::mcp::message::{self, Unreadable};
+use crate::mcp::{Era, Incoming, RpcError, headers};
+use crate::metrics::Rejection;
+use crate::registry::{Slot, State};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Answers one request.
+pub(super) async fn handle(
+    gateway: &Arc<Gateway>,
+    request: Request<HttpIncoming>,
+    peer: IpAddr,
+    shutdown: &CancellationToken,
+) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let era = header_era(&parts.headers);
+    if !origin::is_allowed(&parts.headers, &gateway.options.hostnames) {
+        gateway.metrics.rejected(Rejection::Origin);
+        return plain(StatusCode::FORBIDDEN, "this Origin may not call");
+    }
+    let Some(slot) = parts.uri.path().strip_prefix("/mcp/").and_then(|path| gateway.registry.find(path)) else {
+        gateway.metrics.rejected(Rejection::Unknown);
+        return refuse(None, &RpcError::no_such_exposition(), era);
+    };
+    let state = slot.state();
+    let exposition = match state.as_ref() {
+        State::Serving(exposition) => exposition,
+        State::Stopped(stopped) => {
+            gateway.metrics.rejected(Rejection::Stopped);
+            let message = format!("not served: {}: {}", stopped.reason, stopped.message);
+            return refuse(None, &RpcError::unavailable(message), era);
+        }
+    };
+    match parts.method {
+        Method::POST => post(gateway, &slot, exposition, &parts.headers, body, Caller::Peer(peer), shutdown).await,
+        Method::GET if era == Era::Legacy => get(gateway, &slot, &parts.headers, shutdown),
+        _ => {
+            let allowed = if era == Era::Legacy { "GET, POST" } else { "POST" };
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+            response
+        }
+    }
+}
+
+/// The era as far as the headers alone tell it.
+fn header_era(headers: &HeaderMap) -> Era {
+    era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
+}
+
+/// Opens the legacy stream of notifications.
+fn get(gateway: &Arc<Gateway>, slot: &Slot, headers: &HeaderMap, shutdown: &CancellationToken) -> Response<Body> {
+    if !accepts(headers, "text/event-stream") {
+        return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
+    }
+    match Open::new(gateway) {
+        Some(open) => event_stream(stream::legacy(slot.changes(), shutdown, open)),
+        None => refuse(None, &RpcError::busy(503, "too many open streams", 5), Era::Legacy),
+    }
+}
+
+async fn post(
+    gateway: &Arc<Gateway>,
+    slot: &Slot,
+    exposition: &Arc<Exposition>,
+    headers: &HeaderMap,
+    body: HttpIncoming,
+    caller: Caller,
+    shutdown: &CancellationToken,
+) -> Response<Body> {
+    let era = header_era(headers);
+    let rejected = |reason| exposition.series.rejected(&gateway.metrics, reason);
+    if !is_json(headers) {
+        rejected(Rejection::Protocol);
+        return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+    }
+    if !accepts(headers, "application/json") {
+        rejected(Rejection::Protocol);
+        return plain(StatusCode::NOT_ACCEPTABLE, "Accept must allow application/json and text/event-stream");
+    }
+    let body = match read(gateway, body).await {
+        Ok(body) => body,
+        Err(error) => {
+            rejected(if error.status == 413 { Rejection::Size } else { Rejection::Protocol });
+            return refuse(None, &error, era);
+        }
+    };
+    let connection = Connection { gateway, slot, exposition, headers, caller, shutdown };
+    let answered = match std::str::from_utf8(&body) {
+        Err(_) => Err(refuse(None, &RpcError::parse_error(), era)),
+        Ok(text) => match message::batch(text) {
+            None => connection.single(&body, text).await,
+            Some(batch) => connection.batch(&body, batch).await,
+        },
+    };
+    answered.unwrap_or_else(|refused| {
+        rejected(Rejection::Protocol);
+        refused
+    })
+}
+
+/// Reads a body, no further than it may be long.
+async fn read(gateway: &Gateway, body: HttpIncoming) -> Result<Bytes, RpcError> {
+    let limits = &gateway.options.limits;
+    let collected = tokio::time::timeout(limits.body_timeout, Limited::new(body, limits.request_bytes).collect());
+    match collected.await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(RpcError { status: 413, ..RpcError::invalid_request("the request is too large") })
+        }
+        Ok(Err(_)) => Err(RpcError::invalid_request("the body did not arrive in full")),
+        Err(_) => Err(RpcError { status: 408, ..RpcError::invalid_request("the body did not arrive in time") }),
+    }
+}
+
+/// What the messages of one request share.
+struct Connection<'a> {
+    gateway: &'a Arc<Gateway>,
+    slot: &'a Slot,
+    exposition: &'a Arc<Exposition>,
+    headers: &'a HeaderMap,
+    caller: Caller,
+    shutdown: &'a CancellationToken,
+}
+
+impl Connection<'_> {
+    fn version(&self) -> Result<Option<&str>, RpcError> {
+        headers::single(self.headers, &headers::VERSION)
+    }
+
+    /// Answers a request of one message; the error is an answer too, to a message that was never acted upon.
+    async fn single(&self, source: &Bytes, text: &str) -> Result<Response<Body>, Response<Body>> {
+        let hinted = header_era(self.headers);
+        let incoming = message::parse(text).map_err(|Unreadable { id, error }| refuse(id, &error, hinted))?;
+        let header = self.version().map_err(|error| refuse(None, &error, hinted))?;
+        match incoming {
+            Incoming::Response if hinted == Era::Legacy => Ok(accepted()),
+            Incoming::Response => Err(refuse(None, &RpcError::invalid_request("no request awaits this"), hinted)),
+            Incoming::Notification { method, params } => {
+                let checked = match era::decide(header, params.meta_version().as_deref(), Some(&method)) {
+                    Era::Modern => headers::check_modern(self.headers, &method, &params, false),
+                    Era::Legacy => era::legacy_version(header).map(drop),
+                };
+                checked.map_err(|error| refuse(None, &error, hinted))?;
+                if hinted == Era::Legacy
+                    && method == "notifications/cancelled"
+                    && let (Some(session), Some(request)) = (session::named(self.headers), params.request_id)
+                {
+                    self.gateway.cancellable.cancel(session, request.get());
+                }
+                Ok(accepted())
+            }
+            Incoming::Request { id, method, params } => {
+                let era = era::decide(header, params.meta_version().as_deref(), Some(&method));
+                let checked = match era {
+                    Era::Modern => headers::check_modern(self.headers, &method, &params, true),
+                    // The handshake is what settles the version.
+                    Era::Legacy if method == "initialize" => Ok(()),
+                    Era::Legacy => era::legacy_version(header).map(drop),
+                };
+                checked.map_err(|error| refuse(Some(id), &error, era))?;
+                let request = dispatch::Request {
+                    exposition: self.exposition,
+                    source,
+                    id,
+                    method: &method,
+                    params: &params,
+                    era,
+                    headers: Some(self.headers),
+                    caller: self.caller,
+                };
+                match dispatch::dispatch(&request) {
+                    Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
+                    Err(error) => Err(refuse(Some(id), &error, era)),
+                    Ok(Task::Answer(body)) => {
+                        let mut response = json(StatusCode::OK, body);
+                        if method == "initialize"
+                            && let Some(id) = session::issue()
+                        {
+                            response.headers_mut().insert(session::SESSION, id);
+                        }
+                        Ok(response)
+                    }
+                    Ok(Task::Call(call)) => Ok(self
+                        .call(call)
+                        .await
+                        .map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b))),
+                    Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway) {
+                        Some(open) => {
+                            let server = self.exposition.service.server_meta.clone();
+                            event_stream(stream::modern(listen, server, self.slot.changes(), self.shutdown, open))
+                        }
+                        None => refuse(Some(id), &RpcError::busy(503, "too many open streams", 5), era),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Makes a call. In the modern era a connection that closes drops this future and cancels the call; in the legacy
+    /// era the call goes on until it is cancelled by its name.
+    async fn call(&self, call: call::ToolCall) -> Result<Vec<u8>, RpcError> {
+        if call.era == Era::Modern {
+            return call::run(self.gateway, self.exposition, &call).await;
+        }
+        let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
+        let session = session::named(self.headers).map(Box::<str>::from);
+        let run = async move {
+            let id = std::str::from_utf8(&call.id).unwrap_or_default();
+            let Some(under_way) = gateway.cancellable.begin(session.as_deref(), id) else {
+                return call::run(&gateway, &exposition, &call).await;
+            };
+            tokio::select! {
+                answer = call::run(&gateway, &exposition, &call) => answer,
+                () = under_way.cancelled.cancelled() => Err(RpcError::cancelled()),
+            }
+        };
+        Detached::new(run, &self.gateway.detached).await
+    }
+
+    /// Answers a batch, which one legacy version has.
+    async fn batch(
+        &self,
+        source: &Bytes,
+        batch: Result<Vec<&RawValue>, RpcError>,
+    ) -> Result<Response<Body>, Response<Body>> {
+        let legacy = |error: &RpcError| refuse(None, error, Era::Legacy);
+        let version = self.version().and_then(|header| match era::decide(header, None, None) {
+            Era::Legacy => era::legacy_version(header),
+            Era::Modern => Ok(""),
+        });
+        if version.map_err(|error| legacy(&error))? != BATCHES {
+            return Err(legacy(&RpcError::invalid_request("this version has no batches")));
+        }
+        let batch = batch.map_err(|error| legacy(&error))?;
+        if batch.is_empty() || batch.len() > self.gateway.options.limits.batch {
+            return Err(legacy(&RpcError::invalid_request("a batch has 1 to 32 messages")));
+        }
+        let answers = join_all(batch.into_iter().map(|raw| self.one_of_batch(source, raw))).await;
+        let answers: Vec<_> = answers.into_iter().flatten().collect();
+        if answers.is_empty() {
+            return Ok(accepted());
+        }
+        let mut out = vec![b'['];
+        out.extend_from_slice(&answers.join(&b','));
+        out.push(b']');
+        Ok(json(StatusCode::OK, out))
+    }
+
+    async fn one_of_batch(&self, source: &Bytes, raw: &RawValue) -> Option<Vec<u8>> {
+        let era = Era::Legacy;
+        match message::parse(raw.get()) {
+            Err(Unreadable { id, error }) => Some(encode::error(id, &error, era)),
+            Ok(Incoming::Response | Incoming::Notification { .. }) => None,
+            Ok(Incoming::Request { id, method, params }) => {
+                if method == "initialize" {
+                    let error = RpcError::invalid_request("initialize cannot be part of a batch");
+                    return Some(encode::error(Some(id), &error, era));
+                }
+                let request = dispatch::Request {
+                    exposition: self.exposition,
+                    source,
+                    id,
+                    method: &method,
+                    params: &params,
+                    era,
+                    headers: None,
+                    caller: self.caller,
+                };
+                let answered = match dispatch::dispatch(&request) {
+                    Ok(Task::Answer(body)) => Ok(body),
+                    Ok(Task::Call(call)) => self.call(call).await,
+                    Ok(Task::Listen(_)) => Err(RpcError::method_not_found(era)),
+                    Err(error) => Err(error),
+                };
+                Some(answered.unwrap_or_else(|error| encode::error(Some(id), &error, era)))
+            }
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let essence =
+        |value: &str| value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
+    headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(essence)
+}
+
+/// Whether `Accept` allows `wanted`. None at all allows everything, as HTTP has it.
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    let kind = wanted.split('/').next().unwrap_or_default();
+    values.peek().is_none()
+        || values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+            let range = range.split(';').next().unwrap_or_default().trim();
+            range == "*/*"
+                || range.eq_ignore_ascii_case(wanted)
+                || range.strip_suffix("/*").is_some_and(|major| major.eq_ignore_ascii_case(kind))
+        })
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+fn accepted() -> Response<Body> {
+    let mut response = Response::new(Body::Full(None));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+fn event_stream(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, EVENTS);
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    // Proxies that buffer answers would hold events back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn refuse(id: Option<&RawValue>, error: &RpcError, era: Era) -> Response<Body> {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(status, encode::error(id, error, era));
+    if let Some(seconds) = error.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

@@ -1,0 +1,61 @@
+//! The serving listener: MCP over HTTP.
+
+mod accept;
+mod body;
+mod detached;
+mod http;
+mod origin;
+mod session;
+mod stream;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::gateway::Gateway;
+
+pub(crate) use accept::{Listening, run};
+pub(crate) use body::Body;
+pub(crate) use origin::is_allowed as origin_is_allowed;
+pub(crate) use session::Cancellable;
+
+impl Gateway {
+    /// Serves MCP on `listener` until `shutdown`, then lets calls under way end and closes streams politely. Returns
+    /// once all is done, or after [`crate::GatewayLimits::drain`].
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
+        let listening = Listening::of(&self.options.limits);
+        let answer = {
+            let (gateway, shutdown) = (Arc::clone(&self), shutdown.clone());
+            move |request, peer: std::net::SocketAddr| {
+                let (gateway, shutdown) = (Arc::clone(&gateway), shutdown.clone());
+                async move { http::handle(&gateway, request, peer.ip(), &shutdown).await }
+            }
+        };
+        let refused = {
+            let gateway = Arc::clone(&self);
+            move || gateway.metrics.rejected(crate::metrics::Rejection::Connections)
+        };
+        let flag = async {
+            shutdown.cancelled().await;
+            self.draining.store(true, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = run(listener, &shutdown, listening, refused, answer) => {}
+            () = flag => {}
+        }
+        // Calls whose clients went away, and records that wait for the disk.
+        self.detached.close();
+        let settled = async {
+            self.detached.wait().await;
+            while !self.auditor.is_idle() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(self.options.limits.drain, settled).await.is_err() {
+            tracing::warn!("calls were still under way when the time to end them was over");
+        }
+    }
+}

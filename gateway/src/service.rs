@@ -1,0 +1,120 @@
+//! A service that is loaded: its upstream and, for each tool, the contract that arguments are held to. Shared by all
+//! expositions of it, and held once for equal services.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tamis_config::{Digest, FORMAT_VERSION, PaginationKind, ServiceDocument, ServiceTool};
+
+use crate::mcp::encode;
+use crate::mcp::headers::{ParamHeader, param_headers};
+use crate::paging;
+use crate::upstream::{Client, Upstream};
+
+/// Steps that a pattern of a schema may backtrack: the pattern is the manifest's, the text is the caller's.
+const BACKTRACK_LIMIT: usize = 100_000;
+
+/// One service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// What it was made of.
+    pub(crate) document: Arc<ServiceDocument>,
+    /// Its name.
+    pub(crate) digest: Digest,
+    /// Where calls go.
+    pub(crate) upstream: Upstream,
+    /// What each tool takes, in the order of the document.
+    pub(crate) contracts: IndexMap<String, Contract>,
+    /// The member of a modern `_meta` that names the server.
+    pub(crate) server_meta: String,
+    /// `{"name":..,"version":..}`.
+    pub(crate) server_info: String,
+}
+
+/// What a tool takes.
+#[derive(Debug)]
+pub(crate) struct Contract {
+    /// The input schema, compiled.
+    pub(crate) validator: Validator,
+    /// Arguments that headers repeat.
+    pub(crate) param_headers: Vec<ParamHeader>,
+    /// Names of the schema's properties.
+    pub(crate) arguments: Vec<String>,
+    /// SHA-256 of all that a list shows of the tool, but for what an exposition adds.
+    pub(crate) listed: [u8; 32],
+}
+
+impl Service {
+    /// Compiles a document.
+    ///
+    /// # Errors
+    /// Names the tool and what is wrong with it.
+    pub(crate) fn load(digest: &Digest, document: &Arc<ServiceDocument>, client: &Arc<Client>) -> Result<Self, String> {
+        if document.format_version != FORMAT_VERSION {
+            return Err(format!(
+                "service {} has format version {}, this gateway knows {FORMAT_VERSION}",
+                document.name, document.format_version
+            ));
+        }
+        let upstream = Upstream::new(document, Arc::clone(client)).map_err(|e| e.to_string())?;
+        let contracts = document
+            .tools
+            .iter()
+            .map(|(name, tool)| {
+                let contract = Contract::compile(tool);
+                contract.map(|c| (name.clone(), c)).map_err(|e| format!("tool {name}: input schema: {e}"))
+            })
+            .collect::<Result<_, _>>()?;
+        let mut server_info = String::from("{\"name\":");
+        encode::string(&mut server_info, &document.name);
+        server_info.push_str(",\"version\":");
+        encode::string(&mut server_info, &document.version);
+        server_info.push('}');
+        Ok(Self {
+            document: Arc::clone(document),
+            digest: digest.clone(),
+            upstream,
+            contracts,
+            server_meta: format!("\"io.modelcontextprotocol/serverInfo\":{server_info}"),
+            server_info,
+        })
+    }
+}
+
+impl Contract {
+    fn compile(tool: &ServiceTool) -> Result<Self, String> {
+        let schema = declared_input(tool)?;
+        let validator = jsonschema::options()
+            .offline()
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT))
+            .build(&schema)
+            .map_err(|e| e.to_string())?;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let arguments = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
+        let listed = json!([tool.title, tool.description, schema, tool.risk]).to_string();
+        let listed = Sha256::digest(listed).into();
+        Ok(Self { validator, param_headers: param_headers(&schema), arguments, listed })
+    }
+}
+
+/// The input schema, with the argument that goes on where the gateway fetches pages and the manifest does not name it.
+pub(crate) fn declared_input(tool: &ServiceTool) -> Result<Value, String> {
+    let mut schema: Value = serde_json::from_str(tool.input_schema.as_str()).map_err(|e| e.to_string())?;
+    let Some(object) = schema.as_object_mut() else { return Err("must be an object".to_owned()) };
+    object.entry("type").or_insert_with(|| json!("object"));
+    if let Some(pagination) = &tool.http.pagination {
+        let entry = match pagination.kind {
+            PaginationKind::Cursor => json!({"type": "string", "description": "Goes on where `_pagination.next` says"}),
+            PaginationKind::Offset => {
+                json!({"type": "integer", "minimum": 0, "description": "Goes on where `_pagination.next` says"})
+            }
+        };
+        if let Some(properties) = object.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
+            properties.entry(paging::argument(pagination.kind)).or_insert(entry);
+        }
+    }
+    Ok(schema)
+}

@@ -1,0 +1,148 @@
+//! One call under way: attempts, pages, the deadline.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use jiff::Timestamp;
+use tamis_config::Pagination;
+use url::Url;
+
+use super::auth::Authentication;
+use super::exchange::{Fault, Incoming, Outgoing, exchange};
+use super::merge::{Document, Merged};
+use super::pages::{Page, Pager, Start};
+use super::render::Rendered;
+use super::retry::{Decision, Failure, decide, retry_after};
+use super::service::Action;
+use super::{CallBounds, Client, PageReport, UpstreamError, extract};
+
+/// How long an error's body may take, so that a slow one leaves time to try again.
+const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
+
+/// A rendered request, and what has happened to it so far.
+pub(super) struct Call<'a> {
+    pub(super) client: &'a Client,
+    pub(super) action: &'a Action,
+    pub(super) rendered: &'a Rendered,
+    pub(super) authentication: &'a Authentication,
+    pub(super) bounds: CallBounds,
+    /// Requests sent.
+    pub(super) requests: u32,
+    /// Of the last response.
+    pub(super) status: StatusCode,
+}
+
+impl Call<'_> {
+    /// The output of a call of one page.
+    pub(super) async fn fetch_one(&mut self) -> Result<Bytes, UpstreamError> {
+        let document = self.fetch(&self.rendered.url, self.bounds.max_response_bytes).await?;
+        self.output(&document)
+    }
+
+    /// Page after page, merged to one list. What came before time or space ran out is kept.
+    pub(super) async fn fetch_pages(
+        &mut self,
+        plan: &Pagination,
+        start: Start,
+    ) -> Result<(Bytes, Option<PageReport>), UpstreamError> {
+        let mut pager = Pager::new(plan, start);
+        let mut merged = Merged::default();
+        loop {
+            let mut url = self.rendered.url.clone();
+            pager.apply(&mut url);
+            let left = self.bounds.max_response_bytes.saturating_sub(merged.bytes());
+            let document = match self.fetch(&url, left).await {
+                Err(UpstreamError::Timeout { .. } | UpstreamError::TooLarge { .. }) if pager.has_begun() => break,
+                other => other?,
+            };
+            let output = self.output(&document)?;
+            let list = if self.action.is_json { merged.find(&output)? } else { None };
+            let Some(list) = list else {
+                // Nothing to merge: what came is the output.
+                return Ok((output, None));
+            };
+            let Some((elements, items)) = extract::list(&list) else {
+                return Err(UpstreamError::Malformed("holds a list that is not valid JSON".to_owned()));
+            };
+            let more = pager.advance(Page { items, ..document.page(plan.next_path.as_deref()) });
+            merged.push(elements);
+            if !more {
+                break;
+            }
+        }
+        Ok((merged.finish(), Some(pager.report())))
+    }
+
+    /// What the manifest wants of a response.
+    fn output(&self, document: &Document) -> Result<Bytes, UpstreamError> {
+        let Some(path) = self.action.extract.as_deref().filter(|_| self.action.is_json && !document.body.is_empty())
+        else {
+            return Ok(document.body.clone());
+        };
+        let found = extract::extract(&document.body, path).map_err(UpstreamError::Malformed)?;
+        found.ok_or_else(|| UpstreamError::Malformed(format!("has nothing at `{path}`, where `extract` looks")))
+    }
+
+    /// One request until it succeeds, may not be tried again, or time is up.
+    async fn fetch(&mut self, url: &Url, limit: u64) -> Result<Document, UpstreamError> {
+        let deadline = self.bounds.deadline;
+        if deadline > Instant::now()
+            && let Ok(result) = tokio::time::timeout_at(deadline.into(), self.attempts(url, limit)).await
+        {
+            return result;
+        }
+        Err(UpstreamError::Timeout { sent: self.requests > 0 })
+    }
+
+    async fn attempts(&mut self, url: &Url, limit: u64) -> Result<Document, UpstreamError> {
+        let mut attempt = 1;
+        loop {
+            let (failure, error) = match self.attempt(url, limit).await {
+                Ok(document) => return Ok(document),
+                Err(failed) => failed,
+            };
+            let Some(failure) = failure else { return Err(error) };
+            let left = self.bounds.deadline.saturating_duration_since(Instant::now());
+            match decide(self.action.retry.as_ref(), self.action.idempotent, attempt, failure, left) {
+                Decision::Stop => return Err(error),
+                Decision::Wait(time) => tokio::time::sleep(time).await,
+            }
+            attempt += 1;
+        }
+    }
+
+    /// One attempt. What no other attempt can mend has no [`Failure`].
+    async fn attempt(&mut self, url: &Url, limit: u64) -> Result<Document, (Option<Failure>, UpstreamError)> {
+        let failed = |fault: Fault| {
+            let failure = match &fault {
+                Fault::Unsent(_) => Some(Failure::Unsent),
+                Fault::Broken(_) => Some(Failure::Broken),
+                Fault::Final(_) => None,
+            };
+            (failure, fault.into_error())
+        };
+        let outgoing = Outgoing {
+            method: &self.action.plan.method,
+            rendered: self.rendered,
+            url,
+            authentication: self.authentication,
+        };
+        let mut incoming = exchange(self.client, &outgoing, &mut self.requests).await.map_err(failed)?;
+        self.status = incoming.status();
+        if !self.status.is_success() {
+            return Err(self.refused(incoming).await);
+        }
+        let body = incoming.read(limit, self.bounds.max_response_bytes).await.map_err(failed)?;
+        Ok(Document::new(body, incoming.headers()))
+    }
+
+    async fn refused(&self, incoming: Incoming) -> (Option<Failure>, UpstreamError) {
+        let status = incoming.status().as_u16();
+        let retry_after = retry_after(incoming.headers(), Timestamp::now());
+        let time = self.bounds.deadline.min(Instant::now() + ERROR_BODY_TIME);
+        let body = incoming.read_error(time.into()).await;
+        let mapped = self.action.errors.get(&status).cloned();
+        (Some(Failure::Status { status, retry_after }), UpstreamError::Status { status, mapped, body })
+    }
+}

@@ -1,0 +1,123 @@
+//! The one HTTP client that all services share.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::egress::{EgressPolicy, Resolver};
+
+/// How the shared client behaves.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Which addresses may be connected to.
+    pub egress: EgressPolicy,
+    /// Certificate authorities that are trusted beside the system's, each in PEM.
+    pub extra_roots: Vec<Vec<u8>>,
+    /// How long a connection may take to be made, TLS included.
+    pub connect_timeout: Duration,
+    /// Idle connections that are kept for each host.
+    pub max_idle_per_host: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            egress: EgressPolicy::standalone(),
+            extra_roots: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            max_idle_per_host: 64,
+        }
+    }
+}
+
+/// The client could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("the HTTP client cannot be set up: {0}")]
+pub struct ClientError(String);
+
+/// Connections to upstreams, shared by all services of a gateway.
+///
+/// Reuses connections, speaks HTTP/2 where the server offers it, decompresses gzip, brotli and zstd. Keeps no cookies,
+/// follows no redirect by itself (see `exchange`), and takes no proxy from the environment: what a call may reach is
+/// what the egress policy says, and a proxy would connect on its behalf.
+#[derive(Debug)]
+pub struct Client {
+    options: ClientOptions,
+    policy: Arc<EgressPolicy>,
+    http: reqwest::Client,
+    /// For where an upstream redirects to: never loopback. Made when first needed.
+    redirected: OnceLock<Option<(Arc<EgressPolicy>, reqwest::Client)>>,
+}
+
+impl Client {
+    /// Makes the client.
+    ///
+    /// # Errors
+    /// [`ClientError`] where an extra certificate authority cannot be read.
+    pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
+        let policy = Arc::new(options.egress.clone());
+        let http = build(&options, &policy)?;
+        Ok(Self { options, policy, http, redirected: OnceLock::new() })
+    }
+
+    /// For what a manifest names.
+    pub(super) fn direct(&self) -> (&EgressPolicy, &reqwest::Client) {
+        (&self.policy, &self.http)
+    }
+
+    /// For another origin that an upstream redirects to. None where the client cannot be made.
+    pub(super) fn redirected(&self) -> Option<(&EgressPolicy, &reqwest::Client)> {
+        if !self.policy.allow_loopback {
+            return Some(self.direct());
+        }
+        let made = self.redirected.get_or_init(|| {
+            let policy = Arc::new(self.policy.without_loopback());
+            build(&self.options, &policy).ok().map(|http| (policy, http))
+        });
+        made.as_ref().map(|(policy, http)| (policy.as_ref(), http))
+    }
+}
+
+fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<reqwest::Client, ClientError> {
+    let mut roots = Vec::new();
+    for pem in &options.extra_roots {
+        roots.extend(reqwest::Certificate::from_pem_bundle(pem).map_err(describe)?);
+    }
+    let builder = || {
+        reqwest::Client::builder()
+            .dns_resolver(Arc::new(Resolver(Arc::clone(policy))))
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .no_proxy()
+            .user_agent(concat!("tamis/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(options.connect_timeout)
+            .pool_max_idle_per_host(options.max_idle_per_host)
+            .pool_idle_timeout(Duration::from_secs(90))
+            .tcp_nodelay(true)
+            .tcp_keepalive(Duration::from_secs(60))
+            .http2_adaptive_window(true)
+            .http2_keep_alive_interval(Duration::from_secs(30))
+            .http2_keep_alive_timeout(Duration::from_secs(10))
+    };
+    builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
+        // A machine without certificate authorities can still call loopback; TLS then fails with its own reason.
+        let fallback = builder().tls_certs_only(roots.iter().cloned()).build().map_err(describe)?;
+        tracing::warn!(reason = %chain(&error), "no certificate authorities of the system; https upstreams will fail");
+        Ok(fallback)
+    })
+}
+
+// By value for `map_err`. Errors of the builder hold no URL and no secret.
+#[allow(clippy::needless_pass_by_value)]
+fn describe(error: reqwest::Error) -> ClientError {
+    ClientError(chain(&error))
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}

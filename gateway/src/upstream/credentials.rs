@@ -1,0 +1,104 @@
+//! Credentials from a folder or the environment, as `tamis serve` has them.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+use std::{fs, io};
+
+use tamis_config::CredentialRef;
+
+use super::{Credentials, Secret};
+
+/// A Secret's value is small; anything larger is some other file.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Credentials of a standalone gateway: `<folder>/<name>/<key>`, as Kubernetes mounts Secrets, then the environment
+/// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are not told apart.
+///
+/// A file is looked at on each call and read again when it has changed.
+#[derive(Debug)]
+pub struct LocalCredentials {
+    folder: Option<PathBuf>,
+    environment: fn(&str) -> Option<String>,
+    files: Mutex<HashMap<CredentialRef, CachedFile>>,
+}
+
+#[derive(Debug)]
+struct CachedFile {
+    modified: SystemTime,
+    length: u64,
+    value: Secret,
+}
+
+impl LocalCredentials {
+    /// Reads from `folder`, where there is one, and from the environment.
+    #[must_use]
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, environment: |name| std::env::var(name).ok(), files: Mutex::default() }
+    }
+
+    fn file(&self, credential: &CredentialRef) -> Option<Secret> {
+        let folder = self.folder.as_deref()?;
+        if !is_one_component(&credential.name) || !is_one_component(&credential.key) {
+            return None;
+        }
+        let path = folder.join(&credential.name).join(&credential.key);
+        let unreadable = |error: &io::Error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "a credential cannot be read");
+            }
+        };
+        self.read(credential, &path).inspect_err(unreadable).ok()
+    }
+
+    fn read(&self, credential: &CredentialRef, path: &Path) -> io::Result<Secret> {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file of at most 64 KiB"));
+        }
+        let (modified, length) = (metadata.modified()?, metadata.len());
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = files.get(credential).filter(|c| c.modified == modified && c.length == length) {
+            return Ok(cached.value.clone());
+        }
+        let mut text = String::new();
+        fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+        let value = Secret::new(&text);
+        // A file that changed within the clock's granularity must not be held: only one at rest is kept.
+        if modified.elapsed().is_ok_and(|age| age.as_secs() >= 2) {
+            files.insert(credential.clone(), CachedFile { modified, length, value: value.clone() });
+        } else {
+            files.remove(credential);
+        }
+        Ok(value)
+    }
+}
+
+impl Credentials for LocalCredentials {
+    fn get(&self, _namespace: &str, credential: &CredentialRef) -> Option<Secret> {
+        let variable = || (self.environment)(&environment_variable(credential));
+        self.file(credential).or_else(|| variable().map(|value| Secret::new(&value)))
+    }
+}
+
+/// `TAMIS_SECRET_<NAME>_<KEY>` in upper case, with `_` for everything that is no letter or digit.
+#[must_use]
+pub fn environment_variable(credential: &CredentialRef) -> String {
+    let mut name = String::from("TAMIS_SECRET_");
+    name.extend(credential.name.chars().chain(['_']).chain(credential.key.chars()).map(|c| match c {
+        c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
+        _ => '_',
+    }));
+    name
+}
+
+/// Names come from documents: one may not walk out of the folder.
+fn is_one_component(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
+
+#[cfg(test)]
+#[path = "tests/credentials.rs"]
+mod tests;

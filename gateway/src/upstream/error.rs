@@ -1,0 +1,95 @@
+//! Why a call failed.
+
+use std::fmt;
+
+use bytes::Bytes;
+use tamis_config::CredentialRef;
+
+/// Why there is no answer. Neither `Display` nor `Debug` shows a payload or a credential.
+#[derive(thiserror::Error)]
+pub enum UpstreamError {
+    /// An argument cannot be put where its template wants it. The caller's fault; names the argument.
+    #[error("argument `{argument}` {reason}")]
+    Argument {
+        /// Which.
+        argument: String,
+        /// Why; never holds the value.
+        reason: String,
+    },
+    /// The upstream answered with an error status.
+    #[error("the upstream answered {status}")]
+    Status {
+        /// The status code.
+        status: u16,
+        /// The manifest's text for it (`error_mapping`).
+        mapped: Option<String>,
+        /// The first 64 KiB of the error body, for `Advisory` callers only.
+        body: Bytes,
+    },
+    /// The time limit passed.
+    #[error("the upstream did not answer in time")]
+    Timeout {
+        /// Whether the request may have been executed.
+        sent: bool,
+    },
+    /// The output is larger than allowed.
+    #[error("the upstream's answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The answer could not be read as what the manifest says it is.
+    #[error("the upstream's answer {0}")]
+    Malformed(String),
+    /// No connection, or it broke.
+    #[error("the upstream could not be reached: {reason}")]
+    Unreachable {
+        /// A short category: `connect`, `tls`, `dns`, `reset`, `redirect` or `egress`.
+        reason: &'static str,
+        /// Whether the request may have been executed.
+        sent: bool,
+    },
+    /// The service has no such tool. A gateway that lists what it calls does not see this.
+    #[error("the service has no tool `{0}`")]
+    UnknownTool(String),
+    /// A credential is not there, empty, or cannot be sent.
+    #[error("credential `{}` key `{}` is not available", .0.name, .0.key)]
+    Credential(CredentialRef),
+}
+
+impl UpstreamError {
+    /// What failed, in one word, for metrics and logs.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Argument { .. } => "argument",
+            Self::Status { .. } => "status",
+            Self::Timeout { .. } => "timeout",
+            Self::TooLarge { .. } => "too_large",
+            Self::Malformed(_) => "malformed",
+            Self::Unreachable { reason, .. } => reason,
+            Self::UnknownTool(_) => "unknown_tool",
+            Self::Credential(_) => "credential",
+        }
+    }
+
+    /// Whether the upstream may have executed the request, so that a mutating call must not simply be repeated.
+    #[must_use]
+    pub fn sent(&self) -> bool {
+        match self {
+            Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) => true,
+            Self::Timeout { sent } | Self::Unreachable { sent, .. } => *sent,
+            Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) => false,
+        }
+    }
+}
+
+impl fmt::Debug for UpstreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(sent: {}): {self}", self.category(), self.sent())?;
+        match self {
+            Self::Status { body, .. } => write!(f, " with {} bytes", body.len()),
+            _ => Ok(()),
+        }
+    }
+}

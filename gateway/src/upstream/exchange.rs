@@ -1,0 +1,263 @@
+//! One request and its response: sending, redirects, reading no more than allowed.
+
+use std::error::Error;
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, Method, StatusCode};
+use url::{Url, form_urlencoded};
+
+use super::auth::Authentication;
+use super::egress::Denied;
+use super::render::Rendered;
+use super::{Client, UpstreamError};
+
+/// Redirects that one request may take.
+const MAX_REDIRECTS: usize = 5;
+/// What is read of an error's body.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// What is sent.
+pub(super) struct Outgoing<'a> {
+    pub(super) method: &'a Method,
+    pub(super) rendered: &'a Rendered,
+    /// The URL, which differs from the rendered one by page.
+    pub(super) url: &'a Url,
+    pub(super) authentication: &'a Authentication,
+}
+
+/// What came back, its body not read yet.
+pub(super) struct Incoming(reqwest::Response);
+
+/// Why nothing came back.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The request did not reach the upstream; a short category.
+    Unsent(&'static str),
+    /// It may have; a short category.
+    Broken(&'static str),
+    /// Trying again cannot help.
+    Final(UpstreamError),
+}
+
+impl Fault {
+    fn refused(reason: &'static str, sent: bool) -> Self {
+        Self::Final(UpstreamError::Unreachable { reason, sent })
+    }
+
+    /// The error, once it is known that there is no further attempt.
+    pub(super) fn into_error(self) -> UpstreamError {
+        match self {
+            Self::Unsent(reason) => UpstreamError::Unreachable { reason, sent: false },
+            Self::Broken(reason) => UpstreamError::Unreachable { reason, sent: true },
+            Self::Final(error) => error,
+        }
+    }
+}
+
+/// Sends a request and follows redirects. `requests` counts what was sent.
+///
+/// A redirect never takes credentials or the manifest's headers to another origin, never leaves `https`, never takes
+/// anything but `GET` and `HEAD` to another origin, and never leads to loopback from elsewhere.
+pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests: &mut u32) -> Result<Incoming, Fault> {
+    let mut url = outgoing.url.clone();
+    let mut method = outgoing.method.clone();
+    let mut body = outgoing.rendered.body.clone();
+    let mut at_home = true;
+    let mut redirects = 0;
+    loop {
+        let local = redirects == 0 || at_home || is_loopback(outgoing.url);
+        let (policy, http) = if local { Some(client.direct()) } else { client.redirected() }
+            .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
+        policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
+
+        let request = request(outgoing, &method, url.clone(), body.clone(), at_home);
+        *requests += 1;
+        let response = http.execute(request).await.map_err(|error| fault(&error, redirects > 0))?;
+        let Some(target) = redirect(&response, &url) else {
+            return Ok(Incoming(response));
+        };
+        let refused = || Fault::refused("redirect", true);
+        let target = target.ok_or_else(refused)?;
+        let status = response.status();
+        let reading = method == Method::GET || method == Method::HEAD;
+        let leaves = target.origin() != url.origin();
+        redirects += 1;
+        let downgrade = url.scheme() == "https" && target.scheme() != "https";
+        // 301 and 302 leave open whether a write is to be repeated or has become a read: neither can be guessed.
+        let unclear = !reading && matches!(status.as_u16(), 301 | 302);
+        if redirects > MAX_REDIRECTS || downgrade || unclear || (leaves && !reading) {
+            return Err(refused());
+        }
+        if !reading && status == StatusCode::SEE_OTHER {
+            method = Method::GET;
+            body = None;
+        }
+        at_home &= target.origin() == outgoing.url.origin();
+        url = target;
+        if !at_home {
+            body = None;
+            strip_secrets(&mut url, outgoing.authentication);
+        }
+    }
+}
+
+/// `Some(None)` where a redirect names no usable target.
+fn redirect(response: &reqwest::Response, url: &Url) -> Option<Option<Url>> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let target = response.headers().get(LOCATION)?.to_str().ok().and_then(|text| url.join(text).ok());
+    Some(target.filter(|t| matches!(t.scheme(), "http" | "https") && t.username().is_empty() && t.password().is_none()))
+}
+
+fn request(
+    outgoing: &Outgoing<'_>,
+    method: &Method,
+    mut url: Url,
+    body: Option<Bytes>,
+    at_home: bool,
+) -> reqwest::Request {
+    let authentication = outgoing.authentication;
+    if let (true, Some(pair)) = (at_home, &authentication.query) {
+        let query = match url.query() {
+            Some(query) if query.split('&').any(|p| p == pair) => query.to_owned(),
+            Some(query) if !query.is_empty() => format!("{query}&{pair}"),
+            _ => pair.clone(),
+        };
+        url.set_query(Some(&query));
+    }
+    let mut request = reqwest::Request::new(method.clone(), url);
+    if at_home {
+        *request.headers_mut() = outgoing.rendered.headers.clone();
+        if let Some((name, value)) = &authentication.header {
+            request.headers_mut().insert(name.clone(), value.clone());
+        }
+    }
+    match body {
+        Some(body) => *request.body_mut() = Some(body.into()),
+        None => {
+            request.headers_mut().remove(CONTENT_TYPE);
+            // RFC 9110, 8.6: a method that expects content says that there is none.
+            if matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+                request.headers_mut().insert(CONTENT_LENGTH, 0.into());
+            }
+        }
+    }
+    request
+}
+
+/// An upstream that repeats its query in `Location` must not hand our credential on, however it is spelled.
+fn strip_secrets(url: &mut Url, authentication: &Authentication) {
+    let (Some(pair), Some(query)) = (authentication.query.as_deref(), url.query()) else { return };
+    let decoded =
+        |text: &str| form_urlencoded::parse(text.as_bytes()).next().map(|(k, v)| (k.into_owned(), v.into_owned()));
+    let Some((name, secret)) = decoded(pair) else { return };
+    let ours = |pair: &&str| decoded(pair).is_some_and(|(k, v)| k == name || v == secret);
+    let kept: Vec<_> = query.split('&').filter(|pair| !ours(pair)).collect();
+    let kept = kept.join("&");
+    url.set_query(Some(&*kept).filter(|query| !query.is_empty()));
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+/// Sorts an error by what it says about the request. `earlier`: an earlier hop has been sent.
+fn fault(error: &reqwest::Error, earlier: bool) -> Fault {
+    if caused_by(error, &|e| e.is::<Denied>()) {
+        return Fault::refused("egress", earlier);
+    }
+    // rustls' errors come wrapped in one of this kind.
+    let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
+    let category = match error {
+        _ if error.is_dns() => "dns",
+        _ if caused_by(error, &|e| e.downcast_ref().is_some_and(invalid)) => "tls",
+        _ if error.is_connect() => "connect",
+        _ => "reset",
+    };
+    let canceled = |e: &hyper::Error| e.is_canceled();
+    let unsent = error.is_connect() || caused_by(error, &|e| e.downcast_ref().is_some_and(canceled));
+    if unsent && !earlier { Fault::Unsent(category) } else { Fault::Broken(category) }
+}
+
+/// Whether `test` holds for an error or anything it comes from.
+fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
+    // The source of an `io::Error` is the source of what it wraps, which would be skipped.
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    test(error) || wrapped.is_some_and(|e| caused_by(e, test)) || error.source().is_some_and(|e| caused_by(e, test))
+}
+
+impl Incoming {
+    pub(super) fn status(&self) -> StatusCode {
+        self.0.status()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.0.headers()
+    }
+
+    /// Reads the body, decompressed, up to `limit` bytes.
+    ///
+    /// # Errors
+    /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known.
+    pub(super) async fn read(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
+        let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
+        if let Some(coding) = self.0.headers().get(CONTENT_ENCODING)
+            && coding != "identity"
+        {
+            let reason = "has a content encoding that was not asked for";
+            return Err(Fault::Final(UpstreamError::Malformed(reason.to_owned())));
+        }
+        let length = self.0.content_length();
+        if length.is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+        if first.len() as u64 > limit {
+            return Err(too_large());
+        }
+        // The usual small answer is one piece and is not copied.
+        let Some(second) = self.chunk().await? else { return Ok(first) };
+        let expected = length.unwrap_or_default().max((first.len() + second.len()) as u64);
+        let mut all = BytesMut::with_capacity(usize::try_from(expected).unwrap_or(0));
+        all.extend_from_slice(&first);
+        let mut next = Some(second);
+        while let Some(chunk) = next {
+            if (all.len() + chunk.len()) as u64 > limit {
+                return Err(too_large());
+            }
+            all.extend_from_slice(&chunk);
+            next = self.chunk().await?;
+        }
+        Ok(all.freeze())
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        self.0.chunk().await.map_err(|error| {
+            // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
+            if caused_by(&error, &|e| e.is::<hyper::Error>()) {
+                return Fault::Broken("reset");
+            }
+            Fault::Final(UpstreamError::Malformed("could not be decompressed".to_owned()))
+        })
+    }
+
+    /// Reads the beginning of an error's body: what came in time, up to 64 KiB.
+    pub(super) async fn read_error(mut self, deadline: tokio::time::Instant) -> Bytes {
+        let mut all = BytesMut::new();
+        while all.len() < MAX_ERROR_BODY {
+            match tokio::time::timeout_at(deadline, self.0.chunk()).await {
+                Ok(Ok(Some(chunk))) => all.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY - all.len())]),
+                _ => break,
+            }
+        }
+        all.freeze()
+    }
+}

@@ -1,0 +1,113 @@
+//! Request headers.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tamis_config::ServiceTool;
+use tamis_engine::ResponseType;
+
+use super::template::{Template, Values, refuse};
+use super::{InvalidService, UpstreamError};
+
+/// Headers that the client writes itself.
+const RESERVED: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A header name that a document may set.
+///
+/// # Errors
+/// The reason.
+pub(super) fn header_name(name: &str) -> Result<HeaderName, String> {
+    let header = HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
+    if RESERVED.contains(&header.as_str()) {
+        return Err(format!("`{name}` is set by the gateway"));
+    }
+    Ok(header)
+}
+
+/// The headers of a request, but for authentication.
+#[derive(Debug)]
+pub(super) struct Headers {
+    /// Those that no argument is part of.
+    fixed: HeaderMap,
+    varying: Vec<(HeaderName, Template)>,
+}
+
+impl Headers {
+    /// Parses `request.headers` over what a request of this shape has anyway.
+    ///
+    /// # Errors
+    /// For a name or text that no header can have, and a `{name}` that is no argument.
+    pub(super) fn parse(
+        field: &str,
+        tool: &ServiceTool,
+        has_body: bool,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Self, InvalidService> {
+        let (mut fixed, mut varying) = (HeaderMap::new(), Vec::new());
+        let text = tool.response_type == Some(ResponseType::Text);
+        fixed.insert(ACCEPT, HeaderValue::from_static(if text { "*/*" } else { "application/json, */*;q=0.5" }));
+        if has_body {
+            fixed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        for (name, value) in &tool.http.request.headers {
+            let at = format!("{field}.request.headers.{name}");
+            let invalid = |message: &str| InvalidService::new(&at, message);
+            let header = header_name(name).map_err(|reason| invalid(&reason))?;
+            if value.chars().any(is_forbidden) {
+                return Err(invalid("holds a control character, which a header cannot have"));
+            }
+            let template = Template::strict(at.clone(), value, known)?;
+            match template.constant() {
+                Some(text) => {
+                    fixed.insert(header, header_value(text.to_owned()).ok_or_else(|| invalid("is not valid"))?);
+                }
+                None => varying.push((header, template)),
+            }
+        }
+        Ok(Self { fixed, varying })
+    }
+
+    /// Puts arguments in their places.
+    ///
+    /// # Errors
+    /// For one with a control character.
+    pub(super) fn render(&self, values: &Values<'_>) -> Result<HeaderMap, UpstreamError> {
+        let mut headers = self.fixed.clone();
+        for (name, template) in &self.varying {
+            if template.sole().is_some_and(|argument| values.get(argument).is_none()) {
+                continue;
+            }
+            let mut text = String::new();
+            template.write(values, &mut text, |text, argument, value| {
+                if value.chars().any(is_forbidden) {
+                    return Err(refuse(argument, "holds a control character, which a header cannot have"));
+                }
+                text.push_str(value);
+                Ok(())
+            })?;
+            let argument = || template.arguments().next().unwrap_or_default();
+            let value = header_value(text).ok_or_else(|| refuse(argument(), "does not make a valid header"))?;
+            headers.insert(name.clone(), value);
+        }
+        Ok(headers)
+    }
+}
+
+/// Line ends above all; a tab is the one control character that a value may hold (RFC 9110, 5.5).
+fn is_forbidden(c: char) -> bool {
+    c != '\t' && c.is_control()
+}
+
+fn header_value(text: String) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
+}

@@ -1,0 +1,151 @@
+//! What a page says, and the one list that pages become.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::LINK;
+use url::Url;
+
+use super::UpstreamError;
+use super::extract::{self, Object};
+use super::pages::Page;
+
+/// Where the next cursor usually is, for a manifest without `next_path`.
+const NEXT: [&str; 5] =
+    ["next_cursor", "nextCursor", "response_metadata.next_cursor", "next_page_token", "nextPageToken"];
+/// Where the number of all items usually is.
+const TOTAL: [&str; 5] = ["total", "total_count", "totalCount", "meta.total", "pagination.total"];
+
+/// A successful response, read.
+pub(super) struct Document {
+    pub(super) body: Bytes,
+    /// What a header says of the number of all items.
+    total: Option<u64>,
+    /// The cursor in a header (RFC 8288), where the body is a bare list.
+    next: Option<String>,
+}
+
+impl Document {
+    pub(super) fn new(body: Bytes, headers: &HeaderMap) -> Self {
+        let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse().ok();
+        let total = number("x-total").or_else(|| number("x-total-count"));
+        let next = headers.get(LINK).and_then(|link| linked_cursor(link.to_str().ok()?));
+        Self { body, total, next }
+    }
+
+    /// What it says of further pages.
+    pub(super) fn page(&self, next_path: Option<&str>) -> Page {
+        let Ok(Some(object)) = Object::read(&self.body) else {
+            return Page { items: 0, next: self.next.clone(), total: self.total };
+        };
+        let next = match next_path {
+            Some(path) => object.scalar(path),
+            None => NEXT.iter().find_map(|path| object.scalar(path)),
+        };
+        let total = || TOTAL.iter().find_map(|path| object.scalar(path)?.parse().ok());
+        // Some APIs name the whole URL of the next page; the cursor is a parameter of it.
+        let next = next.map(|next| Url::parse(&next).ok().and_then(|url| cursor(&url)).unwrap_or(next));
+        Page { items: 0, next: next.or_else(|| self.next.clone()), total: self.total.or_else(total) }
+    }
+}
+
+fn cursor(url: &Url) -> Option<String> {
+    url.query_pairs().find(|(name, _)| name == "cursor").map(|(_, value)| value.into_owned())
+}
+
+/// The cursor in the URL of a `Link` header's `rel="next"`.
+fn linked_cursor(link: &str) -> Option<String> {
+    let mut rest = link;
+    while let Some((_, from)) = rest.split_once('<') {
+        let (target, after) = from.split_once('>')?;
+        // The next link begins with the next `<`; what is before belongs to this one.
+        let parameters = after.split('<').next().unwrap_or_default();
+        let is_next = parameters.split([';', ',']).filter_map(|p| p.trim().split_once('=')).any(|(name, value)| {
+            let mut relations = value.trim().trim_matches('"').split_ascii_whitespace();
+            name.trim().eq_ignore_ascii_case("rel") && relations.any(|r| r.eq_ignore_ascii_case("next"))
+        });
+        if is_next {
+            // The target may be relative; only its query counts.
+            return Url::parse("http://relative.invalid").ok()?.join(target).ok().as_ref().and_then(cursor);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The lists of all pages.
+#[derive(Default)]
+pub(super) struct Merged {
+    /// The text between the brackets of each list that is not empty.
+    pages: Vec<Bytes>,
+    /// The member that held the first page's list.
+    member: Option<String>,
+}
+
+impl Merged {
+    /// The list of a page: the output, or the member of it that the first page had. None where there is no list.
+    ///
+    /// # Errors
+    /// Where the output is not JSON.
+    pub(super) fn find(&mut self, output: &Bytes) -> Result<Option<Bytes>, UpstreamError> {
+        if extract::first(output) == Some(b'[') {
+            return Ok(Some(output.clone()));
+        }
+        let object = Object::read(output).map_err(UpstreamError::Malformed)?;
+        if let Some(member) = &self.member {
+            // A last page may say `null`, or nothing.
+            let list = object.and_then(|o| o.get(member)).filter(|text| text.starts_with('['));
+            return Ok(Some(list.map_or(Bytes::from_static(b"[]"), |text| output.slice_ref(text.as_bytes()))));
+        }
+        let Some((name, list)) = object.as_ref().and_then(Object::find_list) else { return Ok(None) };
+        self.member = Some(name.to_owned());
+        Ok(Some(output.slice_ref(list.as_bytes())))
+    }
+
+    pub(super) fn push(&mut self, elements: Bytes) {
+        if !elements.is_empty() {
+            self.pages.push(elements);
+        }
+    }
+
+    /// How long the merged list is at most.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pages.iter().map(|page| page.len() as u64 + 1).sum::<u64>() + 2
+    }
+
+    pub(super) fn finish(self) -> Bytes {
+        let mut all = BytesMut::with_capacity(usize::try_from(self.bytes()).unwrap_or_default());
+        all.extend_from_slice(b"[");
+        for (i, page) in self.pages.iter().enumerate() {
+            if i > 0 {
+                all.extend_from_slice(b",");
+            }
+            all.extend_from_slice(page);
+        }
+        all.extend_from_slice(b"]");
+        all.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::linked_cursor;
+
+    #[test]
+    fn links() {
+        for (link, cursor) in [
+            (r#"<https://h/p?cursor=a%3Db&limit=2>; rel="next""#, Some("a=b")),
+            (
+                r#"<https://h/p?cursor=1>; rel="previous"; results="true", </p?cursor=2>; results="true"; rel=next"#,
+                Some("2"),
+            ),
+            (r#"<?cursor=1,2>; REL="self Next""#, Some("1,2")),
+            (r#"<https://h/p?page=2>; rel="next""#, None),
+            (r#"<https://h/p?cursor=1>; rel="last""#, None),
+            (r#"<https://h/p?cursor=1>"#, None),
+            ("<https://h/p?cursor=1", None),
+            ("", None),
+        ] {
+            assert_eq!(linked_cursor(link).as_deref(), cursor, "{link}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Fetching page after page. A pure state machine: it says what to ask for and is told what came.
+
+use std::collections::HashSet;
+
+use tamis_config::{Pagination, PaginationKind};
+use url::Url;
+
+use super::PageReport;
+
+/// Items a page, unless the caller says otherwise.
+const PAGE_SIZE: u64 = 20;
+/// Pages a call may fetch, whatever the manifest says.
+const MAX_PAGES: u32 = 100;
+
+/// Where the caller wants to begin.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Start {
+    /// Items a page. Given by the caller himself, it is how many he wants in all.
+    pub(super) limit: Option<u64>,
+    /// Whether `limit` is the caller's.
+    pub(super) limit_is_total: bool,
+    /// The cursor or offset.
+    pub(super) position: Option<String>,
+}
+
+/// What one page held.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Page {
+    /// Elements of its list.
+    pub(super) items: usize,
+    /// The cursor that it names.
+    pub(super) next: Option<String>,
+    /// Items in all, where it says so.
+    pub(super) total: Option<u64>,
+}
+
+/// The state of a paginated call.
+#[derive(Debug)]
+pub(super) struct Pager {
+    kind: PaginationKind,
+    max_pages: u32,
+    limit: u64,
+    wanted: Option<u64>,
+    position: Option<String>,
+    seen: HashSet<String>,
+    pages: u32,
+    items: usize,
+    total: Option<u64>,
+    done: bool,
+}
+
+impl Pager {
+    pub(super) fn new(plan: &Pagination, start: Start) -> Self {
+        let limit = start.limit.unwrap_or(PAGE_SIZE).max(1);
+        let first = (plan.kind == PaginationKind::Offset).then(|| "0".to_owned());
+        let position = start.position.or(first);
+        Self {
+            kind: plan.kind,
+            max_pages: plan.max_pages.clamp(1, MAX_PAGES),
+            limit,
+            wanted: start.limit_is_total.then_some(limit),
+            seen: position.iter().cloned().collect(),
+            position,
+            pages: 0,
+            items: 0,
+            total: None,
+            done: false,
+        }
+    }
+
+    /// Puts the parameters of the page to fetch into a query.
+    pub(super) fn apply(&self, url: &mut Url) {
+        let mut query = url.query().map(|q| format!("{q}&")).unwrap_or_default();
+        query.push_str("limit=");
+        query.push_str(&self.limit.to_string());
+        if let Some(position) = &self.position {
+            let name = match self.kind {
+                PaginationKind::Cursor => "cursor",
+                PaginationKind::Offset => "offset",
+            };
+            query.extend(["&", name, "=", &super::render::encoded(position)]);
+        }
+        url.set_query(Some(&query));
+    }
+
+    /// Takes a page in. True where another one is to be fetched.
+    pub(super) fn advance(&mut self, page: Page) -> bool {
+        self.pages += 1;
+        self.items += page.items;
+        self.total = page.total.or(self.total);
+        self.position = match self.kind {
+            PaginationKind::Cursor => page.next.filter(|_| page.items > 0),
+            PaginationKind::Offset => self.next_offset(page.items),
+        };
+        // A position that was there already would go round and round.
+        if let Some(position) = self.position.clone()
+            && !self.seen.insert(position)
+        {
+            self.position = None;
+        }
+        let enough = self.wanted.is_some_and(|wanted| self.items as u64 >= wanted);
+        self.done = self.position.is_none() || enough || self.pages >= self.max_pages;
+        !self.done
+    }
+
+    /// Where the page after one of `items` begins; none where that was the last.
+    fn next_offset(&self, items: usize) -> Option<String> {
+        let offset: u64 = self.position.as_deref()?.parse().ok()?;
+        let next = offset.checked_add(items as u64)?;
+        let end = match self.total {
+            Some(total) => next >= total,
+            // Upstreams cap `limit`, so only a page shorter than the usual caps is taken for the last.
+            None => (items as u64) < self.limit.min(PAGE_SIZE),
+        };
+        (items > 0 && !end).then(|| next.to_string())
+    }
+
+    /// Whether a page has been fetched, so that what follows can be left to another call.
+    pub(super) fn has_begun(&self) -> bool {
+        self.pages > 0
+    }
+
+    /// What the caller is told. The position is that of the next page, also where this call could not fetch it.
+    pub(super) fn report(self) -> PageReport {
+        PageReport { pages: self.pages, items: Some(self.items), total: self.total, next: self.position }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/pages.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! Paths. An argument fills its place in one segment and stays in it.
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use tamis_config::HttpCall;
+
+use super::render::encoded;
+use super::template::{Part, Template, Values, refuse};
+use super::{InvalidService, UpstreamError};
+
+/// What the author of a path wrote stays, but for what no URL may hold.
+const LITERAL: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}')
+    .add(b'\\');
+
+/// A path below the base URL, split at the slashes of its template.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// Percent-encoded.
+    segments: Vec<Template>,
+}
+
+impl Path {
+    /// Parses `path`, the part of the call's path before a `?`.
+    ///
+    /// # Errors
+    /// For a `{name}` that nothing fills, and for `.` and `..`.
+    pub(super) fn parse(
+        field: &str,
+        path: &str,
+        call: &HttpCall,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Self, InvalidService> {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        if path.is_empty() {
+            return Ok(Self { segments: Vec::new() });
+        }
+        let parameters = &call.request.path_params;
+        let segments = path.split('/').map(|segment| {
+            let (places, unknown) = Template::parse(segment, |name| parameters.contains_key(name) || known(name));
+            if let Some(name) = unknown.first() {
+                let message = format!("`{{{name}}}` is neither in `request.pathParams` nor an argument of the tool");
+                return Err(InvalidService::new(format!("{field}.path"), message));
+            }
+            // URL parsers take `%2e` for a dot here.
+            let literal = places.constant().map(|text| percent_decode_str(text).decode_utf8_lossy());
+            if matches!(literal.as_deref(), Some("." | "..")) {
+                return Err(InvalidService::new(format!("{field}.path"), "has a segment `.` or `..`"));
+            }
+            let mut parts = Vec::new();
+            for part in places.parts() {
+                match part {
+                    Part::Text(text) => parts.push(Part::Text(utf8_percent_encode(text, LITERAL).to_string().into())),
+                    Part::Argument(name) => match parameters.get(&**name) {
+                        None => parts.push(part.clone()),
+                        Some(text) => {
+                            let at = format!("{field}.request.pathParams.{name}");
+                            parts.extend(Template::strict(at, text, known)?.map_text(encoded).into_parts());
+                        }
+                    },
+                }
+            }
+            Ok(Template::from(parts))
+        });
+        Ok(Self { segments: segments.collect::<Result<_, _>>()? })
+    }
+
+    /// Appends the path to a base URL that ends without a slash.
+    ///
+    /// # Errors
+    /// For an argument that is absent, or that would be read as another segment or as a step upwards.
+    pub(super) fn write(&self, values: &Values<'_>, url: &mut String) -> Result<(), UpstreamError> {
+        for segment in &self.segments {
+            url.push('/');
+            let start = url.len();
+            for name in segment.arguments() {
+                if values.get(name).is_none() {
+                    return Err(refuse(name, "is missing: the path needs it"));
+                }
+            }
+            segment.write(values, url, |url, name, value| {
+                check(name, value)?;
+                url.push_str(&encoded(value));
+                Ok(())
+            })?;
+            if let Some(name) = segment.arguments().last() {
+                match &url[start..] {
+                    "" => return Err(refuse(name, "is empty: the path needs it")),
+                    "." | ".." => return Err(refuse(name, "makes a path segment `.` or `..`")),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the base URL is all there is.
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+}
+
+/// Encoding a `/` would make it data in one segment (RFC 3986, 2.2), but servers and proxies exist that decode before
+/// they route: for them it would be another segment, and another endpoint. So it is refused, and a backslash with it.
+fn check(name: &str, value: &str) -> Result<(), UpstreamError> {
+    if value.chars().any(char::is_control) {
+        return Err(refuse(name, "holds a control character, which a path cannot have"));
+    }
+    if value.contains(['/', '\\']) {
+        return Err(refuse(name, "holds a slash or backslash, which would add a path segment"));
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Query parameters.
+
+use percent_encoding::percent_decode_str;
+use tamis_config::{ArgumentStyle, HttpCall};
+
+use super::render::encoded;
+use super::template::{Template, Text, Values, text};
+use super::{InvalidService, UpstreamError};
+
+/// Parameters that move a paginated call on.
+const PAGING: [&str; 3] = ["limit", "cursor", "offset"];
+
+/// Whether pagination takes the parameter of that name over.
+pub(super) fn is_paging(call: &HttpCall, name: &str) -> bool {
+    call.pagination.is_some() && PAGING.contains(&name)
+}
+
+/// The query of a request.
+#[derive(Debug, Default)]
+pub(super) struct Query {
+    parameters: Vec<Parameter>,
+    /// Their templates give where a paginated call begins.
+    paging: Vec<Parameter>,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    /// Percent-encoded.
+    name: Box<str>,
+    /// Percent-encoded.
+    template: Template,
+    style: ArgumentStyle,
+}
+
+impl Query {
+    /// Parses `request.query`, and what the path has behind a `?`. The parameter `secret` is left to authentication.
+    ///
+    /// # Errors
+    /// For a `{name}` that is no argument.
+    pub(super) fn parse(
+        field: &str,
+        inline: &str,
+        call: &HttpCall,
+        secret: Option<&str>,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Self, InvalidService> {
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let inline = inline.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(name), decoded(value))
+        });
+        let declared = call.request.query.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let mut query = Self::default();
+        for (name, value) in inline.chain(declared) {
+            let template = Template::strict(format!("{field}.request.query.{name}"), &value, known)?;
+            let parameter = Parameter {
+                template: template.map_text(encoded),
+                style: call.request.styles.get(&name).copied().unwrap_or_default(),
+                name: encoded(&name).into(),
+            };
+            if is_paging(call, &name) {
+                query.paging.push(parameter);
+            } else if secret != Some(&parameter.name) {
+                query.parameters.push(parameter);
+            }
+        }
+        Ok(query)
+    }
+
+    /// Appends the query to a URL that has none.
+    pub(super) fn write(&self, values: &Values<'_>, url: &mut String) -> Result<(), UpstreamError> {
+        let mut separator = '?';
+        for parameter in &self.parameters {
+            parameter.write(values, url, &mut separator)?;
+        }
+        Ok(())
+    }
+
+    /// The value of a paging parameter, and whether the caller gave it: by the manifest's template for it, or else by
+    /// an argument of that name.
+    pub(super) fn paging(&self, values: &Values<'_>, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
+        let own = Template::argument(name);
+        let template = match self.paging.iter().find(|p| *p.name == *name).map(|p| &p.template) {
+            Some(template) if template.constant().is_none() || values.get(name).is_none() => template,
+            _ => &own,
+        };
+        let mut out = String::new();
+        template.write(values, &mut out, |out, _, text| {
+            out.push_str(text);
+            Ok(())
+        })?;
+        let given = template.arguments().any(|argument| values.is_given(argument));
+        Ok((Some(out).filter(|value| !value.is_empty()), given))
+    }
+}
+
+impl Parameter {
+    fn write(&self, values: &Values<'_>, url: &mut String, separator: &mut char) -> Result<(), UpstreamError> {
+        let mut pair = |url: &mut String| {
+            url.push(std::mem::replace(separator, '&'));
+            url.push_str(&self.name);
+            url.push('=');
+        };
+        let Some(name) = self.template.sole() else {
+            pair(url);
+            return self.template.write(values, url, |url, _, text| {
+                url.push_str(&encoded(text));
+                Ok(())
+            });
+        };
+        // One absent argument, or an empty list: no parameter.
+        match values.get(name).map(|json| text(name, json)).transpose()? {
+            None => {}
+            Some(Text::One(value)) => {
+                pair(url);
+                url.push_str(&encoded(&value));
+            }
+            Some(Text::Many(all)) => {
+                for (i, value) in all.iter().enumerate() {
+                    if i == 0 || self.style == ArgumentStyle::Repeat {
+                        pair(url);
+                    } else {
+                        url.push(',');
+                    }
+                    url.push_str(&encoded(value));
+                }
+            }
+        }
+        Ok(())
+    }
+}

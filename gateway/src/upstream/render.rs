@@ -1,0 +1,126 @@
+//! From a tool's templates and a call's arguments to a request. No network, and no secret but one in the body.
+//!
+//! An argument fills the place that its template gives it and nothing else: it cannot change the host, add a path
+//! segment, a query parameter or a header line.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use indexmap::IndexMap;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tamis_config::ServiceTool;
+use tamis_engine::JsonText;
+use url::{Position, Url};
+
+use super::auth::AuthPlan;
+use super::body::Body;
+use super::headers::Headers;
+use super::path::Path;
+use super::query::{Query, is_paging};
+use super::template::{Values, refuse};
+use super::{Arguments, InvalidService, Secret, UpstreamError};
+
+/// RFC 3986 `unreserved` stays; everything else is encoded.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Percent-encodes all of `text`, once.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// How one tool's request is made, parsed once.
+#[derive(Debug)]
+pub(super) struct RequestPlan {
+    pub(super) method: Method,
+    defaults: IndexMap<String, JsonText>,
+    /// Scheme, host, port and prefix, without a final slash.
+    base: Box<str>,
+    path: Path,
+    query: Query,
+    headers: Headers,
+    body: Option<Body>,
+}
+
+/// A request without its credential, but for one in the body: hence no `Debug`.
+pub(super) struct Rendered {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Bytes>,
+}
+
+impl RequestPlan {
+    /// Parses the templates of `tool`.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used.
+    pub(super) fn new(
+        field: &str,
+        base: &Url,
+        tool: &ServiceTool,
+        auth: Option<&AuthPlan>,
+    ) -> Result<Self, InvalidService> {
+        let call = &tool.http;
+        let properties = properties(tool);
+        let known =
+            |name: &str| properties.contains_key(name) || call.defaults.contains_key(name) || is_paging(call, name);
+        let method = Method::from_bytes(call.method.to_ascii_uppercase().as_bytes())
+            .ok()
+            .filter(|m| !matches!(*m, Method::CONNECT | Method::TRACE))
+            .ok_or_else(|| InvalidService::new(format!("{field}.method"), format!("cannot be `{}`", call.method)))?;
+        let (path, inline) = call.path.split_once('?').unwrap_or((&call.path, ""));
+        let json = call.request.body.as_ref().map(|b| b.0.as_str());
+        let body = Body::parse(&format!("{field}.request.body"), json, auth.and_then(AuthPlan::body_member), &known)?;
+        Ok(Self {
+            method,
+            defaults: call.defaults.clone(),
+            base: base.as_str().trim_end_matches('/').into(),
+            path: Path::parse(field, path, call, &known)?,
+            query: Query::parse(field, inline, call, auth.and_then(AuthPlan::query_parameter), &known)?,
+            headers: Headers::parse(field, tool, body.is_some(), &known)?,
+            body,
+        })
+    }
+
+    /// Puts arguments in their places.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Argument`] for one that does not fit its place.
+    pub(super) fn render(&self, arguments: &Arguments, secret: Option<&Secret>) -> Result<Rendered, UpstreamError> {
+        let values = Values::new(arguments, &self.defaults);
+        let mut text = String::with_capacity(self.base.len() + 128);
+        text.push_str(&self.base);
+        self.path.write(&values, &mut text)?;
+        let path_end = text.len();
+        self.query.write(&values, &mut text)?;
+        let url = Url::parse(&text).map_err(|_| refuse("path", "does not give a valid URL"))?;
+        // The parser must have changed nothing: whatever it would resolve has been refused.
+        if !self.path.is_empty() && url[..Position::AfterPath] != text[..path_end] {
+            return Err(refuse("path", "does not give the path of the manifest"));
+        }
+        let body = match &self.body {
+            Some(body) => body.write(&values, secret.map(Secret::expose))?.map(Bytes::from),
+            None => None,
+        };
+        Ok(Rendered { url, headers: self.headers.render(&values)?, body })
+    }
+
+    /// What arguments and defaults say of a paging parameter, and whether it is the caller who says it.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Argument`] for a value that is no text.
+    pub(super) fn paging(&self, arguments: &Arguments, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
+        self.query.paging(&Values::new(arguments, &self.defaults), name)
+    }
+}
+
+/// The arguments that a tool's schema declares.
+fn properties(tool: &ServiceTool) -> serde_json::Map<String, serde_json::Value> {
+    let schema: Option<serde_json::Value> = serde_json::from_str(tool.input_schema.as_str()).ok();
+    match schema.as_ref().and_then(|s| s.get("properties")) {
+        Some(serde_json::Value::Object(properties)) => properties.clone(),
+        _ => serde_json::Map::new(),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/render.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! A loaded service: its tools, ready to be called.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{Method, StatusCode};
+use indexmap::IndexMap;
+use tamis_config::{Auth, HttpSource, Pagination, PaginationKind, Retry, ServiceDocument, ServiceTool, Source};
+use tamis_engine::ResponseType;
+use url::Url;
+
+use super::auth::{AuthPlan, Authentication};
+use super::call::Call;
+use super::pages::Start;
+use super::render::RequestPlan;
+use super::template::refuse;
+use super::{Answer, Arguments, CallBounds, Client, Credentials, UpstreamError};
+
+/// A service, parsed once, called often.
+#[derive(Debug)]
+pub struct Upstream {
+    client: Arc<Client>,
+    tools: IndexMap<String, Action>,
+}
+
+/// A tool, ready to be called.
+#[derive(Debug)]
+pub(super) struct Action {
+    pub(super) plan: RequestPlan,
+    auth: Option<AuthPlan>,
+    pub(super) extract: Option<Box<str>>,
+    pub(super) is_json: bool,
+    /// Whether sending a request twice does no harm.
+    pub(super) idempotent: bool,
+    pub(super) retry: Option<Retry>,
+    pagination: Option<Pagination>,
+    pub(super) errors: IndexMap<u16, String>,
+}
+
+/// A service document that cannot be called.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct InvalidService {
+    /// The field, from the top of the document.
+    pub field: String,
+    /// What is wrong, and the remedy.
+    pub message: String,
+}
+
+impl InvalidService {
+    pub(super) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl Upstream {
+    /// Parses a document's templates, so that a call only fills them.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used. The loader finds all of them before; this is the last check.
+    pub fn new(document: &ServiceDocument, client: Arc<Client>) -> Result<Self, InvalidService> {
+        let Source::Http(source) = &document.source else {
+            return Err(InvalidService::new("source", "is of a kind that this gateway does not know"));
+        };
+        let base = base_url(source)?;
+        let tools = document.tools.iter().map(|(name, tool)| {
+            Ok((name.clone(), Action::new(&format!("tools.{name}.http"), &base, source.auth.as_ref(), tool)?))
+        });
+        Ok(Self { client, tools: tools.collect::<Result<_, _>>()? })
+    }
+
+    /// Calls a tool with arguments that its schema has accepted.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]; none holds a credential, or a part of an answer but for [`UpstreamError::Status`].
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: &Arguments,
+        bounds: CallBounds,
+        credentials: &dyn Credentials,
+        namespace: &str,
+    ) -> Result<Answer, UpstreamError> {
+        let action = self.tools.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
+        let begun = Instant::now();
+        let authentication = match &action.auth {
+            Some(auth) => auth.authenticate(credentials, namespace)?,
+            None => Authentication::default(),
+        };
+        let rendered = action.plan.render(arguments, authentication.body.as_ref())?;
+        let mut call = Call {
+            client: &self.client,
+            action,
+            rendered: &rendered,
+            authentication: &authentication,
+            bounds,
+            requests: 0,
+            status: StatusCode::OK,
+        };
+        let (body, pagination) = match &action.pagination {
+            None => (call.fetch_one().await?, None),
+            Some(plan) => call.fetch_pages(plan, action.start(plan, arguments)?).await?,
+        };
+        Ok(Answer {
+            body,
+            is_json: action.is_json,
+            pagination,
+            status: call.status.as_u16(),
+            requests: call.requests,
+            elapsed: begun.elapsed(),
+        })
+    }
+}
+
+impl Action {
+    fn new(field: &str, base: &Url, service: Option<&Auth>, tool: &ServiceTool) -> Result<Self, InvalidService> {
+        let call = &tool.http;
+        let auth = match call.auth.as_ref().or(service) {
+            Some(auth) => AuthPlan::new(&format!("{field}.auth"), auth)?,
+            None => None,
+        };
+        let plan = RequestPlan::new(field, base, tool, auth.as_ref())?;
+        // RFC 9110, 9.2.2.
+        let idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
+        Ok(Self {
+            idempotent: idempotent.contains(&plan.method) || tool.risk.idempotent,
+            plan,
+            auth,
+            extract: call.extract.as_deref().filter(|path| !path.is_empty()).map(Into::into),
+            is_json: tool.response_type != Some(ResponseType::Text),
+            retry: call.retry.clone(),
+            pagination: call.pagination.clone(),
+            errors: call.error_mapping.clone(),
+        })
+    }
+
+    /// Where a paginated call begins.
+    fn start(&self, plan: &Pagination, arguments: &Arguments) -> Result<Start, UpstreamError> {
+        let (limit, limit_is_total) = self.plan.paging(arguments, "limit")?;
+        let number =
+            |text: String| text.parse().map_err(|_| refuse("limit", "is no whole number, as a page size must be"));
+        let (position, _) = match plan.kind {
+            PaginationKind::Cursor => self.plan.paging(arguments, "cursor")?,
+            PaginationKind::Offset => self.plan.paging(arguments, "offset")?,
+        };
+        Ok(Start { limit: limit.map(number).transpose()?, limit_is_total, position })
+    }
+}
+
+/// Scheme, host, port and path prefix.
+fn base_url(source: &HttpSource) -> Result<Url, InvalidService> {
+    let invalid = |message: &str| InvalidService::new("source.http.baseUrl", message);
+    let url = Url::parse(&source.base_url).map_err(|e| invalid(&format!("is not a URL: {e}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("must begin with https:// or http://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("must hold no user or password; use `auth`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid("must hold no query and no fragment; put parameters in `request.query`"));
+    }
+    Ok(url)
+}

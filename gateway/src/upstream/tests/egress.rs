@@ -1,0 +1,144 @@
+use std::net::IpAddr;
+
+use super::{Destination, EgressPolicy, InvalidDestination};
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn policy(allow: &[&str], deny: &[&str]) -> EgressPolicy {
+    let parse = |all: &[&str]| all.iter().map(|d| d.parse().unwrap()).collect();
+    EgressPolicy { allow_loopback: false, allow: parse(allow), deny: parse(deny) }
+}
+
+#[test]
+fn only_the_public_network_is_open() {
+    let policy = policy(&[], &[]);
+    for open in ["8.8.8.8", "140.82.121.6", "100.63.0.1", "172.15.0.1", "172.32.0.1", "2606:4700::1111", "2a00::1"] {
+        assert!(policy.permits("host", ip(open)), "{open}");
+    }
+    for closed in [
+        "0.0.0.0",
+        "10.1.2.3",
+        "100.64.0.1",
+        "127.0.0.1",
+        "127.255.0.9",
+        "169.254.169.254",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.0.0.8",
+        "192.0.2.1",
+        "192.168.1.1",
+        "198.18.0.1",
+        "198.51.100.7",
+        "203.0.113.7",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::ffff:10.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::1",
+        "100::1",
+        "2001::1",
+        "2001:db8::1",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::1",
+        "3fff::1",
+        "fc00::1",
+        "fd12::1",
+        "fe80::1",
+        "fec0::1",
+        "ff02::1",
+    ] {
+        assert!(!policy.permits("host", ip(closed)), "{closed}");
+    }
+}
+
+#[test]
+fn loopback_is_one_switch() {
+    let policy = EgressPolicy::standalone();
+    for address in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
+        assert!(policy.permits("localhost", ip(address)), "{address}");
+        assert!(!policy.without_loopback().permits("localhost", ip(address)), "{address}");
+    }
+    for address in ["10.0.0.1", "169.254.169.254", "fe80::1", "0.0.0.0"] {
+        assert!(!policy.permits("localhost", ip(address)), "{address}");
+    }
+}
+
+#[test]
+fn allow_opens_and_deny_wins() {
+    let policy = policy(
+        &["10.0.0.0/8", "192.168.1.7", "api.internal", "*.corp.example"],
+        &["10.9.0.0/16", "bad.example", "2002::/16"],
+    );
+    for (host, address, permitted) in [
+        ("h", "10.1.1.1", true),
+        ("h", "10.9.1.1", false),
+        ("h", "::ffff:10.1.1.1", true),
+        ("h", "::ffff:10.9.1.1", false),
+        ("h", "2002:0808:0808::1", false),
+        ("h", "192.168.1.7", true),
+        ("h", "192.168.1.8", false),
+        ("api.internal", "172.16.0.1", true),
+        ("API.Internal.", "172.16.0.1", true),
+        ("api.internal", "10.9.0.1", false),
+        ("x.api.internal", "172.16.0.1", false),
+        ("a.corp.example", "172.16.0.1", true),
+        ("a.b.corp.example", "172.16.0.1", true),
+        ("corp.example", "172.16.0.1", false),
+        ("evilcorp.example", "172.16.0.1", false),
+        ("bad.example", "8.8.8.8", false),
+        ("BAD.example.", "8.8.8.8", false),
+        ("good.example", "8.8.8.8", true),
+    ] {
+        assert_eq!(policy.permits(host, ip(address)), permitted, "{host} {address}");
+    }
+}
+
+#[test]
+fn urls_are_checked_for_what_they_say_themselves() {
+    let policy = policy(&[], &["denied.example"]);
+    for (url, permitted) in [
+        ("https://api.example/", true),
+        ("https://denied.example/", false),
+        ("http://127.0.0.1/", false),
+        ("http://2130706433/", false),
+        ("http://0x7f.1/", false),
+        ("http://[::1]/", false),
+        ("http://[::ffff:169.254.169.254]/", false),
+        ("http://169.254.169.254/latest/meta-data", false),
+        ("http://8.8.8.8/", true),
+    ] {
+        assert_eq!(policy.check(&url.parse().unwrap()).is_ok(), permitted, "{url}");
+    }
+}
+
+#[test]
+fn of_a_name_only_permitted_addresses_are_tried() {
+    let addresses = || ["8.8.8.8:0", "10.0.0.1:0"].map(|a| a.parse().unwrap()).into_iter();
+    let kept = policy(&[], &[]).select("two.example", addresses()).unwrap();
+    assert_eq!(kept, ["8.8.8.8:0".parse().unwrap()]);
+    assert!(policy(&[], &["8.0.0.0/8"]).select("two.example", addresses()).is_err());
+    assert_eq!(policy(&[], &[]).select("none.example", std::iter::empty()).unwrap(), []);
+}
+
+#[test]
+fn destinations_are_read_and_written() {
+    for (text, written) in [
+        ("10.0.0.0/8", "10.0.0.0/8"),
+        ("10.1.2.3/8", "10.0.0.0/8"),
+        ("10.1.2.3", "10.1.2.3/32"),
+        ("fd00::/8", "fd00::/8"),
+        ("API.internal", "api.internal"),
+        ("*.Corp.example", "*.corp.example"),
+    ] {
+        assert_eq!(text.parse::<Destination>().unwrap().to_string(), written);
+    }
+    for text in ["", "10.0.0.0/33", "http://x", "a b", "*.10.0.0.1", "a/b"] {
+        assert!(matches!(text.parse::<Destination>(), Err(InvalidDestination(_))), "{text}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Where redirects may lead, and what they take along.
+
+use std::sync::Arc;
+
+use axum::response::IntoResponse as _;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::support::{Given, Seen, Server, TOKEN, arguments, bounds, call, document, schema};
+use crate::upstream::{Client, ClientOptions, EgressPolicy, Upstream, UpstreamError};
+
+fn to(status: u16, location: &str) -> axum::response::Response {
+    (StatusCode::from_u16(status).unwrap(), [("location", location)], "moved").into_response()
+}
+
+fn ok() -> axum::response::Response {
+    r#"{"there": true}"#.into_response()
+}
+
+fn credential(kind: &str, name: Option<&str>) -> Option<Value> {
+    Some(json!({"type": kind, "name": name, "credential": {"name": "n", "key": "k"}}))
+}
+
+fn assert_no_secret(seen: &Seen) {
+    let all = format!("{seen:?}");
+    assert!(!all.contains("s3cr3t") && !all.contains("Basic") && !all.contains("private"), "{all}");
+}
+
+#[tokio::test]
+async fn another_origin_gets_no_credential_and_no_header() {
+    for (kind, name) in
+        [("bearer", None), ("header", Some("X-Key")), ("basic", None), ("query", Some("key")), ("body", Some("k"))]
+    {
+        let other = Server::start(|_, _| ok()).await;
+        let target = format!("{}/there", other.url());
+        let server = Server::start(move |seen, _| {
+            // As servers do that only mend the host: with the query as it came.
+            let query = seen.uri.query().map(|q| format!("?{q}")).unwrap_or_default();
+            to(302, &format!("{target}{query}"))
+        })
+        .await;
+        let http = json!({"path": "/here", "request": {"query": {"q": "1"}, "headers": {"X-Custom": "private", "Cookie": "private"}}});
+        let answer = call(&document(&server.url(), credential(kind, name), json!({"http": http})), "{}").await.unwrap();
+        assert_eq!((answer.body.as_ref(), answer.requests), (br#"{"there": true}"#.as_slice(), 2));
+        assert!(format!("{:?}", server.only()).contains("private"));
+        let seen = other.only();
+        assert_eq!((seen.target(), seen.body.len()), ("/there?q=1", 0), "{kind}");
+        assert_no_secret(&seen);
+        assert_eq!(seen.header("referer"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_credential_in_the_query_goes_however_the_upstream_spells_it() {
+    let other = Server::start(|_, _| ok()).await;
+    let target = other.url();
+    let server = Server::start(move |_, _| {
+        to(302, &format!("{target}/there?a=1&api+key=x&token=s3cr3t-t0ken/%2b%26=&%61pi%20key&b=2"))
+    })
+    .await;
+    let document = document(&server.url(), credential("query", Some("api key")), json!({}));
+    call(&document, "{}").await.unwrap();
+    assert_eq!(other.only().target(), "/there?a=1&b=2");
+}
+
+#[tokio::test]
+async fn the_way_back_has_no_credential_either() {
+    let home = Arc::new(std::sync::OnceLock::<String>::new());
+    let back = Arc::clone(&home);
+    let other = Server::start(move |_, _| to(302, &format!("{}/back", back.get().unwrap()))).await;
+    let away = other.url();
+    let server = Server::start(move |seen, _| if seen.uri.path() == "/back" { ok() } else { to(302, &away) }).await;
+    home.set(server.url()).unwrap();
+    for (kind, name) in [("bearer", None), ("query", Some("key"))] {
+        call(&document(&server.url(), credential(kind, name), json!({})), "{}").await.unwrap();
+        assert_no_secret(server.seen().last().unwrap());
+        assert_no_secret(other.seen().last().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_same_origin_gets_everything_again() {
+    for (kind, name) in [("bearer", None), ("query", Some("key"))] {
+        let server = Server::start(|seen, _| match seen.uri.path() {
+            "/0" => to(307, "/1?page=2"),
+            _ => ok(),
+        })
+        .await;
+        let http = json!({
+            "method": "POST", "path": "/0",
+            "request": {"headers": {"X-Custom": "private"}, "body": {"x": 1}},
+        });
+        let document = document(&server.url(), credential(kind, name), json!({"http": http}));
+        call(&document, "{}").await.unwrap();
+        let seen = &server.seen()[1];
+        assert_eq!((seen.method.as_str(), seen.body.as_ref()), ("POST", br#"{"x":1}"#.as_slice()));
+        assert_eq!(seen.header("x-custom"), Some("private"));
+        let (bearer, query) = (format!("Bearer {TOKEN}"), "/1?page=2&key=s3cr3t-t0ken%2F%2B%26%3D");
+        let expected = if kind == "bearer" { (Some(&*bearer), "/1?page=2") } else { (None, query) };
+        assert_eq!((seen.header("authorization"), seen.target()), expected);
+    }
+}
+
+#[tokio::test]
+async fn what_a_write_may_follow() {
+    // Status, whether to another origin, and what comes of it.
+    let table = [
+        (301, false, None),
+        (302, false, None),
+        (303, false, Some("GET")),
+        (307, false, Some("POST")),
+        (308, false, Some("POST")),
+        (303, true, None),
+        (307, true, None),
+        (308, true, None),
+    ];
+    for (status, leaves, expected) in table {
+        let other = Server::start(|_, _| ok()).await;
+        let target = if leaves { other.url() } else { "/next".to_owned() };
+        let server = Server::start(move |_, n| if n == 0 { to(status, &target) } else { ok() }).await;
+        let http = json!({"method": "POST", "path": "/0", "request": {"body": {"x": 1}}});
+        let result = call(&document(&server.url(), credential("bearer", None), json!({"http": http})), "{}").await;
+        assert_eq!(other.seen().len(), 0);
+        match expected {
+            Some(method) => {
+                result.unwrap();
+                let seen = &server.seen()[1];
+                let body = if method == "GET" { (0, None) } else { (7, Some("application/json")) };
+                assert_eq!((seen.method.as_str(), (seen.body.len(), seen.header("content-type"))), (method, body));
+            }
+            None => {
+                let error = result.unwrap_err();
+                assert!(matches!(error, UpstreamError::Unreachable { reason: "redirect", sent: true }), "{status}");
+                assert_eq!(server.seen().len(), 1);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn five_are_followed() {
+    for (hops, followed) in [(5, true), (6, false)] {
+        let server = Server::start(move |_, n| if n < hops { to(302, &format!("/{n}")) } else { ok() }).await;
+        let result = call(&document(&server.url(), None, json!({})), "{}").await;
+        assert_eq!((result.is_ok(), server.seen().len()), (followed, 6), "{hops}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_target_is_not_followed() {
+    for location in ["ftp://h/", "file:///etc/passwd", "https://user:pass@h/", "http://", "javascript:1"] {
+        let server = Server::start(move |_, _| to(302, location)).await;
+        let error = call(&document(&server.url(), None, json!({})), "{}").await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Unreachable { reason: "redirect", .. }), "{location}: {error:?}");
+    }
+    // Without a target it is a status like any other.
+    let server = Server::start(|_, _| StatusCode::FOUND).await;
+    let error = call(&document(&server.url(), None, json!({})), "{}").await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Status { status: 302, .. }));
+}
+
+#[tokio::test]
+async fn egress_is_checked_at_every_hop() {
+    for target in
+        ["http://169.254.169.254/latest/meta-data/", "http://10.0.0.1/", "http://[fe80::1]/", "http://0.0.0.0/"]
+    {
+        let server = Server::start(move |_, _| to(302, target)).await;
+        let error = call(&document(&server.url(), None, json!({})), "{}").await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{target}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_loopback_leads_to_loopback() {
+    // The host has an address on loopback, but the manifest's name does not say so.
+    let target = Server::start(|_, _| ok()).await;
+    for host in ["127.0.0.1", "localhost", "[::1]"] {
+        let location = format!("http://{host}:{}/", target.address.port());
+        let server = Server::start(move |_, _| to(302, &location)).await;
+        // 0.0.0.0 reaches loopback on Linux without being loopback: it stands for an address that was allowed.
+        let url = format!("http://0.0.0.0:{}", server.address.port());
+        let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
+        let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
+        let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
+        let error = upstream.call("call", &arguments("{}"), bounds(), &Given(TOKEN), "default").await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
+    }
+    assert_eq!(target.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn arguments_stay_where_they_were() {
+    let server = Server::start(|seen, n| if n == 0 { to(301, &format!("/v2{}", seen.target())) } else { ok() }).await;
+    let tool = json!({"inputSchema": schema(&["a"]), "http": {"path": "/{a}", "request": {"query": {"q": "{a}"}}}});
+    call(&document(&server.url(), None, tool), r#"{"a": "x+y&z"}"#).await.unwrap();
+    assert_eq!(server.seen()[1].target(), "/v2/x%2By%26z?q=x%2By%26z");
+}

@@ -1,0 +1,251 @@
+// Helpers take `json!({..})` as it is written.
+#![allow(clippy::needless_pass_by_value)]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::tests::support::{arguments, document, schema};
+use super::*;
+
+fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
+    let tool = json!({"inputSchema": schema(&["a", "b", "c"]), "http": http});
+    let document = document("https://api.example:8443/v1/", None, tool);
+    let base = "https://api.example:8443/v1/".parse().unwrap();
+    RequestPlan::new("http", &base, &document.tools["call"], None)
+}
+
+fn render(http: Value, args: &str) -> Result<Rendered, UpstreamError> {
+    plan(http).unwrap().render(&arguments(args), None)
+}
+
+/// Path and query, or what is said about the argument.
+fn target(http: Value, args: &str) -> String {
+    match render(http, args) {
+        Ok(rendered) => {
+            assert_eq!(rendered.url.origin().ascii_serialization(), "https://api.example:8443");
+            rendered.url[Position::BeforePath..].to_owned()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn paths() {
+    let dots = "argument `a` makes a path segment `.` or `..`";
+    let steps = "argument `a` holds a slash or backslash, which would add a path segment";
+    let controls = "argument `a` holds a control character, which a path cannot have";
+    let table = [
+        ("/x/{a}", r#"{"a": "one"}"#, "/v1/x/one"),
+        ("x/{a}", r#"{"a": "one"}"#, "/v1/x/one"),
+        ("/x/{a}/", r#"{"a": "one"}"#, "/v1/x/one/"),
+        ("/", "{}", "/v1"),
+        ("", "{}", "/v1"),
+        ("/{a}.json", r#"{"a": 12345678901234567890}"#, "/v1/12345678901234567890.json"),
+        ("/{a}:{b}", r#"{"a": 1.10, "b": true}"#, "/v1/1.10:true"),
+        ("/ü b/{a}", r#"{"a": "é ß"}"#, "/v1/%C3%BC%20b/%C3%A9%20%C3%9F"),
+        ("/a%2Fb/{a}", r#"{"a": "~-._"}"#, "/v1/a%2Fb/~-._"),
+        ("/x/{a}", r#"{"a": "group/project"}"#, steps),
+        ("/x/{a}", r#"{"a": "y\\z"}"#, steps),
+        ("/x/{a}", r#"{"a": "%2f%2e%2e?q=1#f;p"}"#, "/v1/x/%252f%252e%252e%3Fq%3D1%23f%3Bp"),
+        ("/x/{a}", r#"{"a": "@evil.example"}"#, "/v1/x/%40evil.example"),
+        ("/x/{a}", r#"{"a": ["p", "q"]}"#, "/v1/x/p%2Cq"),
+        ("/x/{a}", r#"{"a": "..."}"#, "/v1/x/..."),
+        ("/x/{a}", r#"{"a": "."}"#, dots),
+        ("/x/{a}", r#"{"a": ".."}"#, dots),
+        ("/x/{a}.", r#"{"a": "."}"#, dots),
+        ("/x/{b}{a}", r#"{"a": ".", "b": "."}"#, dots),
+        ("/x/%2e{a}", r#"{"a": "."}"#, "argument `path` does not give the path of the manifest"),
+        ("/x/{a}", r#"{"a": "../admin"}"#, steps),
+        ("/x/{a}", r#"{"a": "y/.."}"#, steps),
+        ("/x/{a}", r#"{"a": "y\\..\\z"}"#, steps),
+        ("/x/{a}", r#"{"a": "y/./z"}"#, steps),
+        ("/x/{a}", r#"{"a": "y\u0000"}"#, controls),
+        ("/x/{a}", r#"{"a": "y\r\nHost: z"}"#, controls),
+        ("/x/{a}", r#"{"a": ""}"#, "argument `a` is empty: the path needs it"),
+        ("/x/{a}", r#"{"a": null}"#, "argument `a` is missing: the path needs it"),
+        ("/x/{a}", "{}", "argument `a` is missing: the path needs it"),
+        ("/x/{a}", r#"{"a": {}}"#, "argument `a` is an object, which cannot be written as text"),
+    ];
+    for (path, args, expected) in table {
+        assert_eq!(target(json!({"path": path}), args), expected, "{path} {args}");
+    }
+}
+
+#[test]
+fn path_parameters_are_templates() {
+    let http = json!({"path": "/x/{where}", "request": {"pathParams": {"where": "{a}/{b}"}}});
+    assert_eq!(target(http.clone(), r#"{"a": "p", "b": "q"}"#), "/v1/x/p%2Fq");
+    assert_eq!(target(http, r#"{"a": "p"}"#), "argument `b` is missing: the path needs it");
+}
+
+#[test]
+fn queries() {
+    let table = [
+        ("{a}", r#"{"a": "x"}"#, "?q=x"),
+        ("{a}", r#"{"a": "x&y=z#f +%41"}"#, "?q=x%26y%3Dz%23f%20%2B%2541"),
+        ("{a}", r#"{"a": ""}"#, "?q="),
+        ("{a}", r#"{"a": "a\nb"}"#, "?q=a%0Ab"),
+        ("{a}", r#"{"a": 1e400}"#, "?q=1e400"),
+        ("{a}", r#"{"a": -0.10}"#, "?q=-0.10"),
+        ("{a}", r#"{"a": false}"#, "?q=false"),
+        ("{a}", r#"{"a": null}"#, ""),
+        ("{a}", "{}", ""),
+        ("{a}", r#"{"a": []}"#, ""),
+        ("{a}", r#"{"a": ["x", 2, true]}"#, "?q=x&q=2&q=true"),
+        ("is:{a} by:{b}", r#"{"a": "x y"}"#, "?q=is%3Ax%20y%20by%3A"),
+        ("is:{a}", r#"{"a": ["x", "y"]}"#, "?q=is%3Ax%2Cy"),
+        ("fixed", "{}", "?q=fixed"),
+        ("{\"json\": 1}", "{}", "?q=%7B%22json%22%3A%201%7D"),
+    ];
+    for (template, args, expected) in table {
+        let http = json!({"path": "/p", "request": {"query": {"q": template}}});
+        assert_eq!(target(http, args), format!("/v1/p{expected}"), "{template} {args}");
+    }
+    for (args, expected) in [
+        (r#"{"a": {"x": 1}}"#, "argument `a` is an object, which cannot be written as text"),
+        (r#"{"a": [{}]}"#, "argument `a` is an object, which cannot be written as text"),
+        (r#"{"a": [null]}"#, "argument `a` holds null, which cannot be written as text"),
+    ] {
+        assert_eq!(target(json!({"path": "/p", "request": {"query": {"q": "{a}"}}}), args), expected);
+    }
+}
+
+#[test]
+fn lists_have_a_style() {
+    let http = json!({
+        "path": "/p?fixed=1%202&d={b}",
+        "defaults": {"b": ["x"]},
+        "request": {"query": {"q[]": "{a}", "r": "{b}"}, "styles": {"q[]": "comma"}},
+    });
+    assert_eq!(target(http.clone(), r#"{"a": ["x", "y&z"]}"#), "/v1/p?fixed=1%202&d=x&q%5B%5D=x,y%26z&r=x");
+    assert_eq!(target(http.clone(), r#"{"a": ["x"], "b": "over"}"#), "/v1/p?fixed=1%202&d=over&q%5B%5D=x&r=over");
+    assert_eq!(target(http, r#"{"a": [], "b": null}"#), "/v1/p?fixed=1%202");
+}
+
+#[test]
+fn headers() {
+    let http =
+        json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});
+    let sent = |args: &str| {
+        let headers = render(http.clone(), args).map_err(|e| e.to_string())?.headers;
+        let text = |name: &str| headers.get(name).map(|v| String::from_utf8(v.as_bytes().to_vec()).unwrap());
+        assert_eq!((text("accept").as_deref(), text("x-f").as_deref()), (Some("text/csv"), Some("f")));
+        Ok::<_, String>((text("x-a"), text("x-b")))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(sent(r#"{"a": 1.10, "b": "x"}"#), Ok((some("v=1.10"), some("x"))));
+    assert_eq!(sent("{}"), Ok((some("v="), None)));
+    assert_eq!(sent(r#"{"a": "é\tß", "b": ["x", "y"]}"#), Ok((some("v=é\tß"), some("x,y"))));
+    for bad in [r"\r\nX-Admin: 1", r"\n", r"\r", r"\u0000", r"\u007f", r"\u0085"] {
+        let error = sent(&format!(r#"{{"b": "x{bad}"}}"#)).unwrap_err();
+        assert_eq!(error, "argument `b` holds a control character, which a header cannot have", "{bad}");
+    }
+}
+
+#[test]
+fn content_types() {
+    let content_type = |http: Value| {
+        let rendered = render(http, r#"{"a": 1}"#).unwrap();
+        (rendered.headers.get("content-type").map(|v| v.to_str().unwrap().to_owned()), rendered.body)
+    };
+    assert_eq!(content_type(json!({"method": "POST"})), (None, None));
+    assert_eq!(
+        content_type(json!({"method": "POST", "request": {"body": {"x": "{a}"}}})),
+        (Some("application/json".to_owned()), Some(r#"{"x":1}"#.into()))
+    );
+    let own = json!({"method": "PATCH", "request": {"body": [], "headers": {"Content-Type": "application/merge-patch+json"}}});
+    assert_eq!(content_type(own), (Some("application/merge-patch+json".to_owned()), Some("[]".into())));
+}
+
+#[test]
+fn what_no_request_can_be_made_of() {
+    for (http, error) in [
+        (json!({"path": "/{x}"}), "http.path: `{x}` is neither in `request.pathParams` nor an argument of the tool"),
+        (json!({"path": "/a/../b"}), "http.path: has a segment `.` or `..`"),
+        (json!({"path": "/a/.%2E/b"}), "http.path: has a segment `.` or `..`"),
+        (
+            json!({"path": "/{p}", "request": {"pathParams": {"p": "{x}"}}}),
+            "http.request.pathParams.p: `{x}` is no argument of the tool",
+        ),
+        (json!({"request": {"query": {"q": "{x}"}}}), "http.request.query.q: `{x}` is no argument of the tool"),
+        (json!({"request": {"headers": {"X": "{x}"}}}), "http.request.headers.X: `{x}` is no argument of the tool"),
+        (json!({"request": {"headers": {"X Y": "x"}}}), "http.request.headers.X Y: `X Y` is not a header name"),
+        (json!({"request": {"headers": {"Host": "x"}}}), "http.request.headers.Host: `Host` is set by the gateway"),
+        (
+            json!({"request": {"headers": {"X": "a\r\nb: c"}}}),
+            "http.request.headers.X: holds a control character, which a header cannot have",
+        ),
+        (json!({"method": "CONNECT"}), "http.method: cannot be `CONNECT`"),
+        (json!({"method": "GE T"}), "http.method: cannot be `GE T`"),
+        (json!({"method": ""}), "http.method: cannot be ``"),
+    ] {
+        assert_eq!(plan(http.clone()).unwrap_err().to_string(), error, "{http}");
+    }
+}
+
+/// Strings that are more likely than random ones to find a way out.
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        3 => any::<char>().prop_map(String::from),
+        2 => prop::sample::select(vec![
+            "/", "\\", "..", ".", "%2f", "%2e", "%", "?", "&", "=", "#", "@", ":", "//", "\r\n", "\n", "\0", "\t", ";",
+            ",", "{a}", "{b}", "\"", "'", "http://evil.example/", "[", "]", " ", "+",
+        ]).prop_map(str::to_owned),
+    ];
+    prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
+fn any_argument() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        6 => hostile().prop_map(Value::from),
+        1 => any::<i64>().prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => prop::collection::vec(hostile(), 0..3).prop_map(Value::from),
+        1 => Just(Value::Null),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn an_argument_stays_in_its_place(a in any_argument(), b in any_argument(), c in any_argument()) {
+        let http = json!({
+            "method": "POST",
+            "path": "/s/{a}/t-{b}.{c}/u",
+            "request": {
+                "query": {"one": "{b}", "two": "x{c}", "list": "{a}"},
+                "headers": {"X-C": "y{c}z"},
+                "body": {"a": "{a}", "text": "-{b}-", "deep": [{"c": "{c}"}], "last": true},
+            },
+        });
+        let args = json!({"a": a, "b": b, "c": c}).to_string();
+        match render(http, &args) {
+            Err(UpstreamError::Argument { argument, .. }) => prop_assert!(matches!(&*argument, "a" | "b" | "c")),
+            Err(other) => prop_assert!(false, "{other}"),
+            Ok(rendered) => {
+                let url = &rendered.url;
+                prop_assert_eq!(url.origin().ascii_serialization(), "https://api.example:8443");
+                prop_assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
+                let segments: Vec<_> = url.path_segments().unwrap().collect();
+                prop_assert_eq!(segments.len(), 5);
+                prop_assert_eq!((segments[0], segments[1], segments[4]), ("v1", "s", "u"));
+                prop_assert!(url.path().is_ascii() && !url.path().contains('\\'));
+                // Parsed once more, as a proxy would, it is the same.
+                let again: Url = url.as_str().parse().unwrap();
+                prop_assert_eq!(&again, url);
+                let mut keys: Vec<_> = url.query_pairs().map(|(key, _)| key.into_owned()).collect();
+                keys.dedup();
+                prop_assert!(keys.iter().all(|k| matches!(&**k, "one" | "two" | "list")), "{:?}", keys);
+                for value in rendered.headers.values() {
+                    prop_assert!(!value.as_bytes().iter().any(|b| matches!(b, b'\r' | b'\n' | b'\0')));
+                }
+                prop_assert_eq!(rendered.headers.keys().count(), 3);
+                let body: Value = serde_json::from_slice(&rendered.body.unwrap()).unwrap();
+                let members: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
+                prop_assert_eq!(members, ["a", "text", "deep", "last"]);
+                prop_assert_eq!((&body["a"], &body["deep"][0]["c"]), (&a, &c));
+            }
+        }
+    }
+}

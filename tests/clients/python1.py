@@ -1,0 +1,80 @@
+"""Drives the Python SDK 1.x (`mcp.ClientSession`), which knows the legacy era only."""
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+import anyio
+from mcp import ClientSession, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+import python_driver as driver
+
+
+async def session(command: dict[str, Any]) -> None:
+    changes = driver.Changes()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, types.ServerNotification) and isinstance(
+            message.root, types.ToolListChangedNotification
+        ):
+            changes.note()
+
+    async with AsyncExitStack() as stack:
+        if "command" in command:
+            program, *args = command["command"]
+            read, write = await stack.enter_async_context(
+                stdio_client(StdioServerParameters(command=program, args=args))
+            )
+        else:
+            read, write, _ = await stack.enter_async_context(streamable_http_client(command["url"]))
+        client = await stack.enter_async_context(ClientSession(read, write, message_handler=on_message))
+        hello = await client.initialize()
+        driver.answer(
+            {
+                "ok": {
+                    "protocolVersion": hello.protocolVersion,
+                    "server": hello.serverInfo.name,
+                    "instructions": hello.instructions,
+                }
+            }
+        )
+
+        async def tools() -> Any:
+            found, cursor = [], None
+            while True:
+                page = await client.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                found += [driver.dump(tool) for tool in page.tools]
+                if (cursor := page.nextCursor) is None:
+                    return {"tools": found}
+
+        async def call(name: str, arguments: dict[str, Any]) -> Any:
+            return driver.dump(await client.call_tool(name, arguments))
+
+        async def cancel(name: str, arguments: dict[str, Any], after: int) -> Any:
+            # This SDK leaves the notification to its user.
+            request = client._request_id
+            with anyio.move_on_after(after / 1000) as scope:
+                await client.call_tool(name, arguments)
+            if scope.cancelled_caught:
+                await client.send_notification(
+                    types.ClientNotification(
+                        types.CancelledNotification(
+                            params=types.CancelledNotificationParams(requestId=request, reason="test")
+                        )
+                    )
+                )
+            return {"cancelled": scope.cancelled_caught}
+
+        async def watch() -> Any:
+            return {}
+
+        async def ping() -> Any:
+            return driver.dump(await client.send_ping())
+
+        await driver.serve(
+            {"list": tools, "call": call, "cancel": cancel, "watch": watch, "changed": changes.changed, "ping": ping}
+        )
+
+
+driver.run(session)

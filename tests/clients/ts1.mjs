@@ -1,0 +1,36 @@
+// Drives the TypeScript SDK v1 (`@modelcontextprotocol/sdk`), which knows the legacy era only.
+
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+import { Changes, allTools, cancelled, run } from "./node_driver.mjs";
+
+await run(async ({ url, command }) => {
+    const changes = new Changes();
+    const client = new Client(
+        { name: "tamis-tests", version: "1" },
+        { listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => changes.note() } } },
+    );
+    const transport = command
+        ? new StdioClientTransport({ command: command[0], args: command.slice(1) })
+        : new StreamableHTTPClientTransport(new URL(url));
+    let protocolVersion = null;
+    const set = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = version => {
+        protocolVersion = version;
+        set?.(version);
+    };
+    await client.connect(transport);
+    return {
+        hello: { protocolVersion, server: client.getServerVersion()?.name, instructions: client.getInstructions() ?? null },
+        list: () => allTools(client),
+        call: ({ name, arguments: args }) => client.callTool({ name, arguments: args }),
+        cancel: ({ name, arguments: args, after }) =>
+            cancelled(signal => client.callTool({ name, arguments: args }, undefined, { signal }), after),
+        watch: async () => ({}),
+        changed: options => changes.changed(options),
+        ping: () => client.ping(),
+        close: () => client.close(),
+    };
+});

@@ -1,0 +1,37 @@
+// Drives the TypeScript client v2 (`@modelcontextprotocol/client`), which speaks both eras and begins with the legacy
+// one unless it is told to negotiate.
+
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+
+import { Changes, allTools, cancelled, run } from "./node_driver.mjs";
+
+await run(async ({ url, command, mode = "auto" }) => {
+    const changes = new Changes();
+    const client = new Client(
+        { name: "tamis-tests", version: "1" },
+        {
+            versionNegotiation: { mode },
+            listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => changes.note() } },
+        },
+    );
+    const transport = command
+        ? new StdioClientTransport({ command: command[0], args: command.slice(1) })
+        : new StreamableHTTPClientTransport(new URL(url));
+    await client.connect(transport);
+    return {
+        hello: {
+            protocolVersion: client.getNegotiatedProtocolVersion(),
+            server: client.getServerVersion()?.name,
+            instructions: client.getInstructions() ?? null,
+        },
+        list: () => allTools(client),
+        call: ({ name, arguments: args }) => client.callTool({ name, arguments: args }),
+        cancel: ({ name, arguments: args, after }) =>
+            cancelled(signal => client.callTool({ name, arguments: args }, { signal }), after),
+        watch: async () => ({}),
+        changed: options => changes.changed(options),
+        ping: () => client.ping(),
+        close: () => client.close(),
+    };
+});

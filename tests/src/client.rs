@@ -1,0 +1,217 @@
+//! Published MCP clients, each driven through the program in `clients/` that speaks its line protocol.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::{node, root, tool};
+
+/// A published client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sdk {
+    /// Python `mcp` 1.x.
+    Python1,
+    /// Python `mcp` 2.x.
+    Python2,
+    /// `@modelcontextprotocol/sdk` 1.x.
+    TypeScript1,
+    /// `@modelcontextprotocol/client` 2.x.
+    TypeScript2,
+    /// `rmcp`.
+    Rmcp,
+}
+
+/// The way a client begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// `initialize`, up to 2025-11-25.
+    Legacy,
+    /// `server/discover`, from 2026-07-28.
+    Modern,
+}
+
+/// Every client in every era that it knows.
+pub const CLIENTS: &[(Sdk, Era)] = &[
+    (Sdk::Python1, Era::Legacy),
+    (Sdk::Python2, Era::Legacy),
+    (Sdk::Python2, Era::Modern),
+    (Sdk::TypeScript1, Era::Legacy),
+    (Sdk::TypeScript2, Era::Legacy),
+    (Sdk::TypeScript2, Era::Modern),
+    (Sdk::Rmcp, Era::Legacy),
+    (Sdk::Rmcp, Era::Modern),
+];
+
+/// What a client connects to.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A streamable HTTP endpoint.
+    Url(String),
+    /// A program that the client starts and speaks with over standard input and output.
+    Command(Vec<String>),
+}
+
+/// What a server said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// The version agreed on.
+    pub protocol_version: String,
+    /// The server's name.
+    pub server: Option<String>,
+    /// Its instructions.
+    pub instructions: Option<String>,
+}
+
+/// An error that the client's caller sees: the server's, or the client's own.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The JSON-RPC code, where the error has one.
+    pub code: Option<i64>,
+    /// The whole, for messages of failed tests.
+    pub error: Value,
+}
+
+/// A connected client.
+#[derive(Debug)]
+pub struct Client {
+    name: String,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    /// What the server said.
+    pub hello: Hello,
+    _process: Child,
+}
+
+impl Client {
+    /// Starts a client and connects it.
+    ///
+    /// # Errors
+    /// It is not installed, or the connection fails.
+    pub async fn connect(sdk: Sdk, era: Era, target: &Target) -> Result<Self> {
+        let (program, arguments) = driver(sdk)?;
+        let mut process = Command::new(program)
+            .args(arguments)
+            .current_dir(root())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {sdk:?}"))?;
+        let input = process.stdin.take().context("standard input")?;
+        let output = BufReader::new(process.stdout.take().context("standard output")?).lines();
+        let hello = Hello { protocol_version: String::new(), server: None, instructions: None };
+        let mut client = Self { name: format!("{sdk:?} {era:?}"), input, output, hello, _process: process };
+        let mode = match era {
+            Era::Legacy => "legacy",
+            Era::Modern => "auto",
+        };
+        let mut command = json!({"op": "connect", "mode": mode});
+        match target {
+            Target::Url(url) => command["url"] = json!(url),
+            Target::Command(words) => command["command"] = json!(words),
+        }
+        let hello = client.must(&command).await?;
+        client.hello = Hello {
+            protocol_version: hello["protocolVersion"].as_str().unwrap_or_default().to_owned(),
+            server: hello["server"].as_str().map(str::to_owned),
+            instructions: hello["instructions"].as_str().map(str::to_owned),
+        };
+        Ok(client)
+    }
+
+    /// All tools, in the server's order.
+    ///
+    /// # Errors
+    /// The client reports one.
+    pub async fn list(&mut self) -> Result<Vec<Value>> {
+        let mut listed = self.must(&json!({"op": "list"})).await?;
+        match listed["tools"].take() {
+            Value::Array(tools) => Ok(tools),
+            other => bail!("{}: tools are {other}", self.name),
+        }
+    }
+
+    /// Calls a tool; the outer error is the test's own, the inner one what the client's caller sees.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub async fn call(&mut self, name: &str, arguments: Value) -> Result<Result<Value, Refusal>> {
+        self.ask(&json!({"op": "call", "name": name, "arguments": arguments})).await
+    }
+
+    /// Calls a tool that must answer without a JSON-RPC error.
+    ///
+    /// # Errors
+    /// The client reports one.
+    pub async fn result(&mut self, name: &str, arguments: Value) -> Result<Value> {
+        self.must(&json!({"op": "call", "name": name, "arguments": arguments})).await
+    }
+
+    /// Calls a tool and gives up after a while; whether it was still under way.
+    ///
+    /// # Errors
+    /// The client reports one.
+    pub async fn cancel(&mut self, name: &str, arguments: Value, after: Duration) -> Result<bool> {
+        let command = json!({"op": "cancel", "name": name, "arguments": arguments, "after": after.as_millis()});
+        Ok(self.must(&command).await?["cancelled"] == json!(true))
+    }
+
+    /// Begins to count changes of the list.
+    ///
+    /// # Errors
+    /// The client reports one.
+    pub async fn watch(&mut self) -> Result<()> {
+        self.must(&json!({"op": "watch"})).await.map(drop)
+    }
+
+    /// Whether a change of the list was announced since the last answer, or is within the time.
+    ///
+    /// # Errors
+    /// The client reports one.
+    pub async fn changed(&mut self, within: Duration) -> Result<bool> {
+        let command = json!({"op": "changed", "timeout": within.as_secs_f64()});
+        Ok(self.must(&command).await?["changed"] == json!(true))
+    }
+
+    /// Sends `ping`.
+    ///
+    /// # Errors
+    /// The client reports one.
+    pub async fn ping(&mut self) -> Result<()> {
+        self.must(&json!({"op": "ping"})).await.map(drop)
+    }
+
+    async fn must(&mut self, command: &Value) -> Result<Value> {
+        self.ask(command).await?.map_err(|refusal| anyhow::anyhow!("{}: {command}: {}", self.name, refusal.error))
+    }
+
+    async fn ask(&mut self, command: &Value) -> Result<Result<Value, Refusal>> {
+        self.input.write_all(format!("{command}\n").as_bytes()).await.with_context(|| self.name.clone())?;
+        let line = tokio::time::timeout(Duration::from_secs(60), self.output.next_line())
+            .await
+            .with_context(|| format!("{}: no answer to {command}", self.name))??
+            .with_context(|| format!("{}: ended at {command}", self.name))?;
+        let mut answer: Value = serde_json::from_str(&line).with_context(|| format!("{}: {line}", self.name))?;
+        Ok(match answer["error"].take() {
+            Value::Null => Ok(answer["ok"].take()),
+            error => Err(Refusal { code: error["code"].as_i64(), error }),
+        })
+    }
+}
+
+fn driver(sdk: Sdk) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let scripts = Path::new("tests/clients");
+    Ok(match sdk {
+        Sdk::Python1 => (tool("python1/bin/python")?, vec![scripts.join("python1.py")]),
+        Sdk::Python2 => (tool("python2/bin/python")?, vec![scripts.join("python2.py")]),
+        Sdk::TypeScript1 => (node()?, vec![scripts.join("ts1.mjs")]),
+        Sdk::TypeScript2 => (node()?, vec![scripts.join("ts2.mjs")]),
+        Sdk::Rmcp => (crate::binary("rmcp-driver")?, Vec::new()),
+    })
+}

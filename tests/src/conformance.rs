@@ -1,0 +1,304 @@
+//! The public conformance suite, and what of it a gateway that publishes HTTP APIs can be held to.
+//!
+//! The suite asks for a fixture server with prompts, resources, sampling and tools of given names. Tamis publishes
+//! tools of HTTP APIs, so each scenario is either [held](EXPECTED) or named here with the reason why it is not; a
+//! scenario in neither list, and one that does better than its reason says, fails the test.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::{Upstream, node, tool};
+
+/// One way to run the suite.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// The revision of the protocol.
+    pub revision: &'static str,
+    /// What selects its scenarios.
+    pub arguments: &'static [&'static str],
+}
+
+/// The newest revision of each era by its frozen requirements, and an older one by all scenarios that apply to it.
+pub const RUNS: &[Run] = &[
+    Run { revision: "2026-07-28", arguments: &["--requirements", "2026-07-28"] },
+    Run { revision: "2025-11-25", arguments: &["--requirements", "2025-11-25"] },
+    Run { revision: "2025-06-18", arguments: &["--spec-version", "2025-06-18", "--suite", "all"] },
+];
+
+/// What is asked of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Every check succeeds.
+    Passes,
+    /// Every check but these succeeds, and why they cannot.
+    Except(&'static [&'static str], &'static str),
+    /// It is about something that is not published, and fails.
+    Outside(&'static str),
+}
+
+use Expected::{Except, Outside, Passes};
+
+const PROMPTS: &str = "no prompts are published";
+const RESOURCES: &str = "no resources are published";
+const ASKS: &str = "an HTTP API never asks the client (sampling, elicitation, roots)";
+const CONTENT: &str = "an HTTP API's answer is text; other content needs an MCP source";
+const NOTIFIES: &str = "an HTTP API sends nothing before its answer; progress and logs need an MCP source";
+const TASKS: &str = "the tasks extension is not offered";
+
+/// What is asked of each scenario, in every run in which it occurs.
+pub const EXPECTED: &[(&str, Expected)] = &[
+    ("server-initialize", Passes),
+    ("server-session-lifecycle", Passes),
+    ("ping", Passes),
+    ("logging-set-level", Passes),
+    ("tools-list", Passes),
+    ("tools-call-simple-text", Passes),
+    ("tools-call-error", Passes),
+    ("dns-rebinding-protection", Passes),
+    ("server-sse-multiple-streams", Passes),
+    ("http-header-validation", Passes),
+    (
+        "server-stateless",
+        Except(
+            &["sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"],
+            "no tool of an HTTP API needs a capability of its client",
+        ),
+    ),
+    ("caching", Outside("asks for resources and prompts too")),
+    ("completion-complete", Outside(PROMPTS)),
+    ("prompts-list", Outside(PROMPTS)),
+    ("prompts-get-simple", Outside(PROMPTS)),
+    ("prompts-get-with-args", Outside(PROMPTS)),
+    ("prompts-get-embedded-resource", Outside(PROMPTS)),
+    ("prompts-get-with-image", Outside(PROMPTS)),
+    ("resources-list", Outside(RESOURCES)),
+    ("resources-read-text", Outside(RESOURCES)),
+    ("resources-read-binary", Outside(RESOURCES)),
+    ("resources-templates-read", Outside(RESOURCES)),
+    ("resources-subscribe", Outside(RESOURCES)),
+    ("resources-unsubscribe", Outside(RESOURCES)),
+    ("sep-2164-resource-not-found", Outside(RESOURCES)),
+    ("tools-call-image", Outside(CONTENT)),
+    ("tools-call-audio", Outside(CONTENT)),
+    ("tools-call-embedded-resource", Outside(CONTENT)),
+    ("tools-call-mixed-content", Outside(CONTENT)),
+    ("tools-call-with-logging", Outside(NOTIFIES)),
+    ("tools-call-with-progress", Outside(NOTIFIES)),
+    ("server-sse-polling", Outside(NOTIFIES)),
+    ("tools-call-sampling", Outside(ASKS)),
+    ("tools-call-elicitation", Outside(ASKS)),
+    ("elicitation-sep1034-defaults", Outside(ASKS)),
+    ("elicitation-sep1330-enums", Outside(ASKS)),
+    ("input-required-result-basic-elicitation", Outside(ASKS)),
+    ("input-required-result-basic-sampling", Outside(ASKS)),
+    ("input-required-result-basic-list-roots", Outside(ASKS)),
+    ("input-required-result-request-state", Outside(ASKS)),
+    ("input-required-result-multiple-input-requests", Outside(ASKS)),
+    ("input-required-result-multi-round", Outside(ASKS)),
+    ("input-required-result-missing-input-response", Outside(ASKS)),
+    ("input-required-result-non-tool-request", Outside(ASKS)),
+    ("input-required-result-result-type", Outside(ASKS)),
+    ("input-required-result-unsupported-methods", Passes),
+    ("input-required-result-tampered-state", Outside(ASKS)),
+    ("input-required-result-capability-check", Outside(ASKS)),
+    ("input-required-result-ignore-extra-params", Outside(ASKS)),
+    ("input-required-result-validate-input", Passes),
+    ("tasks-lifecycle", Outside(TASKS)),
+    ("tasks-capability-negotiation", Outside(TASKS)),
+    ("tasks-wire-fields", Outside(TASKS)),
+    ("tasks-request-state-removal", Outside(TASKS)),
+    ("tasks-mrtr-input", Outside(TASKS)),
+    ("tasks-request-headers", Outside(TASKS)),
+    ("tasks-dispatch-and-envelope", Outside(TASKS)),
+    ("tasks-status-notifications", Passes),
+    ("tasks-required-task-error", Outside(TASKS)),
+    ("tasks-mrtr-composition", Outside(TASKS)),
+    ("json-schema-2020-12", Outside("a manifest's arguments make plain schemas; others need an imported one")),
+    ("http-custom-header-server-validation", Outside("a manifest declares no `x-mcp-header` arguments")),
+];
+
+/// What is asked of a scenario, if it is known.
+#[must_use]
+pub fn expected(scenario: &str) -> Option<Expected> {
+    EXPECTED.iter().find(|(name, _)| *name == scenario).map(|&(_, expected)| expected)
+}
+
+/// One check of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Its identifier; several checks of a scenario may share one.
+    pub id: String,
+    /// `SUCCESS`, `FAILURE`, `WARNING`, `SKIPPED` or `INFO`.
+    pub status: String,
+    /// What went wrong.
+    pub message: String,
+}
+
+impl Check {
+    /// Neither a failure nor a warning.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !matches!(self.status.as_str(), "FAILURE" | "WARNING")
+    }
+}
+
+/// Runs the suite against an endpoint; the checks of each scenario.
+///
+/// # Errors
+/// It is not installed, or wrote no results.
+pub async fn run(run: &Run, url: &str) -> Result<BTreeMap<String, Vec<Check>>> {
+    let suite = tool("node/node_modules/@modelcontextprotocol/conformance/dist/index.js")?;
+    let results = tempfile::tempdir()?;
+    // The exit status says that something failed, which the results say better.
+    let output = Command::new(node()?)
+        .arg(suite)
+        .args(["server", "--url", url])
+        .args(run.arguments)
+        .arg("--output-dir")
+        .arg(results.path())
+        .output()
+        .await?;
+    let mut scenarios = BTreeMap::new();
+    for entry in fs::read_dir(results.path())? {
+        let folder = entry?.path();
+        scenarios.insert(scenario(&folder)?, checks(&folder.join("checks.json"))?);
+    }
+    ensure!(!scenarios.is_empty(), "the suite wrote no results: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(scenarios)
+}
+
+/// `server-tools-list-2026-11-22T00-32-00-120Z` holds the results of `tools-list`.
+fn scenario(folder: &Path) -> Result<String> {
+    let name = folder.file_name().and_then(|name| name.to_str()).context("a folder's name")?;
+    let named = name.strip_prefix("server-").and_then(|name| name.get(..name.len().checked_sub(25)?));
+    Ok(named.with_context(|| format!("{name} names no scenario"))?.to_owned())
+}
+
+fn checks(file: &Path) -> Result<Vec<Check>> {
+    let found: Vec<Value> = serde_json::from_slice(&fs::read(file)?)?;
+    let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    Ok(found
+        .iter()
+        .map(|check| Check {
+            id: text(check, "id"),
+            status: text(check, "status"),
+            message: text(check, "errorMessage"),
+        })
+        .collect())
+}
+
+/// What differs from [`EXPECTED`], one line each; empty is as it should be.
+#[must_use]
+pub fn surprises(scenarios: &BTreeMap<String, Vec<Check>>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (scenario, checks) in scenarios {
+        let failed: Vec<&Check> = checks.iter().filter(|check| !check.holds()).collect();
+        let line = |check: &Check| format!("{scenario}: {} {}: {}", check.status, check.id, check.message);
+        match expected(scenario) {
+            None => found.push(format!("{scenario}: not in the list of scenarios")),
+            Some(Passes) => found.extend(failed.into_iter().map(line)),
+            Some(Except(ids, _)) => {
+                found.extend(failed.iter().filter(|check| !ids.contains(&check.id.as_str())).map(|check| line(check)));
+                let unmet = ids.iter().filter(|id| !failed.iter().any(|check| check.id == **id));
+                found.extend(unmet.map(|id| format!("{scenario}: {id} holds now, take it off the list")));
+            }
+            Some(Outside(_)) if failed.is_empty() => {
+                found.push(format!("{scenario}: passes now, take it off the list"));
+            }
+            Some(Outside(_)) => {}
+        }
+    }
+    found
+}
+
+/// The results as a page of the documentation.
+#[must_use]
+pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
+    let mut page = String::from(
+        "# Conformance\n\nWritten by a test from the results of the public suite, `@modelcontextprotocol/conformance` \
+         (its version is in `tests/clients/package.json`), run against `tamis serve`. Warnings count as failures.\n",
+    );
+    for (run, scenarios) in results {
+        let mut rows = Vec::new();
+        let mut outside: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (scenario, checks) in scenarios {
+            let held = checks.iter().filter(|check| check.holds()).count();
+            let note = match expected(scenario) {
+                Some(Passes) => String::new(),
+                Some(Except(ids, reason)) => format!("not `{}`: {reason}", ids.join("`, `")),
+                Some(Outside(reason)) => {
+                    outside.entry(reason).or_default().push(scenario);
+                    continue;
+                }
+                None => "unknown".to_owned(),
+            };
+            rows.push(format!("| {scenario} | {held} of {} | {note} |\n", checks.len()));
+        }
+        page += &format!("\n## {}\n\n`conformance server {}`\n\n", run.revision, run.arguments.join(" "));
+        page += "| scenario | checks that hold | |\n|---|---|---|\n";
+        page += &rows.concat();
+        page += "\nNot asked of a gateway that publishes HTTP APIs:\n\n";
+        for (reason, scenarios) in outside {
+            page += &format!("- {reason}: {}\n", scenarios.join(", "));
+        }
+    }
+    page
+}
+
+/// The service that the suite's tool scenarios ask for.
+#[must_use]
+pub fn documents(upstream: &Upstream) -> String {
+    DOCUMENTS.replace("URL", &upstream.url)
+}
+
+const DOCUMENTS: &str = r"
+apiVersion: reshapr.io/v1alpha1
+kind: ServiceManifest
+metadata: {name: conformance}
+spec:
+  name: conformance
+  version: '1.0.0'
+  description: What the conformance suite asks for
+  http:
+    baseUrl: URL
+    actions:
+      test_simple_text:
+        description: Returns simple text
+        method: GET
+        path: /text/This%20is%20a%20simple%20text%20response%20for%20testing.
+      test_error_handling:
+        description: Always fails
+        method: GET
+        path: /status/500
+      test_streaming_elicitation:
+        description: Asks nothing, as no HTTP API does
+        method: GET
+        path: /log
+      test_logging_tool:
+        description: Logs nothing, as no HTTP API does
+        method: GET
+        path: /log
+      test_trigger_tool_change:
+        description: Changes the list of tools
+        method: POST
+        path: /trigger
+      test_extra:
+        description: Comes and goes with test_trigger_tool_change
+        method: GET
+        path: /log
+";
+
+/// The exposition with or without `test_extra`.
+#[must_use]
+pub fn exposition(extra: bool) -> String {
+    let exclude = if extra { "[]" } else { "[test_extra]" };
+    format!(
+        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: conformance}}\nspec:\n  service: {{name: conformance, version: '1.0.0'}}\n  \
+         tools: {{include: ['*'], exclude: {exclude}}}\n"
+    )
+}

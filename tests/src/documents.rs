@@ -1,0 +1,183 @@
+//! The sample service's documents, and a folder to serve them from.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use tempfile::TempDir;
+
+use crate::Upstream;
+
+/// One service, for [`Upstream`].
+#[must_use]
+pub fn manifest(upstream: &Upstream) -> String {
+    MANIFEST.replace("URL", &upstream.url)
+}
+
+const MANIFEST: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: ServiceManifest
+metadata: {name: tracker}
+spec:
+  name: tracker
+  version: "1.0.0"
+  description: A small issue tracker
+  http:
+    baseUrl: URL
+    actions:
+      list-issues:
+        description: Issues of a repository
+        method: GET
+        path: /repos/{owner}/{repo}/issues
+        args:
+          owner: {type: string, required: true}
+          repo: {type: string, required: true}
+          state: {type: string, enum: [open, closed, all], default: all}
+        request: {pathParams: {owner: "{owner}", repo: "{repo}"}, query: {state: "{state}"}}
+        response: {type: array}
+        idempotent: true
+      get-issue:
+        description: One issue
+        method: GET
+        path: /repos/{owner}/{repo}/issues/{number}
+        args:
+          owner: {type: string, required: true}
+          repo: {type: string, required: true}
+          number: {type: integer, required: true}
+        request: {pathParams: {owner: "{owner}", repo: "{repo}", number: "{number}"}}
+        response: {type: object}
+      slow:
+        description: Answers late
+        method: GET
+        path: /slow/{ms}
+        args: {ms: {type: integer, required: true}}
+        request: {pathParams: {ms: "{ms}"}}
+      status:
+        description: Answers with a status
+        method: GET
+        path: /status/{code}
+        args: {code: {type: integer, required: true}}
+        request: {pathParams: {code: "{code}"}}
+      get-log:
+        description: A log, as text
+        method: GET
+        path: /log
+      echo:
+        description: Says what arrived
+        method: POST
+        path: /echo
+        args:
+          text: {type: string, required: true}
+          times: {type: integer}
+        request: {body: {text: "{text}", times: "{times}"}}
+        risk: {level: medium, mutating: true}
+"#;
+
+/// The Advisory set and its exposition.
+pub const INTERNAL: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: ToolsFilters
+metadata: {name: tracker-internal}
+spec:
+  name: internal
+  service: {name: tracker, version: "1.0.0"}
+  filters:
+    list-issues:
+      select: {number: number, title: title, by: user.login, labels: "labels[*].name"}
+    get-issue:
+      exclude: [token]
+      dropNulls: true
+---
+apiVersion: reshapr.io/v1alpha1
+kind: Exposition
+metadata: {name: internal}
+spec:
+  service: {name: tracker, version: "1.0.0"}
+  filters: [internal]
+"#;
+
+/// The Enforced set and its exposition: fewer fields of fewer tools.
+pub const PARTNER: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: ToolsFilters
+metadata: {name: tracker-partner}
+spec:
+  name: partner
+  service: {name: tracker, version: "1.0.0"}
+  enforcement: Enforced
+  filters:
+    list-issues:
+      root: ""
+      select: {number: number}
+    get-issue:
+      root: ""
+      select: {number: number, title: title}
+    slow: {passthrough: true}
+    status: {retain: [/message]}
+    get-log: {retain: [/never]}
+---
+apiVersion: reshapr.io/v1alpha1
+kind: Exposition
+metadata: {name: partner}
+spec:
+  service: {name: tracker, version: "1.0.0"}
+  filters: [partner]
+"#;
+
+/// A folder of documents that goes away with the test.
+#[derive(Debug)]
+pub struct Folder(TempDir);
+
+impl Folder {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn new() -> Result<Self> {
+        Ok(Self(TempDir::new()?))
+    }
+
+    /// The sample service with both expositions.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn sample(upstream: &Upstream) -> Result<Self> {
+        let folder = Self::new()?;
+        folder.write("manifest.yaml", &manifest(upstream))?;
+        folder.write("internal.yaml", INTERNAL)?;
+        folder.write("partner.yaml", PARTNER)?;
+        Ok(folder)
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file in place, as an editor does that truncates first.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        Ok(fs::write(self.path().join(name), text)?)
+    }
+
+    /// Writes a file beside and renames it, as an editor does that saves safely.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn replace(&self, name: &str, text: &str) -> Result<()> {
+        let beside = self.path().join(format!(".{name}.tmp"));
+        fs::write(&beside, text)?;
+        Ok(fs::rename(beside, self.path().join(name))?)
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        Ok(fs::remove_file(self.path().join(name))?)
+    }
+}

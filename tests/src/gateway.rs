@@ -1,0 +1,201 @@
+//! The real binary, `tamis serve`.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::Target;
+
+/// A program of this workspace, built by the command that built the tests.
+///
+/// # Errors
+/// It is not built.
+pub fn binary(name: &str) -> Result<PathBuf> {
+    // The tests lie in `target/<profile>/deps/`, programs one above.
+    let test = std::env::current_exe()?;
+    let folders = test.ancestors().skip(1).take(2);
+    let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
+}
+
+/// How to start it.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Further arguments of `serve`.
+    pub arguments: Vec<String>,
+    /// Variables for it.
+    pub environment: Vec<(String, String)>,
+}
+
+/// A running `tamis serve`; it is killed when dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    process: Child,
+    /// `http://127.0.0.1:PORT` of the serving port.
+    pub url: String,
+    /// `http://127.0.0.1:PORT` of the admin port.
+    pub admin: String,
+    log: PathBuf,
+    _folder: TempDir,
+}
+
+impl Gateway {
+    /// Serves a folder on free ports of loopback and waits until it is ready.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn start(documents: &Path) -> Result<Self> {
+        Self::with(documents, &Options::default()).await
+    }
+
+    /// [`Gateway::start`] with options.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn with(documents: &Path, options: &Options) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let log = folder.path().join("log");
+        let (serving, admin) = free_ports()?;
+        let process = Command::new(binary("tamis")?)
+            .arg("serve")
+            .arg(documents)
+            .args(["--listen", &format!("127.0.0.1:{serving}"), "--admin", &format!("127.0.0.1:{admin}")])
+            .args(&options.arguments)
+            .envs(options.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(File::create(folder.path().join("stdout"))?)
+            .stderr(File::create(&log)?)
+            .spawn()
+            .context("starting tamis")?;
+        let mut gateway = Self {
+            process,
+            url: format!("http://127.0.0.1:{serving}"),
+            admin: format!("http://127.0.0.1:{admin}"),
+            log,
+            _folder: folder,
+        };
+        gateway.ready().await?;
+        Ok(gateway)
+    }
+
+    async fn ready(&mut self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(30);
+        let mut said = String::new();
+        while Instant::now() < until {
+            if let Some(status) = self.process.try_wait()? {
+                bail!("tamis ended ({status}):\n{}", self.log());
+            }
+            match reqwest::get(format!("{}/readyz", self.admin)).await {
+                Ok(answer) if answer.status().is_success() => return Ok(()),
+                Ok(answer) => said = answer.text().await?,
+                Err(error) => said = error.to_string(),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bail!("tamis is not ready ({said}):\n{}", self.log())
+    }
+
+    /// The endpoint of an exposition in the `default` namespace.
+    #[must_use]
+    pub fn endpoint(&self, exposition: &str) -> String {
+        format!("{}/mcp/default/{exposition}", self.url)
+    }
+
+    /// [`Gateway::endpoint`], to connect a client to.
+    #[must_use]
+    pub fn target(&self, exposition: &str) -> Target {
+        Target::Url(self.endpoint(exposition))
+    }
+
+    /// What the admin port says under a path.
+    ///
+    /// # Errors
+    /// It does not answer with success.
+    pub async fn admin(&self, path: &str) -> Result<String> {
+        let answer = reqwest::get(format!("{}{path}", self.admin)).await?;
+        Ok(answer.error_for_status()?.text().await?)
+    }
+
+    /// The sum of a metric over the series whose labels hold all of these texts.
+    ///
+    /// # Errors
+    /// The admin port does not answer.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
+        let text = self.admin("/metrics").await?;
+        let series = text.lines().filter_map(|line| line.strip_prefix(name));
+        Ok(series
+            .filter(|rest| rest.starts_with(['{', ' ']) && labels.iter().all(|label| rest.contains(label)))
+            .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum())
+    }
+
+    /// `/config`.
+    ///
+    /// # Errors
+    /// It is not there or no JSON.
+    pub async fn config(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.admin("/config").await?)?)
+    }
+
+    /// All that it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Sends SIGTERM.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn terminate(&self) -> Result<()> {
+        let status = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status()?;
+        anyhow::ensure!(status.success(), "kill: {status}");
+        Ok(())
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It still runs.
+    pub async fn ended(&mut self, within: Duration) -> Result<ExitStatus> {
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(status);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bail!("tamis still runs after {within:?}:\n{}", self.log())
+    }
+
+    /// Resident memory in bytes, where the system says so.
+    #[must_use]
+    pub fn memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("--- tamis logged:\n{}", self.log());
+        }
+    }
+}
+
+/// Two ports that were free a moment ago.
+fn free_ports() -> Result<(u16, u16)> {
+    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    Ok((listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()))
+}

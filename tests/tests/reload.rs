@@ -1,0 +1,304 @@
+//! Documents change while they are served.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tamis_tests::documents::{Folder, INTERNAL, manifest};
+use tamis_tests::{CLIENTS, Client, Era, Gateway, Rpc, Sdk, Upstream};
+
+/// Changes while others call; `TAMIS_TEST_RELOADS` sets another number.
+const RELOADS: usize = 200;
+
+/// A filter under which each issue has one member, named after the version.
+fn version(number: usize) -> String {
+    INTERNAL.replace(
+        "select: {number: number, title: title, by: user.login, labels: \"labels[*].name\"}",
+        &format!("select: {{v{number}: number}}"),
+    )
+}
+
+/// The version that an answer was filtered by; all of the answer by one.
+fn seen(text: &str) -> Result<usize> {
+    let issues: Vec<Value> = serde_json::from_str(text)?;
+    ensure!(issues.len() == 4, "not all issues: {text}");
+    let mut versions = issues.iter().map(|issue| {
+        let members = issue.as_object().context("an object")?;
+        ensure!(members.len() == 1, "more than the filter lets pass: {text}");
+        let name = members.keys().next().context("a member")?;
+        Ok(name.strip_prefix('v').context("a version")?.parse::<usize>()?)
+    });
+    let first = versions.next().context("an issue")??;
+    for version in versions {
+        ensure!(version? == first, "two versions in one answer: {text}");
+    }
+    Ok(first)
+}
+
+async fn issues(rpc: &Rpc) -> Result<usize> {
+    seen(&rpc.call("list-issues", &json!({"owner": "o", "repo": "r"})).await?.text_block()?)
+}
+
+/// Waits until calls are filtered by a version; how long it took.
+async fn shows(rpc: &Rpc, version: usize) -> Result<Duration> {
+    let began = Instant::now();
+    while issues(rpc).await? != version {
+        ensure!(began.elapsed() < Duration::from_secs(10), "version {version} does not appear");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(began.elapsed())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_call_fails_or_mixes_while_files_change() -> Result<()> {
+    let reloads = match std::env::var("TAMIS_TEST_RELOADS") {
+        Ok(number) => number.parse()?,
+        Err(_) => RELOADS,
+    };
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    folder.write("internal.yaml", &version(0))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let endpoint = gateway.endpoint("internal");
+
+    let written = Arc::new(AtomicUsize::new(0));
+    let shown = Arc::new(AtomicUsize::new(0));
+    let done = Arc::new(AtomicBool::new(false));
+    let mut callers = Vec::new();
+    for era in [Era::Legacy, Era::Modern, Era::Legacy, Era::Modern] {
+        let rpc = Rpc::new(&endpoint, era)?;
+        let (written, shown, done) = (Arc::clone(&written), Arc::clone(&shown), Arc::clone(&done));
+        callers.push(tokio::spawn(async move {
+            let mut calls = 0_usize;
+            while !done.load(Ordering::SeqCst) {
+                let from = shown.load(Ordering::SeqCst);
+                let version = issues(&rpc).await?;
+                let to = written.load(Ordering::SeqCst);
+                ensure!((from..=to).contains(&version), "version {version} while {from} to {to} were served");
+                calls += 1;
+            }
+            anyhow::Ok(calls)
+        }));
+    }
+
+    let rpc = Rpc::new(&endpoint, Era::Modern)?;
+    let mut delays = Vec::new();
+    for number in 1..=reloads {
+        written.store(number, Ordering::SeqCst);
+        // As editors save: in place, or beside and renamed.
+        if number % 2 == 0 {
+            folder.write("internal.yaml", &version(number))?;
+        } else {
+            folder.replace("internal.yaml", &version(number))?;
+        }
+        delays.push(shows(&rpc, number).await?);
+        shown.store(number, Ordering::SeqCst);
+    }
+    done.store(true, Ordering::SeqCst);
+    let mut calls = 0;
+    for caller in callers {
+        calls += caller.await??;
+    }
+    delays.sort_unstable();
+    let (median, slowest) = (delays[delays.len() / 2], delays[delays.len() - 1]);
+    println!("{reloads} reloads under {calls} calls: visible after {median:?} (median), {slowest:?} (slowest)");
+    assert!(calls > reloads, "only {calls} calls ran beside the reloads");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_broken_edit_keeps_the_old_and_says_so() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    folder.write("internal.yaml", &version(1))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let rpc = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
+    let breaks: [(&str, String); 5] = [
+        ("not YAML", "kind: [".to_owned()),
+        ("emptied", String::new()),
+        ("cut off", version(2).split_inclusive("select: {").next().unwrap_or_default().to_owned()),
+        ("an unknown field", version(2).replace("dropNulls", "dropNils")),
+        ("a filter that cannot be", version(2).replace("    get-issue:", "      maxItems: -1\n    get-issue:")),
+    ];
+    for (step, (name, text)) in breaks.iter().enumerate() {
+        let failed = failures(&gateway).await?;
+        folder.write("internal.yaml", text)?;
+        let began = Instant::now();
+        while failures(&gateway).await? == failed {
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "{name}: no failed reload is counted\n{}",
+                gateway.log()
+            );
+            assert_eq!(issues(&rpc).await.context(*name)?, step + 1, "{name}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(issues(&rpc).await.context(*name)?, step + 1, "{name}");
+        assert!(gateway.config().await?.to_string().contains("internal.yaml"), "{name}: {}", gateway.config().await?);
+        assert!(gateway.log().contains("internal.yaml"), "{name}: {}", gateway.log());
+        folder.write("internal.yaml", &version(step + 2))?;
+        shows(&rpc, step + 2).await.context(*name)?;
+        assert!(!gateway.config().await?.to_string().contains("internal.yaml:"), "{name}: {}", gateway.config().await?);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_named_and_not_there_stops_its_exposition_alone() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    folder.write("internal.yaml", &version(1))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let [internal, partner] = ["internal", "partner"].map(|name| Rpc::new(&gateway.endpoint(name), Era::Modern));
+    let (internal, partner) = (internal?, partner?);
+    let list = |rpc: Rpc| async move { rpc.send(rpc.request("tools/list", json!({}))).await };
+    folder.write("internal.yaml", &version(2).replace("filters: [internal]", "filters: [nothing]"))?;
+    let began = Instant::now();
+    while list(internal.clone()).await?.status == 200 {
+        assert!(began.elapsed() < Duration::from_secs(10), "is still served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stopped = list(internal.clone()).await?;
+    assert_eq!(stopped.status, 503);
+    assert!(stopped.text.contains("FilterSetNotFound") && stopped.text.contains("nothing"), "{}", stopped.text);
+    assert_eq!(list(partner.clone()).await?.status, 200);
+    folder.write("internal.yaml", &version(3))?;
+    while list(internal.clone()).await?.status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(20), "does not recover");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(issues(&internal).await?, 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_half_written_file_is_not_read_before_its_writer_is_done() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    folder.write("internal.yaml", &version(1))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let rpc = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
+    // The first half is valid YAML, without the exposition.
+    let text = version(2);
+    let (first, second) = text.split_at(text.find("---").context("two documents")?);
+    let mut file = std::fs::File::create(folder.path().join("internal.yaml"))?;
+    for half in [first, second] {
+        file.write_all(half.as_bytes())?;
+        file.flush()?;
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(400) {
+            let seen = issues(&rpc).await?;
+            assert!(seen == 1 || half == second, "{seen}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    drop(file);
+    shows(&rpc, 2).await?;
+    Ok(())
+}
+
+/// Reloads that changed nothing because something was wrong.
+async fn failures(gateway: &Gateway) -> Result<f64> {
+    let all = gateway.metric("tamis_config_reloads_total", &[]).await?;
+    Ok(all - gateway.metric("tamis_config_reloads_total", &["result=\"success\""]).await?)
+}
+
+#[tokio::test]
+async fn a_deleted_file_takes_its_exposition_along() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let partner = Rpc::new(&gateway.endpoint("partner"), Era::Modern)?;
+    let status = || async { anyhow::Ok(partner.send(partner.request("tools/list", json!({}))).await?.status) };
+    assert_eq!(status().await?, 200);
+    folder.remove("partner.yaml")?;
+    let began = Instant::now();
+    while status().await? != 404 {
+        assert!(began.elapsed() < Duration::from_secs(10), "is still served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let internal = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
+    assert_eq!(internal.send(internal.request("tools/list", json!({}))).await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn clients_learn_that_the_list_has_changed() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let gateway = Gateway::start(folder.path()).await?;
+    for (step, &(sdk, era)) in CLIENTS.iter().enumerate() {
+        let mut client = Client::connect(sdk, era, &gateway.target("internal")).await?;
+        client.watch().await?;
+        let before = client.list().await?.len();
+        // A legacy client opens its stream after the handshake, without telling when.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.changed(Duration::ZERO).await?;
+
+        // Another filter's fields are no change of the list.
+        folder.replace(
+            "partner.yaml",
+            &tamis_tests::documents::PARTNER.replace("[/never]", &format!("[/never{step}]")),
+        )?;
+        assert!(!client.changed(Duration::from_millis(500)).await?, "{sdk:?} {era:?}: nothing of its own changed");
+
+        let changed = manifest(&upstream).replace("      echo:", &format!("      echo{step}:"));
+        let added =
+            changed.replace("      get-log:", "      more:\n        method: GET\n        path: /log\n      get-log:");
+        folder.replace("manifest.yaml", if step % 2 == 0 { &added } else { &changed })?;
+        assert!(client.changed(Duration::from_secs(10)).await?, "{sdk:?} {era:?}: was not told");
+        let after = client.list().await?.len();
+        assert_ne!(before, after, "{sdk:?} {era:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn over_standard_input_and_output_too() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let tamis = tamis_tests::binary("tamis")?.to_string_lossy().into_owned();
+    let path = folder.path().to_string_lossy().into_owned();
+    let words = [tamis.as_str(), "serve", &path, "--stdio", "--exposition", "internal"];
+    let target = tamis_tests::Target::Command(words.map(str::to_owned).to_vec());
+    for &(sdk, era) in CLIENTS {
+        folder.replace("manifest.yaml", &manifest(&upstream))?;
+        let mut client = Client::connect(sdk, era, &target).await?;
+        client.watch().await?;
+        assert_eq!(client.list().await?.len(), 6, "{sdk:?} {era:?}");
+        let issue = client.result("get-issue", json!({"owner": "o", "repo": "r", "number": 3})).await?;
+        assert_eq!(issue["structuredContent"]["title"], json!("Issue 3"), "{sdk:?} {era:?}");
+        folder.replace("manifest.yaml", &manifest(&upstream).replace("      echo:", "      speak:"))?;
+        assert!(client.changed(Duration::from_secs(10)).await?, "{sdk:?} {era:?}: was not told");
+        if sdk == Sdk::Rmcp {
+            assert!(client.cancel("slow", json!({"ms": 20_000}), Duration::from_millis(200)).await?);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_finishes_what_is_under_way() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let mut gateway = Gateway::start(folder.path()).await?;
+    let calls: Vec<_> = [Era::Legacy, Era::Modern]
+        .map(|era| {
+            let rpc = Rpc::new(&gateway.endpoint("internal"), era);
+            tokio::spawn(async move { rpc?.call("slow", &json!({"ms": 1500})).await?.text_block() })
+        })
+        .into();
+    while upstream.waiting() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    gateway.terminate()?;
+    for call in calls {
+        assert_eq!(call.await??, r#"{"waited":1500}"#);
+    }
+    let status = gateway.ended(Duration::from_secs(10)).await?;
+    assert!(status.success(), "{status}\n{}", gateway.log());
+    Ok(())
+}

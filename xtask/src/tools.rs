@@ -1,0 +1,140 @@
+//! What the tests need and cargo does not bring: installed into `.tools/`, from the lock files in `tests/clients/`.
+//!
+//! Each tool has a folder of its own with a stamp, the text of its lock files: an equal stamp is an installed tool.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::needs;
+use crate::run::{quietly, root};
+
+/// What is installed.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    folder: PathBuf,
+}
+
+impl Tools {
+    /// A program that the test runner's folder brings, else the one of that name on the path.
+    pub(crate) fn cargo_tool(&self, name: &str) -> Option<PathBuf> {
+        let installed = self.folder.join(CARGO_TOOLS).join("bin").join(name);
+        let found = installed.is_file() || quietly(Command::new(name).arg("--version")).is_ok();
+        found.then(|| if installed.is_file() { installed } else { name.into() })
+    }
+}
+
+const CARGO_TOOLS: &str = "cargo";
+const PYTHON: &[(&str, &str)] =
+    &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
+const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
+
+/// Installs what is not installed yet, all at once.
+pub(crate) fn install() -> Result<Tools> {
+    needs::check()?;
+    let tools = root().join(".tools");
+    let locks = root().join("tests/clients");
+    let python = quietly(Command::new("python3").arg("--version"))?;
+    let results: Vec<Result<()>> = std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for &(name, lock) in PYTHON {
+            let (tools, locks, python) = (&tools, &locks, &python);
+            running.push(scope.spawn(move || {
+                let lock = locks.join(lock);
+                let stamp = format!("{python}{}", read(&lock)?);
+                once(&tools.join(name), &stamp, |folder| environment(folder, &lock))
+            }));
+        }
+        running.push(scope.spawn(|| {
+            let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
+            once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
+        }));
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
+    });
+    results.into_iter().collect::<Result<()>>().context("installing what the tests need into .tools/")?;
+    link_packages(&tools.join("node/node_modules"), &locks.join("node_modules"))?;
+    Ok(Tools { folder: tools })
+}
+
+/// Empties the folder and fills it anew, unless its stamp says that it holds just that.
+fn once(folder: &Path, stamp: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let stamped = folder.join(".stamp");
+    if fs::read_to_string(&stamped).is_ok_and(|found| found == stamp) {
+        return Ok(());
+    }
+    let began = Instant::now();
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    fill(folder)?;
+    fs::write(stamped, stamp)?;
+    eprintln!("    installed {}: {:.1} s", folder.display(), began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn environment(folder: &Path, lock: &Path) -> Result<()> {
+    quietly(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    let pip = folder.join("bin/python");
+    quietly(Command::new(pip).args(["-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]).arg(lock))
+        .map(drop)
+}
+
+fn packages(folder: &Path, locks: &Path) -> Result<()> {
+    for file in NODE_FILES {
+        fs::copy(locks.join(file), folder.join(file))?;
+    }
+    quietly(Command::new("npm").args(["ci", "--ignore-scripts", "--no-fund", "--no-audit"]).current_dir(folder))
+        .map(drop)
+}
+
+/// Node looks for packages beside the program that imports them.
+fn link_packages(from: &Path, to: &Path) -> Result<()> {
+    match fs::symlink_metadata(to) {
+        Ok(found) if found.is_symlink() => fs::remove_file(to)?,
+        Ok(_) => bail!("{} is in the way: remove it", to.display()),
+        Err(_) => {}
+    }
+    std::os::unix::fs::symlink(from, to).with_context(|| format!("linking {}", to.display()))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::once;
+
+    #[test]
+    fn a_folder_is_filled_once_for_each_stamp() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = dir.path().join("tool");
+        let mut filled = 0;
+        for stamp in ["a", "a", "b"] {
+            once(&folder, stamp, |_| {
+                filled += 1;
+                Ok(())
+            })
+            .expect("is filled");
+        }
+        assert_eq!(filled, 2);
+    }
+
+    #[test]
+    fn a_failed_installation_is_tried_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = dir.path().join("tool");
+        once(&folder, "a", |_| anyhow::bail!("no network")).expect_err("fails");
+        let mut filled = false;
+        once(&folder, "a", |_| {
+            filled = true;
+            Ok(())
+        })
+        .expect("is filled");
+        assert!(filled);
+    }
+}
