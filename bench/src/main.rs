@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use baseline::Baseline;
 use operations::Operation;
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
 /// About how long one turn takes, in nanoseconds.
 const TURN: f64 = 100e6;
 
@@ -55,8 +55,8 @@ fn main() -> Result<()> {
                 "  {:<9}{:>8.0}{:>11.1}{:>11.1}{:>8}{:>12}{:>10}{:>12.0}{:>12}{:>12}",
                 op.name,
                 rate(row.ours),
-                row.system / row.ours,
-                row.mimalloc / row.ours,
+                row.times,
+                row.mimalloc_times,
                 used.count_total,
                 used.bytes_max,
                 op.run(&input).len(),
@@ -69,11 +69,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds for one application.
+/// Nanoseconds for one application, and how many times faster ours is.
 struct Row {
     ours: f64,
     system: f64,
-    mimalloc: f64,
+    times: f64,
+    mimalloc_times: f64,
 }
 
 /// Everything in turns, so that what slows the machine down for a while slows all of it.
@@ -87,7 +88,9 @@ fn measure(op: &Operation, input: &[u8], system: &mut Baseline, mimalloc: &mut B
         ]);
     }
     let of = |i: usize| middle(rounds.iter().map(|r| r[i]).collect());
-    Ok(Row { ours: of(0), system: of(1), mimalloc: of(2) })
+    // A ratio is taken within each round: what slows one turn mostly slows the next as well.
+    let times = |i: usize| middle(rounds.iter().map(|r| r[i] / r[0]).collect());
+    Ok(Row { ours: of(0), system: of(1), times: times(1), mimalloc_times: times(2) })
 }
 
 fn time_child(child: &mut Baseline, op: &str) -> Result<f64> {

@@ -7,7 +7,9 @@ mod completions;
 mod demo;
 mod filter;
 mod logging;
+mod schema;
 mod serve;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -38,8 +40,10 @@ Exit codes:
 enum Command {
     Serve(serve::Args),
     Demo(demo::Args),
-    Completions(completions::Args),
+    Validate(validate::Args),
+    Schema(schema::Args),
     Filter(filter::Args),
+    Completions(completions::Args),
 }
 
 impl Command {
@@ -59,6 +63,8 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args, &cli.log),
         Command::Demo(args) => demo::run(args),
+        Command::Validate(args) => validate::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
     };

@@ -2,7 +2,7 @@
 //!
 //! [`load`] reads files and folders into [`Resources`]; [`FolderState`] keeps what a broken edit would lose; [`compile()`]
 //! makes of them the [`tamis_config::Snapshot`] that a gateway serves. Everything that is wrong comes as [`Diagnostic`]s
-//! with file, line, column, field and remedy, all of them at once. Only [`mod@load`] does any I/O.
+//! with file, line, column, field and remedy, all of them at once. Only `load` does any I/O.
 
 mod compile;
 mod diagnostic;
@@ -15,11 +15,11 @@ mod scribe;
 mod state;
 pub mod yaml;
 
-pub use compile::{Compilation, CompileEnv, Degraded, compile};
+pub use compile::{Compilation, CompileEnv, Degraded, compile, diagnose};
 pub use diagnostic::{Diagnostic, Severity};
 pub use load::{Loaded, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
-pub use read::{ParsedFile, parse_document};
+pub use read::{ParsedFile, document_schema, parse_document};
 pub use resources::{ObjectName, Resource, Resources};
 pub use state::{FolderState, Update};

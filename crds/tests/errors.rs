@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bad_inputs::{SECTIONS, printable};
-use tamis_crds::{CompileEnv, compile, parse_document};
+use tamis_crds::{Loaded, diagnose, parse_document};
 
 const HEAD: &str = "# What the loader says
 
@@ -19,10 +19,9 @@ line, `FILE:LINE:COLUMN: error|warning: FIELD: what, remedy`, and all findings o
 /// Everything that `tamis validate` would print about one file.
 fn printed(name: &str, input: &[u8]) -> Vec<String> {
     let parsed = parse_document(name, input);
-    let mut diagnostics = parsed.diagnostics.clone();
-    let env = CompileEnv { incomplete: parsed.is_broken(), ..CompileEnv::default() };
-    diagnostics.extend(compile(&parsed.resources, &env).diagnostics);
-    diagnostics.iter().map(ToString::to_string).collect()
+    let loaded =
+        Loaded { resources: parsed.resources.clone(), diagnostics: parsed.diagnostics.clone(), files: vec![parsed] };
+    diagnose(&loaded).iter().map(ToString::to_string).collect()
 }
 
 fn page() -> String {

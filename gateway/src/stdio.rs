@@ -152,14 +152,15 @@ impl Session {
             }
             return;
         };
+        let limit = self.gateway.options.limits.batch;
         let refuse = |error: &RpcError| encode::error(None, error, Era::Legacy);
         let batch = match batch {
             Err(error) => return self.send(refuse(&error)).await,
             Ok(_) if !self.batches.load(Ordering::Relaxed) => {
                 return self.send(refuse(&RpcError::invalid_request("this version has no batches"))).await;
             }
-            Ok(batch) if batch.is_empty() || batch.len() > self.gateway.options.limits.batch => {
-                return self.send(refuse(&RpcError::invalid_request("a batch has 1 to 32 messages"))).await;
+            Ok(batch) if batch.is_empty() || batch.len() > limit => {
+                return self.send(refuse(&RpcError::batch_size(limit))).await;
             }
             Ok(batch) => batch,
         };

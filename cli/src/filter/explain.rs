@@ -50,19 +50,20 @@ pub(super) struct Row {
     pub(super) notes: Vec<String>,
 }
 
+/// Changes something under `Enforced` only, where what is beside the payload goes.
+const ROOT: &str = "root";
+
 /// The stages of a filter, in the order in which they work on the text block: a summary is rendered before it is
 /// fitted into the budget.
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 11] = [
     Stage { name: "retain", has: |s| s.retain.is_some(), drop: |s| s.retain = None },
     Stage { name: "patches", has: |s| s.patches.is_some(), drop: |s| s.patches = None },
+    Stage { name: ROOT, has: |s| s.root.is_some(), drop: |s| s.root = None },
     Stage { name: "maxItems", has: |s| s.max_items.is_some(), drop: |s| s.max_items = None },
     Stage { name: "select", has: |s| s.select.is_some(), drop: |s| s.select = None },
     Stage { name: "exclude", has: |s| s.exclude.is_some(), drop: |s| s.exclude = None },
-    Stage {
-        name: "dropNulls, dropEmpty",
-        has: |s| s.drop_nulls || s.drop_empty,
-        drop: |s| (s.drop_nulls, s.drop_empty) = (false, false),
-    },
+    Stage { name: "dropNulls", has: |s| s.drop_nulls, drop: |s| s.drop_nulls = false },
+    Stage { name: "dropEmpty", has: |s| s.drop_empty, drop: |s| s.drop_empty = false },
     Stage { name: "text", has: |s| s.text.is_some(), drop: |s| s.text = None },
     Stage { name: "compact", has: |s| s.compact.is_some(), drop: |s| s.compact = None },
     Stage {
@@ -158,7 +159,7 @@ fn rows(
     for (index, stage) in STAGES.iter().enumerate() {
         let last = index + 1 == STAGES.len();
         let asked = last && call.budget.is_some();
-        if !(stage.has)(spec) && !asked {
+        if !(stage.has)(spec) && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
             continue;
         }
         // The prefix up to here: the filter without what follows.

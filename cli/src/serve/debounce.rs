@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_look_waits_for_quiet_and_for_open_files() {
-        let table: &[(&str, &[(u64, Change)], Option<u64>)] = &[
+        type Row<'a> = (&'a str, &'a [(u64, Change)], Option<u64>);
+        let table: &[Row<'_>] = &[
             ("nothing happened", &[], None),
             ("a rename", &[(0, Change::Other)], Some(15)),
             ("a save in place", &[(0, writing()), (1, writing()), (2, written())], Some(17)),

@@ -51,7 +51,7 @@ impl Reloader {
     /// Decides what the files mean, all of them as they are now.
     pub(crate) fn decide(&mut self, files: &[ParsedFile]) -> Reload {
         let update = self.folder.update(files);
-        let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit, incomplete: false };
+        let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit };
         let compiled = compile(&update.resources, &env);
         let mut diagnostics = update.diagnostics;
         diagnostics.extend(compiled.diagnostics);

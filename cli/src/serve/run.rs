@@ -45,10 +45,13 @@ impl Preparation {
         Self { root: root.to_owned(), seen, reloader, first, audit_dir, insecure_public: false }
     }
 
-    /// Prints every finding to standard error, as `tamis validate` does.
+    /// Prints the findings to standard error, as `tamis validate` does. What the gateway will log is left to it.
     pub(crate) fn report(&self) {
-        for diagnostic in &self.first.diagnostics {
-            eprintln!("{diagnostic}");
+        let logged = if self.serves_nothing() { None } else { self.first.problem() };
+        for line in self.first.diagnostics.iter().map(ToString::to_string) {
+            if logged.as_ref().is_none_or(|logged| !logged.starts_with(&line)) {
+                eprintln!("{line}");
+            }
         }
     }
 

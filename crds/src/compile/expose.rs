@@ -43,7 +43,7 @@ pub(super) fn all<'r>(
     groups: &Groups<'r>,
     services: &Services<'r>,
     sets: &mut Sets<'r>,
-    env: &CompileEnv<'_>,
+    (env, incomplete): (&CompileEnv<'_>, bool),
     compilation: &mut Compilation,
 ) {
     duplicate_names("Exposition", expositions, &mut compilation.diagnostics);
@@ -72,7 +72,7 @@ pub(super) fn all<'r>(
             Err(stop) => {
                 let diagnostic = resource.origin.error(&stop.path, &*stop.message, &*stop.remedy);
                 let message = format!("{}: {}, {}", diagnostic.field, stop.message, stop.remedy);
-                if !(env.incomplete && stop.reason.ends_with("NotFound")) {
+                if !(incomplete && stop.reason.ends_with("NotFound")) {
                     compilation.diagnostics.push(diagnostic);
                 }
                 compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason, message });

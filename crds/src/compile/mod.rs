@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tamis_config::{ExpositionId, Snapshot};
 
 use crate::resources::{GatewayGroupSpec, Resources};
-use crate::{Diagnostic, Resource};
+use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 
 /// What the compile step knows beside the resources.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,9 +27,6 @@ pub struct CompileEnv<'a> {
     pub previous: Option<&'a Snapshot>,
     /// Whether full outputs can be written to a file although no group says so (`audit: {mode: Full}`).
     pub full_audit: bool,
-    /// Some documents could not be read: what is not found may be in them, so that nothing is said about it. For those
-    /// who only want to know what is wrong.
-    pub incomplete: bool,
 }
 
 /// What came of a compile.
@@ -67,12 +64,27 @@ pub enum Degraded {
 /// Binds expositions to services and filter sets, and checks everything that can be known before a call.
 #[must_use]
 pub fn compile(resources: &Resources, env: &CompileEnv<'_>) -> Compilation {
+    run(resources, env, false)
+}
+
+/// Everything there is to say about files: what loading said, and what compiling says. Where a file is broken, what is
+/// not found may be in it, so that nothing is said about that.
+#[must_use]
+pub fn diagnose(loaded: &Loaded) -> Vec<Diagnostic> {
+    let incomplete = loaded.files.iter().any(ParsedFile::is_broken);
+    let mut diagnostics = run(&loaded.resources, &CompileEnv::default(), incomplete).diagnostics;
+    diagnostics.extend(loaded.diagnostics.iter().cloned());
+    Diagnostic::sort(&mut diagnostics);
+    diagnostics
+}
+
+fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compilation {
     let mut diagnostics = Vec::new();
     let groups = groups::Groups::new(&resources.groups, &mut diagnostics);
     let services = service::Services::new(&resources.manifests, &mut diagnostics);
-    let mut sets = filters::Sets::new(&resources.filters, &services, env.incomplete, &mut diagnostics);
+    let mut sets = filters::Sets::new(&resources.filters, &services, incomplete, &mut diagnostics);
     let mut compilation = Compilation { group: groups.sole(), ..Compilation::default() };
-    expose::all(&resources.expositions, &groups, &services, &mut sets, env, &mut compilation);
+    expose::all(&resources.expositions, &groups, &services, &mut sets, (env, incomplete), &mut compilation);
     diagnostics.extend(sets.finish(&services));
     diagnostics.append(&mut compilation.diagnostics);
     Diagnostic::sort(&mut diagnostics);

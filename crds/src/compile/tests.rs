@@ -1,5 +1,7 @@
 //! Compile, from documents.
 
+use std::fmt::Write as _;
+
 use super::*;
 use crate::parse_document;
 
@@ -120,4 +122,244 @@ fn the_seed_documents_compile_as_they_stand() {
         assert_eq!(document.tools.keys().collect::<Vec<_>>(), tools, "{folder}");
         assert!(document.tools.values().all(|tool| tool.filter.is_some()), "{folder}");
     }
+}
+
+const SERVICE: &str = "
+apiVersion: reshapr.io/v1alpha1
+kind: ServiceManifest
+metadata: {name: s}
+spec:
+  version: '1'
+  http:
+    baseUrl: https://example.com
+    actions:
+      plain: {path: /a}
+      embedded: {path: /b, response: {filter: {retain: [/embedded]}}}
+      create: {path: /c, method: POST}
+";
+
+/// `SERVICE`, and one document a kind and spec.
+fn with(documents: &[(&str, &str, &str)]) -> String {
+    let mut text = SERVICE.to_owned();
+    for (kind, name, spec) in documents {
+        let _ = write!(
+            text,
+            "---\napiVersion: reshapr.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{{}{spec}}}\n",
+            if *kind == "GatewayGroup" { "" } else { "service: {name: s, version: '1'}, " }
+        );
+    }
+    text
+}
+
+fn id() -> ExpositionId {
+    ExpositionId { namespace: "default".into(), name: "e".into() }
+}
+
+/// The tools of exposition `e`, each with where its filter comes from; or why it is stopped.
+fn published(compilation: &Compilation) -> String {
+    if let Some(stopped) = compilation.snapshot.stopped.get(&id()) {
+        return stopped.reason.to_owned();
+    }
+    let exposition = &compilation.snapshot.expositions[&id()];
+    let tools = exposition.tools.iter().map(|(tool, t)| format!("{tool}={}", t.filter_set.as_deref().unwrap_or("-")));
+    format!("{:?} {}", exposition.enforcement, tools.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn which_sets_apply_and_under_which_posture() {
+    const A: (&str, &str, &str) = ("ToolsFilters", "a", "filters: {plain: {retain: [/a]}}");
+    const B: (&str, &str, &str) = ("ToolsFilters", "b", "filters: {plain: {retain: [/b]}, embedded: {retain: [/b]}}");
+    const NAMED: (&str, &str, &str) = ("ToolsFilters", "n", "name: named, filters: {plain: {retain: [/n]}}");
+    const STRICT: (&str, &str, &str) = (
+        "ToolsFilters",
+        "z",
+        "name: strict, enforcement: Enforced, filters: {plain: {retain: [/z]}, create: {passthrough: true}}",
+    );
+    let all = [B, A, NAMED, STRICT];
+    let table = [
+        ("", "Advisory plain=default/a embedded=default/b create=-"),
+        ("filters: []", "Advisory plain=- embedded=- create=-"),
+        ("filters: [named]", "Advisory plain=default/n embedded=manifest create=-"),
+        ("filters: [named, strict]", "Enforced plain=default/z embedded=manifest create=default/z"),
+        ("filters: [named], enforcement: Enforced", "Enforced plain=default/n embedded=manifest"),
+        ("filters: [], enforcement: Enforced", "Enforced "),
+        ("filters: [named, named]", "Conflict"),
+        ("filters: [name]", "FilterSetNotFound"),
+        ("tools: {include: ['*e*'], exclude: [c*]}", "Advisory embedded=default/b"),
+        ("tools: {include: [plain]}", "Advisory plain=default/a"),
+        ("tools: {include: [plane]}", "ToolNotFound"),
+        ("tools: {exclude: [plane]}", "ToolNotFound"),
+        ("access: {anonymous: false}", "AccessRequired"),
+        ("access: {}", "AccessRequired"),
+        ("audit: {mode: Full}", "Conflict"),
+        ("gatewayGroup: {name: public}", "GatewayGroupNotFound"),
+    ];
+    for (spec, expected) in table {
+        let mut documents = all.to_vec();
+        documents.push(("Exposition", "e", spec));
+        let compilation = compile(&resources(&with(&documents)), &CompileEnv::default());
+        assert_eq!(published(&compilation), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_group_sets_floors() {
+    let table = [
+        ("require: {enforced: true}", "", "BelowGroupFloor"),
+        ("require: {enforced: true}", "enforcement: Enforced", "Enforced embedded=manifest"),
+        ("require: {access: true}", "", "BelowGroupFloor"),
+        ("require: {access: true}", "access: {anonymous: true}", "BelowGroupFloor"),
+        ("require: {audit: Full}, audit: {sink: File}", "", "BelowGroupFloor"),
+        ("audit: {sink: File}", "audit: {mode: Full}", "Advisory plain=- embedded=manifest create=-"),
+    ];
+    for (group, exposition, expected) in table {
+        // By its name, as the namespace's default, and as the only one.
+        for (name, reference) in [("public", "gatewayGroup: {name: public}, "), ("default", ""), ("other", "")] {
+            let exposition = format!("{reference}{exposition}");
+            let documents = [("GatewayGroup", name, group), ("Exposition", "e", exposition.as_str())];
+            let compilation = compile(&resources(&with(&documents)), &CompileEnv::default());
+            assert_eq!(published(&compilation), expected, "{name} {group} {exposition}");
+        }
+    }
+    let elsewhere =
+        with(&[("GatewayGroup", "g", ""), ("Exposition", "e", "gatewayGroup: {name: g, namespace: other}")])
+            .replace("metadata: {name: g}", "metadata: {name: g, namespace: other}");
+    assert_eq!(published(&compile(&resources(&elsewhere), &CompileEnv::default())), "RefNotPermitted");
+    let open =
+        elsewhere.replace("namespace: other}\nspec: {}", "namespace: other}\nspec: {allowedNamespaces: {from: All}}");
+    assert_eq!(
+        published(&compile(&resources(&open), &CompileEnv::default())),
+        "Advisory plain=- embedded=manifest create=-"
+    );
+}
+
+#[test]
+fn what_is_broken_keeps_its_last_good_form_and_nothing_else_waits() {
+    let set = |filter: &str, more: &str| {
+        let spec = format!("filters: {{plain: {filter}, create: {{retain: [/c]}}}}");
+        let exposition = format!("tools: {{include: [plain, create]}}{more}");
+        with(&[("ToolsFilters", "a", &spec), ("Exposition", "e", &exposition)])
+    };
+    let good = compile(&resources(&set("{retain: [/a]}", "")), &CompileEnv::default()).snapshot;
+    let again = |text: &str, previous: &Snapshot| {
+        compile(&resources(text), &CompileEnv { previous: Some(previous), ..CompileEnv::default() })
+    };
+    let filter = |compilation: &Compilation| compilation.snapshot.expositions[&id()].tools["plain"].filter.clone();
+
+    // A filter that does not compile: its last good one, while the rest is today's.
+    let kept = again(&set("{retain: [a]}", ", limits: {concurrent: 3}"), &good);
+    assert_eq!(filter(&kept), good.expositions[&id()].tools["plain"].filter);
+    assert_eq!(kept.snapshot.expositions[&id()].limits.concurrent, Some(3));
+    assert_eq!(kept.degraded[&id()], [Degraded::PreviousFilter("plain".into())]);
+    assert!(kept.has_errors());
+
+    // Under another posture it was another promise.
+    let stricter = again(&set("{retain: [a]}", ", enforcement: Enforced"), &good);
+    assert_eq!(published(&stricter), "Enforced create=default/a");
+    assert_eq!(stricter.degraded[&id()], [Degraded::Unpublished("plain".into())]);
+
+    // A filter that has never compiled publishes nothing.
+    let never = again(&set("{retain: [a]}", ""), &Snapshot::default());
+    assert_eq!(published(&never), "Advisory create=default/a");
+
+    // An invalid manifest: the last good service.
+    let broken = set("{retain: [/a]}", ", access: {anonymous: true}").replace("path: /a", "path: '/a/{nobody}'");
+    let kept = again(&broken, &good);
+    assert_eq!(kept.degraded[&id()], [Degraded::PreviousService]);
+    assert_eq!(kept.snapshot.expositions[&id()].service, good.expositions[&id()].service);
+    assert!(kept.snapshot.expositions[&id()].access.is_some());
+    assert_eq!(published(&again(&broken, &Snapshot::default())), "InvalidManifest");
+
+    // What is gone stops, whatever was served before.
+    let gone = set("{retain: [/a]}", "").replace("version: '1'\n", "version: '2'\n");
+    assert_eq!(published(&again(&gone, &good)), "ServiceNotFound");
+}
+
+#[test]
+fn risk_becomes_annotations() {
+    let table = [
+        ("", (false, false, true)),
+        ("method: POST", (true, false, false)),
+        ("method: DELETE", (true, true, true)),
+        ("method: DELETE, risk: {level: low}", (true, false, true)),
+        ("method: POST, risk: {level: high}, idempotent: true", (true, true, true)),
+        ("method: POST, risk: {mutating: false}", (false, false, false)),
+        ("risk: {level: critical}", (false, false, true)),
+    ];
+    for (action, expected) in table {
+        let text = with(&[("Exposition", "e", "")]).replace("{path: /a}", &format!("{{path: /a, {action}}}"));
+        let compilation = compile(&resources(&text), &CompileEnv::default());
+        let service = compilation.snapshot.services.values().next().unwrap();
+        let risk = service.tools["plain"].risk;
+        assert_eq!((risk.mutating, risk.destructive, risk.idempotent), expected, "{action}");
+    }
+}
+
+#[test]
+fn patterns_of_tool_names() {
+    let table = [
+        ("*", "", true),
+        ("", "a", false),
+        ("a*c", "abc", true),
+        ("a*c", "ab", false),
+        ("*-*", "list-issues", true),
+        ("a?c", "abc", true),
+        ("a?c", "ac", false),
+        ("*a*b", "xaybzb", true),
+        ("**", "a", true),
+        ("a", "A", false),
+    ];
+    for (pattern, text, expected) in table {
+        assert_eq!(expose::matches(pattern, text), expected, "{pattern} {text}");
+    }
+}
+
+#[test]
+fn base_urls() {
+    let table = [
+        ("https://api.example.com/v1", true),
+        ("http://localhost:8080", true),
+        ("http://127.0.0.1:1", true),
+        ("http://[::1]:1", true),
+        ("http://api.team.svc", true),
+        ("http://api.team.svc.cluster.local:80/x", true),
+        ("http://api.example.com", false),
+        ("http://localhost.example.com", false),
+        ("http://10.0.0.1", false),
+        ("http://evilsvc", false),
+        ("https://u@example.com", false),
+        ("https://example.com?", false),
+        ("https://example.com#a", false),
+        ("https://{host}.example.com", false),
+        ("ftp://example.com", false),
+        ("/relative", false),
+        ("https://", false),
+    ];
+    for (url, good) in table {
+        let text = with(&[])
+            .replace("https://example.com", url)
+            .replace(&format!("baseUrl: {url}"), &format!("baseUrl: '{url}'"));
+        let compilation = compile(&resources(&text), &CompileEnv::default());
+        assert_eq!(!compilation.has_errors(), good, "{url}: {:?}", said(&compilation));
+    }
+}
+
+/// Ten thousand expositions are an ordinary folder: reading and compiling them again has to be quick. Run by hand, with
+/// `--release -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn ten_thousand_expositions() {
+    let mut text = with(&[("ToolsFilters", "a", "filters: {plain: {retain: [/a]}}")]);
+    for n in 0..10_000 {
+        let _ = write!(
+            text,
+            "---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: e{n}}}\nspec: {{service: {{name: s, version: '1'}}}}\n"
+        );
+    }
+    let begun = std::time::Instant::now();
+    let resources = resources(&text);
+    let read = begun.elapsed();
+    let compilation = compile(&resources, &CompileEnv::default());
+    println!("{} bytes read in {read:?}, compiled in {:?}", text.len(), begun.elapsed() - read);
+    assert_eq!(compilation.snapshot.expositions.len(), 10_000);
 }

@@ -70,16 +70,16 @@ impl<'a> Reader<'a> {
             }
             (None, Some(_)) => self.error(&document, "apiVersion", "is missing", format!("write {API_VERSION}")),
             (Some(_), None) => self.error(&document, "kind", "is missing", "add it"),
-            (Some(version), Some(kind)) => self.object(version.clone(), kind.clone(), document),
+            (Some(version), Some(kind)) => self.object(&version.clone(), &kind.clone(), document),
         }
     }
 
-    fn object(&mut self, version: Node, kind: Node, document: Node) {
+    fn object(&mut self, version: &Node, kind: &Node, document: Node) {
         let (Some(version_text), Some(kind_text)) = (version.as_source(), kind.as_source()) else {
             return self.error(&document, "apiVersion", "apiVersion and kind are text", "write names");
         };
         if version_text != API_VERSION {
-            return self.foreign(&version, version_text, kind_text, document);
+            return self.foreign(version, version_text, kind_text, document);
         }
         match kind_text {
             "ServiceManifest" => self.manifest(document),
@@ -95,10 +95,10 @@ impl<'a> Reader<'a> {
                 }
             }
             "GatewayConfig" => {
-                self.error(&kind, "kind", "GatewayConfig is written by the operator only", "remove the document")
+                self.error(kind, "kind", "GatewayConfig is written by the operator only", "remove the document");
             }
             known if KINDS.iter().any(|(name, _)| *name == known) => {
-                self.error(&kind, "kind", format!("{known} is not implemented yet"), "remove the document");
+                self.error(kind, "kind", format!("{known} is not implemented yet"), "remove the document");
             }
             unknown => {
                 let known = KINDS.iter().filter(|(_, implemented)| *implemented).map(|(name, _)| *name);
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
                     Some(name) => format!("did you mean {name}?"),
                     None => format!("write one of {}", known.collect::<Vec<_>>().join(", ")),
                 };
-                self.error(&kind, "kind", format!("`{}` is not a kind", excerpt(unknown)), remedy);
+                self.error(kind, "kind", format!("`{}` is not a kind", excerpt(unknown)), remedy);
             }
         }
     }

@@ -3,7 +3,7 @@
 mod check;
 mod document;
 mod kimbap;
-pub(crate) mod schema;
+mod schema;
 mod shape;
 mod spelling;
 #[cfg(test)]
@@ -11,6 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use schema::document_schema;
 pub(crate) use shape::excerpt;
 
 use crate::yaml;

@@ -43,7 +43,7 @@ impl Checker<'_> {
                 });
             }
             (Shape::List(items), Value::List(list)) => {
-                self.list(list, field, |c, item, field| c.node(item, items, field))
+                self.list(list, field, |c, item, field| c.node(item, items, field));
             }
             (Shape::Text, Value::Scalar(scalar)) => self.text(at, scalar, field),
             (Shape::TextOrInteger, Value::Scalar(scalar)) => match &scalar.resolved {
@@ -58,7 +58,7 @@ impl Checker<'_> {
                 _ => self.wrong(node, "a number", field),
             },
             (Shape::Object(_) | Shape::Map(_), _) => {
-                self.wrong_kind(node, "a mapping", "write members below it", field)
+                self.wrong_kind(node, "a mapping", "write members below it", field);
             }
             (Shape::List(_), _) => self.wrong_kind(node, "a list", "write it with `-` or in brackets", field),
             (Shape::OneOf(names), _) => self.wrong(node, &format!("one of {}", names.join(", ")), field),
@@ -206,7 +206,7 @@ impl Checker<'_> {
                 self.json.push_str(n);
             }
             Resolved::Number(_) => {
-                self.error(at, field, format!("{} is not a whole number", scalar.source), "write one")
+                self.error(at, field, format!("{} is not a whole number", scalar.source), "write one");
             }
             Resolved::Text if !scalar.plain && is_integer(&scalar.source) => {
                 self.error(at, field, "is text, but a number is wanted", "remove the quotes");
@@ -233,13 +233,13 @@ impl Checker<'_> {
                 }
                 match &scalar.resolved {
                     Resolved::Null if source.is_empty() => {
-                        self.error(at, field, "has no value", "write null if that is meant")
+                        self.error(at, field, "has no value", "write null if that is meant");
                     }
                     Resolved::Null => self.json.push_str("null"),
                     Resolved::Bool(value) => self.json.push_str(if *value { "true" } else { "false" }),
                     Resolved::Number(n) => self.json.push_str(n),
                     Resolved::NotJson => {
-                        self.error(at, field, format!("JSON has no {source}"), "quote it, or write a number")
+                        self.error(at, field, format!("JSON has no {source}"), "quote it, or write a number");
                     }
                     Resolved::Text => self.string(source),
                 }

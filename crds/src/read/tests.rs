@@ -1,1 +1,179 @@
+//! Documents of every accepted form, and what becomes of them.
 
+use super::*;
+use crate::resources::{Resource, ToolsFiltersSpec};
+
+fn read(text: &str) -> ParsedFile {
+    parse_document("dir/My Filters.yaml", text.as_bytes())
+}
+
+fn one_set(text: &str) -> Arc<Resource<ToolsFiltersSpec>> {
+    let parsed = read(text);
+    assert_eq!(parsed.diagnostics, [], "{text}");
+    Arc::clone(&parsed.resources.filters[0])
+}
+
+/// A flat ToolsFilters with one filter.
+fn flat(filter: &str) -> String {
+    format!(
+        "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nservice: {{name: s, version: '1'}}\nfilters:\n  tool: {filter}\n"
+    )
+}
+
+#[test]
+fn spellings_of_the_seeds_are_our_names() {
+    let table = [
+        ("{jsonRetain: [/a]}", "{retain: [/a]}"),
+        ("{jsonPatches: [{op: remove, path: /a}]}", "{patches: [{op: remove, path: /a}]}"),
+        ("{max_items: 2, drop_nulls: true, drop_empty: true}", "{maxItems: 2, dropNulls: true, dropEmpty: true}"),
+        (
+            "{text_filter: {strip_ansi: true, max_lines: 3, on_empty: none}}",
+            "{text: {stripAnsi: true, maxLines: 3, onEmpty: none}}",
+        ),
+        ("{compact: true}", "{dropEmpty: true}"),
+        ("{compact: false, retain: [/a]}", "{retain: [/a]}"),
+        ("{convertToToon: true}", "{output: {format: toon}}"),
+        ("{convertToToon: true, output: {budget: {bytes: 1}}}", "{output: {budget: {bytes: 1}, format: toon}}"),
+        ("{convertToToon: false, retain: [/a]}", "{retain: [/a]}"),
+        ("[{json_retain: [/a], otherwise: true}]", "[{retain: [/a], otherwise: true}]"),
+        // Names that authors choose are left alone.
+        ("{select: {max_items: a.b_c}}", "{select: {\"max_items\": a.b_c}}"),
+    ];
+    for (theirs, ours) in table {
+        assert_eq!(one_set(&flat(theirs)).spec, one_set(&flat(ours)).spec, "{theirs}");
+    }
+    let other_kind = flat("{retain: [/a]}").replace("ToolsFilters", "ToolsOutputFilters");
+    assert_eq!(one_set(&other_kind).spec, one_set(&flat("{retain: [/a]}")).spec);
+}
+
+#[test]
+fn the_flat_form_is_named_after_its_file() {
+    let two = format!("{}---\n{}", flat("{retain: [/a]}"), flat("{retain: [/b]}"));
+    let names: Vec<_> = read(&two).resources.filters.iter().map(|f| (f.name.to_string(), f.unnamed)).collect();
+    assert_eq!(names, [("default/my-filters".to_owned(), true), ("default/my-filters-2".to_owned(), true)]);
+    let named = flat("{retain: [/a]}").replace("service:", "metadata: {name: own, namespace: team}\nservice:");
+    assert_eq!(one_set(&named).name.to_string(), "team/own");
+}
+
+#[test]
+fn constants_keep_their_digits() {
+    let set = one_set(&flat(
+        "{patches: [{op: add, path: /a, value: {big: 12345678901234567890, price: 1.10, list: [1e400, \"no\", ~, true]}}]}",
+    ));
+    let tamis_engine::ToolFilter::Single(filter) = &set.spec.filters["tool"] else { panic!("one filter") };
+    let value = filter.patches.as_ref().unwrap()[0].value.as_ref().unwrap();
+    assert_eq!(value.as_str(), r#"{"big":12345678901234567890,"price":1.10,"list":[1e400,"no",null,true]}"#);
+}
+
+#[test]
+fn anchors_and_merge_keys_share_filters() {
+    let text = "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nservice: {name: s, version: '1'}\nfilters:\n  one: &one \
+                {retain: [/a], maxItems: 5}\n  two: *one\n  three: {<<: *one, maxItems: 9}\n";
+    let filters = &one_set(text).spec.filters;
+    assert_eq!(filters["one"], filters["two"]);
+    let tamis_engine::ToolFilter::Single(three) = &filters["three"] else { panic!("one filter") };
+    assert_eq!((three.max_items, three.retain.as_deref()), (Some(9), Some(&["/a".to_owned()][..])));
+}
+
+#[test]
+fn kimbaps_manifest_is_a_service_manifest() {
+    let theirs = "name: GitHub API\nversion: 2.1.0\nbase_url: https://api.github.com\nauth: {type: header, header_name: X-Key, \
+                  credential_ref: team/github.token}\nactions:\n  list:\n    path: /a\n    args: [{name: a_b, type: string}]\n    \
+                  request: {query: {q: \"{a_b}\"}}\n    response: {filter: {max_items: 2}, compact: {item: x}, text_filter: {dedup: \
+                  true}}\n    error_mapping: {404: gone}\n    retry: {max_attempts: 2, backoff_ms: 5, retry_on: [429]}\n    \
+                  pagination: {type: cursor, max_pages: 3, next_path: next}\n";
+    let ours = "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: github-api}\nspec:\n  name: GitHub API\n  \
+                version: 2.1.0\n  http:\n    baseUrl: https://api.github.com\n    auth: {type: header, name: X-Key, secretRef: {name: \
+                team/github, key: token}}\n    actions:\n      list:\n        path: /a\n        args: {a_b: {type: string}}\n        \
+                request: {query: {q: \"{a_b}\"}}\n        response: {filter: {maxItems: 2, compact: {item: x}, text: {dedup: \
+                true}}}\n        errorMapping: {\"404\": gone}\n        retry: {maxAttempts: 2, backoffMs: 5, retryOn: [429]}\n        \
+                pagination: {type: cursor, maxPages: 3, nextPath: next}\n";
+    let (theirs, ours) = (read(theirs), read(ours));
+    assert_eq!((&theirs.diagnostics, &ours.diagnostics), (&vec![], &vec![]));
+    assert_eq!(theirs.resources.manifests[0].spec, ours.resources.manifests[0].spec);
+    assert_eq!(theirs.resources.manifests[0].name, ours.resources.manifests[0].name);
+}
+
+#[test]
+fn what_kubectl_prints_is_read() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: reshapr.io/v1alpha1\n  kind: Exposition\n  metadata: {name: a, \
+                uid: 1-2, generation: 3, managedFields: []}\n  spec: {service: {name: s, version: '1'}}\n  status: {tools: 4}\n";
+    let parsed = read(text);
+    assert_eq!((parsed.diagnostics, parsed.resources.expositions.len()), (vec![], 1));
+}
+
+#[test]
+fn a_credential_in_the_wrong_place_is_not_printed() {
+    let secret = "ghp_0123456789";
+    let manifests = [
+        format!("spec: {{version: '1', http: {{baseUrl: 'https://u:{secret}@h', actions: {{}}}}}}"),
+        format!(
+            "spec: {{version: '1', http: {{baseUrl: 'https://h', auth: {{type: bearer, secretRef: {secret}}}, actions: {{}}}}}}"
+        ),
+        format!("spec: {{version: '1', http: {{baseUrl: 'https://h', auth: {secret}, actions: {{}}}}}}"),
+        format!(
+            "spec: {{version: '1', http: {{baseUrl: 'https://h', auth: {{type: bearer, token: {secret}}}, actions: {{}}}}}}"
+        ),
+    ];
+    for spec in manifests {
+        let parsed =
+            read(&format!("apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: a}}\n{spec}\n"));
+        let loaded = crate::Loaded {
+            resources: parsed.resources.clone(),
+            diagnostics: parsed.diagnostics.clone(),
+            files: vec![parsed],
+        };
+        let said = crate::diagnose(&loaded);
+        assert!(said.iter().any(Diagnostic::is_error), "{spec}");
+        assert!(!said.iter().any(|d| d.to_string().contains(secret)), "{said:#?}");
+    }
+}
+
+#[test]
+fn the_schema_covers_the_examples() {
+    let schema = document_schema();
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let loaded = crate::load(&[examples]);
+    assert!(loaded.files.len() >= 5, "the examples are there");
+    let documents = loaded
+        .resources
+        .filters
+        .iter()
+        .map(|f| &f.origin)
+        .chain(loaded.resources.expositions.iter().map(|e| &e.origin));
+    for origin in documents {
+        let document = plain(&origin.tree);
+        assert!(validator.is_valid(&document), "{}: {document}", origin.file());
+    }
+    let wrong = plain(&one_set(&flat("{retain: [/a]}")).origin.tree);
+    let mut unknown = wrong.clone();
+    assert!(validator.is_valid(&wrong));
+    unknown["spec"] = serde_json::json!({});
+    assert!(!validator.is_valid(&unknown));
+}
+
+/// The document as its author wrote it.
+fn plain(node: &crate::yaml::Node) -> serde_json::Value {
+    use crate::yaml::{Resolved, Value};
+    match &node.value {
+        Value::List(items) => items.iter().map(plain).collect(),
+        Value::Scalar(scalar) => match &scalar.resolved {
+            Resolved::Text | Resolved::NotJson => (&*scalar.source).into(),
+            Resolved::Bool(value) => (*value).into(),
+            Resolved::Number(number) => serde_json::from_str(number).unwrap(),
+            Resolved::Null => serde_json::Value::Null,
+        },
+        Value::Map(entries) => {
+            let mut members = serde_json::Map::new();
+            for entry in entries {
+                match (entry.spelling(), plain(&entry.value)) {
+                    (Some(name), value) => drop(members.insert(name.to_owned(), value)),
+                    (None, serde_json::Value::Object(inner)) => members.extend(inner),
+                    (None, _) => {}
+                }
+            }
+            members.into()
+        }
+    }
+}

@@ -57,7 +57,7 @@ impl<'a> Composer<'a> {
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node> {
         let position = place(span.start);
         if depth > MAX_DEPTH {
-            return Err(self.error(position, format!("nested more than {MAX_DEPTH} deep"), "flatten the document"));
+            return Err(self.too_deep(position));
         }
         let (anchor, value) = match event {
             Event::Alias(id) => return self.alias(id, position),
@@ -218,6 +218,12 @@ impl<'a> Composer<'a> {
             let position = Position { line: position.line, column: clamp(at + 1) };
             return self.error(position, "a tab in the indentation", "indent with spaces");
         }
+        if error.info().contains("recursion limit") {
+            return self.too_deep(position);
+        }
+        if line.chars().take(position.column as usize).skip_while(|c| *c != ':').any(|c| c == '\t') {
+            return self.error(position, "a tab behind a colon", "write a space");
+        }
         let remedy = match error.info() {
             info if info.contains("mapping values are not allowed") => {
                 "quote text that has a colon, or mend the indentation"
@@ -227,6 +233,10 @@ impl<'a> Composer<'a> {
             _ => "mend the line or the one before it",
         };
         self.error(position, format!("not YAML: {}", error.info()), remedy)
+    }
+
+    fn too_deep(&self, position: Position) -> Box<Diagnostic> {
+        self.error(position, format!("nested more than {MAX_DEPTH} deep"), "flatten the document")
     }
 
     fn error(&self, position: Position, message: impl Into<String>, remedy: &str) -> Box<Diagnostic> {

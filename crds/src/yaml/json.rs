@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
             escaped = c == '\\' && !escaped;
             ends || c == '\n'
         });
-        let Some(end) = end.filter(|end| self.rest[1..].as_bytes()[*end] == b'"') else {
+        let Some(end) = end.filter(|end| self.rest.as_bytes()[end + 1] == b'"') else {
             return Err(self.error("the text does not end", "close it with a double quote; write \\n for a line end"));
         };
         let literal = &self.rest[..end + 2];

@@ -56,7 +56,7 @@ impl Scalar {
         }
         let joined = digits.replace('_', "");
         let number = digits.contains('_')
-            && joined.starts_with(|c: char| c.is_ascii_digit())
+            && digits.starts_with(|c: char| c.is_ascii_digit())
             && joined.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         number.then(|| format!("{sign}{joined}"))
     }

@@ -15,6 +15,7 @@ pub(super) const YAML: &[Case] = &[
         "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nspec:\n\tservice: {}\n",
     ),
     yaml("A tab behind a byte order mark and CRLF", "\u{feff}kind: Exposition\r\nspec:\r\n\tservice: {}\r\n"),
+    yaml("A tab behind a colon (shown as an arrow)", "kind:\tExposition\nreplicas:\t1\n"),
     yaml("A bracket that is not closed", "kind: Exposition\nspec: {service: {name: a\n"),
     yaml("A quote that is not closed", "kind: \"Exposition\nspec: {}\n"),
     yaml("Wrong indentation", "kind: Exposition\n  spec: {}\n"),

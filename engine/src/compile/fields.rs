@@ -2,7 +2,7 @@
 
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
-use super::{CompileOptions, Enforcement, ResponseType, patches, select};
+use super::{CompileOptions, Enforcement, ResponseType, patches, select, telling};
 use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
@@ -31,7 +31,7 @@ pub(super) fn branch(
     }
     let retain = spec.retain.as_deref().and_then(|paths| retain(paths, findings));
     let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
-    let patches = patches::compile(spec.patches.as_deref().unwrap_or_default(), paths, options, findings);
+    let patches = patches::compile(spec.patches.as_deref().unwrap_or_default(), paths, findings);
     let root = root(spec, paths, options, findings);
     let max_items = max_items(spec.max_items, findings);
     let select = fields(spec, findings);
@@ -41,7 +41,8 @@ pub(super) fn branch(
     let compact =
         spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
-    (findings.errors() == errors).then_some(Branch {
+    let whole = retain.as_ref().map(|(_, paths)| paths.clone());
+    let branch = Branch {
         guard,
         passthrough: spec.passthrough,
         retain: retain.map(|(retain, _)| retain),
@@ -55,7 +56,11 @@ pub(super) fn branch(
         text,
         budget,
         compact,
-    })
+    };
+    if enforced {
+        telling::check(&branch, whole.as_deref(), findings);
+    }
+    (findings.errors() == errors).then_some(branch)
 }
 
 /// Whether the filter has a stage that works on JSON.

@@ -6,6 +6,7 @@ mod fields;
 mod patches;
 mod pointers;
 mod select;
+mod telling;
 #[cfg(test)]
 mod tests;
 

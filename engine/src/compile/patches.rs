@@ -3,7 +3,6 @@
 use super::check::{Findings, Problem};
 use super::fields::{ordinary_star, trailing_slash};
 use super::pointers::{may_keep, strict};
-use super::{CompileOptions, Enforcement};
 use crate::PatchSpec;
 use crate::json::JsonText;
 use crate::program::{Index, Name, Patch, Pointer, Segment};
@@ -11,12 +10,7 @@ use crate::program::{Index, Name, Patch, Pointer, Segment};
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 
 /// Compiles the operations; `retained` are the paths of `retain`, if there is one.
-pub(super) fn compile(
-    specs: &[PatchSpec],
-    retained: Option<&[Vec<Segment>]>,
-    options: &CompileOptions,
-    findings: &mut Findings,
-) -> Vec<Patch> {
+pub(super) fn compile(specs: &[PatchSpec], retained: Option<&[Vec<Segment>]>, findings: &mut Findings) -> Vec<Patch> {
     let mut patches = Vec::with_capacity(specs.len());
     for (i, spec) in specs.iter().enumerate() {
         let field = format!("patches[{i}]");
@@ -26,9 +20,6 @@ pub(super) fn compile(
             }
             patches.push(patch);
         }
-    }
-    if options.enforcement == Enforcement::Enforced {
-        telling(&patches, findings);
     }
     patches
 }
@@ -169,30 +160,6 @@ fn made(patch: &Patch) -> Option<&[Name]> {
 }
 
 /// Whether one place is in the other.
-fn overlaps(a: &[Name], b: &[Name]) -> bool {
+pub(super) fn overlaps(a: &[Name], b: &[Name]) -> bool {
     a.starts_with(b) || b.starts_with(a)
-}
-
-/// Under `Enforced` an operation that fails is an error that the caller sees. Warns where that depends
-/// on data which a later operation removes.
-fn telling(patches: &[Patch], findings: &mut Findings) {
-    for (i, patch) in patches.iter().enumerate() {
-        let read = match patch {
-            Patch::Test { path, .. } | Patch::Replace { path, .. } | Patch::Add { path, .. } => path,
-            Patch::Move { from, .. } | Patch::Copy { from, .. } => from,
-            // One that is satisfied by absence; where it is within a later one, the compiler leaves it out.
-            Patch::Remove { .. } => continue,
-        };
-        let later = patches[i + 1..].iter().position(|later| match later {
-            Patch::Remove { path } => overlaps(&path.segments, &read.segments),
-            _ => false,
-        });
-        if let Some(later) = later {
-            findings.warning(
-                &format!("patches[{i}]"),
-                format!("reads what patches[{}] removes: whether it succeeds tells the caller about it", i + 1 + later),
-                "remove one of the two operations",
-            );
-        }
-    }
 }

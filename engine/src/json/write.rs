@@ -40,7 +40,7 @@ pub fn to_string(node: &Node<'_>) -> String {
     out
 }
 
-/// The bytes that [`write`] appends.
+/// The bytes that [`write()`] appends.
 #[must_use]
 pub fn compact_len(node: &Node<'_>) -> usize {
     match node {

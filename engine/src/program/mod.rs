@@ -8,8 +8,8 @@ mod trie;
 use std::sync::Arc;
 
 use crate::json::JsonText;
-use crate::template::CompactProgram;
 use crate::stream::Fast;
+use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{Enforcement, Limits};
 
@@ -124,6 +124,15 @@ pub(crate) struct Exclude {
 }
 
 impl Branch {
+    /// Whether later stages can empty what `retain` has kept a part of. Under `Enforced` that then goes too, as if
+    /// the part had not been there: what is dropped must not be told from what is absent.
+    pub(crate) fn settles(&self) -> bool {
+        let patched = self.patches.iter().any(|patch| matches!(patch, Patch::Remove { .. } | Patch::Move { .. }));
+        let excluded =
+            !self.exclude.names.is_empty() || !self.exclude.deep.names.is_empty() || self.exclude.deep.any.is_some();
+        self.retain.is_some() && (self.drop_nulls || patched || excluded)
+    }
+
     /// Whether a stage works on JSON, which makes output that is none a failure.
     pub(crate) fn is_structural(&self) -> bool {
         self.retain.is_some() || !self.patches.is_empty() || !matches!(self.root, Root::Unused)

@@ -2,16 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::paths;
+use super::paths::{self, View};
+use super::settle;
 use crate::Report;
 use crate::json::{Key, Member, Node};
 use crate::program::{Branch, Field, Step};
 
-/// Applies stages 5 to 8 to the payload, or leaves it as it is and says why.
+/// Applies stages 5 to 8 to the payload, or leaves it as it is and says why. `kept` is what `retain` says of the
+/// payload, where it matters once more.
 pub(super) fn apply<'a>(
     payload: &mut Node<'a>,
     branch: &'a Branch,
     enforced: bool,
+    kept: Option<&[View<'_>]>,
     report: &mut Report,
 ) -> Result<(), String> {
     let total = payload.as_array().map(<[_]>::len);
@@ -29,6 +32,9 @@ pub(super) fn apply<'a>(
     }
     if branch.drop_nulls {
         prune(payload, branch.drop_empty);
+    }
+    if let Some(kept) = kept.filter(|_| !branch.select.is_empty()) {
+        settle::selected(payload, kept, &branch.select);
     }
     if enforced && !branch.select.is_empty() && nothing_left(payload) {
         return Err(MISSED.to_owned());

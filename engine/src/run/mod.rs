@@ -5,6 +5,7 @@ mod items;
 mod patch;
 mod paths;
 mod root;
+mod settle;
 mod stages;
 mod streamed;
 #[cfg(test)]
@@ -70,7 +71,7 @@ impl Failure {
 
 /// One output, read.
 struct Source<'a> {
-    /// As it came; `{}` where JSON was declared and nothing came.
+    /// As it came.
     bytes: &'a [u8],
     /// The document, or why there is none.
     json: Result<Node<'a>, NotJson>,
@@ -98,7 +99,7 @@ impl<'a> Source<'a> {
         let bytes = match input {
             Input::Text(bytes) => return Self { bytes, json: Err(NotJson::Declared) },
             // 204, and upstreams that answer nothing.
-            Input::Json(b"") => b"{}",
+            Input::Json(b"") => return Self { bytes: b"", json: Ok(Node::Object(Vec::new())) },
             Input::Json(bytes) => bytes,
         };
         let max = plan.limits.max_input_bytes;
@@ -117,7 +118,8 @@ impl<'a> Source<'a> {
     /// The output as it came.
     fn verbatim(&self) -> Output {
         let structured = if self.json.is_ok() { Structured::Text } else { Structured::None };
-        Output { text: self.text().into_owned(), structured }
+        let empty = self.bytes.is_empty() && self.json.is_ok();
+        Output { text: if empty { "{}".to_owned() } else { self.text().into_owned() }, structured }
     }
 }
 

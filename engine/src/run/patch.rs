@@ -29,27 +29,39 @@ enum Miss {
     Absent,
     /// A name where the document has an array.
     NameOnArray,
+    /// A name where the document has an empty array.
+    NameOnEmptyArray,
 }
 
 impl Miss {
     fn reason(self, pointer: &Pointer) -> String {
         match self {
             Self::Absent => format!("`{}` does not exist", pointer.text),
-            Self::NameOnArray => format!("`{}` goes by a name into a list", pointer.text),
+            Self::NameOnArray | Self::NameOnEmptyArray => format!("`{}` goes by a name into a list", pointer.text),
         }
     }
 }
 
-/// Applies the operations in order.
-///
-/// Unless `strict`, `remove` of what is absent is satisfied, and added to `absent`.
+/// How operations are applied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    /// `remove` of what is absent fails (RFC 6902); else it is satisfied.
+    pub(super) strict: bool,
+    /// An empty array is as good as absent to `remove`, since a later stage drops it: under `Enforced` it must not
+    /// be told from what is absent.
+    pub(super) empty_is_absent: bool,
+    /// How large a document may become.
+    pub(super) limits: Limits,
+}
+
+/// Applies the operations in order. What a `remove` does not find is added to `absent`.
 pub(super) fn apply<'a>(
     document: &mut Node<'a>,
     patches: &'a [Patch],
-    strict: bool,
-    limits: Limits,
+    rules: Rules,
     absent: &mut Vec<String>,
 ) -> Result<Ended, Failed> {
+    let limits = rules.limits;
     // Copies can double the document each time.
     let mut room = limits.max_input_bytes;
     for (at, patch) in patches.iter().enumerate() {
@@ -58,7 +70,8 @@ pub(super) fn apply<'a>(
             Patch::Add { path, value } => add(document, path, value.node(), limits).map_err(failed)?,
             Patch::Remove { path } => match remove(document, path) {
                 Ok(_) => {}
-                Err(Miss::Absent) if !strict => absent.push(path.text.to_string()),
+                Err(Miss::Absent) if !rules.strict => absent.push(path.text.to_string()),
+                Err(Miss::NameOnEmptyArray) if rules.empty_is_absent => absent.push(path.text.to_string()),
                 Err(miss) => return Err(failed(miss.reason(path))),
             },
             Patch::Replace { path, value } => {
@@ -132,7 +145,7 @@ fn find<'n, 'a>(node: &'n mut Node<'a>, segments: &[Name]) -> Result<&'n mut Nod
                 &mut found.ok_or(Miss::Absent)?.value
             }
             Node::Array(elements) => {
-                let index = index(name)?;
+                let index = index(name, elements)?;
                 elements.get_mut(index).ok_or(Miss::Absent)?
             }
             Node::Scalar(_) | Node::String(_) => return Err(Miss::Absent),
@@ -142,10 +155,11 @@ fn find<'n, 'a>(node: &'n mut Node<'a>, segments: &[Name]) -> Result<&'n mut Nod
 }
 
 /// The index that `name` is in an array; `-` is behind its end.
-fn index(name: &Name) -> Result<usize, Miss> {
+fn index(name: &Name, elements: &[Node<'_>]) -> Result<usize, Miss> {
     match name.index {
         Index::At(index) => Ok(index),
         Index::End => Ok(usize::MAX),
+        Index::None if elements.is_empty() => Err(Miss::NameOnEmptyArray),
         Index::None => Err(Miss::NameOnArray),
     }
 }
@@ -161,7 +175,7 @@ fn remove<'a>(document: &mut Node<'a>, pointer: &Pointer) -> Result<Node<'a>, Mi
             Ok(members.remove(at).value)
         }
         Node::Array(elements) => {
-            let index = index(last)?;
+            let index = index(last, elements)?;
             if index < elements.len() { Ok(elements.remove(index)) } else { Err(Miss::Absent) }
         }
         Node::Scalar(_) | Node::String(_) => Err(Miss::Absent),
@@ -176,7 +190,7 @@ fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, limits: 
     };
     let parent = find(document, parents).map_err(|miss| match miss {
         Miss::Absent => format!("what `{}` is in does not exist", pointer.text),
-        Miss::NameOnArray => miss.reason(pointer),
+        Miss::NameOnArray | Miss::NameOnEmptyArray => miss.reason(pointer),
     })?;
     match parent {
         Node::Object(members) => {
@@ -190,7 +204,7 @@ fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, limits: 
         Node::Array(elements) => {
             let index = match last.index {
                 Index::End => elements.len(),
-                _ => index(last).map_err(|miss| miss.reason(pointer))?,
+                _ => index(last, elements).map_err(|miss| miss.reason(pointer))?,
             };
             if index > elements.len() {
                 return Err(format!("`{}` is beyond the end of the list", pointer.text));

@@ -1,11 +1,11 @@
 //! Stages 2 and 7: keeping and dropping by a tree of paths.
 
 use crate::json::{Kind, Member, Node, dedupe};
-use crate::program::{Exclude, Index, Trie};
+use crate::program::{Exclude, Index, Name, Trie};
 
 /// Where a walk is in the tree of paths.
 #[derive(Clone, Copy)]
-enum View<'t> {
+pub(super) enum View<'t> {
     /// At the node itself.
     Full(&'t Trie),
     /// Within an array that names map over: its names apply to each element, its indices and `*` are spent.
@@ -13,7 +13,7 @@ enum View<'t> {
 }
 
 impl<'t> View<'t> {
-    fn end(self) -> Option<usize> {
+    pub(super) fn end(self) -> Option<usize> {
         match self {
             Self::Full(trie) => trie.end,
             Self::Mapped(_) => None,
@@ -21,7 +21,7 @@ impl<'t> View<'t> {
     }
 
     /// The views of member `matches` says the name of.
-    fn member(self, matches: impl Fn(&str) -> bool, out: &mut Vec<View<'t>>) {
+    pub(super) fn member(self, matches: impl Fn(&str) -> bool, out: &mut Vec<View<'t>>) {
         let (trie, mapped) = match self {
             Self::Full(trie) => (trie, false),
             Self::Mapped(trie) => (trie, true),
@@ -34,7 +34,7 @@ impl<'t> View<'t> {
     }
 
     /// The views of element `index`.
-    fn element(self, index: usize, out: &mut Vec<View<'t>>) {
+    pub(super) fn element(self, index: usize, out: &mut Vec<View<'t>>) {
         match self {
             Self::Full(trie) => {
                 out.extend(trie.at(index).map(Self::Full));
@@ -48,7 +48,7 @@ impl<'t> View<'t> {
     }
 
     /// Whether every element of an array is meant, not single ones.
-    fn every_element(self) -> bool {
+    pub(super) fn every_element(self) -> bool {
         match self {
             Self::Full(trie) => trie.any.is_some() || trie.maps(),
             Self::Mapped(_) => true,
@@ -56,7 +56,7 @@ impl<'t> View<'t> {
     }
 }
 
-fn members<'t>(views: &[View<'t>], member: &Member<'_>) -> Vec<View<'t>> {
+pub(super) fn members<'t>(views: &[View<'t>], member: &Member<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
         view.member(|name| member.key.is(name), &mut out);
@@ -72,12 +72,14 @@ fn elements<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
     out
 }
 
-/// Keeps of `document` what the paths in `trie` lead to. `found` learns which paths resolve.
-pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, found: &mut [bool]) -> Node<'a> {
+/// Keeps of `document` what the paths in `trie` lead to, and what is on the `way`, if a path leads there at all.
+/// `found` learns which paths resolve. With `firm`, an element that an index names stays also where nothing of it is
+/// kept: under `Enforced`, later stages must not tell that from what they drop themselves.
+pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, way: &[Name], firm: bool, found: &mut [bool]) -> Node<'a> {
     let root = [View::Full(trie)];
     mark(&document, &root, found);
     let kind = document.kind();
-    narrow(document, &root).unwrap_or_else(|| nothing_of(kind))
+    narrow(document, &root, way, firm).unwrap_or_else(|| nothing_of(kind))
 }
 
 /// What stays of a value of which nothing is kept.
@@ -90,7 +92,7 @@ fn nothing_of(kind: Kind) -> Node<'static> {
 }
 
 /// `None` where no path resolves.
-fn narrow<'a>(node: Node<'a>, views: &[View<'_>]) -> Option<Node<'a>> {
+fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name], firm: bool) -> Option<Node<'a>> {
     if views.iter().any(|view| view.end().is_some()) {
         return Some(node);
     }
@@ -101,8 +103,14 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>]) -> Option<Node<'a>> {
                 .into_iter()
                 .filter_map(|member| {
                     let below = members(views, &member);
+                    if below.is_empty() {
+                        return None;
+                    }
                     let Member { key, value } = member;
-                    if below.is_empty() { None } else { narrow(value, &below).map(|value| Member { key, value }) }
+                    let on = way.split_first().filter(|(name, _)| key.is(&name.text)).map(|(_, rest)| rest);
+                    let kind = value.kind();
+                    let value = narrow(value, &below, on.unwrap_or_default(), firm);
+                    value.or_else(|| on.map(|_| nothing_of(kind))).map(|value| Member { key, value })
                 })
                 .collect();
             (!kept.is_empty()).then_some(Node::Object(kept))
@@ -114,7 +122,10 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>]) -> Option<Node<'a>> {
                 .enumerate()
                 .filter_map(|(i, element)| {
                     let kind = element.kind();
-                    narrow(element, &elements(views, i)).or_else(|| every.then(|| nothing_of(kind)))
+                    let below = elements(views, i);
+                    let on = way.split_first().filter(|(name, _)| name.index == Index::At(i)).map(|(_, rest)| rest);
+                    let stays = every || ((firm || on.is_some()) && !below.is_empty());
+                    narrow(element, &below, on.unwrap_or_default(), firm).or_else(|| stays.then(|| nothing_of(kind)))
                 })
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))

@@ -1,6 +1,6 @@
 //! Stages 2 to 8 on a document, and what a failure means in each posture.
 
-use super::{Failure, Output, Run, items, patch, paths, root};
+use super::{Failure, Output, Run, items, patch, paths, root, settle};
 use crate::Stage;
 use crate::json::{Node, compact_len};
 use crate::program::{Branch, Root};
@@ -20,9 +20,13 @@ impl<'p> Run<'p> {
         if !branch.patches.is_empty() {
             succeeded |= self.stage(Stage::Patches, |run| run.patches(branch, &mut document))?.is_some();
         }
-        let payload = self.stage(Stage::Root, |run| run.locate(branch, &mut document))?.flatten();
+        let mut payload = self.stage(Stage::Root, |run| run.locate(branch, &mut document))?.flatten();
         if let Some(payload) = &payload {
             succeeded |= self.stage(Stage::Select, |run| run.items(branch, &mut document, payload))?.is_some();
+        }
+        if let Some(retain) = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles()) {
+            let place = payload.as_mut().map(|payload| payload.place.as_mut_slice());
+            settle::document(&mut document, &retain.trie, place, !branch.select.is_empty());
         }
         self.report.applied = succeeded || self.report.error.is_none();
         self.report.result_bytes = compact_len(&document);
@@ -50,7 +54,14 @@ impl<'p> Run<'p> {
         // What another path covers is in no trie, and never missed.
         let mut found = vec![true; retain.paths.len()];
         retain.trie.ends(&mut |id| found[id] = false);
-        let document = paths::retain(document, &retain.trie, &mut found);
+        // Under `Enforced` what the payload is in stays, also where nothing of it is kept: an error there would tell
+        // a field that is dropped later from one that is absent.
+        let way = match &branch.root {
+            Root::Pointer(pointer) if self.enforced() => pointer.segments.as_slice(),
+            _ => &[],
+        };
+        let firm = self.enforced() && branch.settles();
+        let document = paths::retain(document, &retain.trie, way, firm, &mut found);
         let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
         self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
         document
@@ -59,12 +70,14 @@ impl<'p> Run<'p> {
     /// Stage 3. A failing operation undoes those before it; a failing `test` only stops the sequence.
     fn patches(&mut self, branch: &'p Branch, document: &mut Node<'p>) -> Result<(), String> {
         let strict = self.plan.strict_patch;
+        let empty_is_absent = self.enforced() && branch.drop_empty && !strict;
+        let rules = patch::Rules { strict, empty_is_absent, limits: self.plan.limits };
         let mut absent = Vec::new();
         let mut patches = branch.patches.as_slice();
         // Under `Enforced` a failure gives nothing at all: there is nothing to go back to.
         let before = (!self.enforced()).then(|| document.clone());
         let result = loop {
-            match patch::apply(document, patches, strict, self.plan.limits, &mut absent) {
+            match patch::apply(document, patches, rules, &mut absent) {
                 Err(failed) if self.enforced() && !strict && patch::is_moot(patches, failed.at) => {
                     patches = &patches[failed.at + 1..];
                 }
@@ -106,7 +119,9 @@ impl<'p> Run<'p> {
     /// Stages 5 to 8.
     fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
         let enforced = self.enforced();
+        let kept = branch.retain.as_ref().filter(|_| enforced && branch.settles());
+        let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place));
         let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
-        items::apply(payload, branch, enforced, &mut self.report)
+        items::apply(payload, branch, enforced, kept.as_deref(), &mut self.report)
     }
 }

@@ -85,18 +85,18 @@ pub(super) fn payload(
     let mut unused = Vec::new();
     let mut run = Run::new(bytes, &mut unused, 0);
     let mut object = false;
-    run.document(|run, pos| match run.at(pos) {
-        b'{' => {
-            object = true;
-            look.members(run, pos)
-        }
-        b'[' => run.skip(pos, depth),
-        _ if scored => run.skip(pos, depth),
-        _ => Err(Stop::Bail),
-    })?;
+    let looked = run.document(|run, pos| {
+        object = run.at(pos) == b'{';
+        if object { look.members(run, pos) } else { Err(Stop::Bail) }
+    });
+    if !object {
+        // Nothing to look for; the next pass finds whether it is JSON, and a list where it has to be one.
+        return Ok(Vec::new());
+    }
+    looked?;
     let Some(list) = look.lists.into_iter().flatten().next() else {
         // Declared to be a list, and there is none in it: a failed stage.
-        return if object && !scored { Err(Stop::Bail) } else { Ok(Vec::new()) };
+        return if scored { Ok(Vec::new()) } else { Err(Stop::Bail) };
     };
     let name = str::from_utf8(&bytes[list.key.0..list.key.1]).map_err(|_| Stop::Invalid)?;
     let there = vec![Name { text: name.into(), index: Index::None }];

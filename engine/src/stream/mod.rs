@@ -128,7 +128,11 @@ impl<'b> Pass<'b, '_> {
                     Route::Detect { scored } => choose::payload(self.branch, stages, *scored, input, self.depth)?,
                 };
                 facts = Facts::new(stages);
-                let json = self.pass(input, 0, |run, pos, room| stages.descend(run, &path, pos, room, &mut facts))?.0;
+                let json = self
+                    .pass(input, stages.capacity(input.len()), 0, |run, pos, room| {
+                        stages.descend(run, &path, pos, room, &mut facts)
+                    })?
+                    .0;
                 if !stages.succeeded(&facts) {
                     return Err(Stop::Bail);
                 }
@@ -137,7 +141,7 @@ impl<'b> Pass<'b, '_> {
             }
             None => match patched.or(kept) {
                 Some(done) => done,
-                None => self.pass(bytes, 0, |run, pos, room| run.copy(Rules::default(), pos, room))?.0,
+                None => self.pass(bytes, bytes.len(), 0, |run, pos, room| run.copy(Rules::default(), pos, room))?.0,
             },
         };
         let missed = self.branch.select.iter().zip(&facts.found).filter(|(_, found)| facts.objects > 0 && !**found);
@@ -152,14 +156,15 @@ impl<'b> Pass<'b, '_> {
         })
     }
 
-    /// One pass over `input`: what `walk` writes, and which of `paths` it met.
+    /// One pass over `input`: what `walk` writes, about `capacity` bytes, and which of `paths` it met.
     fn pass(
         &mut self,
         input: &[u8],
+        capacity: usize,
         paths: usize,
         walk: impl FnOnce(&mut Run<'_>, usize, usize) -> scan::Scan,
     ) -> Result<(Vec<u8>, Vec<bool>), Stop> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(capacity);
         let mut run = Run::new(input, &mut out, paths);
         let depth = self.depth;
         run.document(|run, pos| walk(run, pos, depth))?;
@@ -170,9 +175,8 @@ impl<'b> Pass<'b, '_> {
     }
 
     fn retain(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        let (Some(paths), Some(retain)) = (&self.stages.retain, &self.branch.retain) else { return Ok(None) };
-        let (out, met) =
-            self.pass(input, retain.paths.len(), |run, pos, room| narrow::document(paths, run, pos, room))?;
+        let (Some(narrow), Some(retain)) = (&self.stages.retain, &self.branch.retain) else { return Ok(None) };
+        let (out, met) = self.pass(input, 0, retain.paths.len(), |run, pos, room| narrow.document(run, pos, room))?;
         let mut missed = vec![false; retain.paths.len()];
         retain.trie.ends(&mut |id| missed[id] = !met[id]);
         let missed = retain.paths.iter().zip(missed).filter(|(_, missed)| *missed);
@@ -183,7 +187,8 @@ impl<'b> Pass<'b, '_> {
     fn patch(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         let Some(strip) = &self.stages.patches else { return Ok(None) };
         let edits = strip.edits.as_deref().unwrap_or_default();
-        let (out, met) = self.pass(input, edits.len(), |run, pos, room| strip.value(run, Some(0), pos, room, 0))?;
+        let (out, met) =
+            self.pass(input, input.len(), edits.len(), |run, pos, room| strip.value(run, Some(0), pos, room, 0))?;
         for ((edit, patch), _) in edits.iter().zip(&self.branch.patches).zip(met).filter(|(_, met)| !met) {
             match (edit, plan::pointer(patch)) {
                 (Edit::Remove { must: false }, Some(pointer)) => self.unresolved.push(pointer.text.to_string()),

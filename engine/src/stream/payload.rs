@@ -121,6 +121,11 @@ impl Payload {
         Ok(pos)
     }
 
+    /// How much room to make for the output of `input` bytes: much only where nearly all of it will be used.
+    pub(super) fn capacity(&self, input: usize) -> usize {
+        if self.select.is_none() && self.max_items == usize::MAX { input } else { 0 }
+    }
+
     fn payload(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
         match run.at(pos) {
             b'[' => self.list(run, pos, room, facts),

@@ -6,6 +6,7 @@ use crate::{Enforcement, Limits};
 
 use super::automaton::Automaton;
 use super::emit;
+use super::narrow::Narrow;
 use super::payload::{Output, Payload, Select};
 use super::prune::Rules;
 use super::select::Paths;
@@ -15,7 +16,7 @@ use super::strip::{Edit, Strip};
 #[derive(Debug)]
 pub(super) struct Stages {
     /// Stage 2.
-    pub(super) retain: Option<Automaton>,
+    pub(super) retain: Option<Narrow>,
     /// Stage 3.
     pub(super) patches: Option<Strip>,
     /// Stages 4 to 8.
@@ -41,8 +42,19 @@ impl Stages {
         if branch.passthrough || (branch.text.is_some() && !branch.is_structural()) {
             return None;
         }
+        // What `retain` has kept may go again.
+        if enforcement == Enforcement::Enforced && branch.settles() {
+            return None;
+        }
         let retain = match &branch.retain {
-            Some(retain) => Some(Automaton::new(&retain.trie)?),
+            Some(retain) => {
+                // Under `Enforced` what the payload is in stays.
+                let way = match &branch.root {
+                    Root::Pointer(pointer) if enforcement == Enforcement::Enforced => pointer.segments.clone(),
+                    _ => Vec::new(),
+                };
+                Some(Narrow { paths: Automaton::new(&retain.trie)?, way })
+            }
             None => None,
         };
         let patches = if branch.patches.is_empty() { None } else { Some(patches(&branch.patches, limits, strict)?) };

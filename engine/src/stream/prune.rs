@@ -1,7 +1,7 @@
 //! `dropNulls` and `dropEmpty`: what is dropped is written first and taken back.
 
-use super::emit;
-use super::scan::{self, Scan, Stop, Tally, at};
+use super::run::{Kept, Run};
+use super::scan::{self, Scan, Stop};
 
 /// Which members go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,65 +29,67 @@ impl Rules {
 }
 
 /// Steps over the value at `pos`, checks it, and appends what `rules` leave of it.
-pub(super) fn copy(rules: Rules, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally, out: &mut Vec<u8>) -> Scan {
-    match at(bytes, pos) {
-        b'{' if rules.any() => object(rules, bytes, pos, room, tally, out),
-        b'[' if rules.any() => array(rules, bytes, pos, room, tally, out),
-        _ => emit::copy(bytes, pos, room, tally, out),
+pub(super) fn copy(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
+    match run.at(pos) {
+        b'{' => object(rules, run, pos, room),
+        b'[' => array(rules, run, pos, room),
+        _ => {
+            let end = run.skip(pos, room)?;
+            run.out.extend_from_slice(&run.bytes[pos..end]);
+            Ok(end)
+        }
     }
 }
 
-fn object(rules: Rules, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally, out: &mut Vec<u8>) -> Scan {
+fn object(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
     let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
-    let open = out.len();
-    out.push(b'{');
-    let mut pos = scan::blanks(bytes, pos + 1, tally);
-    if at(bytes, pos) == b'}' {
-        out.push(b'}');
-        return Ok(pos + 1);
-    }
-    loop {
-        if at(bytes, pos) != b'"' {
+    run.out.push(b'{');
+    let open = run.out.len();
+    let (mut pos, mut more) = run.open(pos, b'}');
+    let mut kept = Kept::default();
+    while more {
+        let (start, blanks) = (pos, run.tally.blanks);
+        // Keys are not compared here, so they may have escapes.
+        if run.at(pos) != b'"' {
             return Err(Stop::Invalid);
         }
-        let end = scan::string(bytes, pos + 1)?;
-        let key = &bytes[pos..end];
-        pos = scan::colon(bytes, end, tally)?;
-        let mark = out.len();
-        if mark > open + 1 {
-            out.push(b',');
+        let end = scan::string(run.bytes, pos + 1)?;
+        let value = scan::colon(run.bytes, end, &mut run.tally)?;
+        if matches!(run.at(value), b'{' | b'[') {
+            run.flush(open, std::mem::take(&mut kept));
+            let mark = run.out.len();
+            run.member(open, start..end);
+            let written = run.out.len();
+            pos = copy(rules, run, value, room)?;
+            if rules.drop(&run.out[written..]) {
+                run.out.truncate(mark);
+            }
+        } else {
+            pos = run.skip(value, room)?;
+            if rules.drop(&run.bytes[value..pos]) {
+                run.flush(open, std::mem::take(&mut kept));
+            } else {
+                kept.add(start, pos, blanks);
+            }
         }
-        out.extend_from_slice(key);
-        out.push(b':');
-        let value = out.len();
-        pos = copy(rules, bytes, pos, room, tally, out)?;
-        if rules.drop(&out[value..]) {
-            out.truncate(mark);
-        }
-        let (next, more) = scan::comma(bytes, pos, b'}', tally)?;
-        pos = next;
-        if !more {
-            out.push(b'}');
-            return Ok(pos);
-        }
+        (pos, more) = run.next(pos, b'}')?;
     }
+    run.flush(open, kept);
+    run.out.push(b'}');
+    Ok(pos)
 }
 
-fn array(rules: Rules, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally, out: &mut Vec<u8>) -> Scan {
+fn array(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
     let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
-    out.push(b'[');
-    let mut pos = scan::blanks(bytes, pos + 1, tally);
-    if at(bytes, pos) == b']' {
-        out.push(b']');
-        return Ok(pos + 1);
-    }
-    loop {
-        pos = copy(rules, bytes, pos, room, tally, out)?;
-        let (next, more) = scan::comma(bytes, pos, b']', tally)?;
-        pos = next;
-        out.push(if more { b',' } else { b']' });
-        if !more {
-            return Ok(pos);
+    run.out.push(b'[');
+    let (mut pos, mut more) = run.open(pos, b']');
+    while more {
+        pos = copy(rules, run, pos, room)?;
+        (pos, more) = run.next(pos, b']')?;
+        if more {
+            run.out.push(b',');
         }
     }
+    run.out.push(b']');
+    Ok(pos)
 }

@@ -18,6 +18,26 @@ pub(super) struct Run<'r> {
     pub(super) hits: Vec<bool>,
 }
 
+/// Members or elements that stay and have not been written yet: most stay together, and are written together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Kept {
+    from: usize,
+    to: usize,
+    /// Whitespace before them.
+    blanks: usize,
+}
+
+impl Kept {
+    /// Adds what lies from `start` to `end`, before which there were `blanks` bytes of whitespace.
+    #[inline(always)]
+    pub(super) fn add(&mut self, start: usize, end: usize, blanks: usize) {
+        if self.from == self.to {
+            (self.from, self.blanks) = (start, blanks);
+        }
+        self.to = end;
+    }
+}
+
 impl<'r> Run<'r> {
     pub(super) fn new(bytes: &'r [u8], out: &'r mut Vec<u8>, paths: usize) -> Self {
         Self {
@@ -43,7 +63,7 @@ impl<'r> Run<'r> {
     #[inline(always)]
     pub(super) fn copy(&mut self, rules: Rules, pos: usize, room: usize) -> Scan {
         if rules.any() {
-            prune::copy(rules, self.bytes, pos, room, &mut self.tally, self.out)
+            prune::copy(rules, self, pos, room)
         } else {
             emit::copy(self.bytes, pos, room, &mut self.tally, self.out)
         }
@@ -78,6 +98,23 @@ impl<'r> Run<'r> {
     #[inline(always)]
     pub(super) fn next(&mut self, pos: usize, close: u8) -> Scan<(usize, bool)> {
         scan::comma(self.bytes, pos, close, &mut self.tally)
+    }
+
+    /// Writes `kept`, members or elements that follow each other, behind a comma unless they are the first behind
+    /// `open`.
+    pub(super) fn flush(&mut self, open: usize, kept: Kept) {
+        if kept.from == kept.to {
+            return;
+        }
+        if self.out.len() > open {
+            self.out.push(b',');
+        }
+        let span = &self.bytes[kept.from..kept.to];
+        if self.tally.blanks == kept.blanks {
+            self.out.extend_from_slice(span);
+        } else {
+            emit::compact(span, self.out);
+        }
     }
 
     /// Writes what comes before a member: a comma unless it is the first behind `open`, and its key.

@@ -2,7 +2,7 @@
 
 use super::automaton::{Automaton, State};
 use super::prune::Rules;
-use super::run::Run;
+use super::run::{Kept, Run};
 use super::scan::{Scan, Stop};
 
 /// Paths, and what becomes of the places they lead to.
@@ -55,34 +55,38 @@ impl Strip {
         let open = run.out.len();
         let keys = run.distinct.enter();
         let (mut pos, mut more) = run.open(pos, b'}');
+        let mut kept = Kept::default();
         while more {
-            let start = pos;
+            let (start, blanks) = (pos, run.tally.blanks);
             let (value, end) = run.key(pos)?;
             let key = &run.bytes[start + 1..end - 1];
             run.distinct.add(key);
             let below = state.member(key);
-            let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
-            let mark = run.out.len();
-            pos = if ends.is_empty() {
-                run.member(open, start..end);
-                let written = run.out.len();
-                let pos = self.value(run, below, value, room, depth + 1)?;
-                if self.rules.drop(&run.out[written..]) {
-                    run.out.truncate(mark);
-                }
-                pos
+            if below.is_none() && !self.rules.any() {
+                pos = run.skip(value, room)?;
+                kept.add(start, pos, blanks);
             } else {
-                match self.edit(run, ends) {
-                    None => {}
-                    Some(constant) => {
+                run.flush(open, std::mem::take(&mut kept));
+                let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
+                if ends.is_empty() {
+                    let mark = run.out.len();
+                    run.member(open, start..end);
+                    let written = run.out.len();
+                    pos = self.value(run, below, value, room, depth + 1)?;
+                    if self.rules.drop(&run.out[written..]) {
+                        run.out.truncate(mark);
+                    }
+                } else {
+                    if let Some(constant) = self.edit(run, ends) {
                         run.member(open, start..end);
                         run.out.extend_from_slice(constant);
                     }
+                    pos = run.skip(value, room)?;
                 }
-                run.skip(value, room)?
-            };
+            }
             (pos, more) = run.next(pos, b'}')?;
         }
+        run.flush(open, kept);
         if !run.distinct.leave(keys, depth) {
             return Err(Stop::Bail);
         }
@@ -101,8 +105,18 @@ impl Strip {
         let open = run.out.len();
         let (mut pos, mut more) = run.open(pos, b']');
         let mut index = 0;
+        let mut kept = Kept::default();
         while more {
             let below = state.element(index);
+            index += 1;
+            if below.is_none() && !self.rules.any() {
+                let (start, blanks) = (pos, run.tally.blanks);
+                pos = run.skip(pos, room)?;
+                kept.add(start, pos, blanks);
+                (pos, more) = run.next(pos, b']')?;
+                continue;
+            }
+            run.flush(open, std::mem::take(&mut kept));
             let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
             // An added element moves the others, a removed one is renumbered for those behind it.
             if ends.iter().any(|&id| self.edits.as_ref().is_some_and(|e| matches!(e[id], Edit::Add { .. }))) {
@@ -119,9 +133,9 @@ impl Strip {
                     run.skip(pos, room)?
                 }
             };
-            index += 1;
             (pos, more) = run.next(pos, b']')?;
         }
+        run.flush(open, kept);
         run.out.push(b']');
         Ok(pos)
     }

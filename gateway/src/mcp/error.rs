@@ -34,6 +34,11 @@ impl RpcError {
         Self::new(-32600, 400, message)
     }
 
+    /// An empty batch, or one that is too long.
+    pub(crate) fn batch_size(limit: usize) -> Self {
+        Self::invalid_request(format!("a batch has 1 to {limit} messages"))
+    }
+
     /// The method is not served: in the modern era that is a 404.
     pub(crate) fn method_not_found(era: Era) -> Self {
         Self::new(-32601, if era == Era::Modern { 404 } else { 200 }, "method not found")

@@ -258,8 +258,9 @@ impl Connection<'_> {
             return Err(legacy(&RpcError::invalid_request("this version has no batches")));
         }
         let batch = batch.map_err(|error| legacy(&error))?;
-        if batch.is_empty() || batch.len() > self.gateway.options.limits.batch {
-            return Err(legacy(&RpcError::invalid_request("a batch has 1 to 32 messages")));
+        let limit = self.gateway.options.limits.batch;
+        if batch.is_empty() || batch.len() > limit {
+            return Err(legacy(&RpcError::batch_size(limit)));
         }
         let answers = join_all(batch.into_iter().map(|raw| self.one_of_batch(source, raw))).await;
         let answers: Vec<_> = answers.into_iter().flatten().collect();

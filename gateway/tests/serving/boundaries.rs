@@ -1,5 +1,6 @@
 //! What must not get through: removed data, too much of anything.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -89,6 +90,57 @@ fn enforced_answers_do_not_depend_on_what_is_removed() {
             })
         })
         .unwrap();
+}
+
+/// Everything that the gateway logs, of all tests of this program.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(line);
+        Ok(line.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_payload_reaches_the_log() {
+    const SECRET: &str = "hunter2-a5f1";
+    let log = Log::default();
+    let writer = log.clone();
+    let filter = tracing_subscriber::EnvFilter::new("off,tamis_gateway=trace,audit=trace");
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone()).init();
+    let upstream = Upstream::start().await;
+    upstream.json("/doc", format!(r#"{{"a":1,"secret":"{SECRET}"}}"#));
+    upstream.json("/broken", format!(r#"{{"secret":"{SECRET}""#));
+    let error = Page { status: 500, kind: "text/plain", body: SECRET.to_owned(), delay: Duration::ZERO };
+    upstream.page("/error", error);
+    let running = start(options()).await;
+    let tools = json!({"ok": tool("/doc"), "broken": tool("/broken"), "error": tool("/error"), "miss": tool("/doc")});
+    let service = service(&upstream.base, &tools);
+    let keep = Some(r#"{"retain":["/a"]}"#);
+    let miss = Some(r#"{"root":"/secret/deep","select":{"x":"y"}}"#);
+    let filters = [("ok", keep), ("broken", keep), ("error", keep), ("miss", miss)];
+    let expositions = [Advisory, Enforced].map(|posture| {
+        exposition(if posture == Advisory { "log-open" } else { "log-closed" }, &service, posture, &filters)
+    });
+    assert_eq!(running.gateway.apply(&snapshot(&service, expositions)).failed, []);
+    for name in ["log-open", "log-closed"] {
+        for tool in ["ok", "broken", "error", "miss"] {
+            running.call(name, tool, json!({})).await;
+        }
+        running.call(name, "ok", json!({"state": SECRET})).await;
+        running.legacy(name, "tools/call", json!({"name": "unknown"})).await;
+    }
+    let metrics = running.admin("/metrics").await.1;
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("log-closed") && logged.matches("verdict").count() >= 10, "{logged}");
+    for (place, text) in [("log", &logged), ("metrics", &metrics)] {
+        assert!(!text.contains(SECRET), "in the {place}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -175,3 +175,22 @@ async fn batches_are_answered_where_the_version_has_them() {
     let notifications = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]).to_string();
     assert_eq!(running.post("api", notifications).send().await.unwrap().status().as_u16(), 202);
 }
+
+#[tokio::test]
+async fn many_calls_share_one_http2_connection() {
+    let (upstream, running) = simple(Default::default()).await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let calls = (0..50).map(|id| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "read"}});
+        let request = client.post(running.url("api")).header("content-type", "application/json");
+        let sent = request.body(message.to_string()).send();
+        async move {
+            let response = sent.await.unwrap();
+            assert_eq!(response.version(), reqwest::Version::HTTP_2);
+            let (status, answer) = read(response).await;
+            assert_eq!((status, &answer["id"]), (200, &json!(id)));
+        }
+    });
+    futures_util::future::join_all(calls).await;
+    assert_eq!(upstream.hits(), 50);
+}

@@ -92,3 +92,22 @@ fn names_unresolved_paths_in_the_order_of_their_declaration() {
     let case = advisory(r#"{"retain":["/a/b"]}"#);
     assert_eq!(case.run(r#"{"a":{"b":1},"a":{}}"#).report.unresolved, ["/a/b"]);
 }
+
+#[test]
+fn under_enforced_what_a_later_stage_empties_goes() {
+    let filter = r#"{"retain":["/a/b","/l/0/b","/k"],"dropNulls":true}"#;
+    for (input, expected) in [
+        (r#"{"a":{"b":null},"k":1}"#, r#"{"k":1}"#),
+        (r#"{"a":{"x":2},"k":1}"#, r#"{"k":1}"#),
+        (r#"{"a":{},"k":{}}"#, r#"{"k":{}}"#),
+        (r#"{"l":[{"b":null},5],"k":1}"#, r#"{"l":[{}],"k":1}"#),
+        (r#"{"l":[{},5],"k":1}"#, r#"{"l":[{}],"k":1}"#),
+    ] {
+        assert_eq!(enforced(filter).text(input), expected, "{input}");
+    }
+    // What the payload is in stays.
+    let filter = r#"{"retain":["/a/b"],"root":"/a","dropEmpty":true}"#;
+    for input in [r#"{"a":{"b":null}}"#, r#"{"a":{"x":1}}"#, r#"{"a":{}}"#] {
+        assert_eq!(enforced(filter).text(input), r#"{"a":{}}"#, "{input}");
+    }
+}

@@ -33,6 +33,18 @@ fn patch() -> impl Strategy<Value = PatchSpec> {
     })
 }
 
+/// Operations that mostly apply.
+fn edits() -> impl Strategy<Value = Vec<PatchSpec>> {
+    let remove = pointer(&SEGMENTS[..9], 1)
+        .prop_map(|path| PatchSpec { op: "remove".into(), path: Some(path), ..PatchSpec::default() })
+        .boxed();
+    let set =
+        (select(&["/a", "/b", "/0/a", "/0/c", "/items/0/a", "/data"][..]), constant()).prop_map(|(path, value)| {
+            PatchSpec { op: "add".into(), path: Some(path.into()), value: Some(value), from: None }
+        });
+    prop_oneof![vec(patch(), 1..4), vec(remove.clone(), 1..4), vec(prop_oneof![remove, set], 1..3)]
+}
+
 fn fields() -> impl Strategy<Value = IndexMap<String, String>> {
     let step = select(&[".a", ".b", ".c", ".items", ".0", "[0]", "[1]", "[*]", "[*]"][..]);
     let path = (select(&["a", "b", "c", "items", "data"][..]), vec(step, 0..3));
@@ -47,7 +59,7 @@ fn exclude() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn spec() -> impl Strategy<Value = FilterSpec> {
-    let edits = (weighted(0.3, vec(pointer(&SEGMENTS, 0), 1..4)), weighted(0.3, vec(patch(), 1..4)));
+    let edits = (weighted(0.3, vec(pointer(&SEGMENTS, 0), 1..4)), weighted(0.3, edits()));
     let payload =
         (weighted(0.3, pointer(&SEGMENTS[..9], 0)), of(0..3i64), weighted(0.6, fields()), weighted(0.4, exclude()));
     let last = (

@@ -23,7 +23,7 @@ fn ordinary_outputs() {
         (format!("{{{select}, \"root\": \"\", \"exclude\": [\"author\"]}}"), ISSUES),
         (r#"{"exclude": ["user", "/labels/url", "/reactions/*"], "root": ""}"#.into(), ISSUES),
         (r#"{"retain": ["/number", "/user/login", "/labels/name"]}"#.into(), ISSUES),
-        (r#"{"retain": ["/items/*/number", "/items/0", "/total_count"], "exclude": ["url"], "root": "/items"}"#.into(), &search),
+        (r#"{"retain": ["/items/*/number", "/items/0", "/total_count"], "maxItems": 1, "root": "/items"}"#.into(), &search),
         (r#"{"patches": [{"op": "remove", "path": "/user"}, {"op": "add", "path": "/kind", "value": "issue"}]}"#.into(), one),
         (r#"{"patches": [{"op": "remove", "path": "/items/0"}, {"op": "replace", "path": "/total_count", "value": 15}]}"#.into(), &search),
         (r#"[{"test": {"path": "/total_count", "value": 1}, "root": "", "maxItems": 1}, {"otherwise": true, "root": "/items", "maxItems": 2}]"#.into(), &search),

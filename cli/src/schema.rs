@@ -1,0 +1,26 @@
+//! `tamis schema`: the JSON Schema of the documents.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+/// Print the JSON Schema of the documents, for editors.
+///
+/// It covers the kinds that files may hold, and ToolsFilters in the form without metadata and spec. What a schema cannot
+/// say (references, templates, pointers) is what `tamis validate` is for.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis schema > tamis.schema.json
+  # in a document, for editors with the YAML language server:
+  # yaml-language-server: $schema=./tamis.schema.json")]
+pub(crate) struct Args {}
+
+/// Writes the schema to standard output.
+pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
+    let mut text = serde_json::to_string_pretty(&tamis_crds::document_schema()).context("cannot write the schema")?;
+    text.push('\n');
+    io::stdout().write_all(text.as_bytes()).context("cannot write the schema")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,107 @@
+//! `tamis validate`: what is wrong with documents, all of it at once.
+
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tamis_crds::{Diagnostic, Loaded, diagnose, load};
+
+/// Check documents: files, and folders with all their *.yaml, *.yml and *.json files.
+///
+/// Prints one line a finding to standard output, FILE:LINE:COLUMN: error|warning: FIELD: what, remedy.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis validate examples/quickstart
+  tamis validate filters.yaml --output json
+  tamis validate examples/quickstart --sample issues.json --tool list-issues
+
+Exit codes:
+  0  no error (warnings do not count)
+  1  an error, or a filter that fails on the sample")]
+pub(crate) struct Args {
+    /// Files and folders.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// An answer that you have saved: runs the filters of one tool over it and says what each leaves of it.
+    #[arg(long, value_name = "FILE")]
+    sample: Option<PathBuf>,
+    /// The tool that the sample is an answer of; needed where the documents filter several.
+    #[arg(long, value_name = "NAME", requires = "sample")]
+    tool: Option<String>,
+    /// How findings are printed.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// One line a finding.
+    Text,
+    /// One JSON object with `diagnostics`, and `samples` where one was asked for.
+    Json,
+}
+
+/// Prints the findings; 1 where one is an error.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let loaded = load(&args.paths);
+    let diagnostics = diagnose(&loaded);
+    let broken = diagnostics.iter().any(Diagnostic::is_error);
+    let samples = match &args.sample {
+        // What does not compile cannot be tried.
+        Some(file) if !broken => {
+            let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            Some(sample::run(&loaded.resources, args.tool.as_deref(), &bytes)?)
+        }
+        _ => None,
+    };
+    let text = match args.output {
+        Output::Text => plain(&diagnostics, samples.as_deref().unwrap_or_default()),
+        Output::Json => json(&diagnostics, samples.as_deref())?,
+    };
+    io::stdout().write_all(text.as_bytes()).context("cannot write the findings")?;
+    if args.output == Output::Text {
+        eprintln!("{}", summary(&loaded, &diagnostics));
+    }
+    let failed = samples.iter().flatten().any(|sample| sample.error.is_some());
+    Ok(ExitCode::from(u8::from(broken || failed)))
+}
+
+fn plain(diagnostics: &[Diagnostic], samples: &[sample::Sample]) -> String {
+    let mut text = String::new();
+    for diagnostic in diagnostics {
+        let _ = writeln!(text, "{diagnostic}");
+    }
+    for sample in samples {
+        let _ = writeln!(text, "{sample}");
+    }
+    text
+}
+
+fn json(diagnostics: &[Diagnostic], samples: Option<&[sample::Sample]>) -> anyhow::Result<String> {
+    let mut document = serde_json::json!({ "diagnostics": diagnostics });
+    if let Some(samples) = samples {
+        document["samples"] = serde_json::to_value(samples).context("cannot write the samples")?;
+    }
+    let mut text = serde_json::to_string_pretty(&document).context("cannot write the findings")?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn summary(loaded: &Loaded, diagnostics: &[Diagnostic]) -> String {
+    let errors = diagnostics.iter().filter(|d| d.is_error()).count();
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    format!(
+        "{}, {}: {}, {}",
+        count(loaded.files.len(), "file"),
+        count(loaded.files.iter().map(|f| f.documents).sum(), "document"),
+        count(errors, "error"),
+        count(diagnostics.len() - errors, "warning"),
+    )
+}

@@ -1,0 +1,80 @@
+//! `validate` on folders.
+
+use super::*;
+
+const SERVICE: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: ServiceManifest
+metadata: {name: github}
+spec:
+  version: 1.0.0
+  http:
+    baseUrl: https://api.github.com
+    actions: {list-issues: {path: /issues, response: {type: array}}}
+---
+apiVersion: reshapr.io/v1alpha1
+kind: ToolsFilters
+metadata: {name: github}
+spec:
+  service: {name: github, version: 1.0.0}
+  filters: {list-issues: {select: {number: number, by: user.login}}}
+"#;
+const EXPOSITION: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: Exposition
+metadata: {name: github}
+spec: {service: {name: github, version: 1.0.0}}
+"#;
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+fn loaded(files: &[(&str, &str)]) -> Loaded {
+    load(&[folder(files).path().to_owned()])
+}
+
+#[test]
+fn what_a_broken_file_may_hold_is_not_missed() {
+    let whole = loaded(&[("a.yaml", EXPOSITION)]);
+    assert_eq!(diagnose(&whole).len(), 1, "the service is not there");
+    let broken = loaded(&[("a.yaml", EXPOSITION), ("b.yaml", "spec: [")]);
+    let found = diagnose(&broken);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].file.ends_with("b.yaml"), "{found:#?}");
+}
+
+#[test]
+fn findings_are_counted() {
+    let loaded = loaded(&[("a.yaml", SERVICE), ("b.yaml", EXPOSITION), (".hidden.yaml", "["), ("notes.txt", "[")]);
+    assert_eq!(summary(&loaded, &diagnose(&loaded)), "2 files, 3 documents: 0 errors, 0 warnings");
+}
+
+#[test]
+fn json_output_is_the_findings() {
+    let found = diagnose(&loaded(&[("a.json", "{\n \"kind\": 1,}")]));
+    let json: serde_json::Value = serde_json::from_str(&json(&found, None).unwrap()).unwrap();
+    assert_eq!(json["diagnostics"][0]["severity"], "error");
+    assert_eq!(json["diagnostics"][0]["line"], 2);
+    assert!(json.get("samples").is_none());
+}
+
+#[test]
+fn a_sample_goes_through_the_filter_of_its_exposition_or_of_its_set() {
+    let sample = br#"[{"number": 1, "user": {"login": "a"}, "body": "long"}]"#;
+    for (files, user) in [
+        (&[("a.yaml", SERVICE), ("b.yaml", EXPOSITION)][..], "exposition default/github"),
+        (&[("a.yaml", SERVICE)], "filter set default/github"),
+    ] {
+        let resources = loaded(files).resources;
+        let ran = sample::run(&resources, None, sample).unwrap();
+        assert_eq!(ran.len(), 1);
+        assert_eq!((ran[0].used_by.as_str(), ran[0].output_bytes, &ran[0].error), (user, Some(23), &None));
+        let unknown = sample::run(&resources, Some("list-repos"), sample).unwrap_err();
+        assert_eq!(unknown.to_string(), "the documents filter no tool `list-repos`; they filter list-issues");
+    }
+}

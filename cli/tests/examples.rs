@@ -1,0 +1,30 @@
+//! The examples are in order: nothing to say about any of them, together and one by one.
+
+use std::path::Path;
+use std::process::Command;
+
+use tamis_crds::{CompileEnv, compile, load};
+
+#[test]
+fn nothing_is_to_be_said_about_the_examples() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    for folder in ["quickstart", "notion", "slack"] {
+        let loaded = load(&[examples.join(folder)]);
+        let compiled = compile(&loaded.resources, &CompileEnv::default());
+        let findings: Vec<_> =
+            loaded.diagnostics.iter().chain(&compiled.diagnostics).map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{folder}: {findings:#?}");
+        assert_eq!(compiled.snapshot.expositions.len(), 2, "{folder} is published twice");
+        assert!(compiled.snapshot.stopped.is_empty() && compiled.degraded.is_empty(), "{folder}");
+    }
+}
+
+#[test]
+fn validate_finds_nothing_in_them() {
+    for folder in ["quickstart", "notion", "slack"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(folder);
+        let output = Command::new(env!("CARGO_BIN_EXE_tamis")).arg("validate").arg(path).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && !said.contains("error") && !said.contains("warning"), "{folder}: {said}");
+    }
+}

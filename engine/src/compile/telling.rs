@@ -1,0 +1,146 @@
+//! What a caller could learn under `Enforced` from whether a patch succeeds.
+//!
+//! There a failing operation is an error, so an operation that looks at what another stage removes tells
+//! the caller something about it. That may be meant, as with a branch's `test`; it is said, not forbidden.
+//! A program without these warnings gives equal answers to outputs that differ only in what it removes.
+
+use super::check::Findings;
+use super::patches::overlaps;
+use super::pointers::covers;
+use crate::json::Kind;
+use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step};
+
+const TELLS: &str = "whether it succeeds tells the caller about it";
+
+/// Warns of operations that depend on what another stage of `branch` removes. `retained` are the paths of `retain`.
+pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings: &mut Findings) {
+    for (i, patch) in branch.patches.iter().enumerate() {
+        let reads = reads(patch);
+        let removed_later = later_remove(&branch.patches, i, &reads);
+        let (what, remedy) = if let Some(later) = removed_later {
+            (format!("what patches[{later}] removes"), "remove one of the two operations")
+        } else if reads.iter().any(|read| beside_the_payload(branch, read.place)) {
+            ("what is beside the payload, and goes".to_owned(), "name it in `retain`, or remove the operation")
+        } else if reads.iter().any(|read| not_selected(branch, read.place) || excluded(branch, read.place)) {
+            ("what `select` or `exclude` drops".to_owned(), "remove the operation")
+        } else if branch.drop_nulls && tells_null(patch) {
+            ("whether a member is absent or null, which `dropNulls` hides".to_owned(), "remove the operation")
+        } else if branch.settles()
+            && !matches!(patch, Patch::Remove { .. })
+            && reads.iter().any(|read| !whole(retained, read.place))
+        {
+            ("a part of what `retain` keeps, which may go when it is empty".to_owned(), "let `retain` keep all of it")
+        } else {
+            continue;
+        };
+        findings.warning(&format!("patches[{i}]"), format!("reads {what}: {TELLS}"), remedy);
+    }
+}
+
+/// A place that must be there for an operation to succeed.
+struct Read<'p> {
+    place: &'p [Name],
+    /// The value below matters too.
+    value: bool,
+}
+
+fn reads(patch: &Patch) -> Vec<Read<'_>> {
+    match patch {
+        Patch::Test { path, .. } => vec![Read { place: &path.segments, value: true }],
+        Patch::Replace { path, .. } => vec![Read { place: &path.segments, value: false }],
+        Patch::Add { path, .. } | Patch::Remove { path } => vec![parent(path)],
+        Patch::Move { from, path } | Patch::Copy { from, path } => {
+            vec![Read { place: &from.segments, value: false }, parent(path)]
+        }
+    }
+}
+
+fn parent(path: &Pointer) -> Read<'_> {
+    Read { place: path.segments.split_last().map(|(_, parent)| parent).unwrap_or_default(), value: false }
+}
+
+fn later_remove(patches: &[Patch], at: usize, reads: &[Read<'_>]) -> Option<usize> {
+    // Removes within a later remove decide nothing: the executor sees to it.
+    if matches!(patches[at], Patch::Remove { .. }) {
+        return None;
+    }
+    let later = patches.iter().enumerate().skip(at + 1);
+    later
+        .filter_map(|(i, patch)| match patch {
+            Patch::Remove { path } => Some((i, &path.segments)),
+            _ => None,
+        })
+        .find(|(_, gone)| {
+            reads.iter().any(|read| if read.value { overlaps(read.place, gone) } else { read.place.starts_with(gone) })
+        })
+        .map(|(i, _)| i)
+}
+
+fn root(branch: &Branch) -> &[Name] {
+    match &branch.root {
+        Root::Pointer(pointer) => &pointer.segments,
+        _ => &[],
+    }
+}
+
+fn beside_the_payload(branch: &Branch, place: &[Name]) -> bool {
+    branch.retain.is_none() && !overlaps(root(branch), place)
+}
+
+/// The place within an item of the payload, whether that is an object or a list.
+fn in_item<'p>(branch: &Branch, place: &'p [Name]) -> Option<&'p [Name]> {
+    let below = place.strip_prefix(root(branch))?;
+    match below.split_first() {
+        Some((first, rest)) if first.index != Index::None => Some(rest),
+        _ => Some(below),
+    }
+}
+
+fn not_selected(branch: &Branch, place: &[Name]) -> bool {
+    let Some(place) = in_item(branch, place).filter(|place| !place.is_empty() && !branch.select.is_empty()) else {
+        return false;
+    };
+    let takes = |path: &[Step]| {
+        path.iter().zip(place).all(|(step, name)| match step {
+            Step::Name(text) => **text == *name.text,
+            Step::Index(index) => name.index == Index::At(*index),
+            Step::Each => name.index != Index::None,
+        })
+    };
+    let hidden =
+        |key: &str| branch.exclude.names.iter().any(|name| **name == *key) || !branch.exclude.deep.names.is_empty();
+    !branch.select.iter().any(|field| takes(&field.path) && !hidden(&field.name))
+}
+
+fn excluded(branch: &Branch, place: &[Name]) -> bool {
+    let Some(place) = in_item(branch, place).filter(|_| branch.select.is_empty()) else { return false };
+    // Whatever is within reach of a deep entry counts: better one warning too many.
+    place.first().is_some_and(|first| {
+        branch.exclude.names.iter().any(|name| **name == *first.text)
+            || branch.exclude.deep.any.is_some()
+            || branch.exclude.deep.names.iter().any(|(name, _)| name == first)
+    })
+}
+
+/// Whether an operation takes what a member that is absent does not have, and one that is null has.
+fn tells_null(patch: &Patch) -> bool {
+    match patch {
+        Patch::Move { .. } | Patch::Copy { .. } => true,
+        Patch::Test { value, .. } => {
+            let value = value.node();
+            match value.kind() {
+                Kind::Null => true,
+                Kind::String => value.as_str().is_some_and(|text| text.is_empty()),
+                Kind::Array | Kind::Object => true,
+                Kind::Boolean | Kind::Number => false,
+            }
+        }
+        Patch::Add { .. } | Patch::Remove { .. } | Patch::Replace { .. } => false,
+    }
+}
+
+/// Whether `retain` keeps all of what is at `place`, or there is no `retain`.
+fn whole(retained: Option<&[Vec<Segment>]>, place: &[Name]) -> bool {
+    let place: Vec<_> = place.iter().cloned().map(Segment::Name).collect();
+    place.is_empty() || retained.is_none_or(|paths| paths.iter().any(|path| covers(path, &place)))
+}

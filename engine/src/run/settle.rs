@@ -1,0 +1,125 @@
+//! Under `Enforced`: what `retain` has kept for a part of it goes where later stages drop that part, so that what is
+//! dropped cannot be told from what was never there.
+
+use super::paths::{View, members};
+use crate::json::Node;
+use crate::program::{Field, Index, Step, Trie};
+
+/// What `retain` says of the value at `place`.
+pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) -> Vec<View<'t>> {
+    let mut views = vec![View::Full(trie)];
+    let mut node = document;
+    for &position in place {
+        (views, node) = match node {
+            Node::Object(all) => match all.get(position) {
+                Some(member) => (members(&views, member), &member.value),
+                None => return Vec::new(),
+            },
+            Node::Array(all) => match all.get(position) {
+                Some(element) => (any_element(&views), element),
+                None => return Vec::new(),
+            },
+            Node::Scalar(_) | Node::String(_) => return Vec::new(),
+        };
+    }
+    views
+}
+
+/// The views of any element: after stages that take elements out, indices say nothing.
+fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
+    let mut out = Vec::new();
+    for view in views {
+        view.element(usize::MAX, &mut out);
+        if let View::Full(trie) = view {
+            let single = trie.names.iter().filter(|(name, _)| matches!(name.index, Index::At(_)));
+            out.extend(single.map(|(_, below)| View::Full(below)));
+        }
+    }
+    out
+}
+
+/// Takes out what `retain` kept for a part of it, where later stages have dropped that part. What is at or on
+/// the way to `place` stays; `place` follows what moves. What `select` has made there is left alone.
+pub(super) fn document(document: &mut Node<'_>, trie: &Trie, place: Option<&mut [usize]>, selected: bool) {
+    value_at(document, &[View::Full(trie)], place, selected);
+}
+
+/// Whether something is left at all.
+fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usize]>, selected: bool) -> bool {
+    let made = selected && place.as_ref().is_some_and(|place| place.is_empty());
+    if made || views.iter().any(|view| view.end().is_some()) {
+        return true;
+    }
+    let every = views.iter().any(|view| view.every_element());
+    let (mut at, mut kept, mut moved) = (0, 0, None);
+    let way = place.as_ref().and_then(|place| place.first().copied());
+    let mut one = |value: &mut Node<'_>, below: &[View<'_>], stays: bool| {
+        let on = way == Some(at);
+        let rest = if on { place.as_deref_mut().and_then(|place| place.get_mut(1..)) } else { None };
+        let left = below.is_empty() || value_at(value, below, rest, selected);
+        let stays = left || stays || on;
+        if on {
+            moved = Some(kept);
+        }
+        at += 1;
+        kept += usize::from(stays);
+        stays
+    };
+    let left = match node {
+        Node::Object(all) => {
+            all.retain_mut(|member| {
+                let below = members(views, member);
+                one(&mut member.value, &below, false)
+            });
+            !all.is_empty()
+        }
+        Node::Array(all) => {
+            let below = any_element(views);
+            all.retain_mut(|element| one(element, &below, true));
+            every || !all.is_empty()
+        }
+        Node::Scalar(_) | Node::String(_) => true,
+    };
+    if let (Some(first), Some(moved)) = (place.and_then(|place| place.first_mut()), moved) {
+        *first = moved;
+    }
+    left
+}
+
+/// The same for what `select` made of a payload that was at `views`.
+pub(super) fn selected(payload: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
+    match payload {
+        Node::Array(items) => {
+            let below = any_element(views);
+            items.iter_mut().for_each(|item| fields(item, &below, select));
+        }
+        item => fields(item, views, select),
+    }
+}
+
+fn fields(item: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
+    let Node::Object(all) = item else { return };
+    all.retain_mut(|member| {
+        let field = select.iter().find(|field| member.key.is(&field.name));
+        field.is_none_or(|field| found_by(&mut member.value, views, &field.path))
+    });
+}
+
+fn found_by(found: &mut Node<'_>, views: &[View<'_>], path: &[Step]) -> bool {
+    let Some((step, rest)) = path.split_first() else {
+        return views.is_empty() || value_at(found, views, None, false);
+    };
+    let mut below = Vec::new();
+    match step {
+        Step::Name(name) => views.iter().for_each(|view| view.member(|n| n == &**name, &mut below)),
+        Step::Index(_) | Step::Each => below = any_element(views),
+    }
+    match found {
+        Node::Array(all) if *step == Step::Each => {
+            let before = all.len();
+            all.retain_mut(|element| found_by(element, &below, rest));
+            before == 0 || !all.is_empty()
+        }
+        found => found_by(found, &below, rest),
+    }
+}

@@ -1,0 +1,160 @@
+//! Runs every example of `docs/filters/`.
+//!
+//! A fence's info string says what it is: `yaml filter` (with `enforced`, or `type=array`), `json input` or `text input`, and
+//! then what must come of the two nearest above: `json output` or `text output` (the text block, byte for byte), `json report`,
+//! `text refused` (`stage: reason`), `text findings` (one a line). Fences without a second word are only read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tamis_crds::parse_document;
+use tamis_engine::{Call, CompileOptions, Enforcement, Filtered, Input, Refused, ResponseType, ToolFilter, compile};
+
+#[derive(Default)]
+struct Examples {
+    filter: Option<(ToolFilter, CompileOptions)>,
+    input: Option<String>,
+    wrong: Vec<String>,
+    checked: usize,
+}
+
+#[test]
+fn every_example_does_what_the_page_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/filters");
+    let mut pages: Vec<PathBuf> =
+        fs::read_dir(folder).expect("docs/filters").map(|e| e.expect("entry").path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|e| e == "md"));
+    pages.sort();
+    assert!(pages.len() >= 5);
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a page");
+        let mut examples = Examples::default();
+        for (line, info, body) in fences(&text) {
+            examples.fence(&format!("{}:{line}", page.display()), info, &body);
+        }
+        wrong.append(&mut examples.wrong);
+        checked += examples.checked;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 40, "only {checked} examples were found");
+}
+
+/// The fenced blocks of a page: line, info string, content with its line ends.
+fn fences(text: &str) -> Vec<(usize, &str, String)> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, &str, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => open = Some((index + 1, info, String::new())),
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some((_, _, body)), None) => {
+                body.push_str(line);
+                body.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+impl Examples {
+    fn fence(&mut self, at: &str, info: &str, body: &str) {
+        let line = body.strip_suffix('\n').unwrap_or(body);
+        let words: Vec<&str> = info.split(' ').collect();
+        match words[..] {
+            ["yaml", "filter", ref flags @ ..] => match filter(body) {
+                Ok(filter) => self.filter = Some((filter, options(flags))),
+                Err(reason) => self.wrong.push(format!("{at}: {reason}")),
+            },
+            ["json", "input"] => self.input = Some(line.to_owned()),
+            ["text", "input"] => self.input = Some(body.to_owned()),
+            ["json" | "text", "output"] => {
+                let got = self.run(at).map(|outcome| outcome.map(|filtered| filtered.text));
+                let shown = match got {
+                    Some(Ok(text)) => text,
+                    Some(Err(refused)) => format!("refused: {refused:?}"),
+                    None => return,
+                };
+                // A line end at the end of text cannot be seen in a fence.
+                self.same(at, shown.strip_suffix('\n').unwrap_or(&shown), line);
+            }
+            ["json", "report"] => {
+                let Some(outcome) = self.run(at) else { return };
+                let report = match &outcome {
+                    Ok(filtered) => &filtered.report,
+                    Err(refused) => &refused.report,
+                };
+                self.same(at, &report.meta(Enforcement::Advisory), line);
+            }
+            ["text", "refused"] => {
+                let shown = match self.run(at) {
+                    Some(Ok(filtered)) => format!("not refused: {}", filtered.text),
+                    Some(Err(Refused { stage, report })) => {
+                        let reason = report.error.map(|error| error.message).unwrap_or_default();
+                        format!("{}: {reason}", stage.as_str())
+                    }
+                    None => return,
+                };
+                self.same(at, &shown, line);
+            }
+            ["text", "findings"] => {
+                let Some((filter, options)) = &self.filter else { return };
+                let findings = compile(filter, options).findings;
+                let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
+                self.same(at, &shown.join("\n"), line);
+            }
+            [_] => {}
+            _ => self.wrong.push(format!("{at}: what is a fence `{info}`?")),
+        }
+    }
+
+    fn run(&mut self, at: &str) -> Option<Result<Filtered, Refused>> {
+        let (Some((filter, options)), Some(input)) = (&self.filter, &self.input) else {
+            self.wrong.push(format!("{at}: nothing to run"));
+            return None;
+        };
+        let compiled = compile(filter, options);
+        let Some(program) = compiled.program else {
+            self.wrong.push(format!("{at}: {:?}", compiled.findings));
+            return None;
+        };
+        let input = match options.response_type {
+            Some(ResponseType::Text) => Input::Text(input.as_bytes()),
+            _ => Input::Json(input.as_bytes()),
+        };
+        Some(program.apply(input, &Call::default()))
+    }
+
+    fn same(&mut self, at: &str, got: &str, want: &str) {
+        self.checked += 1;
+        if got != want {
+            self.wrong.push(format!("{at}:\n  the page:   {want:?}\n  the engine: {got:?}"));
+        }
+    }
+}
+
+/// The filter, read as it stands in a document.
+fn filter(body: &str) -> Result<ToolFilter, String> {
+    let indented: String = body.lines().map(|line| format!("      {line}\n")).collect();
+    let document = format!(
+        "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: docs}}\nspec:\n  \
+         service: {{name: docs, version: \"1\"}}\n  filters:\n    tool:\n{indented}"
+    );
+    let parsed = parse_document("docs.yaml", document.as_bytes());
+    let found = parsed.resources.filter_of("tool", None);
+    found.map(|found| found.filter.clone()).map_err(|_| format!("{:?}", parsed.diagnostics))
+}
+
+fn options(flags: &[&str]) -> CompileOptions {
+    let mut options = CompileOptions::default();
+    for flag in flags {
+        match *flag {
+            "enforced" => options.enforcement = Enforcement::Enforced,
+            "type=array" => options.response_type = Some(ResponseType::Array),
+            "type=text" => options.response_type = Some(ResponseType::Text),
+            other => panic!("what is the flag `{other}`?"),
+        }
+    }
+    options
+}
