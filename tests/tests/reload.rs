@@ -203,7 +203,7 @@ async fn a_half_written_file_is_not_read_before_its_writer_is_done() -> Result<(
 /// Reloads that changed nothing because something was wrong.
 async fn failures(gateway: &Gateway) -> Result<f64> {
     let all = gateway.metric("tamis_config_reloads_total", &[]).await?;
-    Ok(all - gateway.metric("tamis_config_reloads_total", &["result=\"success\""]).await?)
+    Ok(all - gateway.metric("tamis_config_reloads_total", &["result=\"applied\""]).await?)
 }
 
 #[tokio::test]
@@ -222,6 +222,27 @@ async fn a_deleted_file_takes_its_exposition_along() -> Result<()> {
     }
     let internal = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
     assert_eq!(internal.send(internal.request("tools/list", json!({}))).await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn clients_of_a_deleted_exposition_get_an_error() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let mut clients = Vec::new();
+    for &(sdk, era) in CLIENTS {
+        clients.push((sdk, era, Client::connect(sdk, era, &gateway.target("partner")).await?));
+    }
+    folder.remove("partner.yaml")?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for (sdk, era, client) in &mut clients {
+        let call = client.call("list-issues", json!({"owner": "o", "repo": "r"}));
+        let answer = tokio::time::timeout(Duration::from_secs(30), call).await;
+        let answer = answer.with_context(|| format!("{sdk:?} {era:?}: the call hangs"))?;
+        // A client that gives up altogether is an error too, but not one of ours.
+        ensure!(!matches!(answer, Ok(Ok(_))), "{sdk:?} {era:?}: {answer:?}");
+    }
     Ok(())
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn handle(
     }
     let Some(slot) = parts.uri.path().strip_prefix("/mcp/").and_then(|path| gateway.registry.find(path)) else {
         gateway.metrics.rejected(Rejection::Unknown);
-        return refuse(None, &RpcError::no_such_exposition(), era);
+        return turn_away(gateway, &parts.method, body, &RpcError::no_such_exposition(), era).await;
     };
     let state = slot.state();
     let exposition = match state.as_ref() {
@@ -53,7 +53,7 @@ pub(super) async fn handle(
         State::Stopped(stopped) => {
             gateway.metrics.rejected(Rejection::Stopped);
             let message = format!("not served: {}: {}", stopped.reason, stopped.message);
-            return refuse(None, &RpcError::unavailable(message), era);
+            return turn_away(gateway, &parts.method, body, &RpcError::unavailable(message), era).await;
         }
     };
     match parts.method {
@@ -66,6 +66,20 @@ pub(super) async fn handle(
             response
         }
     }
+}
+
+/// Answers a request that nothing serves, under its own id: some clients wait for an answer that names it.
+async fn turn_away(gateway: &Gateway, method: &Method, body: HttpIncoming, error: &RpcError, era: Era) -> Response<Body> {
+    if method != Method::POST {
+        return refuse(None, error, era);
+    }
+    let body = read(gateway, body).await.unwrap_or_default();
+    let id = std::str::from_utf8(&body).ok().and_then(|text| match message::parse(text) {
+        Ok(Incoming::Request { id, .. }) => Some(id),
+        Ok(_) => None,
+        Err(Unreadable { id, .. }) => id,
+    });
+    refuse(id, error, era)
 }
 
 /// The era as far as the headers alone tell it.

@@ -133,11 +133,13 @@ async fn stopped_and_removed_expositions_say_so() {
     let (status, answer) = running.legacy("api", "tools/list", json!({})).await;
     assert_eq!(status, 503);
     assert!(answer["error"]["message"].as_str().unwrap().contains("ServiceNotFound"), "{answer}");
+    assert!(!answer["id"].is_null(), "a client waits for an answer to its own request: {answer}");
     assert_eq!(running.gateway.apply(&snapshot(&service, [document])).changed.len(), 1);
     running.call("api", "read", json!({})).await;
     assert_eq!(running.gateway.apply(&Snapshot::default()).removed, [id("api")]);
     let response = running.post("api", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await.unwrap();
-    assert_eq!(read(response).await.0, 404);
+    let (status, answer) = read(response).await;
+    assert_eq!((status, &answer["id"]), (404, &json!(1)), "{answer}");
 }
 
 #[tokio::test]
