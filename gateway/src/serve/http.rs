@@ -69,7 +69,13 @@ pub(super) async fn handle(
 }
 
 /// Answers a request that nothing serves, under its own id: some clients wait for an answer that names it.
-async fn turn_away(gateway: &Gateway, method: &Method, body: HttpIncoming, error: &RpcError, era: Era) -> Response<Body> {
+async fn turn_away(
+    gateway: &Gateway,
+    method: &Method,
+    body: HttpIncoming,
+    error: &RpcError,
+    era: Era,
+) -> Response<Body> {
     if method != Method::POST {
         return refuse(None, error, era);
     }
