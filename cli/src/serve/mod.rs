@@ -2,6 +2,7 @@
 
 mod debounce;
 mod follow;
+mod loosening;
 mod reload;
 mod run;
 mod settings;
