@@ -173,6 +173,9 @@ fn apply(gateway: &Gateway, reload: &Reload) {
             tracing::warn!("{diagnostic}");
         }
     }
+    for id in &reload.held {
+        tracing::info!(exposition = %id, "what would loosen it waits until the folder is quiet");
+    }
     if !reload.worthwhile {
         return;
     }
@@ -181,9 +184,6 @@ fn apply(gateway: &Gateway, reload: &Reload) {
         for id in ids {
             tracing::info!(exposition = %id, "exposition {what}");
         }
-    }
-    for id in &reload.held {
-        tracing::info!(exposition = %id, "what loosens it waits until the folder is quiet");
     }
     for (id, degraded) in &reload.degraded {
         tracing::warn!(exposition = %id, ?degraded, "exposition does not serve what its documents say");
