@@ -7,13 +7,13 @@ use anyhow::Context as _;
 
 /// Print the JSON Schema of the documents, for editors.
 ///
-/// It covers the kinds that files may hold, and ToolsFilters in the form without metadata and spec. What a schema cannot
-/// say (references, templates, pointers) is what `tamis validate` is for.
+/// It covers the kinds that files may hold, ToolsFilters in the form without metadata and spec, and kimbap's manifests.
+/// What a schema cannot say (references, templates, pointers) is what `tamis validate` is for.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   tamis schema > tamis.schema.json
-  # in a document, for editors with the YAML language server:
+  # then, as the first line of a document, for editors with the YAML language server:
   # yaml-language-server: $schema=./tamis.schema.json")]
 pub(crate) struct Args {}
 

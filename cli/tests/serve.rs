@@ -226,3 +226,224 @@ fn a_signal_ends_stdio_although_its_input_stays_open() {
     };
     assert_eq!(status.code(), Some(0));
 }
+
+/// A default set, and an exposition that names none.
+const DEFAULT_SET: &str = r#"{apiVersion: reshapr.io/v1alpha1, kind: ToolsFilters, metadata: {name: f}, spec: {service: {name: s, version: "1"}, filters: {get: {retain: [/x]}, slow: {retain: [/x]}}}}"#;
+const UNNAMED: &str = r#"{apiVersion: reshapr.io/v1alpha1, kind: Exposition, metadata: {name: a}, spec: {service: {name: s, version: "1"}}}"#;
+const BOTH: &str = r#"{"x":1,"y":2}"#;
+
+fn group(spec: &str) -> String {
+    format!("{{apiVersion: reshapr.io/v1alpha1, kind: GatewayGroup, metadata: {{name: default}}, spec: {{{spec}}}}}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_save_is_quick() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), start_upstream(), "/x");
+    let served = Served::start(dir.path(), &[]);
+    let client = connect(&served.url("a")).await;
+    let mut times = Vec::new();
+    for edit in 0..50 {
+        let (pointer, expected) = if edit % 2 == 0 { ("/y", Y) } else { ("/x", X) };
+        fs::write(dir.path().join("a.yaml"), audience(pointer)).expect("saves");
+        let saved = Instant::now();
+        until("the change", async || text_of(&client, "get").await == expected).await;
+        times.push(saved.elapsed());
+    }
+    times.sort();
+    println!("from a save to the first call that shows it: p50 {:?}, p99 {:?}", times[25], times[49]);
+    // Other programs share the machine.
+    assert!(times[49] < Duration::from_secs(2), "{times:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_a_file_is_saved_the_last_word_is_served() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), start_upstream(), "/x");
+    let served = Served::start(dir.path(), &[]);
+    let client = connect(&served.url("a")).await;
+    let path = dir.path().join("a.yaml");
+    let pause = |ms| std::thread::sleep(Duration::from_millis(ms));
+    let beside = |text: &str| {
+        let temporary = dir.path().join(".a.yaml.swp");
+        fs::write(&temporary, text).expect("writes");
+        fs::rename(&temporary, &path).expect("renames");
+    };
+    let in_two_steps = |text: &str| {
+        drop(fs::File::create(&path).expect("truncates"));
+        pause(20);
+        fs::write(&path, text).expect("writes");
+    };
+    let anew = |text: &str| {
+        fs::remove_file(&path).expect("deletes");
+        fs::write(&path, text).expect("writes");
+    };
+    let slowly = |text: &str| {
+        let mut file = fs::File::create(&path).expect("truncates");
+        let (half, rest) = text.as_bytes().split_at(text.len() / 2);
+        file.write_all(half).expect("writes");
+        pause(300);
+        file.write_all(rest).expect("writes");
+    };
+    let folder_anew = |text: &str| {
+        let aside = tempfile::tempdir().expect("a folder");
+        for name in ["a.yaml", "s.yaml"] {
+            fs::copy(dir.path().join(name), aside.path().join(name)).expect("copies");
+        }
+        fs::remove_dir_all(dir.path()).expect("removes");
+        pause(50);
+        fs::create_dir(dir.path()).expect("creates");
+        fs::copy(aside.path().join("s.yaml"), dir.path().join("s.yaml")).expect("copies");
+        fs::write(&path, text).expect("writes");
+    };
+    let ways: [(&str, &dyn Fn(&str)); 5] = [
+        ("beside, and renamed", &beside),
+        ("truncated, then written", &in_two_steps),
+        ("deleted, then created", &anew),
+        ("half of it open for a while", &slowly),
+        ("the folder removed and made anew", &folder_anew),
+    ];
+    for (what, save) in ways {
+        for (pointer, expected) in [("/y", Y), ("/x", X)] {
+            save(&audience(pointer));
+            until(what, async || text_of(&client, "get").await == expected).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_edits_end_with_the_last() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), start_upstream(), "/x");
+    let served = Served::start(dir.path(), &[]);
+    let client = connect(&served.url("a")).await;
+    for edit in 0..500 {
+        let text = match edit % 5 {
+            0 => audience("/x"),
+            1 => "kind: [".to_owned(),
+            2 => String::new(),
+            3 => audience("/x")[..150].to_owned(),
+            _ => audience("/y"),
+        };
+        fs::write(dir.path().join("a.yaml"), text).expect("saves");
+        if edit % 50 == 0 {
+            let seen = text_of(&client, "get").await;
+            assert!([X, Y].contains(&seen.as_str()), "{seen}");
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    until("the last edit", async || text_of(&client, "get").await == Y).await;
+    until("the recovery", async || !served.admin("/config").await.contains("a.yaml")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_default_set_that_goes_and_comes_back_leaves_no_gap() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), start_upstream(), "/x");
+    fs::write(dir.path().join("a.yaml"), UNNAMED).expect("writes");
+    let set = dir.path().join("f.yaml");
+    fs::write(&set, DEFAULT_SET).expect("writes");
+    let served = Served::start(dir.path(), &[]);
+    let client = connect(&served.url("a")).await;
+    assert_eq!(text_of(&client, "get").await, X);
+    fs::remove_file(&set).expect("deletes");
+    let gone = Instant::now();
+    until("the reason", async || served.log().contains("waits until the folder is quiet")).await;
+    while gone.elapsed() < Duration::from_millis(1_500) {
+        assert_eq!(text_of(&client, "get").await, X, "after {:?}", gone.elapsed());
+    }
+    fs::write(&set, DEFAULT_SET.replace("/x", "/y")).expect("writes");
+    until("the new set", async || text_of(&client, "get").await == Y).await;
+    fs::remove_file(&set).expect("deletes");
+    let gone = Instant::now();
+    until("what loosens, at last", async || text_of(&client, "get").await == BOTH).await;
+    assert!(gone.elapsed() >= Duration::from_secs(5), "{:?}", gone.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_group_is_honoured() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), start_upstream(), "/x");
+    let path = dir.path().join("g.yaml");
+    fs::write(&path, group("replicas: 2, metrics: {detail: Exposition}, egress: {deny: [127.0.0.2]}")).expect("writes");
+    let served = Served::start(dir.path(), &["--log-format", "human"]);
+    assert!(served.log().contains("spec.replicas has no effect"), "{}", served.log());
+    let client = connect(&served.url("a")).await;
+    assert_eq!(text_of(&client, "get").await, X);
+    assert_eq!(text_of(&client, "slow").await, BOTH);
+    let metrics = served.admin("/metrics").await;
+    assert!(metrics.contains(r#"tamis_tool_calls_total{exposition="a",namespace="default",outcome="ok",tool=""} 2"#));
+    assert!(!metrics.contains(r#"tool="get""#), "{metrics}");
+    // Fewer tools, the same series.
+    fs::write(dir.path().join("a.yaml"), audience("/y")).expect("saves");
+    until("the change", async || text_of(&client, "get").await == Y).await;
+    assert!(!served.admin("/metrics").await.contains(r#"tool="get""#));
+    // A floor holds as soon as it is saved; egress needs a restart, which is said.
+    fs::write(&path, group("require: {enforced: true}, egress: {deny: [127.0.0.1]}, metrics: {detail: Exposition}"))
+        .expect("saves");
+    until("the floor", async || served.admin("/config").await.contains("BelowGroupFloor")).await;
+    until("the advice", async || served.log().contains("egress changed, restart")).await;
+
+    fs::write(&path, group("egress: {deny: [127.0.0.1]}")).expect("saves");
+    let served = Served::start(dir.path(), &[]);
+    let refused = text_of(&connect(&served.url("a")).await, "get").await;
+    assert!(refused.contains("egress"), "{refused}");
+
+    let output_of = |group_spec: &str, more: &[&str]| {
+        fs::write(&path, group(group_spec)).expect("saves");
+        let root = dir.path().to_str().expect("is text");
+        let arguments = [&["serve", root, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], more].concat();
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = output_of("audit: {sink: File}", &[]);
+    assert!(said.contains("spec.audit.sink") && said.contains("--audit-dir"), "{said}");
+    let said = output_of("require: {access: true}", &[]);
+    assert!(said.contains("spec.access") && said.contains("authenticated callers"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_loopback_later_expositions_need_access_too() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), start_upstream(), "/x");
+    let open = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("saves");
+    let said_access = audience("/x").replace("filters: [a]", "filters: [a], access: {anonymous: true}");
+    open("a.yaml", &said_access);
+    // Not a real interface beyond loopback: 0.0.0.0 is reached through loopback here.
+    let served = Served::start(dir.path(), &["--listen", "0.0.0.0:0"]);
+    let url = served.url("a").replace("0.0.0.0", "127.0.0.1");
+    assert_eq!(text_of(&connect(&url).await, "get").await, X);
+    let later = said_access.replace("name: a", "name: b").replace("[a]", "[b]");
+    open("b.yaml", &later.replace(", access: {anonymous: true}", ""));
+    until("the refusal", async || served.admin("/config").await.contains("AccessRequired")).await;
+    let answer = reqwest::Client::new().post(url.replace("/a", "/b")).body("{}").send().await.expect("answers");
+    assert_eq!(answer.status().as_u16(), 503);
+    open("b.yaml", &later);
+    until("the access", async || !served.admin("/config").await.contains("AccessRequired")).await;
+    assert_eq!(text_of(&connect(&url.replace("/a", "/b")).await, "get").await, X);
+    // What loses its access closes at once.
+    open("a.yaml", &audience("/x"));
+    until("the closing", async || {
+        reqwest::Client::new().post(&url).body("{}").send().await.expect("answers").status().as_u16() == 503
+    })
+    .await;
+}
+
+#[test]
+fn a_wrong_name_for_stdio_is_answered_with_the_right_ones() {
+    let dir = tempfile::tempdir().expect("a folder");
+    documents(dir.path(), 1, "/x");
+    fs::write(dir.path().join("c.yaml"), UNNAMED.replace("name: a", "name: c").replace("\"1\"", "\"2\""))
+        .expect("writes");
+    let path = dir.path().to_str().expect("is text");
+    let table = [("b", "one of: default/a"), ("team/a", "one of: default/a"), ("c", "ServiceNotFound")];
+    for (name, expected) in table {
+        let output = run(&["serve", path, "--stdio", "--exposition", name]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+    let output = run(&["serve", path, "--stdio", "--exposition", "a/b/c"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -84,6 +84,11 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 
+    /// What it is about. Some findings stand at the field's name and some at its value: the column does not count.
+    pub(crate) fn spot(&self) -> (Arc<str>, u32, String) {
+        (Arc::clone(&self.file), self.line, self.field.clone())
+    }
+
     /// The order in which people read: by file, then from top to bottom.
     pub(crate) fn sort(diagnostics: &mut Vec<Self>) {
         diagnostics.sort_by(|a, b| {

@@ -17,7 +17,7 @@ pub mod yaml;
 
 pub use compile::{Compilation, CompileEnv, Degraded, compile, diagnose};
 pub use diagnostic::{Diagnostic, Severity};
-pub use load::{Loaded, file as load_file, is_document, load};
+pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
 pub use read::{ParsedFile, document_schema, parse_document};

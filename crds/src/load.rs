@@ -29,14 +29,13 @@ pub struct Loaded {
 /// itself is read whatever its name.
 #[must_use]
 pub fn load(paths: &[PathBuf]) -> Loaded {
-    let mut files = Vec::new();
-    for path in paths {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => folder(path, 0, &mut files),
-            Ok(_) => files.push(file(path)),
-            Err(error) => files.push(unreadable(path, &error)),
-        }
-    }
+    let found = paths.iter().flat_map(|path| find(path));
+    let files: Vec<ParsedFile> = found
+        .map(|found| match found {
+            Found::Document(path) => file(&path),
+            Found::Unusable(file) => file,
+        })
+        .collect();
     let mut loaded = Loaded::default();
     for file in &files {
         loaded.resources.extend(&file.resources);
@@ -65,39 +64,89 @@ pub fn is_document(name: &str) -> bool {
         && matches!(ending.as_deref(), Some("yaml" | "yml" | "json"))
 }
 
-fn folder(path: &Path, depth: usize, files: &mut Vec<ParsedFile>) {
-    let mut entries: Vec<PathBuf> = match fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
-        Ok(entries) => entries.into_iter().map(|entry| entry.path()).collect(),
-        Err(error) => return files.push(unreadable(path, &error)),
+/// The files that [`load`] would read, without reading them.
+#[must_use]
+pub fn documents(path: &Path) -> Vec<PathBuf> {
+    let found = find(path).into_iter();
+    found
+        .filter_map(|found| match found {
+            Found::Document(path) => Some(path),
+            Found::Unusable(_) => None,
+        })
+        .collect()
+}
+
+enum Found {
+    Document(PathBuf),
+    /// What is to be said instead.
+    Unusable(ParsedFile),
+}
+
+fn find(path: &Path) -> Vec<Found> {
+    let mut found = Vec::new();
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => folder(path, &mut Vec::new(), &mut found),
+        Ok(metadata) if may_be_read(path, &metadata) => found.push(Found::Document(path.to_owned())),
+        Ok(_) => {
+            let said = broken(path, "is neither a file nor a folder", "name a file, a folder, or /dev/stdin");
+            found.push(Found::Unusable(said));
+        }
+        Err(error) => found.push(Found::Unusable(unreadable(path, &error))),
+    }
+    found
+}
+
+/// A pipe that nobody writes to would be waited for without end; those that a shell makes have a writer.
+fn may_be_read(path: &Path, metadata: &fs::Metadata) -> bool {
+    metadata.is_file() || ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|of_shells| path.starts_with(of_shells))
+}
+
+/// `within`: the folders that lead here, by their true paths.
+fn folder(path: &Path, within: &mut Vec<PathBuf>, found: &mut Vec<Found>) {
+    let read = || Ok((path.canonicalize()?, fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?));
+    let (own, entries) = match read() {
+        Ok(read) => read,
+        Err(error) => return found.push(Found::Unusable(unreadable(path, &error))),
     };
+    let mut refuse = |what: &str, remedy| found.push(Found::Unusable(broken(path, what, remedy)));
+    if within.contains(&own) {
+        return refuse("a link leads back to a folder above it", "remove the link");
+    }
+    if within.len() > MAX_FOLDER_DEPTH {
+        return refuse(&format!("folders are nested more than {MAX_FOLDER_DEPTH} deep"), "flatten them");
+    }
+    within.push(own);
+    let mut entries: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     entries.sort();
     for entry in entries {
         let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         // Follows links: a mounted ConfigMap is made of them. What vanishes meanwhile was removed.
         match fs::metadata(&entry) {
-            Ok(metadata) if metadata.is_dir() && !name.starts_with('.') => {
-                if depth < MAX_FOLDER_DEPTH {
-                    folder(&entry, depth + 1, files);
-                } else {
-                    let what = format!("folders are nested more than {MAX_FOLDER_DEPTH} deep, or a link leads back");
-                    files.push(broken(&entry, what, "flatten them"));
-                }
+            Ok(metadata) if metadata.is_dir() && !name.starts_with('.') => folder(&entry, within, found),
+            Ok(metadata) if metadata.is_file() && is_document(&name) => found.push(Found::Document(entry)),
+            Ok(metadata) if !metadata.is_dir() && is_document(&name) => {
+                let said = broken(&entry, "is a pipe, a socket or a device, not a file", "move it elsewhere");
+                found.push(Found::Unusable(said));
             }
-            Ok(metadata) if metadata.is_file() && is_document(&name) => files.push(file(&entry)),
             Err(error) if error.kind() != io::ErrorKind::NotFound && is_document(&name) => {
-                files.push(unreadable(&entry, &error));
+                found.push(Found::Unusable(unreadable(&entry, &error)));
             }
             _ => {}
         }
     }
+    within.pop();
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let file = fs::File::open(path)?;
-    let size = file.metadata()?.len();
+    let metadata = fs::metadata(path)?;
+    if !may_be_read(path, &metadata) {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let size = metadata.len();
     if size > MAX_FILE_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large(size)));
     }
+    let file = fs::File::open(path)?;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     // A pipe has no size, and a file may grow while it is read.
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
@@ -117,3 +166,6 @@ fn broken(path: &Path, message: impl Into<String>, remedy: &str) -> ParsedFile {
     let diagnostic = Diagnostic::error(&file, Position::START, "", message, remedy);
     ParsedFile::broken(file, diagnostic)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use tamis_config::{Access, Audit, ExpositionDocument, ExpositionId, Snapshot, St
 use tokio_util::task::TaskTracker;
 
 use crate::audit::Auditor;
-use crate::exposition::Exposition;
+use crate::exposition::{Exposition, Tool};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::registry::{Registry, Services, Slot, Slots, State};
@@ -246,7 +246,8 @@ impl Gateway {
         let service = services
             .get(&document.service, || Service::load(&document.service, service, &self.client))
             .map_err(|message| fail("InvalidManifest", message, true))?;
-        Exposition::load(document, &service, previous).map_err(|message| fail("InvalidFilter", message, true))
+        Exposition::load(document, &service, previous, self.options.tool_series)
+            .map_err(|message| fail("InvalidFilter", message, true))
     }
 
     fn note(&self, report: &ReloadReport) {
@@ -307,7 +308,9 @@ impl Gateway {
 fn retire(metrics: &Metrics, before: Option<&Exposition>, kept: Option<&Exposition>) {
     let Some(before) = before else { return };
     for (name, tool) in &before.tools {
-        let lives = kept.and_then(|kept| kept.tools.get(name)).is_some_and(|k| Arc::ptr_eq(&k.series, &tool.series));
+        let same = |kept: &Tool| Arc::ptr_eq(&kept.series, &tool.series);
+        let lives =
+            kept.is_some_and(|k| k.tools.get(name).is_some_and(same) || k.tools.values().next().is_some_and(same));
         if !lives {
             tool.series.retire(metrics);
         }

@@ -19,6 +19,9 @@ pub struct Options {
     pub audit_dir: Option<PathBuf>,
     /// Whether an exposition without `access` is refused: so in a cluster, where loopback protects nothing.
     pub require_access: bool,
+    /// Whether tools have series of their own; without, a tool's label is empty and its exposition's calls are counted
+    /// together.
+    pub tool_series: bool,
     /// Names under which browsers may reach the gateway: what `Origin` may say beside loopback.
     pub hostnames: Vec<String>,
 }
@@ -33,6 +36,7 @@ impl Options {
             limits: GatewayLimits::default(),
             audit_dir: None,
             require_access: false,
+            tool_series: true,
             hostnames: Vec::new(),
         }
     }

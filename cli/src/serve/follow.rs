@@ -43,12 +43,12 @@ enum Message {
 impl Follower {
     /// Follows `root`, a folder or a file. `list` names the documents in it, `seen` is what they looked like before they
     /// were last read. `changed` is called, on a thread of its own and never twice at a time, when they may have
-    /// changed.
+    /// changed, and again at the instant that it asks for.
     pub(crate) fn start(
         root: &Path,
         list: fn(&Path) -> Vec<PathBuf>,
         seen: Fingerprint,
-        mut changed: impl FnMut() + Send + 'static,
+        mut changed: impl FnMut() -> Option<Instant> + Send + 'static,
     ) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         let (messages, inbox) = mpsc::channel();
@@ -75,13 +75,16 @@ fn follow(
     mut notifications: Notifications,
     mut seen: Fingerprint,
     look: impl Fn() -> Fingerprint,
-    changed: &mut impl FnMut(),
+    changed: &mut impl FnMut() -> Option<Instant>,
 ) {
     let mut debounce = Debounce::default();
     let mut candidate = None;
     let mut rescan = Instant::now();
+    let mut again: Option<Instant> = None;
     loop {
-        let due = debounce.due().map_or(rescan, |due| due.min(rescan));
+        // Not while files are being written: their end is a reason of its own.
+        let asked = again.filter(|_| debounce.due().is_none() && candidate.is_none());
+        let due = debounce.due().or(asked).map_or(rescan, |due| due.min(rescan));
         match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(Message::Change(change)) => {
                 debounce.record(change, Instant::now());
@@ -97,13 +100,14 @@ fn follow(
         }
         let now = Instant::now();
         let by_event = debounce.due().is_some_and(|due| due <= now);
+        let asked = asked.is_some_and(|asked| asked <= now);
         if now >= rescan {
             rescan = now + if notifications.work() { RESCAN } else { POLL };
             // A look without a reason must not read a file that is just being written.
             if !by_event && debounce.due().is_some() {
                 continue;
             }
-        } else if !by_event {
+        } else if !by_event && !asked {
             continue;
         }
         let written = by_event && debounce.take();
@@ -114,9 +118,12 @@ fn follow(
         if differs && (notifications.work() || candidate.as_ref() == Some(&found)) {
             candidate = None;
             seen = found;
-            changed();
+            again = changed();
         } else {
             candidate = differs.then_some(found);
+            if asked && candidate.is_none() {
+                again = changed();
+            }
         }
     }
 }

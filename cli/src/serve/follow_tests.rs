@@ -28,6 +28,7 @@ fn followed(root: &Path) -> (Follower, Receiver<String>) {
     let read = move || {
         let all: Vec<_> = list(&folder).iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
         let _ = say.send(all.join("|"));
+        None
     };
     let follower = Follower::start(root, list, Fingerprint::of(&list(root)), read).expect("starts");
     // Files are fresh: the first rescan reads them once more.
@@ -159,6 +160,7 @@ fn without_notifications_the_folder_is_polled() {
         let look = move || Fingerprint::of(&list(&root));
         follow(&inbox, none, Fingerprint::default(), look, &mut || {
             let _ = say.send(fs::read_to_string(&path).unwrap_or_default());
+            None
         });
     });
     expect(&heard, "0");
@@ -166,4 +168,23 @@ fn without_notifications_the_folder_is_polled() {
     expect(&heard, "1");
     stop.send(Message::Stop).expect("listens");
     thread.join().expect("stops");
+}
+
+#[test]
+fn a_look_that_was_asked_for_comes_without_a_change() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (say, heard) = channel();
+    let mut asked = false;
+    let look = move || {
+        let _ = say.send(Instant::now());
+        let again = !std::mem::replace(&mut asked, true);
+        again.then(|| Instant::now() + Duration::from_millis(300))
+    };
+    let _follower = Follower::start(dir.path(), list, Fingerprint::of(&[]), look).expect("starts");
+    fs::write(dir.path().join("a.yaml"), "a").expect("saves");
+    let first = heard.recv_timeout(SOON).expect("the change");
+    let mut last = first;
+    while last.duration_since(first) < Duration::from_millis(300) {
+        last = heard.recv_timeout(SOON).expect("the look that was asked for");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod debounce;
 mod follow;
+mod loosening;
 mod reload;
 mod run;
 mod settings;
@@ -23,7 +24,8 @@ pub(crate) use signals::{runtime, stop_signal};
 ///
 /// Reads ServiceManifest, ToolsFilters and Exposition documents (YAML or JSON, several in a file) from the folder and
 /// those below it. A saved file is loaded at once and swaps the expositions that it changes; a broken edit keeps what
-/// was served, and is said in the log, at /config and in a metric.
+/// was served, and is said in the log, at /config and in a metric. What would show a model more than before (a filter
+/// or a set that is gone) waits until no file changes any more, so that a checkout opens no gap.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -1,15 +1,14 @@
 //! From the files of a folder to what is served next. Pure: files come in read, a decision comes out.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use tamis_config::{ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ParsedFile, compile, is_document};
+use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ParsedFile, compile};
 
-/// Folders below the given one that the loader still searches.
-const MAX_FOLDER_DEPTH: usize = 16;
+use super::loosening::{Patience, hold};
 
 /// Remembers what broken edits would lose, and what is served.
 #[derive(Debug, Default)]
@@ -19,6 +18,8 @@ pub(crate) struct Reloader {
     full_audit: bool,
     told: Vec<Diagnostic>,
     problem: Option<String>,
+    /// None before the first look: what is served first loosens nothing.
+    patience: Option<Patience>,
 }
 
 /// What to do after a look at the folder.
@@ -36,6 +37,10 @@ pub(crate) struct Reload {
     pub(crate) kept: Vec<Arc<str>>,
     /// Expositions that do not serve what the documents say.
     pub(crate) degraded: BTreeMap<ExpositionId, Vec<Degraded>>,
+    /// Expositions that are not as loose yet as the documents say, and when to look again.
+    pub(crate) held: Vec<ExpositionId>,
+    /// When to decide again although no file has changed.
+    pub(crate) again: Option<Instant>,
     /// The settings of the process, by the one GatewayGroup.
     pub(crate) group: Option<GatewayGroupSpec>,
     /// How many GatewayGroups there are.
@@ -49,10 +54,20 @@ impl Reloader {
     }
 
     /// Decides what the files mean, all of them as they are now.
-    pub(crate) fn decide(&mut self, files: &[ParsedFile]) -> Reload {
+    pub(crate) fn decide(&mut self, files: &[ParsedFile], now: Instant) -> Reload {
         let update = self.folder.update(files);
         let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit };
-        let compiled = compile(&update.resources, &env);
+        let mut compiled = compile(&update.resources, &env);
+        let (mut held, mut again) = (Vec::new(), None);
+        if let Some(patience) = &mut self.patience {
+            let due = patience.note(&update.resources, now);
+            if now < due {
+                held = hold(&self.served, &mut compiled.snapshot, |set| patience.is_gone(set));
+                again = (!held.is_empty()).then_some(due);
+            }
+        } else {
+            self.patience = Some(Patience::new(&update.resources, now));
+        }
         let mut diagnostics = update.diagnostics;
         diagnostics.extend(compiled.diagnostics);
         let news = diagnostics.iter().filter(|d| !self.told.contains(d)).cloned().collect();
@@ -63,6 +78,8 @@ impl Reloader {
             diagnostics,
             news,
             kept: update.kept,
+            held,
+            again,
             degraded: compiled.degraded,
             group: compiled.group.map(|group| group.spec.clone()),
             groups: update.resources.groups.len(),
@@ -85,32 +102,6 @@ impl Reload {
             0 => first,
             more => format!("{first} (and {more} more)"),
         })
-    }
-}
-
-/// The documents in a folder, as the loader finds them; a file is one itself.
-pub(crate) fn documents(root: &Path) -> Vec<PathBuf> {
-    if !root.is_dir() {
-        return vec![root.to_owned()];
-    }
-    let mut found = Vec::new();
-    walk(root, 0, &mut found);
-    found.sort();
-    found
-}
-
-fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = name.to_string_lossy();
-        // Follows links, as the loader does.
-        if path.is_dir() {
-            if !name.starts_with('.') && depth < MAX_FOLDER_DEPTH {
-                walk(&path, depth + 1, found);
-            }
-        } else if is_document(&name) {
-            found.push(path);
-        }
     }
 }
 

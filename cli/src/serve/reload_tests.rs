@@ -1,5 +1,7 @@
 //! What a folder's history makes of what is served.
 
+use std::time::Duration;
+
 use tamis_crds::parse_document;
 
 use super::*;
@@ -59,7 +61,7 @@ fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 fn a_broken_edit_keeps_what_was_served_and_recovers() {
     let mut reloader = Reloader::new(false);
     let (good, better) = (audience("a", "/x"), audience("a", "/y"));
-    let first = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &good)]));
+    let first = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &good)]), Instant::now());
     assert_eq!((served(&first), first.problem()), (expected(&[("a", "/x")]), None));
 
     for (what, broken) in [
@@ -68,15 +70,15 @@ fn a_broken_edit_keeps_what_was_served_and_recovers() {
         ("emptied", String::new()),
         ("a wrong pointer", audience("a", "y")),
     ] {
-        let reload = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &broken)]));
+        let reload = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &broken)]), Instant::now());
         assert_eq!(served(&reload), expected(&[("a", "/x")]), "{what}");
         let problem = reload.problem().unwrap_or_default();
         assert!(problem.starts_with("a.yaml"), "{what}: {problem}");
-        let again = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &broken)]));
+        let again = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &broken)]), Instant::now());
         assert!(again.news.is_empty() && !again.worthwhile, "{what}: said twice");
     }
 
-    let mended = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &better)]));
+    let mended = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &better)]), Instant::now());
     assert_eq!((served(&mended), mended.problem()), (expected(&[("a", "/y")]), None));
 }
 
@@ -84,10 +86,10 @@ fn a_broken_edit_keeps_what_was_served_and_recovers() {
 fn a_broken_file_holds_up_no_other() {
     let mut reloader = Reloader::new(false);
     let (a, b) = (audience("a", "/x"), audience("b", "/x"));
-    let first = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", "kind: ["), ("b.yaml", &b)]));
+    let first = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", "kind: ["), ("b.yaml", &b)]), Instant::now());
     assert_eq!(served(&first), expected(&[("b", "/x")]), "what is in order is served from the start");
     let next = audience("b", "/y");
-    let second = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &next)]));
+    let second = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &next)]), Instant::now());
     assert_eq!(served(&second), expected(&[("a", "/x"), ("b", "/y")]));
 }
 
@@ -95,21 +97,149 @@ fn a_broken_file_holds_up_no_other() {
 fn a_deleted_file_is_gone() {
     let mut reloader = Reloader::new(false);
     let (a, b) = (audience("a", "/x"), audience("b", "/x"));
-    reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &b)]));
-    let reload = reloader.decide(&files(&[("s.yaml", MANIFEST), ("b.yaml", &b)]));
+    reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &b)]), Instant::now());
+    let reload = reloader.decide(&files(&[("s.yaml", MANIFEST), ("b.yaml", &b)]), Instant::now());
     assert_eq!(served(&reload), expected(&[("b", "/x")]));
 }
 
-#[test]
-fn documents_are_found_as_the_loader_finds_them() {
-    let dir = tempfile::tempdir().expect("a folder");
-    std::fs::create_dir_all(dir.path().join("sub/.hidden")).expect("creates");
-    for name in ["a.yaml", "b.JSON", ".c.yaml", "d.yaml~", "e.txt", "sub/f.yml", "sub/.hidden/g.yaml"] {
-        std::fs::write(dir.path().join(name), "").expect("writes");
+/// A set that is the service's default, and an exposition that names none.
+const DEFAULT_SET: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: ToolsFilters
+metadata: {name: default-set}
+spec: {service: {name: s, version: "1"}, filters: {get: {retain: [/x]}}}
+"#;
+const EXPOSITION: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: Exposition
+metadata: {name: a}
+spec: {service: {name: s, version: "1"}}
+"#;
+const STRICT_GROUP: &str = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: GatewayGroup
+metadata: {name: default}
+spec: {require: {enforced: true}}
+"#;
+
+/// What exposition `a` is: its posture and the filter of its tool, the reason for which it is stopped, or nothing.
+fn state(reload: &Reload) -> String {
+    if let Some(stopped) = reload.snapshot.stopped.values().next() {
+        return stopped.reason.to_owned();
     }
-    let loaded: Vec<_> = tamis_crds::load(&[dir.path().to_owned()]).files.into_iter().map(|f| f.file).collect();
-    let mut found: Vec<Arc<str>> = documents(dir.path()).iter().map(|p| p.to_string_lossy().into()).collect();
-    found.sort();
-    assert_eq!(found.len(), 3);
-    assert_eq!(found, loaded);
+    let Some(document) = reload.snapshot.expositions.values().next() else { return "absent".to_owned() };
+    let filter = match document.tools.get("get").map(|tool| &tool.filter) {
+        None => "unpublished".to_owned(),
+        Some(None) => "bare".to_owned(),
+        Some(Some(tamis_engine::ToolFilter::Single(spec))) => spec.retain.clone().unwrap_or_default().join(" "),
+        Some(Some(other)) => format!("{other:?}"),
+    };
+    format!("{:?} {filter}", document.enforcement)
+}
+
+#[test]
+fn what_loosens_waits_and_what_tightens_does_not() {
+    let named = |enforcement: &str, retain: &str| {
+        audience("a", retain).replace("  name: a\n", &format!("  name: a\n  enforcement: {enforcement}\n"))
+    };
+    let enforced = named("Enforced", "/x");
+    let advisory = named("Advisory", "/y");
+    let unnamed = DEFAULT_SET.replace("get: {retain: [/x]}", "get: {retain: [/y]}").replace("default-set", "other");
+    let s = ("s.yaml", MANIFEST);
+    let (set, expo, group) = (("f.yaml", DEFAULT_SET), ("e.yaml", EXPOSITION), ("g.yaml", STRICT_GROUP));
+    let off = EXPOSITION.replace("spec: {", "spec: {filters: [], ");
+    let other_posture = EXPOSITION.replace("spec: {", "spec: {enforcement: Enforced, ");
+    let edited = DEFAULT_SET.replace("/x", "/y");
+    type Files<'a> = Vec<(&'a str, &'a str)>;
+    // What is in the folder first and then; at once, after a quarter of a second, after five.
+    let table: Vec<(&str, Files<'_>, Files<'_>, [&str; 3])> = vec![
+        ("an edit", vec![s, set, expo], vec![s, ("f.yaml", &edited), expo], ["Advisory /y"; 3]),
+        (
+            "the default set is deleted",
+            vec![s, set, expo],
+            vec![s, expo],
+            ["Advisory /x", "Advisory /x", "Advisory bare"],
+        ),
+        (
+            "the default set gives way to another",
+            vec![s, set, expo],
+            vec![s, ("o.yaml", &unnamed), expo],
+            ["Advisory /x", "Advisory /x", "Advisory /y"],
+        ),
+        (
+            "filters are switched off",
+            vec![s, set, expo],
+            vec![s, set, ("e.yaml", &off)],
+            ["Advisory /x", "Advisory bare", "Advisory bare"],
+        ),
+        (
+            "the posture sinks",
+            vec![s, ("a.yaml", &enforced)],
+            vec![s, ("a.yaml", &advisory)],
+            ["Enforced /x", "Advisory /y", "Advisory /y"],
+        ),
+        ("the posture rises", vec![s, ("a.yaml", &advisory)], vec![s, ("a.yaml", &enforced)], ["Enforced /x"; 3]),
+        (
+            "the posture rises and the set goes",
+            vec![s, set, expo],
+            vec![s, ("e.yaml", &other_posture)],
+            ["Enforced unpublished"; 3],
+        ),
+        ("an exposition that is filtered", vec![s, set], vec![s, set, expo], ["Advisory /x"; 3]),
+        (
+            "an exposition whose set is perhaps to come",
+            vec![s],
+            vec![s, expo],
+            ["absent", "Advisory bare", "Advisory bare"],
+        ),
+        (
+            "an exposition that comes back before its default set",
+            vec![s, set],
+            vec![s, expo],
+            ["absent", "absent", "Advisory bare"],
+        ),
+        (
+            "the group with the floor goes",
+            vec![s, set, expo, group],
+            vec![s, set, expo],
+            ["BelowGroupFloor", "BelowGroupFloor", "Advisory /x"],
+        ),
+        ("a floor rises", vec![s, set, expo], vec![s, set, expo, group], ["BelowGroupFloor"; 3]),
+        ("a named set is deleted", vec![s, set, expo], vec![s, set, ("e.yaml", &advisory)], ["Advisory /y"; 3]),
+        ("all is deleted", vec![s, set, expo], vec![], ["absent"; 3]),
+    ];
+    for (what, before, after, expected) in table {
+        let mut reloader = Reloader::new(false);
+        let start = Instant::now();
+        reloader.decide(&files(&before), start);
+        let mut now = start + Duration::from_secs(60);
+        for (expected, wait) in expected.into_iter().zip([0, 260, 5_000]) {
+            now += Duration::from_millis(wait);
+            let reload = reloader.decide(&files(&after), now);
+            assert_eq!(state(&reload), expected, "{what}, {wait} ms later");
+            assert_eq!(reload.again.is_some(), !reload.held.is_empty(), "{what}");
+            assert!(reload.again.is_none_or(|again| again > now), "{what}: it would be asked for ever");
+        }
+    }
+}
+
+#[test]
+fn a_checkout_shows_no_unfiltered_moment() {
+    let mut reloader = Reloader::new(false);
+    let (s, set, expo) = (("s.yaml", MANIFEST), ("f.yaml", DEFAULT_SET), ("e.yaml", EXPOSITION));
+    let edited = DEFAULT_SET.replace("/x", "/y");
+    let all = [s, set, expo];
+    // Every subset of the files, in every order in which files can go and come: each is a look between two writes.
+    let mut now = Instant::now();
+    reloader.decide(&files(&all), now);
+    for step in 0..512_usize {
+        let shown = step ^ (step >> 1);
+        let present: Vec<_> = (0..3).filter(|bit| shown >> bit & 1 == 1).map(|bit| all[bit]).collect();
+        now += Duration::from_millis(20);
+        let seen = state(&reloader.decide(&files(&present), now));
+        assert!(["Advisory /x", "absent", "ServiceNotFound"].contains(&seen.as_str()), "{shown:b}: {seen}");
+    }
+    now += Duration::from_millis(20);
+    let last = reloader.decide(&files(&[s, ("f.yaml", &edited), expo]), now);
+    assert_eq!((state(&last).as_str(), last.again), ("Advisory /y", None), "what is on disk is served");
 }

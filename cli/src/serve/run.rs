@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use tamis_config::{ExpositionId, Snapshot};
-use tamis_crds::load;
+use tamis_crds::{documents, load};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
 use tamis_gateway::{Gateway, Options};
 use tokio::net::TcpListener;
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::follow::{Fingerprint, Follower};
-use super::reload::{Reload, Reloader, documents};
+use super::reload::{Reload, Reloader};
 use super::settings;
 
 /// Where credentials come from.
@@ -41,7 +42,7 @@ impl Preparation {
     pub(crate) fn read(root: &Path, audit_dir: Option<PathBuf>) -> Self {
         let seen = Fingerprint::of(&documents(root));
         let mut reloader = Reloader::new(audit_dir.is_some());
-        let first = reloader.decide(&load(&[root.to_owned()]).files);
+        let first = reloader.decide(&load(&[root.to_owned()]).files, Instant::now());
         Self { root: root.to_owned(), seen, reloader, first, audit_dir, insecure_public: false }
     }
 
@@ -85,6 +86,12 @@ impl Preparation {
             bail!("{} GatewayGroups in {}: one process is one group, keep one", self.first.groups, self.root.display());
         }
         let group = self.first.group.as_ref();
+        if settings::audits_to_files(group) && self.audit_dir.is_none() {
+            bail!("GatewayGroup: spec.audit.sink is File: say where with --audit-dir");
+        }
+        for (field, reason) in settings::without_effect(group) {
+            tracing::warn!("GatewayGroup: spec.{field} has no effect here: {reason}");
+        }
         let address = |listener: &Option<TcpListener>| listener.as_ref().map(TcpListener::local_addr).transpose();
         let (listen, admin_address) = (address(&listener)?, address(&admin)?);
         let open = |a: &SocketAddr| !a.ip().is_loopback() && !self.insecure_public;
@@ -101,6 +108,7 @@ impl Preparation {
         options.audit_dir.clone_from(&self.audit_dir);
         options.require_access = listen.as_ref().is_some_and(open);
         options.hostnames = settings::hostnames(group);
+        options.tool_series = settings::tool_series(group);
         let base_url = listen.map(|address| settings::base_url(group, address));
 
         let gateway = Gateway::new(options)?;
@@ -136,16 +144,20 @@ impl Preparation {
 
     fn follow(self, gateway: Arc<Gateway>) -> std::io::Result<Follower> {
         let Self { root, seen, mut reloader, first, .. } = self;
-        let group = first.group;
+        let started = first.group;
+        let mut told = false;
         let folder = root.clone();
         let runtime = tokio::runtime::Handle::current();
         Follower::start(&root, documents, seen, move || {
             let _runtime = runtime.enter();
-            let reload = reloader.decide(&load(std::slice::from_ref(&folder)).files);
-            if reload.group != group || reload.groups > 1 {
-                tracing::warn!("the GatewayGroup has changed: restart to apply it");
+            let reload = reloader.decide(&load(std::slice::from_ref(&folder)).files, Instant::now());
+            let restart = settings::needs_restart(started.as_ref(), reload.group.as_ref());
+            if !restart.is_empty() && !told {
+                tracing::warn!("GatewayGroup: {} changed, restart to apply it", restart.join(", "));
             }
+            told = !restart.is_empty();
             apply(&gateway, &reload);
+            reload.again
         })
     }
 }
@@ -160,6 +172,9 @@ fn apply(gateway: &Gateway, reload: &Reload) {
         } else {
             tracing::warn!("{diagnostic}");
         }
+    }
+    for id in &reload.held {
+        tracing::info!(exposition = %id, "what would loosen it waits until the folder is quiet");
     }
     if !reload.worthwhile {
         return;
@@ -214,16 +229,20 @@ impl Server {
 
     /// The exposition that a user named, or the only one.
     pub(crate) fn choose(&self, named: Option<&ExpositionId>) -> anyhow::Result<ExpositionId> {
+        let names = || self.snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if let Some(id) = named {
+            if let Some(stopped) = self.snapshot.stopped.get(id) {
+                bail!("exposition {id} cannot be served: {}: {}", stopped.reason, stopped.message);
+            }
+            if !self.snapshot.expositions.contains_key(id) {
+                bail!("there is no exposition {id}, give --exposition one of: {}", names());
+            }
             return Ok(id.clone());
         }
         let mut all = self.snapshot.expositions.keys();
         match (all.next(), all.next()) {
             (Some(id), None) => Ok(id.clone()),
-            _ => {
-                let names: Vec<_> = self.snapshot.expositions.keys().map(ToString::to_string).collect();
-                bail!("--exposition must say which: {}", names.join(", "))
-            }
+            _ => bail!("--exposition must say which: {}", names()),
         }
     }
 

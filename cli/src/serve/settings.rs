@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::str::FromStr as _;
 
 use anyhow::Context as _;
-use tamis_crds::resources::GatewayGroupSpec;
+use tamis_crds::resources::{AuditSink, GatewayGroupSpec, MetricsDetail};
 use tamis_gateway::upstream::{Destination, EgressPolicy};
 
 /// Port of the serving listener, where neither the command line nor a GatewayGroup names one.
@@ -50,9 +50,48 @@ pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr) ->
     external.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned())
 }
 
+/// Whether tools have series of their own.
+pub(crate) fn tool_series(group: Option<&GatewayGroupSpec>) -> bool {
+    group.and_then(|group| group.metrics).unwrap_or_default().detail == MetricsDetail::Tool
+}
+
+/// Whether the group wants audit records in files.
+pub(crate) fn audits_to_files(group: Option<&GatewayGroupSpec>) -> bool {
+    group.and_then(|group| group.audit).is_some_and(|audit| audit.sink == AuditSink::File)
+}
+
+/// Fields that mean nothing to one process, and why.
+pub(crate) fn without_effect(group: Option<&GatewayGroupSpec>) -> Vec<(&'static str, &'static str)> {
+    let Some(group) = group else { return Vec::new() };
+    let mut fields = Vec::new();
+    if group.replicas.is_some_and(|replicas| replicas != 1) {
+        fields.push(("replicas", "`tamis serve` is one process"));
+    }
+    if group.controller_name.is_some() {
+        fields.push(("controllerName", "no operator takes part"));
+    }
+    fields
+}
+
+/// Fields that differ from those that the process started with and are read at the start only. The floors under
+/// `require` are not among them: they hold as soon as they are saved.
+pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&GatewayGroupSpec>) -> Vec<&'static str> {
+    let none = GatewayGroupSpec::default();
+    let (started, now) = (started.unwrap_or(&none), now.unwrap_or(&none));
+    [
+        ("listener", started.listener != now.listener),
+        ("egress", started.egress != now.egress),
+        ("metrics", started.metrics != now.metrics),
+        ("audit", started.audit != now.audit),
+    ]
+    .into_iter()
+    .filter_map(|(field, differs)| differs.then_some(field))
+    .collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use tamis_crds::resources::{EgressSpec, ListenerSpec};
+    use tamis_crds::resources::{EgressSpec, FloorsSpec, GroupAuditSpec, ListenerSpec, MetricsSpec};
 
     use super::*;
 
@@ -94,5 +133,24 @@ mod tests {
         assert!(!policy.permits("localhost", "127.0.0.1".parse().expect("an address")));
         let error = egress_of(&["not a host"], &[]).expect_err("is not valid").to_string();
         assert!(error.contains("egress.allow"), "{error}");
+    }
+
+    #[test]
+    fn what_one_process_cannot_do_is_said() {
+        let group = GatewayGroupSpec {
+            replicas: Some(3),
+            controller_name: Some("a".into()),
+            metrics: Some(MetricsSpec { detail: MetricsDetail::Exposition }),
+            audit: Some(GroupAuditSpec { sink: AuditSink::File }),
+            ..GatewayGroupSpec::default()
+        };
+        let fields: Vec<_> = without_effect(Some(&group)).into_iter().map(|(field, _)| field).collect();
+        assert_eq!(fields, ["replicas", "controllerName"]);
+        assert!(without_effect(None).is_empty() && tool_series(None) && !audits_to_files(None));
+        assert!(!tool_series(Some(&group)) && audits_to_files(Some(&group)));
+        assert_eq!(needs_restart(None, Some(&group)), ["metrics", "audit"]);
+        let floors =
+            GatewayGroupSpec { require: Some(FloorsSpec { enforced: true, ..FloorsSpec::default() }), ..group.clone() };
+        assert!(needs_restart(Some(&group), Some(&floors)).is_empty(), "floors hold at once");
     }
 }

@@ -14,17 +14,21 @@ use tamis_crds::{Diagnostic, Loaded, diagnose, load};
 
 /// Check documents: files, and folders with all their *.yaml, *.yml and *.json files.
 ///
-/// Prints one line a finding to standard output, FILE:LINE:COLUMN: error|warning: FIELD: what, remedy.
+/// Prints one line a finding to standard output, FILE:LINE:COLUMN: error|warning: FIELD: what, remedy; a summary goes to
+/// standard error. With --output json: {"diagnostics": [{"severity": "error" or "warning", "file", "line", "column",
+/// "field", "message", "remedy"}]}, and with --sample also "samples".
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   tamis validate examples/quickstart
-  tamis validate filters.yaml --output json
+  tamis validate filters.yaml --output json | jq '.diagnostics[].field'
+  kubectl get toolsfilters -o yaml | tamis validate /dev/stdin
   tamis validate examples/quickstart --sample issues.json --tool list-issues
 
 Exit codes:
   0  no error (warnings do not count)
-  1  an error, or a filter that fails on the sample")]
+  1  an error, or a filter that fails on the sample
+  2  usage")]
 pub(crate) struct Args {
     /// Files and folders.
     #[arg(required = true, value_name = "PATH")]

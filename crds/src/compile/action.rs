@@ -23,6 +23,9 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
         let remedy = format!("write one of {}", METHODS.join(", "));
         scribe.error(&at.key("method"), format!("`{}` is not a method", crate::read::excerpt(&method)), remedy);
     }
+    if !spec.aliases.is_empty() {
+        scribe.warning(&at.key("aliases"), "has no effect here", "remove it: a tool has one name");
+    }
     args::check(&spec.args, &at.key("args"), scribe);
     let request = spec.request.clone().unwrap_or_default();
     let styles = templates(spec, &request, at, scribe);

@@ -11,7 +11,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tamis_config::{ExpositionId, Snapshot};
@@ -73,6 +73,11 @@ pub fn compile(resources: &Resources, env: &CompileEnv<'_>) -> Compilation {
 pub fn diagnose(loaded: &Loaded) -> Vec<Diagnostic> {
     let incomplete = loaded.files.iter().any(ParsedFile::is_broken);
     let mut diagnostics = run(&loaded.resources, &CompileEnv::default(), incomplete).diagnostics;
+    if incomplete {
+        // Once is enough for a field.
+        let told: HashSet<_> = loaded.diagnostics.iter().filter(|d| d.is_error()).map(Diagnostic::spot).collect();
+        diagnostics.retain(|diagnostic| !told.contains(&diagnostic.spot()));
+    }
     diagnostics.extend(loaded.diagnostics.iter().cloned());
     Diagnostic::sort(&mut diagnostics);
     diagnostics

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tamis_engine::ToolFilter;
+
 use super::*;
 use crate::parse_document;
 
@@ -362,4 +364,124 @@ fn ten_thousand_expositions() {
     let compilation = compile(&resources, &CompileEnv::default());
     println!("{} bytes read in {read:?}, compiled in {:?}", text.len(), begun.elapsed() - read);
     assert_eq!(compilation.snapshot.expositions.len(), 10_000);
+}
+
+#[test]
+fn every_field_of_a_kimbap_manifest_arrives() {
+    let text = include_str!("../read/kimbap_full.yaml");
+    let parsed = parse_document("tracker.yaml", text.as_bytes());
+    let loaded = Loaded {
+        resources: parsed.resources.clone(),
+        diagnostics: parsed.diagnostics.clone(),
+        files: vec![parsed.clone()],
+    };
+    let said: Vec<String> = diagnose(&loaded).iter().map(ToString::to_string).collect();
+    let fields: Vec<&str> = said.iter().filter_map(|line| line.split(": ").nth(2)).collect();
+    assert_eq!(fields, ["aliases", "triggers", "gotchas", "recipes", "actions.list-tickets.aliases"], "{said:#?}");
+    assert!(said.iter().all(|line| line.contains("warning: ") && line.contains("has no effect")), "{said:#?}");
+
+    let mut all = parsed.resources;
+    all.extend(&resources(
+        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: e}\nspec: {service: {name: tracker, version: 1.2.0}}\n",
+    ));
+    let compilation = compile(&all, &CompileEnv::default());
+    let service = compilation.snapshot.services.values().next().unwrap();
+    let list = &service.tools["list-tickets"];
+    assert_eq!(list.description.as_deref(), Some("Tickets of a project\n\nWarning: Slow for large projects"));
+    assert_eq!(
+        list.input_schema.as_str(),
+        r#"{"type":"object","properties":{"project":{"type":"string"},"state":{"type":"string","enum":["open","closed"],"default":"open"},"labels":{"type":"array"}},"required":["project"],"additionalProperties":false}"#
+    );
+    assert_eq!((list.risk.mutating, list.risk.destructive, list.risk.idempotent), (false, false, true));
+    let http = &list.http;
+    assert_eq!(http.extract.as_deref(), Some("data.tickets"));
+    assert_eq!(http.request.styles["labels"], tamis_config::ArgumentStyle::Comma);
+    assert_eq!(http.request.path_params["project"], "{project}");
+    assert_eq!(http.request.headers["X-Client"], "tamis");
+    let retry = http.retry.as_ref().unwrap();
+    assert_eq!((retry.max_attempts, retry.backoff_ms, &retry.retry_on[..]), (3, 500, &[429, 503][..]));
+    let pages = http.pagination.as_ref().unwrap();
+    assert_eq!((pages.max_pages, pages.next_path.as_deref()), (5, Some("data.next")));
+    assert_eq!(http.error_mapping[&404], "no such project");
+    assert_eq!(http.error_mapping[&403], "not yours");
+    let create = &service.tools["create-ticket"];
+    assert_eq!((create.risk.mutating, create.risk.destructive), (true, true));
+    assert!(create.http.auth.is_some() && create.http.request.body.is_some());
+    let tools = &compilation.snapshot.expositions[&id()].tools;
+    let single = |tool: &str| match &tools[tool].filter {
+        Some(ToolFilter::Single(spec)) => spec.clone(),
+        other => panic!("{other:?}"),
+    };
+    let filter = single("list-tickets");
+    assert_eq!((filter.max_items, filter.drop_nulls, filter.compact.is_some()), (Some(25), true, true));
+    let text = single("get-log").text.unwrap();
+    assert_eq!(
+        (text.strip_ansi, text.dedup, text.max_lines, text.on_empty.as_deref()),
+        (true, true, Some(100), Some("nothing"))
+    );
+}
+
+#[test]
+fn what_comes_later_is_refused_by_name_and_place() {
+    let action = |field: &str| {
+        format!("name: n\nversion: 1.0.0\nbase_url: https://a.example\nactions:\n  a:\n    path: /a\n    {field}\n")
+    };
+    let spec = |kind: &str, spec: &str| {
+        format!("apiVersion: reshapr.io/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
+    };
+    let exposition = |field: &str| spec("Exposition", &format!("service: {{name: s, version: '1'}}\n  {field}"));
+    let table = [
+        (action("command: [ls, -l]"), "7:", "actions.a.command"),
+        (action("json_flag: --json"), "7:", "actions.a.json_flag"),
+        (action("success_codes: [0, 1]"), "7:", "actions.a.success_codes"),
+        (action("inline_script: tell"), "7:", "actions.a.inline_script"),
+        ("name: n\nversion: 1.0.0\nadapter: command\ncommand_spec: {}\nactions: {}\n".into(), "3:1", "adapter"),
+        (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
+        (spec("ServiceManifest", "version: 1.0.0\n  openapi: {}"), "6:", "spec.openapi"),
+        (spec("ServiceManifest", "version: 1.0.0\n  mcp: {url: a}"), "6:", "spec.mcp"),
+        (exposition("access: {apiKeys: {}}"), "6:", "spec.access.apiKeys"),
+        (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
+        (exposition("configurationPlan: {name: a}"), "6:", "spec.configurationPlan"),
+        (spec("CustomTools", "customTools: {}"), "2:7", "kind"),
+        (spec("ConfigurationPlan", "endpoint: a"), "2:7", "kind"),
+        (spec("GatewayGroup", "commands: {enabled: true}"), "5:", "spec.commands.enabled"),
+        (spec("GatewayGroup", "allowedNamespaces: {from: All, selector: {}}"), "5:", "spec.allowedNamespaces.selector"),
+        (spec("GatewayGroup", "store: {redis: {}}"), "5:", "spec.store"),
+        (spec("GatewayGroup", "listener: {tls: {}}"), "5:", "spec.listener.tls"),
+    ];
+    for (text, place, field) in table {
+        let said: Vec<_> =
+            parse_document("a.yaml", text.as_bytes()).diagnostics.iter().map(ToString::to_string).collect();
+        let found = said.iter().any(|line| {
+            let rest = line.strip_prefix(&format!("a.yaml:{place}"));
+            rest.is_some_and(|rest| rest.contains(&format!("error: {field}: ")) && rest.contains("not implemented yet"))
+        });
+        assert!(found, "{text}\n{said:#?}");
+    }
+}
+
+#[test]
+fn one_mistake_does_not_hide_the_next() {
+    let said = |text: &str| {
+        let parsed = parse_document("a.yaml", text.as_bytes());
+        let loaded = Loaded {
+            resources: parsed.resources.clone(),
+            diagnostics: parsed.diagnostics.clone(),
+            files: vec![parsed],
+        };
+        diagnose(&loaded).iter().map(|d| format!("{}: {}, {}", d.field, d.message, d.remedy)).collect::<Vec<_>>()
+    };
+    let limits = "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
+         limits: {timeout: 30, concurrent: 0, burst: 1, requestsPerSecond: -1, maxResponseBytes: 1 MB}\n";
+    let found = said(limits);
+    assert!(found.contains(&"spec.limits.timeout: 30 has no unit, write 30s".to_owned()), "{found:#?}");
+    for field in ["timeout", "concurrent", "requestsPerSecond", "maxResponseBytes"] {
+        let of_field = found.iter().filter(|line| line.starts_with(&format!("spec.limits.{field}: "))).count();
+        assert_eq!(of_field, 1, "{field}: {found:#?}");
+    }
+    let filters = "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
+         filters:\n    one: {retian: [/a]}\n    two: {retain: [a]}\n";
+    let found = said(filters);
+    assert!(found.iter().any(|line| line.starts_with("spec.filters.one.retian: ")), "{found:#?}");
+    assert!(found.iter().any(|line| line.starts_with("spec.filters.two.retain[0]: ")), "{found:#?}");
 }

@@ -18,6 +18,10 @@ const MAX_RESPONSE_BYTES: u64 = 1 << 30;
 
 /// A kind's `spec`.
 pub(super) trait Spec: DeserializeOwned {
+    /// Whether what else is wrong with it can be told although some field is in error: where fields stand by
+    /// themselves, one mistake does not look like several.
+    const INDEPENDENT: bool = false;
+
     /// Says what is wrong with it.
     fn check(&self, scribe: &mut Scribe<'_>);
 }
@@ -27,6 +31,8 @@ impl Spec for ServiceManifestSpec {
 }
 
 impl Spec for ToolsFiltersSpec {
+    const INDEPENDENT: bool = true;
+
     fn check(&self, scribe: &mut Scribe<'_>) {
         service_ref(&self.service, scribe);
         if self.name.as_deref().is_some_and(|name| name.trim().is_empty()) {

@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 
     fn resource<S: Spec>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
-        let before = self.diagnostics.iter().filter(|d| d.is_error()).count();
+        let before = self.diagnostics.len();
         let Value::Map(entries) = &mut document.value else { return None };
         for entry in entries.iter().filter(|e| !ENVELOPE.contains(&&*e.key)) {
             let remedy = match did_you_mean(&entry.key, ["apiVersion", "kind", "metadata", "spec"]) {
@@ -175,19 +175,22 @@ impl<'a> Reader<'a> {
         }
         let name = self.name(&document);
         let (name, unnamed) = name?;
-        if self.diagnostics.iter().filter(|d| d.is_error()).count() > before {
-            return None;
-        }
+        let told: Vec<_> = self.diagnostics[before..].iter().filter(|d| d.is_error()).map(Diagnostic::spot).collect();
         match serde_json::from_str::<S>(&json) {
             Ok(spec) => {
                 let origin = Origin { file: Arc::clone(self.file), tree: Arc::new(document) };
-                let mut scribe = Scribe::new(&origin, &mut self.diagnostics);
+                let mut found = Vec::new();
+                let mut scribe = Scribe::new(&origin, &mut found);
                 spec.check(&mut scribe);
-                if scribe.failed {
+                let failed = scribe.failed || !told.is_empty();
+                // Once is enough for a field.
+                self.diagnostics.extend(found.into_iter().filter(|d| !told.contains(&d.spot())));
+                if failed && !S::INDEPENDENT {
                     return None;
                 }
                 Some(Arc::new(Resource { name, unnamed, spec, origin }))
             }
+            Err(_) if !told.is_empty() => None,
             // The shape check knows all that serde knows; if it ever does not, the document is still refused.
             Err(error) => {
                 self.error(&document, "spec", format!("cannot be read: {error}"), "compare it with `tamis schema`");

@@ -3,6 +3,7 @@
 mod check;
 mod document;
 mod kimbap;
+mod published;
 mod schema;
 mod shape;
 mod spelling;
@@ -11,7 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use schema::document_schema;
+pub use published::document_schema;
 pub(crate) use shape::excerpt;
 
 use crate::yaml;

@@ -3,13 +3,16 @@
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-use crate::resources::{API_VERSION, ExpositionSpec, GatewayGroupSpec, LATER, ServiceManifestSpec, ToolsFiltersSpec};
+use crate::resources::{ExpositionSpec, GatewayGroupSpec, LATER, ServiceManifestSpec, ToolsFiltersSpec};
 use crate::yaml::{Node, Value};
 
+/// The keyword in a schema that gives text its unit: a number alone is not enough.
+const UNIT: &str = "x-tamis-unit";
+
 /// The schema of one `spec`.
-pub(crate) struct SpecSchema(Json);
+pub(crate) struct SpecSchema(pub(super) Json);
 
 pub(crate) static SERVICE_MANIFEST: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ServiceManifestSpec>);
 pub(crate) static TOOLS_FILTERS: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ToolsFiltersSpec>);
@@ -41,8 +44,13 @@ pub(crate) enum Shape<'s> {
     Any,
     Later,
     Text,
+    /// Text that begins with a number and ends with a unit, for example this one.
+    Quantity(&'s str),
     Bool,
-    Integer { min: i128, max: i128 },
+    Integer {
+        min: i128,
+        max: i128,
+    },
     Number,
     TextOrInteger,
     OneOf(Vec<&'s str>),
@@ -125,6 +133,9 @@ impl<'s> View<'s> {
         if has("array") {
             return at.get("items").map_or(Shape::Any, |items| Shape::List(self.to(items)));
         }
+        if let Some(unit) = at.get(UNIT).and_then(Json::as_str) {
+            return Shape::Quantity(unit);
+        }
         match (has("string"), has("integer")) {
             (true, true) => Shape::TextOrInteger,
             (true, false) => Shape::Text,
@@ -170,78 +181,4 @@ impl<'s> Object<'s> {
 fn mentions_later(at: &Json) -> bool {
     let alternatives = at.get("anyOf").and_then(Json::as_array);
     at.get(LATER).is_some() || alternatives.into_iter().flatten().any(mentions_later)
-}
-
-/// A JSON Schema (2020-12) of every document that files may hold, for editors. kimbap's manifests are not part of it.
-#[must_use]
-pub fn document_schema() -> Json {
-    let kinds: [(&str, &SpecSchema); 4] = [
-        ("ServiceManifest", &SERVICE_MANIFEST),
-        ("ToolsFilters", &TOOLS_FILTERS),
-        ("Exposition", &EXPOSITION),
-        ("GatewayGroup", &GATEWAY_GROUP),
-    ];
-    let mut definitions = serde_json::Map::new();
-    let mut documents = Vec::new();
-    for (kind, schema) in kinds {
-        let mut spec = schema.0.clone();
-        let members = spec.as_object_mut().expect("the schema of a struct is an object");
-        members.remove("$schema");
-        // One name is one Rust type, whichever kind uses it.
-        if let Some(Json::Object(shared)) = members.remove("$defs") {
-            definitions.extend(shared);
-        }
-        let description = members.get("description").cloned().unwrap_or_default();
-        if kind == "ToolsFilters" {
-            documents.push(flat(kind, &spec));
-        }
-        let name = format!("{kind}Spec");
-        documents.push(json!({
-            "type": "object",
-            "description": description,
-            "properties": {
-                "apiVersion": { "const": API_VERSION },
-                "kind": { "const": kind },
-                "metadata": { "$ref": "#/$defs/ObjectMeta" },
-                "spec": { "$ref": format!("#/$defs/{name}") },
-                "status": true,
-            },
-            "required": ["apiVersion", "kind", "metadata", "spec"],
-            "additionalProperties": false,
-        }));
-        definitions.insert(name, spec);
-    }
-    definitions.insert("ObjectMeta".to_owned(), object_meta());
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Documents of reshapr.io/v1alpha1",
-        "anyOf": documents,
-        "$defs": definitions,
-    })
-}
-
-/// The form of the seed documents: the fields of `spec` at the top, and no `metadata`.
-fn flat(kind: &str, spec: &Json) -> Json {
-    let mut document = spec.clone();
-    document["properties"]["apiVersion"] = json!({ "const": API_VERSION });
-    document["properties"]["kind"] = json!({ "const": kind });
-    if let Some(required) = document["required"].as_array_mut() {
-        required.extend(["apiVersion".into(), "kind".into()]);
-    }
-    document
-}
-
-fn object_meta() -> Json {
-    let text = json!({ "type": "object", "additionalProperties": { "type": "string" } });
-    json!({
-        "type": "object",
-        "description": "The object's name; what else Kubernetes writes here is left alone.",
-        "properties": {
-            "name": { "type": "string", "description": "Lower-case letters, digits, `-` and `.`.", "maxLength": 253 },
-            "namespace": { "type": "string", "description": "`default` where absent.", "maxLength": 63 },
-            "labels": text,
-            "annotations": text,
-        },
-        "required": ["name"],
-    })
 }

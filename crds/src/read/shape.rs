@@ -9,7 +9,7 @@ use crate::diagnostic::did_you_mean;
 use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Position, Resolved, Scalar, Value};
 
-/// The tree as JSON; only to be used if no error was found.
+/// The tree as JSON; only to be used for finding more mistakes if there was an error.
 pub(super) fn check(
     file: &Arc<str>,
     node: &Node,
@@ -45,6 +45,13 @@ impl Checker<'_> {
             (Shape::List(items), Value::List(list)) => {
                 self.list(list, field, |c, item, field| c.node(item, items, field));
             }
+            (Shape::Quantity(unit), Value::Scalar(scalar)) => match &scalar.resolved {
+                Resolved::Number(number) => {
+                    self.error(at, field, format!("{number} has no unit"), format!("write {number}{unit}"));
+                    self.string(&scalar.source);
+                }
+                _ => self.text(at, scalar, field),
+            },
             (Shape::Text, Value::Scalar(scalar)) => self.text(at, scalar, field),
             (Shape::TextOrInteger, Value::Scalar(scalar)) => match &scalar.resolved {
                 Resolved::Number(n) if is_integer(n) => self.json.push_str(n),
@@ -64,7 +71,7 @@ impl Checker<'_> {
             (Shape::OneOf(names), _) => self.wrong(node, &format!("one of {}", names.join(", ")), field),
             (Shape::Bool, _) => self.wrong(node, "true or false", field),
             (Shape::Integer { .. } | Shape::Number, _) => self.wrong(node, "a number", field),
-            (Shape::Text | Shape::TextOrInteger, _) => self.wrong(node, "text", field),
+            (Shape::Text | Shape::Quantity(_) | Shape::TextOrInteger, _) => self.wrong(node, "text", field),
         }
     }
 
@@ -202,6 +209,8 @@ impl Checker<'_> {
                 } else if !n.parse::<i128>().is_ok_and(|n| (min..=max).contains(&n)) {
                     let remedy = format!("write a number from {min} to {max}");
                     self.error(at, field, format!("{n} is out of range"), remedy);
+                    // Stands in, so that the rest can be read and checked.
+                    return self.json.push('1');
                 }
                 self.json.push_str(n);
             }

@@ -9,7 +9,7 @@ use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Resolved, Value};
 
 /// Other names of a field, by the type that has it. Snake case is understood everywhere and not listed.
-const ALIASES: &[(&str, &str, &str)] = &[
+pub(super) const ALIASES: &[(&str, &str, &str)] = &[
     // reShapr's later names.
     ("FilterSpec", "jsonRetain", "retain"),
     ("FilterSpec", "jsonPatches", "patches"),

@@ -134,23 +134,46 @@ fn the_schema_covers_the_examples() {
     let schema = document_schema();
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    let loaded = crate::load(&[examples]);
-    assert!(loaded.files.len() >= 5, "the examples are there");
-    let documents = loaded
-        .resources
-        .filters
-        .iter()
-        .map(|f| &f.origin)
-        .chain(loaded.resources.expositions.iter().map(|e| &e.origin));
-    for origin in documents {
-        let document = plain(&origin.tree);
-        assert!(validator.is_valid(&document), "{}: {document}", origin.file());
+    let mut kinds = std::collections::BTreeMap::new();
+    for folder in ["quickstart", "notion", "slack", "seeds"] {
+        for path in crate::documents(&examples.join(folder)) {
+            let bytes = std::fs::read(&path).expect("reads");
+            for document in as_written(&path.to_string_lossy(), &bytes) {
+                *kinds.entry(document["kind"].as_str().unwrap_or("kimbap").to_owned()).or_insert(0) += 1;
+                assert!(validator.is_valid(&document), "{}: {document:#}", path.display());
+            }
+        }
     }
-    let wrong = plain(&one_set(&flat("{retain: [/a]}")).origin.tree);
-    let mut unknown = wrong.clone();
-    assert!(validator.is_valid(&wrong));
-    unknown["spec"] = serde_json::json!({});
-    assert!(!validator.is_valid(&unknown));
+    assert_eq!(kinds.keys().collect::<Vec<_>>(), ["Exposition", "ServiceManifest", "ToolsFilters", "kimbap"]);
+    assert!(kinds.values().all(|count| *count > 0) && kinds["ServiceManifest"] >= 4, "{kinds:?}");
+    let kimbap = include_bytes!("kimbap_full.yaml");
+    for document in as_written("kimbap.yaml", kimbap) {
+        assert!(validator.is_valid(&document), "{document:#}");
+    }
+    let good = [
+        (
+            "ToolsOutputFilters, jsonRetain",
+            flat("{jsonRetain: [/a], max_items: 3, compact: true, convertToToon: false}"),
+        ),
+        ("a list of branches", flat("[{test: {path: /a, value: 1}, retain: [/a]}, {otherwise: true, retain: [/b]}]")),
+    ];
+    for (what, text) in good {
+        assert!(as_written("a.yaml", text.as_bytes()).iter().all(|d| validator.is_valid(d)), "{what}: {text}");
+    }
+    let bad = [
+        ("a flat form with a spec", format!("{}spec: {{}}\n", flat("{retain: [/a]}"))),
+        ("a field of nobody", flat("{retian: [/a]}")),
+        ("kimbap's, misspelled", String::from_utf8_lossy(kimbap).replace("max_attempts", "max_atempts")),
+        ("an unknown kind", flat("{retain: [/a]}").replace("kind: ToolsFilters", "kind: ToolFilters")),
+    ];
+    for (what, text) in bad {
+        assert!(!as_written("a.yaml", text.as_bytes()).iter().all(|d| validator.is_valid(d)), "{what}: {text}");
+    }
+}
+
+/// The documents of a text, before anything in them is renamed or moved.
+fn as_written(file: &str, bytes: &[u8]) -> Vec<serde_json::Value> {
+    crate::yaml::parse(&file.into(), bytes).expect("is in order").iter().map(plain).collect()
 }
 
 /// The document as its author wrote it.

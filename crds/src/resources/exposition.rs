@@ -80,6 +80,7 @@ pub struct LimitsSpec {
     pub concurrent: Option<u32>,
     /// How long one call may take, retries and pages included, with a unit: `30s`, `500ms`, `1m30s`. 30 s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-tamis-unit" = "s"))]
     pub timeout: Option<String>,
     /// Bytes of one output after decompression: `16Mi` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -143,6 +143,21 @@ pub struct ActionSpec {
     /// Status code to the text that the caller gets for it.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub error_mapping: IndexMap<String, String>,
+    /// Has no effect here: other names of kimbap's own command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// Not implemented yet: the arguments of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Later>,
+    /// Not implemented yet: how a program is asked for JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_flag: Option<Later>,
+    /// Not implemented yet: exit codes of a program that are no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_codes: Option<Later>,
+    /// Not implemented yet: a script for macOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline_script: Option<Later>,
 }
 
 /// One argument.

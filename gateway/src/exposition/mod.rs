@@ -66,7 +66,8 @@ pub(crate) struct Tool {
 }
 
 impl Exposition {
-    /// Compiles a document. What `previous` has and this one needs unchanged (counters, limits) is taken over.
+    /// Compiles a document. What `previous` has and this one needs unchanged (counters, limits) is taken over. Without
+    /// `tool_series` all tools count into one.
     ///
     /// # Errors
     /// Names the tool and the field.
@@ -74,6 +75,7 @@ impl Exposition {
         document: &Arc<ExpositionDocument>,
         service: &Arc<Service>,
         previous: Option<&Self>,
+        tool_series: bool,
     ) -> Result<Self, String> {
         if document.format_version != FORMAT_VERSION {
             return Err(format!(
@@ -83,9 +85,14 @@ impl Exposition {
         }
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
         let mut tools = IndexMap::with_capacity(document.tools.len());
+        // An empty label is to Prometheus one that is not there.
+        let shared = (!tool_series).then(|| {
+            let kept = previous.and_then(|p| p.tools.values().next()).map(|tool| Arc::clone(&tool.series));
+            kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, "")))
+        });
         for name in document.tools.keys() {
-            let kept = previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
-            let series = kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
+            let kept = || previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
+            let series = shared.clone().or_else(kept).unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
             tools.insert(name.clone(), Tool::load(document, service, name, series)?);
         }
         let limiter = match previous {

@@ -1,0 +1,66 @@
+//! `tamis validate` and `tamis schema`, through the real binary: what goes where, and exit codes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_tamis")).args(arguments).env_remove("RUST_LOG").output().expect("runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (status.code(), text(&stdout), text(&stderr))
+}
+
+fn example(name: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn every_example_is_in_order() {
+    for name in ["quickstart", "notion", "slack", "seeds/reshapr", "seeds/reshapr-conditional", "seeds/kimbap"] {
+        let (code, said, summary) = run(&["validate", &example(name)]);
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{name}");
+        assert!(summary.trim_end().ends_with("0 errors, 0 warnings"), "{name}: {summary}");
+    }
+}
+
+#[test]
+fn findings_are_lines_or_json_and_errors_are_code_1() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("a.yaml");
+    let path = file.to_str().expect("is text");
+    let exposition = "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  ";
+    let error = format!("{exposition}service: {{name: s, version: '1'}}\n  limits: {{timeout: 30}}\n");
+    let warning = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    for (text, code, severity, field, line) in
+        [(error.as_str(), 1, "error", "spec.limits.timeout", 6), (warning, 0, "warning", "", 1)]
+    {
+        fs::write(&file, text).expect("writes");
+        let (found, said, _) = run(&["validate", path]);
+        assert_eq!((found, said.lines().count()), (Some(code), 1), "{said}");
+        assert!(said.starts_with(&format!("{path}:{line}:")) && said.contains(&format!(": {severity}: ")), "{said}");
+        let (found, said, other) = run(&["validate", path, "--output", "json"]);
+        assert_eq!((found, other.as_str()), (Some(code), ""));
+        let json: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
+        let one = &json["diagnostics"][0];
+        let keys: Vec<_> = one.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, ["severity", "file", "line", "column", "field", "message", "remedy"]);
+        assert_eq!((one["severity"].as_str(), one["field"].as_str()), (Some(severity), Some(field)));
+        assert_eq!((one["file"].as_str(), one["line"].as_u64()), (Some(path), Some(line)));
+        assert_eq!(json.as_object().map(serde_json::Map::len), Some(1));
+    }
+    let (code, said, _) = run(&["validate", "/no/such/place"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(said, "/no/such/place:1:1: error: there is no such file or folder, check the path\n");
+    assert_eq!(run(&["validate"]).0, Some(2));
+}
+
+#[test]
+fn the_schema_is_json_on_standard_output() {
+    let (code, said, other) = run(&["schema"]);
+    assert_eq!((code, other.as_str()), (Some(0), ""));
+    let schema: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema["anyOf"].as_array().map(Vec::len), Some(6), "four kinds, and the seed documents' two forms");
+}

@@ -1,0 +1,129 @@
+//! Folders as Kubernetes, editors and mischief make them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const SET: &str = "apiVersion: reshapr.io/v1alpha1
+kind: ToolsFilters
+metadata: {name: NAME}
+spec: {service: {name: s, version: '1'}, filters: {a: {retain: [/a]}}}
+";
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn said(loaded: &Loaded) -> Vec<String> {
+    loaded.diagnostics.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn ten_thousand_documents_are_a_matter_of_seconds() {
+    let dir = folder();
+    for file in 0..100 {
+        let mut text = String::new();
+        for document in 0..100 {
+            let _ = write!(text, "---\n{}", SET.replace("NAME", &format!("s{file}-{document}")));
+        }
+        fs::write(dir.path().join(format!("{file}.yaml")), text).expect("writes");
+    }
+    let began = Instant::now();
+    let loaded = load(&[dir.path().to_owned()]);
+    println!("10,000 documents: {:?}", began.elapsed());
+    assert_eq!((loaded.resources.len(), said(&loaded).len()), (10_000, 0));
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_huge_file_is_refused_by_its_size() {
+    let dir = folder();
+    let file = fs::File::create(dir.path().join("a.yaml")).expect("creates");
+    // Sparse: nothing could read so much in this time.
+    file.set_len(1 << 40).expect("grows");
+    let began = Instant::now();
+    let loaded = load(&[dir.path().to_owned()]);
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(said(&loaded)[0].contains("more than the 16777216 that are read"), "{:?}", said(&loaded));
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_mounted_config_map_is_read_once() {
+        let dir = folder();
+        let real = dir.path().join("..2026_11_22");
+        fs::create_dir(&real).expect("creates");
+        fs::write(real.join("a.yaml"), SET.replace("NAME", "a")).expect("writes");
+        symlink("..2026_11_22", dir.path().join("..data")).expect("links");
+        symlink("..data/a.yaml", dir.path().join("a.yaml")).expect("links");
+        let loaded = load(&[dir.path().to_owned()]);
+        assert_eq!((loaded.resources.len(), said(&loaded).len()), (1, 0));
+    }
+
+    #[test]
+    fn links_that_lead_back_are_said_and_not_followed() {
+        let dir = folder();
+        fs::write(dir.path().join("a.yaml"), SET.replace("NAME", "a")).expect("writes");
+        fs::create_dir(dir.path().join("sub")).expect("creates");
+        // Two of them would be two to the power of the depth.
+        for name in ["back", "sub/back", "sub/again"] {
+            symlink(dir.path(), dir.path().join(name)).expect("links");
+        }
+        symlink("self.yaml", dir.path().join("self.yaml")).expect("links");
+        symlink("nowhere.yaml", dir.path().join("dangling.yaml")).expect("links");
+        let loaded = load(&[dir.path().to_owned()]);
+        assert_eq!(loaded.resources.len(), 1);
+        let said = said(&loaded);
+        assert_eq!(said.iter().filter(|line| line.contains("leads back")).count(), 3, "{said:#?}");
+        assert_eq!(said.iter().filter(|line| line.contains("self.yaml:1:1: error: cannot be read")).count(), 1);
+        assert_eq!(said.len(), 4, "{said:#?}");
+        assert_eq!(documents(dir.path()), [dir.path().join("a.yaml")]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_never_waited_for() {
+        let dir = folder();
+        let pipe = dir.path().join("pipe.yaml");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs");
+        assert!(made.success());
+        let socket = dir.path().join("socket.yaml");
+        let _listener = UnixListener::bind(&socket).expect("binds");
+        symlink("/dev/zero", dir.path().join("zero.yaml")).expect("links");
+        let loaded = load(&[dir.path().to_owned()]);
+        assert_eq!(said(&loaded).len(), 3, "{:#?}", said(&loaded));
+        assert!(said(&loaded).iter().all(|line| line.contains("is a pipe, a socket or a device")));
+        for path in [pipe, socket, "/dev/zero".into(), "/dev/tty".into()] {
+            let loaded = load(&[path]);
+            assert_eq!(loaded.diagnostics.len(), 1);
+            assert!(loaded.diagnostics[0].is_error());
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_said() {
+        let dir = folder();
+        fs::create_dir(dir.path().join("sub")).expect("creates");
+        fs::write(dir.path().join("a.yaml"), SET.replace("NAME", "a")).expect("writes");
+        let locked = [dir.path().join("a.yaml"), dir.path().join("sub")];
+        let lock = |mode| {
+            for path in &locked {
+                fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("changes");
+            }
+        };
+        lock(0);
+        // Nothing is forbidden to root.
+        if fs::File::open(&locked[0]).is_err() {
+            let said = said(&load(&[dir.path().to_owned()]));
+            assert_eq!(said.iter().filter(|line| line.contains("who may read it")).count(), 2, "{said:#?}");
+        }
+        lock(0o700);
+    }
+}

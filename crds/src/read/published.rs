@@ -1,0 +1,198 @@
+//! The schema that editors get: all kinds in one, and the seed documents' own forms.
+
+use serde_json::{Value as Json, json};
+
+use super::schema::{EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS};
+use super::spelling::ALIASES;
+use crate::resources::API_VERSION;
+
+/// A JSON Schema (2020-12) of every document that files may hold, for editors: the kinds, ToolsFilters without `metadata`
+/// and `spec`, and kimbap's manifests.
+#[must_use]
+pub fn document_schema() -> Json {
+    let kinds: [(&str, &SpecSchema); 4] = [
+        ("ServiceManifest", &SERVICE_MANIFEST),
+        ("ToolsFilters", &TOOLS_FILTERS),
+        ("Exposition", &EXPOSITION),
+        ("GatewayGroup", &GATEWAY_GROUP),
+    ];
+    let mut definitions = serde_json::Map::new();
+    let mut documents = Vec::new();
+    for (kind, schema) in kinds {
+        let mut spec = schema.0.clone();
+        let members = spec.as_object_mut().expect("the schema of a struct is an object");
+        members.remove("$schema");
+        // One name is one Rust type, whichever kind uses it.
+        if let Some(Json::Object(shared)) = members.remove("$defs") {
+            definitions.extend(shared);
+        }
+        let description = members.get("description").cloned().unwrap_or_default();
+        if kind == "ToolsFilters" {
+            documents.push(flat(&spec));
+        }
+        let name = format!("{kind}Spec");
+        documents.push(json!({
+            "type": "object",
+            "description": description,
+            "properties": {
+                "apiVersion": { "const": API_VERSION },
+                "kind": { "const": kind },
+                "metadata": { "$ref": "#/$defs/ObjectMeta" },
+                "spec": { "$ref": format!("#/$defs/{name}") },
+                "status": true,
+            },
+            "required": ["apiVersion", "kind", "metadata", "spec"],
+            "additionalProperties": false,
+        }));
+        definitions.insert(name, spec);
+    }
+    definitions.insert("ObjectMeta".to_owned(), object_meta());
+    documents.push(kimbap());
+    definitions.extend(seed_spellings(&definitions));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Documents of reshapr.io/v1alpha1",
+        "anyOf": documents,
+        "$defs": definitions,
+    })
+}
+
+/// The form of the seed documents: the fields of `spec` at the top, and no `metadata`.
+fn flat(spec: &Json) -> Json {
+    let mut document = spec.clone();
+    document["properties"]["apiVersion"] = json!({ "const": API_VERSION });
+    document["properties"]["kind"] = json!({ "enum": ["ToolsFilters", "ToolsOutputFilters"] });
+    document["properties"]["filters"] =
+        json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/Seed.ToolFilter" } });
+    if let Some(required) = document["required"].as_array_mut() {
+        required.extend(["apiVersion".into(), "kind".into()]);
+    }
+    document
+}
+
+/// kimbap's manifest, a document of its own.
+fn kimbap() -> Json {
+    let text = json!({ "type": "string" });
+    let advice = json!({ "description": "Has no effect here." });
+    json!({
+        "type": "object",
+        "description": "What can be called, in kimbap's form.",
+        "properties": {
+            "name": text,
+            "version": text,
+            "description": text,
+            "adapter": { "const": "http" },
+            "base_url": text,
+            "auth": { "$ref": "#/$defs/Seed.AuthSpec" },
+            "actions": { "type": "object", "additionalProperties": { "$ref": "#/$defs/Seed.ActionSpec" } },
+            "aliases": advice,
+            "gotchas": advice,
+            "triggers": advice,
+            "recipes": advice,
+        },
+        "required": ["name", "version", "base_url", "actions"],
+        "additionalProperties": false,
+    })
+}
+
+/// Every definition once more under `Seed.`, with snake case and the other names of the seed documents beside ours.
+fn seed_spellings(definitions: &serde_json::Map<String, Json>) -> serde_json::Map<String, Json> {
+    let mut seeds = serde_json::Map::new();
+    for (name, definition) in definitions {
+        let mut seed = definition.clone();
+        respell(&mut seed);
+        let members = seed.get_mut("properties").and_then(Json::as_object_mut);
+        if let Some(members) = members {
+            let aliases = ALIASES.iter().filter(|(of, _, _)| of == name);
+            let more: Vec<_> = aliases.filter_map(|(_, from, to)| Some((*from, members.get(*to)?.clone()))).collect();
+            for (alias, member) in more {
+                members.insert(alias.to_owned(), member.clone());
+                members.insert(snake_case(alias), member);
+            }
+            let beside = |member: &str| json!({ "$ref": format!("#/$defs/Seed.FilterSpec/properties/{member}") });
+            match name.as_str() {
+                // `compact: true` is reShapr's word for dropping what is empty.
+                "FilterSpec" => {
+                    let template = members.get("compact").cloned().unwrap_or_default();
+                    members.insert("compact".into(), json!({ "anyOf": [{ "type": "boolean" }, template] }));
+                    for key in ["convertToToon", "convert_to_toon"] {
+                        members.insert(key.into(), json!({ "type": "boolean" }));
+                    }
+                }
+                "ResponseSpec" => {
+                    for (key, member) in
+                        [("compact", "compact"), ("text", "text"), ("textFilter", "text"), ("text_filter", "text")]
+                    {
+                        members.insert(key.into(), beside(member));
+                    }
+                }
+                "ActionSpec" => {
+                    let named = json!({
+                        "type": "array",
+                        "items": { "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] },
+                    });
+                    let map = members.get("args").cloned().unwrap_or_default();
+                    members.insert("args".into(), json!({ "anyOf": [map, named] }));
+                }
+                "AuthSpec" => {
+                    for key in ["credentialRef", "credential_ref"] {
+                        members.insert(key.into(), json!({ "type": "string" }));
+                    }
+                }
+                _ => {}
+            }
+        }
+        seeds.insert(format!("Seed.{name}"), seed);
+    }
+    seeds
+}
+
+/// Adds the snake case of every member, and refers to definitions that have it too.
+fn respell(schema: &mut Json) {
+    match schema {
+        Json::Array(items) => items.iter_mut().for_each(respell),
+        Json::Object(members) => {
+            if let Some(Json::String(reference)) = members.get_mut("$ref") {
+                *reference = reference.replace("#/$defs/", "#/$defs/Seed.");
+            }
+            members.values_mut().for_each(respell);
+            let Some(Json::Object(properties)) = members.get_mut("properties") else { return };
+            let snake: Vec<_> = properties.iter().map(|(key, at)| (snake_case(key), at.clone())).collect();
+            let two: Vec<String> =
+                properties.keys().filter(|key| snake_case(key) != **key).map(ToString::to_string).collect();
+            properties.extend(snake);
+            // What may be written in two ways cannot be required in one.
+            if let Some(Json::Array(required)) = members.get_mut("required") {
+                required.retain(|key| !two.iter().any(|two| key == two));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `maxItems` is `max_items`.
+fn snake_case(key: &str) -> String {
+    let mut snake = String::new();
+    for c in key.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
+fn object_meta() -> Json {
+    let text = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+    json!({
+        "type": "object",
+        "description": "The object's name; what else Kubernetes writes here is left alone.",
+        "properties": {
+            "name": { "type": "string", "description": "Lower-case letters, digits, `-` and `.`.", "maxLength": 253 },
+            "namespace": { "type": "string", "description": "`default` where absent.", "maxLength": 63 },
+            "labels": text,
+            "annotations": text,
+        },
+        "required": ["name"],
+    })
+}
