@@ -7,7 +7,7 @@
 use super::check::Findings;
 use super::patches::overlaps;
 use super::pointers::covers;
-use crate::json::Kind;
+use crate::json::{JsonText, Kind, Node};
 use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step};
 
 const TELLS: &str = "whether it succeeds tells the caller about it";
@@ -25,6 +25,8 @@ pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings
             ("what `select` or `exclude` drops".to_owned(), "remove the operation")
         } else if branch.drop_nulls && tells_null(patch) {
             ("whether a member is absent or null, which `dropNulls` hides".to_owned(), "remove the operation")
+        } else if branch.drop_nulls && writes_nothing(branch, patch) {
+            ("what is there, and writes what `dropNulls` or `dropEmpty` drops".to_owned(), "remove the operation")
         } else if branch.settles()
             && !matches!(patch, Patch::Remove { .. })
             && reads.iter().any(|read| !whole(retained, read.place))
@@ -136,6 +138,27 @@ fn tells_null(patch: &Patch) -> bool {
             }
         }
         Patch::Add { .. } | Patch::Remove { .. } | Patch::Replace { .. } => false,
+    }
+}
+
+/// Whether an operation that needs something to be there leaves nothing of it behind the drops: a `replace` by a value
+/// that goes, or an `add` of one to an object that may have been empty, and goes too.
+fn writes_nothing(branch: &Branch, patch: &Patch) -> bool {
+    let goes = |value: &JsonText| is_dropped(&value.node(), branch.drop_empty);
+    match patch {
+        Patch::Replace { path, value } => !path.segments.is_empty() && goes(value),
+        Patch::Add { path, value } => branch.drop_empty && path.segments.len() > 1 && goes(value),
+        Patch::Remove { .. } | Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => false,
+    }
+}
+
+/// Whether a member with this value goes; with `empty`, from the leaves up.
+fn is_dropped(value: &Node<'_>, empty: bool) -> bool {
+    match value {
+        Node::Scalar(_) => value.is_null(),
+        Node::String(raw) => empty && raw.len() == 2,
+        Node::Array(elements) => empty && elements.is_empty(),
+        Node::Object(members) => empty && members.iter().all(|member| is_dropped(&member.value, true)),
     }
 }
 

@@ -400,6 +400,18 @@ fn enforced_is_stricter() {
                 ],
             ),
             (
+                r#"{"patches":[{"op":"add","path":"/u/x","value":{"y":null}},{"op":"add","path":"/x","value":null}],"dropEmpty":true}"#,
+                &[
+                    "patches[0]: reads what is there, and writes what `dropNulls` or `dropEmpty` drops: whether it succeeds tells the caller about it, remove the operation",
+                ],
+            ),
+            (
+                r#"{"patches":[{"op":"replace","path":"/u","value":null},{"op":"replace","path":"/v","value":""}],"dropNulls":true}"#,
+                &[
+                    "patches[0]: reads what is there, and writes what `dropNulls` or `dropEmpty` drops: whether it succeeds tells the caller about it, remove the operation",
+                ],
+            ),
+            (
                 r#"{"patches":[{"op":"test","path":"/s/x","value":1},{"op":"remove","path":"/s"}]}"#,
                 &[
                     "patches[0]: reads what patches[1] removes: whether it succeeds tells the caller about it, remove one of the two operations",

@@ -97,7 +97,7 @@ async fn answers_with_a_sealed_cursor_are_byte_identical() {
     let mut paged = tool("/pages");
     paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
     let service = service(&upstream.base, &json!({"pages": paged, "others": paged}));
-    let filter = Some(r#"{"root":"/items","select":{"number":"number"}}"#);
+    let filter = Some(r#"{"root":"","select":{"number":"number"}}"#);
     let document = exposition("api", &service, Enforced, &[("pages", filter), ("others", filter)]);
     let running = start(options()).await;
     assert_eq!(running.gateway.apply(&crate::support::snapshot(&service, [document])).failed, []);
