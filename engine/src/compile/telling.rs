@@ -23,6 +23,9 @@ pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings
             ("what is beside the payload, and goes".to_owned(), "name it in `retain`, or remove the operation")
         } else if reads.iter().any(|read| not_selected(branch, read.place) || excluded(branch, read.place)) {
             ("what `select` or `exclude` drops".to_owned(), "remove the operation")
+        } else if reads.iter().any(|read| element_may_go(branch, read.place)) {
+            let what = "an element that `maxItems` drops, or `select` where it is not an object";
+            (what.to_owned(), "remove the operation")
         } else if branch.drop_nulls && tells_null(patch) {
             ("whether a member is absent or null, which `dropNulls` hides".to_owned(), "remove the operation")
         } else if branch.drop_nulls && writes_nothing(branch, patch) {
@@ -96,6 +99,12 @@ fn in_item<'p>(branch: &Branch, place: &'p [Name]) -> Option<&'p [Name]> {
         Some((first, rest)) if first.index != Index::None => Some(rest),
         _ => Some(below),
     }
+}
+
+/// Whether the place is in an element of the payload's list that later stages may take out.
+fn element_may_go(branch: &Branch, place: &[Name]) -> bool {
+    let element = place.strip_prefix(root(branch)).and_then(<[_]>::first).and_then(|name| name.index.number());
+    element.is_some_and(|index| !branch.select.is_empty() || branch.max_items.is_some_and(|max| index >= max))
 }
 
 fn not_selected(branch: &Branch, place: &[Name]) -> bool {
