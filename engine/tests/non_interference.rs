@@ -437,6 +437,11 @@ fn operations() -> impl Strategy<Value = Vec<Value>> {
         json!({"op": "remove", "path": "/items/0/u/login"}),
         json!({"op": "replace", "path": "/items/0/n", "value": 0}),
         json!({"op": "test", "path": "/id", "value": 1}),
+        json!({"op": "replace", "path": "/id", "value": null}),
+        json!({"op": "add", "path": "/u/x", "value": {"y": []}}),
+        json!({"op": "add", "path": "/items/0", "value": {"n": 9, "tags": [{"name": "t"}]}}),
+        json!({"op": "add", "path": "/items/-", "value": {"n": 9}}),
+        json!({"op": "remove", "path": "/items/2/n"}),
     ];
     prop_oneof![2 => Just(Vec::new()), 1 => prop::sample::subsequence(operations, 1..4)]
 }
@@ -507,6 +512,9 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
     assert!(compared > 1000 && answered > 500 && told > 0, "{answered} of {compared}, {told} told");
 }
 
+/// A line of each half.
+type Pair = (Option<String>, Option<String>);
+
 #[test]
 fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
     // Lines that are there in one half only, or another: their number is removed with them.
@@ -528,7 +536,7 @@ fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
                 filter["text"]["keep"] = json!(["^E"]);
             }
             let (program, _) = enforced(&filter, None).unwrap();
-            let half = |pick: fn(&(Option<String>, Option<String>)) -> &Option<String>| {
+            let half = |pick: fn(&Pair) -> &Option<String>| {
                 let lines = lines.iter().filter_map(|line| pick(line).as_deref()).collect::<Vec<_>>();
                 // Whether the last line is ended is not removed with it.
                 lines.join("\n") + if closed { "\n" } else { "\nE last" }
