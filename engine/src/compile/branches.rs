@@ -25,6 +25,9 @@ pub(super) fn list(specs: &[FilterSpec], options: &CompileOptions, findings: &mu
     if specs.is_empty() {
         findings.error("", "the list of branches is empty", "write at least one branch, or one filter without a list");
     }
+    if !fields::bounded("", specs.len(), findings) {
+        return Vec::new();
+    }
     let branches: Vec<_> = specs
         .iter()
         .enumerate()

@@ -31,7 +31,12 @@ pub(super) fn branch(
     }
     let retain = spec.retain.as_deref().and_then(|paths| retain(paths, findings));
     let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
-    let patches = patches::compile(spec.patches.as_deref().unwrap_or_default(), paths, findings);
+    let patches = spec.patches.as_deref().unwrap_or_default();
+    let patches = if bounded("patches", patches.len(), findings) {
+        patches::compile(patches, paths, findings)
+    } else {
+        Vec::new()
+    };
     let root = root(spec, paths, options, findings);
     let max_items = max_items(spec.max_items, findings);
     let select = fields(spec, findings);
@@ -49,6 +54,7 @@ pub(super) fn branch(
         patches,
         root,
         max_items,
+        select_multiplies: select.iter().enumerate().any(|(i, field)| select[..i].iter().any(|f| f.overlaps(field))),
         select,
         exclude,
         drop_nulls: spec.drop_nulls || spec.drop_empty,
@@ -90,7 +96,22 @@ fn passthrough(spec: &FilterSpec, findings: &mut Findings) {
     }
 }
 
+/// Entries that one list may have: stages, and the checks of them, take time by the entry.
+const MAX_ENTRIES: usize = 1000;
+
+/// Says of a list that it has more entries than are looked at.
+pub(super) fn bounded(field: &str, entries: usize, findings: &mut Findings) -> bool {
+    if entries > MAX_ENTRIES {
+        let message = format!("has {entries} entries, at most {MAX_ENTRIES} are allowed");
+        findings.error(field, message, "name what holds them, or use `*`");
+    }
+    entries <= MAX_ENTRIES
+}
+
 fn retain(paths: &[String], findings: &mut Findings) -> Option<(Retain, Vec<Vec<Segment>>)> {
+    if !bounded("retain", paths.len(), findings) {
+        return None;
+    }
     if paths.is_empty() {
         findings.error("retain", "is empty, which would keep nothing", "name what to keep, or remove `retain`");
         return None;
@@ -184,6 +205,9 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
     if select.is_empty() {
         findings.error("select", "is empty, which would keep nothing", "name the fields to keep, or remove `select`");
     }
+    if !bounded("select", select.len(), findings) {
+        return Vec::new();
+    }
     let mut out = Vec::with_capacity(select.len());
     for (key, source) in select {
         let field = keyed("select", key);
@@ -212,6 +236,9 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
 fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> Exclude {
     let entries = spec.exclude.as_deref().unwrap_or_default();
     let mut out = Exclude { entries: entries.len(), ..Exclude::default() };
+    if !bounded("exclude", entries.len(), findings) {
+        return out;
+    }
     let mut deep: Vec<(usize, Vec<Segment>)> = Vec::new();
     for (i, entry) in entries.iter().enumerate() {
         let field = format!("exclude[{i}]");

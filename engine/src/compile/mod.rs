@@ -15,7 +15,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::program::{Plan, Program};
+use crate::program::{Branch, Patch, Plan, Program};
 use crate::stream::Fast;
 use crate::{Finding, Severity, ToolFilter};
 use check::Findings;
@@ -96,9 +96,23 @@ pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
             enforcement: options.enforcement,
             limits: options.limits,
             strict_patch: options.strict_patch,
+            streams_up_to: streams_up_to(&branches, options.limits),
             branches,
             fast,
         }))
     });
     Compiled { program, findings }
+}
+
+/// The largest output whose fields, in each path of `select` once more, are no larger than an output may be.
+fn streams_up_to(branches: &[Branch], limits: Limits) -> usize {
+    let bound = |branch: &Branch| {
+        let written = branch.patches.iter().map(|patch| match patch {
+            Patch::Add { path, value } | Patch::Replace { path, value } => path.text.len() + value.as_str().len() + 4,
+            Patch::Remove { .. } | Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => 0,
+        });
+        (limits.max_input_bytes / branch.select.len()).saturating_sub(written.sum())
+    };
+    let multiplying = branches.iter().filter(|branch| branch.select_multiplies);
+    multiplying.map(bound).min().unwrap_or(limits.max_input_bytes)
 }

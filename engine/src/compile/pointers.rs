@@ -1,6 +1,7 @@
 //! Reading JSON Pointers: strict ones, and those of `retain` and `exclude` with `*`.
 
 use super::check::Problem;
+use crate::json::DEPTH_CEILING;
 use crate::program::{Name, Pointer, Segment};
 
 /// Reads a strict JSON Pointer (RFC 6901); `*` is an ordinary key, `~2` an error.
@@ -24,6 +25,12 @@ pub(super) fn extended(text: &str) -> Result<Vec<Segment>, Problem> {
 }
 
 fn tokens(text: &str) -> Result<impl Iterator<Item = &str>, Problem> {
+    // One token for each slash.
+    let deep = memchr::memchr_iter(b'/', text.as_bytes()).count();
+    if deep > DEPTH_CEILING {
+        let message = format!("has {deep} segments, at most {DEPTH_CEILING} are allowed");
+        return Err(Problem::new(message, "name something less deep: no output is nested that far"));
+    }
     match text.strip_prefix('/') {
         Some(rest) => Ok(rest.split('/').take(usize::MAX)),
         // `split` of "" gives one token; the whole document has none.

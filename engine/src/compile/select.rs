@@ -1,6 +1,7 @@
 //! Reading source paths of `select`: `user.login`, `labels[*].name`, `a\.b`.
 
 use super::check::Problem;
+use crate::json::DEPTH_CEILING;
 use crate::program::Step;
 
 const SYNTAX: &str =
@@ -10,6 +11,12 @@ const SYNTAX: &str =
 pub(super) fn path(text: &str) -> Result<Vec<Step>, Problem> {
     if text.is_empty() {
         return Err(Problem::new("the source path is empty", "name the member to take, such as `user.login`"));
+    }
+    // One more step for each of these, escaped ones too.
+    let deep = memchr::memchr2_iter(b'.', b'[', text.as_bytes()).count();
+    if deep > DEPTH_CEILING {
+        let message = format!("the source path has {deep} dots and brackets, at most {DEPTH_CEILING} are allowed");
+        return Err(Problem::new(message, "name something less deep: no output is nested that far"));
     }
     let mut steps = Vec::new();
     let mut rest = text;

@@ -7,7 +7,7 @@
 use super::check::Findings;
 use super::patches::overlaps;
 use super::pointers::covers;
-use crate::json::Kind;
+use crate::json::{JsonText, Kind, Node};
 use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step};
 
 const TELLS: &str = "whether it succeeds tells the caller about it";
@@ -23,8 +23,13 @@ pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings
             ("what is beside the payload, and goes".to_owned(), "name it in `retain`, or remove the operation")
         } else if reads.iter().any(|read| not_selected(branch, read.place) || excluded(branch, read.place)) {
             ("what `select` or `exclude` drops".to_owned(), "remove the operation")
+        } else if reads.iter().any(|read| element_may_go(branch, read.place)) {
+            let what = "an element that `maxItems` drops, or `select` where it is not an object";
+            (what.to_owned(), "remove the operation")
         } else if branch.drop_nulls && tells_null(patch) {
             ("whether a member is absent or null, which `dropNulls` hides".to_owned(), "remove the operation")
+        } else if branch.drop_nulls && writes_nothing(branch, patch) {
+            ("what is there, and writes what `dropNulls` or `dropEmpty` drops".to_owned(), "remove the operation")
         } else if branch.settles()
             && !matches!(patch, Patch::Remove { .. })
             && reads.iter().any(|read| !whole(retained, read.place))
@@ -96,6 +101,12 @@ fn in_item<'p>(branch: &Branch, place: &'p [Name]) -> Option<&'p [Name]> {
     }
 }
 
+/// Whether the place is in an element of the payload's list that later stages may take out.
+fn element_may_go(branch: &Branch, place: &[Name]) -> bool {
+    let element = place.strip_prefix(root(branch)).and_then(<[_]>::first).and_then(|name| name.index.number());
+    element.is_some_and(|index| !branch.select.is_empty() || branch.max_items.is_some_and(|max| index >= max))
+}
+
 fn not_selected(branch: &Branch, place: &[Name]) -> bool {
     let Some(place) = in_item(branch, place).filter(|place| !place.is_empty() && !branch.select.is_empty()) else {
         return false;
@@ -136,6 +147,27 @@ fn tells_null(patch: &Patch) -> bool {
             }
         }
         Patch::Add { .. } | Patch::Remove { .. } | Patch::Replace { .. } => false,
+    }
+}
+
+/// Whether an operation that needs something to be there leaves nothing of it behind the drops: a `replace` by a value
+/// that goes, or an `add` of one to an object that may have been empty, and goes too.
+fn writes_nothing(branch: &Branch, patch: &Patch) -> bool {
+    let goes = |value: &JsonText| is_dropped(&value.node(), branch.drop_empty);
+    match patch {
+        Patch::Replace { path, value } => !path.segments.is_empty() && goes(value),
+        Patch::Add { path, value } => branch.drop_empty && path.segments.len() > 1 && goes(value),
+        Patch::Remove { .. } | Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => false,
+    }
+}
+
+/// Whether a member with this value goes; with `empty`, from the leaves up.
+fn is_dropped(value: &Node<'_>, empty: bool) -> bool {
+    match value {
+        Node::Scalar(_) => value.is_null(),
+        Node::String(raw) => empty && raw.len() == 2,
+        Node::Array(elements) => empty && elements.is_empty(),
+        Node::Object(members) => empty && members.iter().all(|member| is_dropped(&member.value, true)),
     }
 }
 

@@ -400,6 +400,30 @@ fn enforced_is_stricter() {
                 ],
             ),
             (
+                r#"{"patches":[{"op":"add","path":"/u/x","value":{"y":null}},{"op":"add","path":"/x","value":null}],"dropEmpty":true}"#,
+                &[
+                    "patches[0]: reads what is there, and writes what `dropNulls` or `dropEmpty` drops: whether it succeeds tells the caller about it, remove the operation",
+                ],
+            ),
+            (
+                r#"{"patches":[{"op":"replace","path":"/u","value":null},{"op":"replace","path":"/v","value":""}],"dropNulls":true}"#,
+                &[
+                    "patches[0]: reads what is there, and writes what `dropNulls` or `dropEmpty` drops: whether it succeeds tells the caller about it, remove the operation",
+                ],
+            ),
+            (
+                r#"{"root":"/l","maxItems":2,"patches":[{"op":"remove","path":"/l/1/a"},{"op":"remove","path":"/l/2/a"},{"op":"remove","path":"/l/9"}]}"#,
+                &[
+                    "patches[1]: reads an element that `maxItems` drops, or `select` where it is not an object: whether it succeeds tells the caller about it, remove the operation",
+                ],
+            ),
+            (
+                r#"{"root":"/l","select":{"a":"a"},"patches":[{"op":"remove","path":"/l/0/a"}]}"#,
+                &[
+                    "patches[0]: reads an element that `maxItems` drops, or `select` where it is not an object: whether it succeeds tells the caller about it, remove the operation",
+                ],
+            ),
+            (
                 r#"{"patches":[{"op":"test","path":"/s/x","value":1},{"op":"remove","path":"/s"}]}"#,
                 &[
                     "patches[0]: reads what patches[1] removes: whether it succeeds tells the caller about it, remove one of the two operations",

@@ -18,6 +18,6 @@ pub use parse::{ParseError, ParseErrorKind, parse};
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
 
-pub(crate) use node::dedupe;
+pub(crate) use node::{dedupe, last_of_each};
 pub(crate) use parse::DEPTH_CEILING;
 pub(crate) use string::encode;

@@ -190,17 +190,32 @@ fn by_key<'n, 'a>(members: &'n [Member<'a>]) -> HashMap<Cow<'n, [u8]>, &'n Node<
     members.iter().map(|m| (string::decode(m.key.raw()), &m.value)).collect()
 }
 
+/// The members whose values count: of several with one key the last.
+pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>]) -> impl Iterator<Item = &'n Member<'a>> {
+    let distinct = are_distinct(members);
+    let last: HashMap<_, _> =
+        if distinct { HashMap::new() } else { members.iter().map(|m| (string::decode(m.key.raw()), m)).collect() };
+    let counts = move |member: &&Member<'a>| {
+        distinct || last.get(&string::decode(member.key.raw())).is_some_and(|last| std::ptr::eq(*last, *member))
+    };
+    members.iter().filter(counts)
+}
+
+/// Whether no key comes twice.
+fn are_distinct(members: &[Member<'_>]) -> bool {
+    // Nearly every object is small and has no duplicates: look before building a map.
+    if members.len() <= 16 {
+        (1..members.len()).all(|i| members[..i].iter().all(|m| !string::equal(m.key.raw(), members[i].key.raw())))
+    } else {
+        by_key(members).len() == members.len()
+    }
+}
+
 /// Of members with one key keeps the last value, at the place of the first.
 ///
 /// Called where a path enters an object; elsewhere duplicates pass as they came.
 pub(crate) fn dedupe(members: &mut Vec<Member<'_>>) {
-    // Nearly every object is small and has no duplicates: look before building a map.
-    let distinct = if members.len() <= 16 {
-        (1..members.len()).all(|i| members[..i].iter().all(|m| !string::equal(m.key.raw(), members[i].key.raw())))
-    } else {
-        by_key(members).len() == members.len()
-    };
-    if distinct {
+    if are_distinct(members) {
         return;
     }
     let mut first: HashMap<Vec<u8>, usize> = HashMap::with_capacity(members.len());

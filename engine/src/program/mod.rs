@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) branches: Vec<Branch>,
     /// The same, as far as it streams.
     pub(crate) fast: Fast,
+    /// Outputs larger than this take the tree, which watches how large they become.
+    pub(crate) streams_up_to: usize,
 }
 
 /// One filter, or one branch of a list. Stages run in the order of the fields.
@@ -50,6 +52,8 @@ pub(crate) struct Branch {
     pub(crate) max_items: Option<usize>,
     /// Stage 6; empty is none.
     pub(crate) select: Vec<Field>,
+    /// Two paths of `select` may lead to one place: what it gives can be larger than what it is given.
+    pub(crate) select_multiplies: bool,
     /// Stage 7.
     pub(crate) exclude: Exclude,
     /// Stage 8: members whose value is null go.

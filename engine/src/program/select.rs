@@ -26,6 +26,17 @@ pub(crate) enum Step {
 }
 
 impl Field {
+    /// Whether the two may give one value, or one that holds the other.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let meet = |(a, b): (&Step, &Step)| match (a, b) {
+            (Step::Name(a), Step::Name(b)) => a == b,
+            (Step::Index(a), Step::Index(b)) => a == b,
+            (Step::Each, Step::Each | Step::Index(_)) | (Step::Index(_), Step::Each) => true,
+            (Step::Name(_), _) | (_, Step::Name(_)) => false,
+        };
+        self.path.iter().zip(&other.path).all(meet)
+    }
+
     /// Whether the path goes through the member `key` of the item.
     pub(crate) fn begins_with(&self, key: &[u8]) -> bool {
         matches!(self.path.first(), Some(Step::Name(name)) if name.as_bytes() == key)

@@ -4,19 +4,20 @@ use std::borrow::Cow;
 
 use super::paths::{self, View};
 use super::settle;
-use crate::Report;
-use crate::json::{Key, Member, Node};
-use crate::program::{Branch, Field, Step};
+use crate::json::{Key, Member, Node, compact_len};
+use crate::program::{Branch, Field, Plan, Step};
+use crate::{Enforcement, Report};
 
 /// Applies stages 5 to 8 to the payload, or leaves it as it is and says why. `kept` is what `retain` says of the
 /// payload, where it matters once more.
 pub(super) fn apply<'a>(
     payload: &mut Node<'a>,
     branch: &'a Branch,
-    enforced: bool,
+    plan: &Plan,
     kept: Option<&[View<'_>]>,
     report: &mut Report,
 ) -> Result<(), String> {
+    let enforced = plan.enforcement == Enforcement::Enforced;
     let total = payload.as_array().map(<[_]>::len);
     let shown = total.map(|total| branch.max_items.map_or(total, |max| max.min(total)));
     if branch.select.is_empty() {
@@ -24,7 +25,7 @@ pub(super) fn apply<'a>(
             items.truncate(shown);
         }
     } else {
-        *payload = select(payload, shown, branch, enforced, report)?;
+        *payload = select(payload, shown, branch, plan, report)?;
     }
     match &mut *payload {
         Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, &branch.exclude)),
@@ -50,9 +51,12 @@ fn select<'a>(
     payload: &Node<'a>,
     shown: Option<usize>,
     branch: &'a Branch,
-    enforced: bool,
+    plan: &Plan,
     report: &mut Report,
 ) -> Result<Node<'a>, String> {
+    let enforced = plan.enforcement == Enforcement::Enforced;
+    // A field for each path: paths that lead to the same place multiply what is there.
+    let mut room = branch.select_multiplies.then_some(plan.limits.max_input_bytes);
     let mut found = vec![false; branch.select.len()];
     let mut objects = 0;
     let selected = match payload {
@@ -62,7 +66,7 @@ fn select<'a>(
                 .filter_map(|item| match item {
                     Node::Object(_) => {
                         objects += 1;
-                        Some(fields(item, &branch.select, &mut found))
+                        fields(item, &branch.select, &mut found, &mut room)
                     }
                     // Under `Enforced` only what is named passes.
                     other => (!enforced).then(|| other.clone()),
@@ -71,12 +75,15 @@ fn select<'a>(
         ),
         Node::Object(_) => {
             objects = 1;
-            fields(payload, &branch.select, &mut found)
+            fields(payload, &branch.select, &mut found, &mut room).unwrap_or(Node::NULL)
         }
         Node::Scalar(_) | Node::String(_) => {
             return Err(format!("the payload is {}, not an object or a list", payload.kind().as_str()));
         }
     };
+    if room == Some(0) {
+        return Err("what `select` gives is larger than an output may be".to_owned());
+    }
     if objects > 0 {
         // Under `Enforced` it is decided on what is left in the end, see `nothing_left`.
         if !enforced && !found.contains(&true) {
@@ -88,15 +95,22 @@ fn select<'a>(
     Ok(selected)
 }
 
-fn fields<'a>(item: &Node<'a>, select: &'a [Field], found: &mut [bool]) -> Node<'a> {
+/// The fields of one item; `room` is what they may take, where that is watched. None, and no room, where it is spent.
+fn fields<'a>(item: &Node<'a>, select: &'a [Field], found: &mut [bool], room: &mut Option<usize>) -> Option<Node<'a>> {
     let mut members = Vec::with_capacity(select.len());
     for (field, found) in select.iter().zip(found) {
         if let Some(value) = lookup(item, &field.path) {
             *found = true;
+            if let Some(room) = room {
+                *room = room.saturating_sub(compact_len(&value));
+                if *room == 0 {
+                    return None;
+                }
+            }
             members.push(Member { key: Key::from_raw(&*field.key), value: value.into_owned() });
         }
     }
-    Node::Object(members)
+    Some(Node::Object(members))
 }
 
 /// What a source path finds; a path with `[*]` makes a list.

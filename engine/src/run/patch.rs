@@ -54,24 +54,31 @@ pub(super) struct Rules {
     pub(super) limits: Limits,
 }
 
-/// Applies the operations in order. What a `remove` does not find is added to `absent`.
+/// What operations have done so far.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// What a `remove` did not find.
+    pub(super) absent: Vec<String>,
+    /// Bytes that `copy` has added.
+    copied: usize,
+}
+
+/// Applies the operations in order, and notes in `done` what they did.
 pub(super) fn apply<'a>(
     document: &mut Node<'a>,
     patches: &'a [Patch],
     rules: Rules,
-    absent: &mut Vec<String>,
+    done: &mut Done,
 ) -> Result<Ended, Failed> {
     let limits = rules.limits;
-    // Copies can double the document each time.
-    let mut room = limits.max_input_bytes;
     for (at, patch) in patches.iter().enumerate() {
         let failed = |reason: String| Failed { at, reason };
         match patch {
             Patch::Add { path, value } => add(document, path, value.node(), limits).map_err(failed)?,
             Patch::Remove { path } => match remove(document, path) {
                 Ok(_) => {}
-                Err(Miss::Absent) if !rules.strict => absent.push(path.text.to_string()),
-                Err(Miss::NameOnEmptyArray) if rules.empty_is_absent => absent.push(path.text.to_string()),
+                Err(Miss::Absent) if !rules.strict => done.absent.push(path.text.to_string()),
+                Err(Miss::NameOnEmptyArray) if rules.empty_is_absent => done.absent.push(path.text.to_string()),
                 Err(miss) => return Err(failed(miss.reason(path))),
             },
             Patch::Replace { path, value } => {
@@ -87,10 +94,13 @@ pub(super) fn apply<'a>(
                 add(document, path, value, limits).map_err(failed)?;
             }
             Patch::Copy { from, path } => {
-                let value = find(document, &from.segments).map_err(|miss| failed(miss.reason(from)))?.clone();
-                room = room
-                    .checked_sub(compact_len(&value))
-                    .ok_or_else(|| failed("the copies together are larger than an output may be".to_owned()))?;
+                let value = &*find(document, &from.segments).map_err(|miss| failed(miss.reason(from)))?;
+                // Copies can double the document each time.
+                done.copied += compact_len(value);
+                if done.copied > limits.max_input_bytes {
+                    return Err(failed("the copies together are larger than an output may be".to_owned()));
+                }
+                let value = value.clone();
                 add(document, path, value, limits).map_err(failed)?;
             }
             Patch::Test { path, value } => {

@@ -1,6 +1,6 @@
 //! Stages 2 and 7: keeping and dropping by a tree of paths.
 
-use crate::json::{Kind, Member, Node, dedupe};
+use crate::json::{Kind, Member, Node, dedupe, last_of_each};
 use crate::program::{Exclude, Index, Name, Trie};
 
 /// Where a walk is in the tree of paths.
@@ -143,10 +143,9 @@ fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
     }
     match node {
         Node::Object(all) => {
-            for (i, member) in all.iter().enumerate() {
+            for member in last_of_each(all) {
                 let below = members(views, member);
-                // Of duplicates only the last counts; asked for wanted keys alone.
-                if !below.is_empty() && !all[i + 1..].iter().any(|later| later.key.same(&member.key)) {
+                if !below.is_empty() {
                     mark(&member.value, &below, found);
                 }
             }

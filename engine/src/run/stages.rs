@@ -72,12 +72,12 @@ impl<'p> Run<'p> {
         let strict = self.plan.strict_patch;
         let empty_is_absent = self.enforced() && branch.drop_empty && !strict;
         let rules = patch::Rules { strict, empty_is_absent, limits: self.plan.limits };
-        let mut absent = Vec::new();
+        let mut done = patch::Done::default();
         let mut patches = branch.patches.as_slice();
         // Under `Enforced` a failure gives nothing at all: there is nothing to go back to.
         let before = (!self.enforced()).then(|| document.clone());
         let result = loop {
-            match patch::apply(document, patches, rules, &mut absent) {
+            match patch::apply(document, patches, rules, &mut done) {
                 Err(failed) if self.enforced() && !strict && patch::is_moot(patches, failed.at) => {
                     patches = &patches[failed.at + 1..];
                 }
@@ -102,7 +102,7 @@ impl<'p> Run<'p> {
                 return Err(format!("{}: {}", operation(failed.at), failed.reason));
             }
         }
-        self.report.unresolved.append(&mut absent);
+        self.report.unresolved.append(&mut done.absent);
         Ok(())
     }
 
@@ -118,10 +118,9 @@ impl<'p> Run<'p> {
 
     /// Stages 5 to 8.
     fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
-        let enforced = self.enforced();
-        let kept = branch.retain.as_ref().filter(|_| enforced && branch.settles());
+        let kept = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles());
         let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place));
         let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
-        items::apply(payload, branch, enforced, kept.as_deref(), &mut self.report)
+        items::apply(payload, branch, self.plan, kept.as_deref(), &mut self.report)
     }
 }

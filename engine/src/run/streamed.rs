@@ -14,6 +14,9 @@ pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<
         Input::Json(bytes) if !bytes.is_empty() && bytes.len() <= plan.limits.max_input_bytes && !call.raw => bytes,
         Input::Json(_) | Input::Text(_) => return None,
     };
+    if bytes.len() > plan.streams_up_to {
+        return None;
+    }
     let Outcome { branch, json, compact_bytes, unresolved, partial_miss, truncated_from, payload } =
         plan.fast.run(&plan.branches, bytes).ok()?;
     let report = Report {

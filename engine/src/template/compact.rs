@@ -119,6 +119,8 @@ impl Page<'_> {
 
     /// Header and footer around the text of the items, if there is one.
     fn around(&mut self, count: usize, items: Option<&str>) -> Result<String, RenderError> {
+        // Every page that is tried is written anew.
+        self.meter.spend(items.map_or(0, str::len) / 64)?;
         let counts = format!(
             "{{\"Total\":{},\"Count\":{count},\"Remaining\":{}}}",
             self.total,

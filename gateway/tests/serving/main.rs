@@ -7,3 +7,4 @@ mod operations;
 mod reloads;
 mod stdio;
 mod support;
+mod withheld;

@@ -2,6 +2,7 @@
 
 mod branches;
 mod finish;
+mod limits;
 mod patches;
 mod postures;
 mod retain;
