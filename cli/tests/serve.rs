@@ -296,7 +296,8 @@ async fn however_a_file_is_saved_the_last_word_is_served() {
         fs::copy(aside.path().join("s.yaml"), dir.path().join("s.yaml")).expect("copies");
         fs::write(&path, text).expect("writes");
     };
-    let ways: [(&str, &dyn Fn(&str)); 5] = [
+    type Save<'a> = &'a dyn Fn(&str);
+    let ways: [(&str, Save<'_>); 5] = [
         ("beside, and renamed", &beside),
         ("truncated, then written", &in_two_steps),
         ("deleted, then created", &anew),

@@ -115,7 +115,8 @@ fn tightest(
             }
             true
         }
-        None => !sinks && !is_bare(now),
+        // A tool that nobody could call has no filter to lose.
+        None => !sinks,
     });
     if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
 }

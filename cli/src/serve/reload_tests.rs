@@ -150,6 +150,7 @@ fn what_loosens_waits_and_what_tightens_does_not() {
     let off = EXPOSITION.replace("spec: {", "spec: {filters: [], ");
     let other_posture = EXPOSITION.replace("spec: {", "spec: {enforcement: Enforced, ");
     let edited = DEFAULT_SET.replace("/x", "/y");
+    let renamed = MANIFEST.replace("get:", "look:");
     type Files<'a> = Vec<(&'a str, &'a str)>;
     // What is in the folder first and then; at once, after a quarter of a second, after five.
     let table: Vec<(&str, Files<'_>, Files<'_>, [&str; 3])> = vec![
@@ -206,6 +207,7 @@ fn what_loosens_waits_and_what_tightens_does_not() {
         ),
         ("a floor rises", vec![s, set, expo], vec![s, set, expo, group], ["BelowGroupFloor"; 3]),
         ("a named set is deleted", vec![s, set, expo], vec![s, set, ("e.yaml", &advisory)], ["Advisory /y"; 3]),
+        ("a tool that is new", vec![s, expo], vec![("s.yaml", &renamed), expo], ["Advisory unpublished"; 3]),
         ("all is deleted", vec![s, set, expo], vec![], ["absent"; 3]),
     ];
     for (what, before, after, expected) in table {
