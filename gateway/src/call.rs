@@ -162,6 +162,7 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let bounds = CallBounds {
         deadline: noted.started + Duration::from_millis(limits.timeout_ms),
         max_response_bytes: limits.max_response_bytes,
+        detect_list: exposition.enforcement == Enforcement::Advisory,
     };
     let options = &noted.gateway.options;
     let namespace = &exposition.id.namespace;

@@ -57,7 +57,7 @@ impl Call<'_> {
                 other => other?,
             };
             let output = self.output(&document)?;
-            let list = if self.action.is_json { merged.find(&output)? } else { None };
+            let list = if self.action.is_json { merged.find(&output, self.bounds.detect_list)? } else { None };
             let Some(list) = list else {
                 // Nothing to merge: what came is the output.
                 return Ok((output, None));

@@ -85,10 +85,13 @@ impl Merged {
     /// The list of a page: the output, or the member of it that the first page had. None where there is no list.
     ///
     /// # Errors
-    /// Where the output is not JSON.
-    pub(super) fn find(&mut self, output: &Bytes) -> Result<Option<Bytes>, UpstreamError> {
+    /// Where the output is not JSON, and without `detect` where it is no list: one page alone would be cut silently.
+    pub(super) fn find(&mut self, output: &Bytes, detect: bool) -> Result<Option<Bytes>, UpstreamError> {
         if extract::first(output) == Some(b'[') {
             return Ok(Some(output.clone()));
+        }
+        if !detect {
+            return Err(UpstreamError::Malformed("is not a list, and `extract` does not say where one is".to_owned()));
         }
         let object = Object::read(output).map_err(UpstreamError::Malformed)?;
         if let Some(member) = &self.member {

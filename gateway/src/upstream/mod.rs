@@ -41,6 +41,9 @@ pub struct CallBounds {
     pub deadline: Instant,
     /// Bytes of output, after decompression, over all pages.
     pub max_response_bytes: u64,
+    /// Whether a page that is an object may be searched for its list (`items`, ..). Not under `Enforced`: there data
+    /// that the filter removes must not decide which list it is.
+    pub detect_list: bool,
 }
 
 /// What an upstream answered, before any filter. Its `Debug` shows no payload.

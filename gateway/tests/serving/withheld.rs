@@ -96,6 +96,7 @@ async fn answers_with_a_sealed_cursor_are_byte_identical() {
     let upstream = Upstream::start().await;
     let mut paged = tool("/pages");
     paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
+    paged["http"]["extract"] = json!("items");
     let service = service(&upstream.base, &json!({"pages": paged, "others": paged}));
     let filter = Some(r#"{"root":"","select":{"number":"number"}}"#);
     let document = exposition("api", &service, Enforced, &[("pages", filter), ("others", filter)]);
@@ -119,4 +120,24 @@ async fn answers_with_a_sealed_cursor_are_byte_identical() {
     );
     upstream.json("/pages", json!({"items": [], "next": "token-2"}).to_string());
     assert_ne!(token(&running.call("api", "pages", json!({})).await), token(&read(&answers[0])));
+}
+
+#[tokio::test]
+async fn removed_data_does_not_decide_which_list_the_pages_are() {
+    let upstream = Upstream::start().await;
+    upstream.json("/pages", json!({"items": [{"number": 7}], "result": [SECRET], "next": null}).to_string());
+    let mut paged = tool("/pages");
+    paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
+    let service = service(&upstream.base, &json!({"pages": paged}));
+    let tools = [("pages", Some(r#"{"root":"","select":{"number":"number"}}"#))];
+    let running = start(options()).await;
+    running.gateway.apply(&crate::support::snapshot(
+        &service,
+        [exposition("open", &service, Advisory, &tools), exposition("closed", &service, Enforced, &tools)],
+    ));
+    let open = running.call("open", "pages", json!({})).await;
+    assert_eq!(open["structuredContent"]["items"], json!([{"number": 7}]), "{open}");
+    let closed = running.call("closed", "pages", json!({})).await;
+    assert_eq!(closed["isError"], json!(true), "nothing says where the list is: {closed}");
+    assert!(!closed.to_string().contains('7') && !closed.to_string().contains(SECRET), "{closed}");
 }

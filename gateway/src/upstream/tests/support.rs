@@ -168,7 +168,7 @@ pub(crate) fn bounds() -> CallBounds {
 }
 
 pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds {
-    CallBounds { deadline: Instant::now() + time, max_response_bytes }
+    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true }
 }
 
 /// Calls the document's tool.
