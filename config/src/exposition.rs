@@ -1,6 +1,7 @@
 //! Who sees which service, how.
 
 use std::fmt;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -53,9 +54,9 @@ pub struct ExpositionDocument {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpositionTool {
-    /// The filter; none publishes the output as it is (`Advisory` only).
+    /// The filter; none publishes the output as it is (`Advisory` only). Held once by all expositions of a set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<ToolFilter>,
+    pub filter: Option<Arc<ToolFilter>>,
     /// The ToolsFilters resource that the filter comes from, `namespace/name`, or `manifest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_set: Option<String>,

@@ -392,7 +392,12 @@ fn build(
     // An index counts what `retain` has left: what it names beyond the limit may be within it then.
     let indexed =
         filter["retain"].as_array().is_some_and(|all| all.iter().any(|path| path.to_string().contains("/1/")));
-    let inner = Removes { items: max.filter(|_| list && !indexed), others: selects && list, ..removes };
+    // It keeps an element that is a list, and of one that is neither list nor object nothing: that is seen.
+    let named = filter["retain"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|path| path.to_string().contains(|c: char| c.is_ascii_digit())));
+    let others = selects && list && !named;
+    let inner = Removes { items: max.filter(|_| list && !indexed), others, ..removes };
     // Items and their users are members of elements too, where the document is selected from.
     let inner = if list { inner } else { inner.unless(each) };
     // Beside a list that is the payload, nothing is dropped that `retain` keeps.

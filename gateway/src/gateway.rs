@@ -13,7 +13,7 @@ use crate::audit::Auditor;
 use crate::exposition::{Exposition, Tool};
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::registry::{Registry, Services, Slot, Slots, State};
+use crate::registry::{Registry, Shared, Slot, Slots, State};
 use crate::seal::Sealer;
 use crate::serve::Cancellable;
 use crate::service::Service;
@@ -36,7 +36,7 @@ pub struct Gateway {
     pub(crate) cancellable: Cancellable,
     client: Arc<Client>,
     /// Held while a snapshot is applied: one at a time.
-    services: Mutex<Services>,
+    shared: Mutex<Shared>,
     status: Mutex<ReloadStatus>,
 }
 
@@ -130,7 +130,7 @@ impl Gateway {
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
             cancellable: Cancellable::default(),
-            services: Mutex::default(),
+            shared: Mutex::default(),
             status: Mutex::default(),
             options,
         }))
@@ -140,7 +140,7 @@ impl Gateway {
     /// the exposition that it started with; what is equal stays as it is.
     pub fn apply(&self, snapshot: &Snapshot) -> ReloadReport {
         let started = Instant::now();
-        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.registry.all();
         let mut report = ReloadReport::default();
         let mut slots: Slots = HashMap::with_capacity(snapshot.expositions.len() + snapshot.stopped.len());
@@ -156,7 +156,7 @@ impl Gateway {
                 slots.insert(path.into(), Arc::clone(slot));
                 continue;
             }
-            let loaded = self.load(&mut services, snapshot, document, previous.map(AsRef::as_ref));
+            let loaded = self.load(&mut shared, snapshot, document, previous.map(AsRef::as_ref));
             let next = match loaded {
                 Ok(exposition) => State::Serving(Arc::new(exposition)),
                 Err(Unloadable { stopped, keeps }) => {
@@ -184,8 +184,8 @@ impl Gateway {
         if !report.added.is_empty() || !report.removed.is_empty() {
             self.registry.replace(slots);
         }
-        services.prune();
-        drop(services);
+        shared.prune();
+        drop(shared);
         report.took = started.elapsed();
         self.note(&report);
         report
@@ -225,7 +225,7 @@ impl Gateway {
 
     fn load(
         &self,
-        services: &mut Services,
+        shared: &mut Shared,
         snapshot: &Snapshot,
         document: &Arc<ExpositionDocument>,
         previous: Option<&Exposition>,
@@ -243,10 +243,11 @@ impl Gateway {
             let message = format!("service {} is not in the snapshot", document.service);
             return Err(fail("ServiceNotFound", message, false));
         };
-        let service = services
+        let service = shared
+            .services
             .get(&document.service, || Service::load(&document.service, service, &self.client))
             .map_err(|message| fail("InvalidManifest", message, true))?;
-        Exposition::load(document, &service, previous, self.options.tool_series)
+        Exposition::load(document, &service, previous, self.options.tool_series, &mut shared.programs)
             .map_err(|message| fail("InvalidFilter", message, true))
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use sha2::{Digest as _, Sha256};
 use tamis_config::{Digest, ExpositionId, Stopped};
+use tamis_engine::{CompileOptions, Program, Severity, ToolFilter};
 use tokio::sync::watch;
 
 use crate::exposition::Exposition;
@@ -92,7 +94,49 @@ impl Registry {
     }
 }
 
-/// Services that are loaded, held by the expositions that publish them.
+/// What is loaded and can be shared, held by the expositions that use it.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) services: Services,
+    pub(crate) programs: Programs,
+}
+
+impl Shared {
+    /// Forgets what nobody uses any more.
+    pub(crate) fn prune(&mut self) {
+        self.services.0.retain(|_, service| service.strong_count() > 0);
+        self.programs.0.retain(|_, program| program.strong_count() > 0);
+    }
+}
+
+/// Compiled filters, by what they were compiled from: expositions often share a filter set.
+#[derive(Debug, Default)]
+pub(crate) struct Programs(HashMap<[u8; 32], Weak<Program>>);
+
+impl Programs {
+    /// The program of a filter.
+    ///
+    /// # Errors
+    /// The first error that the compiler found.
+    pub(crate) fn get(&mut self, filter: &ToolFilter, options: &CompileOptions) -> Result<Arc<Program>, String> {
+        let mut hash = Sha256::new();
+        hash.update(format!("{options:?}\n"));
+        hash.update(serde_json::to_vec(filter).expect("filters serialise"));
+        let key = hash.finalize().into();
+        if let Some(program) = self.0.get(&key).and_then(Weak::upgrade) {
+            return Ok(program);
+        }
+        let compiled = tamis_engine::compile(filter, options);
+        let Some(program) = compiled.program.map(Arc::new) else {
+            let error = compiled.findings.iter().find(|f| f.severity == Severity::Error);
+            return Err(error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string));
+        };
+        self.0.insert(key, Arc::downgrade(&program));
+        Ok(program)
+    }
+}
+
+/// Services that are loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Services(BTreeMap<Digest, Weak<Service>>);
 
@@ -109,10 +153,5 @@ impl Services {
         let service = Arc::new(load()?);
         self.0.insert(digest.clone(), Arc::downgrade(&service));
         Ok(service)
-    }
-
-    /// Forgets services that nobody publishes any more.
-    pub(crate) fn prune(&mut self) {
-        self.0.retain(|_, service| service.strong_count() > 0);
     }
 }

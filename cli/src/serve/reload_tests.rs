@@ -44,9 +44,9 @@ fn files(documents: &[(&str, &str)]) -> Vec<ParsedFile> {
 /// Expositions and the `retain` of each.
 fn served(reload: &Reload) -> Vec<(String, String)> {
     let filter = |document: &tamis_config::ExpositionDocument| {
-        let filter = document.tools.get("get").and_then(|tool| tool.filter.clone());
+        let filter = document.tools.get("get").and_then(|tool| tool.filter.as_deref());
         match filter {
-            Some(tamis_engine::ToolFilter::Single(spec)) => spec.retain.unwrap_or_default().join(" "),
+            Some(tamis_engine::ToolFilter::Single(spec)) => spec.retain.clone().unwrap_or_default().join(" "),
             other => format!("{other:?}"),
         }
     };
@@ -128,7 +128,7 @@ fn state(reload: &Reload) -> String {
         return stopped.reason.to_owned();
     }
     let Some(document) = reload.snapshot.expositions.values().next() else { return "absent".to_owned() };
-    let filter = match document.tools.get("get").map(|tool| &tool.filter) {
+    let filter = match document.tools.get("get").map(|tool| tool.filter.as_deref()) {
         None => "unpublished".to_owned(),
         Some(None) => "bare".to_owned(),
         Some(Some(tamis_engine::ToolFilter::Single(spec))) => spec.retain.clone().unwrap_or_default().join(" "),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::bail;
 use serde::Serialize;
@@ -47,7 +48,7 @@ fn list(tools: &BTreeSet<&str>) -> String {
 struct Filter {
     used_by: String,
     tool: String,
-    filter: ToolFilter,
+    filter: Arc<ToolFilter>,
     enforcement: Enforcement,
     response_type: Option<ResponseType>,
 }
@@ -65,7 +66,7 @@ fn filters(resources: &Resources) -> Vec<Filter> {
             filters.push(Filter {
                 used_by: format!("exposition {id}"),
                 tool: tool.clone(),
-                filter: filter.clone(),
+                filter: Arc::clone(filter),
                 enforcement: exposition.enforcement,
                 response_type: service.tools[tool].response_type,
             });
@@ -77,7 +78,7 @@ fn filters(resources: &Resources) -> Vec<Filter> {
                 filters.push(Filter {
                     used_by: format!("filter set {}", set.name),
                     tool: tool.clone(),
-                    filter: filter.clone(),
+                    filter: Arc::clone(filter),
                     enforcement: set.spec.enforcement,
                     response_type: None,
                 });

@@ -91,7 +91,7 @@ struct Exposer<'a, 'r> {
 
 /// A filter, and where it stands.
 struct Candidate<'c> {
-    filter: &'c ToolFilter,
+    filter: &'c Arc<ToolFilter>,
     origin: &'c Origin,
     path: FieldPath,
     set: String,
@@ -259,14 +259,14 @@ impl<'r> Exposer<'_, 'r> {
         let Candidate { filter, origin, path, set } = candidate;
         let response_type = response_type(service, tool);
         if self.sets.compiles(origin, path, tool, filter, enforcement, response_type) {
-            return Some(ExpositionTool { filter: Some((*filter).clone()), filter_set: Some(set.clone()) });
+            return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
         }
         // Under another posture the last good filter was a promise of another kind.
         let last_good =
             self.previous.filter(|(previous, _)| previous.enforcement == enforcement).and_then(|(previous, _)| {
                 let last = previous.tools.get(tool)?;
                 let options = CompileOptions { enforcement, response_type, ..CompileOptions::default() };
-                let compiled = tamis_engine::compile(last.filter.as_ref()?, &options);
+                let compiled = tamis_engine::compile(last.filter.as_deref()?, &options);
                 compiled.program.is_some().then(|| last.clone())
             });
         self.degraded.push(match last_good {

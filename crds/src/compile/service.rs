@@ -34,7 +34,7 @@ impl Service<'_> {
     }
 
     /// The filter inside the manifest.
-    pub(super) fn embedded(&self, tool: &str) -> Option<&ToolFilter> {
+    pub(super) fn embedded(&self, tool: &str) -> Option<&Arc<ToolFilter>> {
         self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.filter.as_ref()
     }
 

@@ -408,7 +408,7 @@ fn every_field_of_a_kimbap_manifest_arrives() {
     assert_eq!((create.risk.mutating, create.risk.destructive), (true, true));
     assert!(create.http.auth.is_some() && create.http.request.body.is_some());
     let tools = &compilation.snapshot.expositions[&id()].tools;
-    let single = |tool: &str| match &tools[tool].filter {
+    let single = |tool: &str| match tools[tool].filter.as_deref() {
         Some(ToolFilter::Single(spec)) => spec.clone(),
         other => panic!("{other:?}"),
     };

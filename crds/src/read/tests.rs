@@ -60,7 +60,7 @@ fn constants_keep_their_digits() {
     let set = one_set(&flat(
         "{patches: [{op: add, path: /a, value: {big: 12345678901234567890, price: 1.10, list: [1e400, \"no\", ~, true]}}]}",
     ));
-    let tamis_engine::ToolFilter::Single(filter) = &set.spec.filters["tool"] else { panic!("one filter") };
+    let tamis_engine::ToolFilter::Single(filter) = &*set.spec.filters["tool"] else { panic!("one filter") };
     let value = filter.patches.as_ref().unwrap()[0].value.as_ref().unwrap();
     assert_eq!(value.as_str(), r#"{"big":12345678901234567890,"price":1.10,"list":[1e400,"no",null,true]}"#);
 }
@@ -71,7 +71,7 @@ fn anchors_and_merge_keys_share_filters() {
                 {retain: [/a], maxItems: 5}\n  two: *one\n  three: {<<: *one, maxItems: 9}\n";
     let filters = &one_set(text).spec.filters;
     assert_eq!(filters["one"], filters["two"]);
-    let tamis_engine::ToolFilter::Single(three) = &filters["three"] else { panic!("one filter") };
+    let tamis_engine::ToolFilter::Single(three) = &*filters["three"] else { panic!("one filter") };
     assert_eq!((three.max_items, three.retain.as_deref()), (Some(9), Some(&["/a".to_owned()][..])));
 }
 

@@ -1,5 +1,7 @@
 //! `ToolsFilters`: what may pass.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,5 +22,5 @@ pub struct ToolsFiltersSpec {
     #[serde(default)]
     pub enforcement: Enforcement,
     /// Tool name to filter.
-    pub filters: IndexMap<String, ToolFilter>,
+    pub filters: IndexMap<String, Arc<ToolFilter>>,
 }

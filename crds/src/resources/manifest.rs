@@ -1,5 +1,7 @@
 //! `ServiceManifest`: what can be called.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -255,7 +257,7 @@ pub struct ResponseSpec {
     pub kind: Option<ResponseType>,
     /// The tool's default filter; it gives way to every set that names the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<ToolFilter>,
+    pub filter: Option<Arc<ToolFilter>>,
 }
 
 /// What a call may do; becomes the MCP annotations.

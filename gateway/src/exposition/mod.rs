@@ -10,11 +10,12 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceTool};
-use tamis_engine::{CompileOptions, Enforcement, Limits, Program, Severity, ToolFilter};
+use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
 
 use crate::limiter::Limiter;
 use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
+use crate::registry::Programs;
 use crate::service::Service;
 
 pub(crate) use list::ToolList;
@@ -52,7 +53,7 @@ pub(crate) struct Exposition {
 #[derive(Debug)]
 pub(crate) struct Tool {
     /// The filter; one that changes nothing where none is declared.
-    pub(crate) program: Program,
+    pub(crate) program: Arc<Program>,
     /// Whether a filter applies: its report then goes into `_meta`.
     pub(crate) filtered: bool,
     /// Inputs that the gateway takes for itself.
@@ -76,6 +77,7 @@ impl Exposition {
         service: &Arc<Service>,
         previous: Option<&Self>,
         tool_series: bool,
+        programs: &mut Programs,
     ) -> Result<Self, String> {
         if document.format_version != FORMAT_VERSION {
             return Err(format!(
@@ -93,7 +95,7 @@ impl Exposition {
         for name in document.tools.keys() {
             let kept = || previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
             let series = shared.clone().or_else(kept).unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
-            tools.insert(name.clone(), Tool::load(document, service, name, series)?);
+            tools.insert(name.clone(), Tool::load(document, service, name, series, programs)?);
         }
         let limiter = match previous {
             Some(previous) if previous.limits == document.limits => Arc::clone(&previous.limiter),
@@ -146,6 +148,7 @@ impl Tool {
         service: &Service,
         name: &str,
         series: Arc<ToolSeries>,
+        programs: &mut Programs,
     ) -> Result<Self, String> {
         let published = &document.tools[name];
         let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
@@ -163,15 +166,8 @@ impl Tool {
             strict_patch: false,
         };
         let none = ToolFilter::default();
-        let filter = published.filter.as_ref().unwrap_or(&none);
-        let compiled = tamis_engine::compile(filter, &options);
-        let program = compiled.program.ok_or_else(|| {
-            let error = compiled.findings.iter().find(|f| f.severity == Severity::Error);
-            format!(
-                "tool {name}: {}",
-                error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string)
-            )
-        })?;
+        let filter = published.filter.as_deref().unwrap_or(&none);
+        let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
         let filtered = published.filter.as_ref().is_some_and(|filter| !is_passthrough(filter));
         let arguments = &service.contracts[name].arguments;
         let mut tool = Self {

@@ -117,7 +117,7 @@ pub(crate) fn tool(path: &str) -> Value {
     })
 }
 
-pub(crate) fn filter(text: &str) -> ToolFilter {
+pub(crate) fn filter(text: &str) -> Arc<ToolFilter> {
     serde_json::from_str(text).unwrap()
 }
 
