@@ -1,17 +1,19 @@
 //! Who sees which service, how.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{Enforcement, ToolFilter};
 
 use crate::Digest;
 
 /// An exposition's name, unique in a gateway: the last two segments of its URL.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ExpositionId {
     /// `default` where a document names none.
     pub namespace: String,
@@ -39,6 +41,10 @@ pub struct ExpositionDocument {
     pub enforcement: Enforcement,
     /// The published tools, in the order of the service.
     pub tools: IndexMap<String, ExpositionTool>,
+    /// Where the values of the service's credentials lie, by `name/key` of the Secret. Empty under `tamis serve`, which
+    /// reads them by their names. A document that names a value is loaded when the value is there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<String, CredentialHandle>,
     /// Who may call; `None` is what `tamis serve` on loopback allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
@@ -69,7 +75,22 @@ pub struct ExpositionTool {
 pub enum Access {
     /// Everyone who reaches the address.
     Anonymous,
+    /// Callers with a key of their own.
+    #[serde(rename_all = "camelCase")]
+    ApiKeys {
+        /// The Secret: caller's name to `sha256:` and the hex SHA-256 of the caller's key.
+        secret: String,
+        /// Where its content lies; absent under `tamis serve`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handle: Option<CredentialHandle>,
+    },
 }
+
+/// A key in a group's credential shards. Made of the uid and the resourceVersion of the Secret that the value comes from,
+/// so that it names one value for ever and tells nothing about it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CredentialHandle(pub String);
 
 /// Bounds on the calls of one exposition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

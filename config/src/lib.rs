@@ -1,14 +1,18 @@
 //! The documents that the compile step writes and a gateway reads: one for each service, named by the digest of its
 //! content, and a small one for each exposition, which names the service and carries the filters.
 //!
-//! Types only, no I/O. Every struct refuses unknown fields: a gateway that dropped a field it does not know could
+//! No I/O. Every struct refuses unknown fields: a gateway that dropped a field it does not know could
 //! drop a filter stage.
 
+pub mod acks;
+pub mod carrier;
 mod exposition;
+pub mod names;
 mod service;
 mod snapshot;
 
-pub use exposition::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, ExpositionTool};
+pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
+pub use exposition::{Access, Audit, CallLimits, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool};
 pub use service::{
     ArgumentStyle, Auth, AuthKind, BodyTemplate, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
     PaginationKind, RequestTemplate, Retry, Risk, ServiceDocument, ServiceTool, Source,

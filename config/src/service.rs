@@ -3,14 +3,23 @@
 use std::fmt;
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tamis_engine::{JsonText, ResponseType};
 
 /// SHA-256 of a service document's JSON, in lower-case hex: its name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Digest(pub String);
+
+impl Digest {
+    /// The digest of bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect())
+    }
+}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +54,7 @@ impl ServiceDocument {
     #[must_use]
     pub fn digest(&self) -> Digest {
         let json = serde_json::to_vec(self).expect("documents serialise");
-        Digest(Sha256::digest(json).iter().map(|b| format!("{b:02x}")).collect())
+        Digest::of(&json)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Everything a gateway serves at one moment.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
     /// A reason of `Accepted` or `ResolvedRefs`, for example `ServiceNotFound`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Names the field and the remedy.
     pub message: String,
 }

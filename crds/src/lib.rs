@@ -4,6 +4,7 @@
 //! makes of them the [`tamis_config::Snapshot`] that a gateway serves. Everything that is wrong comes as [`Diagnostic`]s
 //! with file, line, column, field and remedy, all of them at once. Only `load` does any I/O.
 
+pub mod cluster;
 mod compile;
 mod diagnostic;
 mod load;
@@ -20,6 +21,6 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
-pub use read::{ParsedFile, document_schema, parse_document};
-pub use resources::{ObjectName, Resource, Resources};
+pub use read::{ParsedFile, document_schema, parse_document, read_object};
+pub use resources::{ObjectName, Resource, Resources, Unusable};
 pub use state::{FolderState, Update};

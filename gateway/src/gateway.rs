@@ -230,7 +230,10 @@ impl Gateway {
         document: &Arc<ExpositionDocument>,
         previous: Option<&Exposition>,
     ) -> Result<Exposition, Unloadable> {
-        let fail = |reason, message, keeps| Unloadable { stopped: Stopped { reason, message }, keeps };
+        let fail = |reason: &'static str, message, keeps| Unloadable {
+            stopped: Stopped { reason: reason.into(), message },
+            keeps,
+        };
         if self.options.require_access && document.access.is_none() {
             let message = "access: say who may call, `anonymous: true` for everyone";
             return Err(fail("AccessRequired", message.to_owned(), false));

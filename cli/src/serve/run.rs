@@ -262,7 +262,7 @@ impl Server {
             if human {
                 eprintln!("{url}  answers 503: {}: {}", stopped.reason, stopped.message);
             } else {
-                tracing::warn!(exposition = %id, url, reason = stopped.reason, message = stopped.message, "stopped");
+                tracing::warn!(exposition = %id, url, reason = %stopped.reason, message = stopped.message, "stopped");
             }
         }
         if let Some(admin) = self.admin {

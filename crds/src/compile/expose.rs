@@ -75,7 +75,7 @@ pub(super) fn all<'r>(
                 if !(incomplete && stop.reason.ends_with("NotFound")) {
                     compilation.diagnostics.push(diagnostic);
                 }
-                compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason, message });
+                compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.into(), message });
             }
         }
     }
@@ -122,6 +122,7 @@ impl<'r> Exposer<'_, 'r> {
             service: digest.clone(),
             enforcement,
             tools,
+            credentials: std::collections::BTreeMap::new(),
             access,
             limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
             audit: match spec.audit.unwrap_or_default().mode {

@@ -89,7 +89,8 @@ impl<'r> Groups<'r> {
         if floors.enforced && enforcement != Enforcement::Enforced {
             return below(FieldPath::spec(["enforcement"]), "Enforced", "write `enforcement: Enforced`");
         }
-        if floors.access {
+        let anonymous = exposition.access.as_ref().is_none_or(|access| access.api_keys.is_none());
+        if floors.access && anonymous {
             let remedy = "say who may call; `anonymous` is not enough";
             return below(FieldPath::spec(["access"]), "authenticated callers", remedy);
         }

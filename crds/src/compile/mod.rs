@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use tamis_config::{ExpositionId, Snapshot};
 
-use crate::resources::{GatewayGroupSpec, Resources};
+use crate::cluster::Cluster;
+use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 
 /// What the compile step knows beside the resources.
@@ -27,6 +28,8 @@ pub struct CompileEnv<'a> {
     pub previous: Option<&'a Snapshot>,
     /// Whether full outputs can be written to a file although no group says so (`audit: {mode: Full}`).
     pub full_audit: bool,
+    /// Set by the operator: an exposition then needs a group, `access`, and Secrets that take part.
+    pub cluster: Option<Cluster<'a>>,
 }
 
 /// What came of a compile.
@@ -38,6 +41,9 @@ pub struct Compilation {
     pub diagnostics: Vec<Diagnostic>,
     /// Expositions that do not serve what the documents say, since some of that is in error.
     pub degraded: BTreeMap<ExpositionId, Vec<Degraded>>,
+    /// In a cluster: the group that each exposition of the snapshot is served by, stopped ones included. One that names
+    /// a group which is not there, or does not take it, is in `snapshot.stopped` and not here.
+    pub placements: BTreeMap<ExpositionId, ObjectName>,
     /// The GatewayGroup that configures the process, where the documents have exactly one.
     pub group: Option<Arc<Resource<GatewayGroupSpec>>>,
 }

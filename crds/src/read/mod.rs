@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub use published::document_schema;
 pub(crate) use shape::excerpt;
 
+use crate::resources::{ObjectName, Unusable};
 use crate::yaml;
 use crate::{Diagnostic, Resources};
 
@@ -60,4 +61,32 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let (resources, mut diagnostics) = reader.finish();
     Diagnostic::sort(&mut diagnostics);
     ParsedFile { file, resources, documents: count, diagnostics }
+}
+
+/// Reads an object of the Kubernetes API. Its name in messages and in [`crate::Diagnostic::file`] is
+/// `Kind namespace/name`. Like [`parse_document`], and what cannot be used is in [`Resources::unusable`].
+#[must_use]
+pub fn read_object(object: &serde_json::Value) -> ParsedFile {
+    let text = |pointer: &str| object.pointer(pointer).and_then(serde_json::Value::as_str);
+    let kind = text("/kind");
+    let name = ObjectName {
+        namespace: text("/metadata/namespace").unwrap_or_default().to_owned(),
+        name: text("/metadata/name").unwrap_or_default().to_owned(),
+    };
+    let label = format!("{} {name}", kind.unwrap_or("object"));
+    let mut read = parse_document(&label, object.to_string().as_bytes());
+    let first_error = read.diagnostics.iter().find(|d| d.is_error()).map(|d| format!("{}: {}", d.field, d.message));
+    if let Some(message) = first_error {
+        let service = object.pointer("/spec/service").and_then(|s| serde_json::from_value(s.clone()).ok());
+        read.resources = Resources::default();
+        read.resources.unusable.push(Arc::new(Unusable {
+            kind: kind.map(str::to_owned),
+            name: Some(name),
+            service,
+            set: text("/spec/name").map(str::to_owned),
+            file: Arc::clone(&read.file),
+            message,
+        }));
+    }
+    read
 }

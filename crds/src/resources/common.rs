@@ -29,6 +29,14 @@ pub struct NamespacedName {
     pub namespace: Option<String>,
 }
 
+/// An object of the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LocalName {
+    /// Its `metadata.name`.
+    pub name: String,
+}
+
 /// A value in a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

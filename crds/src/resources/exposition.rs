@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::Enforcement;
 
-use super::{Later, NamespacedName, Quantity, ServiceRef};
+use super::{Later, LocalName, NamespacedName, Quantity, ServiceRef};
 
 /// One service, published for one audience.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,9 +24,9 @@ pub struct ExpositionSpec {
     /// Raises the posture of all its sets.
     #[serde(default)]
     pub enforcement: Enforcement,
-    /// Not implemented yet: what expositions share towards an upstream.
+    /// How the upstream is reached; as the manifest says, where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub configuration_plan: Option<Later>,
+    pub configuration_plan: Option<LocalName>,
     /// Who may call. Without it only `tamis serve` on loopback publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessSpec>,
@@ -57,12 +57,20 @@ pub struct AccessSpec {
     /// `true`: everyone who reaches the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous: Option<bool>,
-    /// Not implemented yet: callers with an API key.
+    /// Callers with an API key, which they send as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_keys: Option<Later>,
+    pub api_keys: Option<ApiKeysSpec>,
     /// Not implemented yet: callers with a token of an issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwt: Option<Later>,
+}
+
+/// Callers with an API key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApiKeysSpec {
+    /// The Secret with one entry a caller: the caller's name, and `sha256:` with the hex SHA-256 of the caller's key.
+    pub secret_ref: LocalName,
 }
 
 /// Bounds on the calls of one exposition.

@@ -1,5 +1,6 @@
 //! `GatewayGroup`: what a gateway allows, and the floors that no exposition goes below.
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +13,9 @@ pub struct GatewayGroupSpec {
     /// How many gateways; `tamis serve` is always one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
-    /// Not implemented yet.
+    /// As many gateways as the load needs, in the place of `replicas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub autoscaling: Option<Later>,
+    pub autoscaling: Option<AutoscalingSpec>,
     /// From which namespaces expositions may name this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_namespaces: Option<AllowedNamespaces>,
@@ -42,9 +43,64 @@ pub struct GatewayGroupSpec {
     /// Which operator looks after the group; nothing to `tamis serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_name: Option<String>,
-    /// Not implemented yet: settings of the gateways' pods.
+    /// Settings of the gateways' pods; nothing to `tamis serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<Later>,
+    pub pod: Option<PodSpec>,
+}
+
+/// As many gateways as the load needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AutoscalingSpec {
+    /// At least so many.
+    pub min_replicas: u32,
+    /// At most so many.
+    pub max_replicas: u32,
+    /// Percent of the requested CPU that is aimed at; 70 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_cpu_utilization: Option<u32>,
+}
+
+/// What of the gateways' pods can be set: nothing here can give a pod more rights.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodSpec {
+    /// The image; the operator's own default where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// `IfNotPresent` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<String>,
+    /// Names of Secrets to pull the image with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<String>,
+    /// Requests and limits of CPU and memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<PodResources>,
+    /// Labels of the pods, beside the operator's own.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, String>,
+    /// Annotations of the pods.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub annotations: IndexMap<String, String>,
+    /// Labels of the nodes that they may run on.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub node_selector: IndexMap<String, String>,
+    /// Their PriorityClass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+}
+
+/// Requests and limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PodResources {
+    /// What is set aside: `cpu`, `memory`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub requests: IndexMap<String, String>,
+    /// What is the most: `cpu`, `memory`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub limits: IndexMap<String, String>,
 }
 
 /// From which namespaces expositions may name a group.
@@ -53,9 +109,9 @@ pub struct GatewayGroupSpec {
 pub struct AllowedNamespaces {
     /// `Same` by default.
     pub from: NamespacesFrom,
-    /// Not implemented yet: labels of namespaces.
+    /// Labels that a namespace must have, for `Selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selector: Option<Later>,
+    pub selector: Option<NamespaceSelector>,
 }
 
 /// Which namespaces.
@@ -66,6 +122,16 @@ pub enum NamespacesFrom {
     Same,
     /// Every one.
     All,
+    /// Those that `selector` matches.
+    Selector,
+}
+
+/// Which namespaces, by their labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamespaceSelector {
+    /// Labels that all have to be there with these values.
+    pub match_labels: IndexMap<String, String>,
 }
 
 /// Where gateways listen. What the command line says comes first.

@@ -6,22 +6,27 @@ mod exposition;
 mod filters;
 mod group;
 mod manifest;
+mod plan;
+mod tools;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use common::LATER;
-pub use common::{Later, NamespacedName, Quantity, SecretKeyRef, ServiceRef};
-pub use exposition::{AccessSpec, AuditMode, AuditSpec, ExpositionSpec, LimitsSpec, ToolSelection};
+pub use common::{Later, LocalName, NamespacedName, Quantity, SecretKeyRef, ServiceRef};
+pub use exposition::{AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, ExpositionSpec, LimitsSpec, ToolSelection};
 pub use filters::ToolsFiltersSpec;
 pub use group::{
-    AllowedNamespaces, AuditSink, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroupSpec, GroupAuditSpec, ListenerSpec,
-    MetricsDetail, MetricsSpec, NamespacesFrom,
+    AllowedNamespaces, AuditSink, AutoscalingSpec, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroupSpec,
+    GroupAuditSpec, ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom, PodResources, PodSpec,
 };
 pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
     RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifestSpec,
 };
+
+pub use plan::{ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
+pub use tools::{CustomToolSpec, CustomToolsSpec};
 
 use crate::origin::Origin;
 
@@ -80,13 +85,42 @@ pub struct Resources {
     pub expositions: Vec<Arc<Resource<ExpositionSpec>>>,
     /// What a gateway allows.
     pub groups: Vec<Arc<Resource<GatewayGroupSpec>>>,
+    /// Further tools of services.
+    pub tools: Vec<Arc<Resource<CustomToolsSpec>>>,
+    /// How upstreams are reached.
+    pub plans: Vec<Arc<Resource<ConfigurationPlanSpec>>>,
+    /// What is there and cannot be read: invalid, which is not the same as absent.
+    pub unusable: Vec<Arc<Unusable>>,
+}
+
+/// A document that cannot be read. What relies on it keeps what it had, or stops; it is never treated as absent, since
+/// a filter set that cannot be read would else be no filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// Its kind; none where not even that can be read.
+    pub kind: Option<String>,
+    /// Its name, where that can be read.
+    pub name: Option<ObjectName>,
+    /// The service that it is or binds to, where that can be read.
+    pub service: Option<ServiceRef>,
+    /// `spec.name`, where that can be read.
+    pub set: Option<String>,
+    /// The file, or kind and name, as messages say it.
+    pub file: Arc<str>,
+    /// The first thing that is wrong with it.
+    pub message: String,
 }
 
 impl Resources {
     /// How many documents there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.manifests.len() + self.filters.len() + self.expositions.len() + self.groups.len()
+        self.manifests.len()
+            + self.filters.len()
+            + self.expositions.len()
+            + self.groups.len()
+            + self.tools.len()
+            + self.plans.len()
     }
 
     /// Whether there is no document.
@@ -101,5 +135,8 @@ impl Resources {
         self.filters.extend(other.filters.iter().cloned());
         self.expositions.extend(other.expositions.iter().cloned());
         self.groups.extend(other.groups.iter().cloned());
+        self.tools.extend(other.tools.iter().cloned());
+        self.plans.extend(other.plans.iter().cloned());
+        self.unusable.extend(other.unusable.iter().cloned());
     }
 }

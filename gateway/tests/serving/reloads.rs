@@ -127,7 +127,7 @@ async fn stopped_and_removed_expositions_say_so() {
     let document = exposition("api", &service, Advisory, &[("read", None)]);
     running.gateway.apply(&snapshot(&service, [document.clone()]));
     let mut stopped = Snapshot::default();
-    let why = Stopped { reason: "ServiceNotFound", message: "spec.service: no service named sample".to_owned() };
+    let why = Stopped { reason: "ServiceNotFound".into(), message: "spec.service: no service named sample".to_owned() };
     stopped.stopped.insert(id("api"), why);
     running.gateway.apply(&stopped);
     let (status, answer) = running.legacy("api", "tools/list", json!({})).await;

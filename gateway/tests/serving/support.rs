@@ -142,6 +142,7 @@ pub(crate) fn exposition(
         service: service.digest(),
         enforcement,
         tools: tools.collect(),
+        credentials: Default::default(),
         access: Some(Access::Anonymous),
         limits: CallLimits::default(),
         audit: tamis_config::Audit::Digest,

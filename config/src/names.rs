@@ -1,0 +1,60 @@
+//! Names of the objects through which configuration travels. The operator writes under them, a gateway's Role lists
+//! them, a gateway reads them.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{Digest, ExpositionId};
+
+/// The label that says whose configuration an object is: `metadata.name` of the GatewayGroup.
+pub const GROUP_LABEL: &str = "reshapr.io/gateway-group";
+/// The label with the `metadata.name` of an object's Exposition.
+pub const EXPOSITION_LABEL: &str = "reshapr.io/exposition";
+/// The label with the namespace of an object's Exposition.
+pub const EXPOSITION_NAMESPACE_LABEL: &str = "reshapr.io/exposition-namespace";
+/// The label by which the owner of a Secret lets it take part: `upstream` or `callers`.
+pub const CREDENTIALS_LABEL: &str = "reshapr.io/credentials";
+/// The annotation of an `upstream` Secret: the hosts that it may be sent to, separated by commas.
+pub const ALLOWED_HOSTS_ANNOTATION: &str = "reshapr.io/allowed-hosts";
+/// `app.kubernetes.io/managed-by` of everything that the operator writes.
+pub const MANAGED_BY: &str = "tamis-operator";
+/// Secrets that hold the credentials of one group.
+pub const CREDENTIAL_SHARDS: usize = 8;
+/// The key in a group's token Secret.
+pub const TOKEN_KEY: &str = "token";
+
+/// The Deployment, Service, NetworkPolicy and the like of a group, and the prefix of its other objects.
+#[must_use]
+pub fn group_object(group: &str) -> String {
+    format!("tamis-{group}")
+}
+
+/// The Secret with a shard of a group's credentials.
+#[must_use]
+pub fn credentials_secret(group: &str, shard: usize) -> String {
+    format!("tamis-{group}-credentials-{shard}")
+}
+
+/// The Secret with the token that `/config` and `/acks` want.
+#[must_use]
+pub fn token_secret(group: &str) -> String {
+    format!("tamis-{group}-token")
+}
+
+/// The GatewayConfig with one part of a service document.
+#[must_use]
+pub fn service_object(digest: &Digest, part: u32) -> String {
+    format!("tamis-service-{}-{part}", digest.0.get(..40).unwrap_or(&digest.0))
+}
+
+/// The GatewayConfig of an exposition. Both names together may be longer than a name may be, and a dot or dash could
+/// stand in either: a digest of them says which is meant.
+#[must_use]
+pub fn exposition_object(id: &ExpositionId) -> String {
+    format!("tamis-exposition-{}", &Digest::of(id.to_string().as_bytes()).0[..40])
+}
+
+/// The shard that a credential lies in.
+#[must_use]
+pub fn shard_of(handle: &str) -> usize {
+    usize::from(Sha256::digest(handle.as_bytes())[0]) % CREDENTIAL_SHARDS
+}

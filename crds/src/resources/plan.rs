@@ -1,0 +1,57 @@
+//! `ConfigurationPlan`: what expositions share towards an upstream.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{AuthSpec, Later};
+
+/// How the upstream of a service is reached by the expositions that name the plan: another endpoint, another credential,
+/// other headers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigurationPlanSpec {
+    /// In the place of the manifest's `baseUrl`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// In the place of the manifest's `auth`, of actions too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthSpec>,
+    /// Changes to the headers of requests to the upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<PlanHeadersSpec>,
+    /// Names of filter sets, in order, for expositions that give none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<Vec<String>>,
+    /// Not implemented yet: certificates towards the upstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Later>,
+    /// How long calls may take, where the exposition's `limits` say nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<PlanTimeoutsSpec>,
+}
+
+/// Changes to the headers of requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanHeadersSpec {
+    /// Headers with a fixed value, in the place of what the manifest says of them.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub set: IndexMap<String, String>,
+    /// Headers of the manifest that are not sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+    /// Not implemented yet: headers of the caller that are passed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Later>,
+}
+
+/// How long calls may take.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanTimeoutsSpec {
+    /// One call, retries and pages included, with a unit: `30s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-tamis-unit" = "s"))]
+    pub call: Option<String>,
+}

@@ -1,0 +1,4 @@
+//! Reconciles custom resources into the configuration that gateways load.
+
+pub mod object;
+pub mod verdict;

@@ -1,0 +1,79 @@
+//! What the operator thinks of an object: made by the plan, read by the status. Values only.
+
+use tamis_config::{Digest, ExpositionId};
+use tamis_crds::ObjectName;
+
+/// What is said of one object at one generation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// What is wrong with it; empty where all is well.
+    pub findings: Vec<Finding>,
+    /// Documents that have to be loaded for the object to be `Programmed`: its own for an Exposition, those of all
+    /// expositions that use it for a ToolsFilters, ServiceManifest, CustomTools or ConfigurationPlan.
+    pub documents: Vec<Wanted>,
+    /// What only an Exposition has.
+    pub exposed: Option<Exposed>,
+    /// What only a GatewayGroup has.
+    pub group: Option<GroupFacts>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The condition that it makes false.
+    pub condition: ConditionType,
+    /// A reason of the contract: `InvalidFilter`, `ServiceNotFound`, ..
+    pub reason: &'static str,
+    /// Names the field and the remedy.
+    pub message: String,
+    /// Whether it makes the condition false; a warning is only said in the message of `Ready` and in an Event.
+    pub is_error: bool,
+}
+
+/// The conditions that the plan decides. `Programmed` and `Ready` follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionType {
+    /// The object says something that can be done.
+    Accepted,
+    /// What it names is there, and permitted.
+    ResolvedRefs,
+}
+
+/// A document that gateways must have processed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// The group whose gateways load it.
+    pub group: ObjectName,
+    /// The exposition.
+    pub id: ExpositionId,
+    /// The digest of its payload.
+    pub digest: Digest,
+}
+
+/// What is published.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exposed {
+    /// The group that it resolved to.
+    pub group: Option<ObjectName>,
+    /// Where clients find it.
+    pub url: Option<String>,
+    /// How many tools it publishes.
+    pub tools: usize,
+    /// Filter sets in the order in which they apply, and how many tools each filters.
+    pub filters: Vec<(String, usize)>,
+    /// Why the last good service or filters are served instead of what the resources say; none where they are not.
+    pub serving_previous: Option<String>,
+    /// Whether it answers 503; the findings say why.
+    pub stopped: bool,
+}
+
+/// What a group has attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// Expositions that name it and that it takes.
+    pub attached: usize,
+    /// Gateways that are ready, as Kubernetes sees their pods.
+    pub ready_replicas: usize,
+    /// Where clients find it.
+    pub url: Option<String>,
+}
