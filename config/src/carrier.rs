@@ -9,7 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument};
+use crate::{CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument};
 
 /// Bytes of base64 in one object: an object of this size is written and watched without harm to its neighbours.
 const PART_BYTES: usize = 384 << 10;
@@ -47,6 +47,12 @@ pub struct GatewayConfigSpec {
     pub exposition: Option<ExpositionId>,
     /// SHA-256 of the whole document's JSON, in lower-case hex.
     pub digest: Digest,
+    /// The service document that the payload names, so that the operator knows what is in use. Gateways go by the payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Digest>,
+    /// The credential values that the payload names, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialHandle>,
     /// The version of the document's format; a gateway refuses one that it does not know.
     pub format_version: u32,
     /// Which part of the document this is, from 0.
@@ -132,7 +138,13 @@ pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<Gat
     let json = serde_json::to_vec(payload).map_err(|error| error.to_string())?;
     let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id().clone()), &json)?;
     match (parts.pop(), parts.len()) {
-        (Some(part), 0) => Ok(part),
+        (Some(mut part), 0) => {
+            if let ExpositionPayload::Serve(document) = payload {
+                part.service = Some(document.service.clone());
+                part.credentials = document.handles();
+            }
+            Ok(part)
+        }
         (_, more) => Err(format!("the filters of one exposition need {} objects, one is the limit", more + 1)),
     }
 }
@@ -194,6 +206,8 @@ fn encode(
             kind,
             exposition: exposition.clone(),
             digest: digest.clone(),
+            service: None,
+            credentials: Vec::new(),
             format_version: FORMAT_VERSION,
             part,
             parts,
@@ -242,3 +256,7 @@ fn declared(packed: &[u8]) -> usize {
         _ => MAX_DOCUMENT_BYTES,
     }
 }
+
+#[cfg(test)]
+#[path = "carrier_tests.rs"]
+mod tests;
