@@ -1,4 +1,6 @@
 //! Reconciles custom resources into the configuration that gateways load.
 
+pub mod leader;
 pub mod object;
+pub mod options;
 pub mod verdict;
