@@ -1,6 +1,9 @@
 //! Reconciles custom resources into the configuration that gateways load.
 
+pub mod leader;
 pub mod object;
+pub mod options;
+mod plan;
+pub mod verdict;
 mod watch;
 mod world;
-pub mod verdict;

@@ -16,7 +16,7 @@ use tamis_config::{
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, ListenerSpec, Resources};
-use tamis_crds::{Compilation, CompileEnv, Degraded, ObjectName, compile, loosening};
+use tamis_crds::{Compilation, CompileEnv, Degraded, ObjectName, compile, is_bare, tighten};
 
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{Exposed, Verdict};
@@ -192,7 +192,7 @@ fn hold(
         let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
         let Some(before) = previous.expositions.get(&exposition) else {
             let since = *memory.bare_since.entry(name.clone()).or_insert(now);
-            if loosening::is_bare(&document) && now < since + NEW {
+            if is_bare(&document) && now < since + NEW {
                 due(&mut wake, since + NEW);
                 held.insert(name);
                 let waits = "published in a moment: its filters may be on their way".to_owned();
@@ -217,7 +217,7 @@ fn hold(
             }
             false
         };
-        let kept = loosening::tighten(before, &document, &is_gone);
+        let kept = tighten(before, &document, &is_gone);
         if !Arc::ptr_eq(&kept, &document) && kept != document {
             held.insert(name);
             due(&mut wake, waiting.into_inner().unwrap_or(now + GONE));
