@@ -236,7 +236,7 @@ fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: 
     let Some(object) = world.get(Kind::Exposition, name).filter(|object| !object.deleting) else {
         return Planned::Nothing;
     };
-    if compilation.is_untouched(&id) {
+    if untouched(compilation, &id) {
         return Planned::Untouched;
     }
     let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
@@ -267,6 +267,11 @@ fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: 
             }
         }
     }
+}
+
+/// Whether it is another operator's, or its group cannot be read.
+fn untouched(compilation: &Compilation, id: &ExpositionId) -> bool {
+    compilation.foreign.contains(id) || compilation.frozen.contains(id)
 }
 
 fn stop(id: &ExpositionId, reason: &str, message: &str) -> ExpositionPayload {
