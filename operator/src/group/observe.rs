@@ -116,7 +116,6 @@ impl Observed {
 
 /// Watches all objects of groups in `namespaces` (in all, where none is named). The stream has to be polled for
 /// [`Observed`] to follow; it never ends, and goes on by itself when the API was away.
-#[must_use]
 pub fn watch(client: &Client, namespaces: &[String]) -> (Observed, impl Stream<Item = Change> + Send + Unpin + use<>) {
     let scopes: Vec<Option<&String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().map(Some).collect() };
