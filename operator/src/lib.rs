@@ -1,5 +1,6 @@
 //! Reconciles custom resources into the configuration that gateways load.
 
+pub mod group;
 pub mod leader;
 pub mod object;
 pub mod options;

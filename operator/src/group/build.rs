@@ -1,0 +1,132 @@
+//! What a group's objects should be: the namespace's side of a gateway. Pure.
+
+use serde_json::{Value, json};
+use tamis_config::names;
+
+use super::child::{Child, ChildKind, labels, selector};
+use super::network::network_policy;
+use super::pod;
+use super::{GroupInput, Settings};
+
+/// Gateways of a group that says neither `replicas` nor `autoscaling`.
+const REPLICAS: u32 = 1;
+/// Percent of the requested CPU that autoscaling aims at.
+const CPU: u32 = 70;
+/// The port of the Service of a group whose listener names none.
+const PORT: u16 = 8080;
+
+/// Everything that a group is made of, in the order in which it is written. The token's Secret is not among it: its
+/// content is not known here.
+#[must_use]
+pub fn children(group: &GroupInput, settings: &Settings) -> Vec<Child> {
+    let mut children = vec![
+        // Whoever runs a pod with this account by hand gets no token unasked.
+        Child::new(ChildKind::ServiceAccount, group, json!({"automountServiceAccountToken": false})),
+        Child::new(ChildKind::Role, group, role(group)),
+        Child::new(ChildKind::RoleBinding, group, role_binding(group)),
+        network_policy(group, settings),
+        service(group),
+        deployment(group, settings),
+    ];
+    if most(group) > 1 {
+        children.push(disruption_budget(group));
+    }
+    children.extend(autoscaler(group));
+    children
+}
+
+/// The most gateways that there are.
+fn most(group: &GroupInput) -> u32 {
+    match &group.spec.autoscaling {
+        Some(autoscaling) => autoscaling.max_replicas,
+        None => group.spec.replicas.unwrap_or(REPLICAS),
+    }
+}
+
+/// What a gateway may read: its own configuration, by kind, and its own Secrets, by name. Nothing is written.
+fn role(group: &GroupInput) -> Value {
+    let name = &group.name.name;
+    let secrets = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(name, shard));
+    let secrets: Vec<String> = secrets.chain([names::token_secret(name)]).collect();
+    let read = ["get", "list", "watch"];
+    json!({"rules": [
+        {"apiGroups": ["reshapr.io"], "resources": ["gatewayconfigs"], "verbs": read},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": read},
+    ]})
+}
+
+fn role_binding(group: &GroupInput) -> Value {
+    let name = names::group_object(&group.name.name);
+    json!({
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": group.name.namespace}],
+    })
+}
+
+/// Only the serving port: what is on the admin port is nobody's business outside.
+fn service(group: &GroupInput) -> Child {
+    let port = group.spec.listener.as_ref().and_then(|listener| listener.port).unwrap_or(PORT);
+    let port = json!({"name": "mcp", "port": port, "targetPort": "mcp", "protocol": "TCP"});
+    Child::new(
+        ChildKind::Service,
+        group,
+        json!({
+            "spec": {"type": "ClusterIP", "selector": selector(group), "ports": [port]},
+        }),
+    )
+}
+
+fn deployment(group: &GroupInput, settings: &Settings) -> Child {
+    let mut spec = json!({
+        "revisionHistoryLimit": 3,
+        // A new gateway is ready before an old one goes.
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},
+        "selector": {"matchLabels": selector(group)},
+        "template": pod::template(group, settings),
+    });
+    // Under autoscaling the number is the autoscaler's: `apply` hands it over before it is dropped from here.
+    if group.spec.autoscaling.is_none() {
+        spec["replicas"] = json!(group.spec.replicas.unwrap_or(REPLICAS));
+    }
+    Child::new(ChildKind::Deployment, group, json!({"spec": spec}))
+}
+
+/// One at a time; a pod that is not ready is in nobody's way when a node is to be drained.
+fn disruption_budget(group: &GroupInput) -> Child {
+    Child::new(
+        ChildKind::PodDisruptionBudget,
+        group,
+        json!({"spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": selector(group)},
+        }}),
+    )
+}
+
+fn autoscaler(group: &GroupInput) -> Option<Child> {
+    let autoscaling = group.spec.autoscaling.as_ref()?;
+    let target = json!({
+        "type": "Utilization",
+        "averageUtilization": autoscaling.target_cpu_utilization.unwrap_or(CPU),
+    });
+    let deployment = names::group_object(&group.name.name);
+    Some(Child::new(
+        ChildKind::HorizontalPodAutoscaler,
+        group,
+        json!({"spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
+            "minReplicas": autoscaling.min_replicas,
+            "maxReplicas": autoscaling.max_replicas,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        }}),
+    ))
+}
+
+/// `metadata.labels` of pods: what the group asks for, and ours, which win.
+pub(super) fn pod_labels(group: &GroupInput) -> Value {
+    let asked = group.spec.pod.iter().flat_map(|pod| &pod.labels);
+    let mut all: serde_json::Map<_, _> = asked.map(|(key, value)| (key.clone(), json!(value))).collect();
+    all.extend(labels(group));
+    Value::Object(all)
+}

@@ -1,0 +1,159 @@
+//! The objects that a group is made of.
+
+use std::fmt;
+
+use kube::core::ApiResource;
+use kube::core::gvk::GroupVersionKind;
+use serde_json::{Map, Value, json};
+use tamis_config::names;
+use tamis_crds::resources::API_VERSION;
+
+use super::GroupInput;
+
+/// The kinds of a group's objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ChildKind {
+    /// Who the gateways are to the API.
+    ServiceAccount,
+    /// What they may read: their own configuration.
+    Role,
+    /// That they may.
+    RoleBinding,
+    /// Who may reach them, and whom they may.
+    NetworkPolicy,
+    /// The address that clients call.
+    Service,
+    /// The gateways.
+    Deployment,
+    /// How many may be away at once.
+    PodDisruptionBudget,
+    /// How many there are, where the group lets the load decide.
+    HorizontalPodAutoscaler,
+}
+
+impl ChildKind {
+    /// All of them, in the order in which they are written: what a pod needs comes before the pod.
+    pub const ALL: [Self; 8] = [
+        Self::ServiceAccount,
+        Self::Role,
+        Self::RoleBinding,
+        Self::NetworkPolicy,
+        Self::Service,
+        Self::Deployment,
+        Self::PodDisruptionBudget,
+        Self::HorizontalPodAutoscaler,
+    ];
+
+    /// As `kind` says it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.names().2
+    }
+
+    /// How the API calls it.
+    #[must_use]
+    pub fn api_resource(self) -> ApiResource {
+        let (group, version, kind, plural) = self.names();
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+    }
+
+    const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
+            Self::Role => ("rbac.authorization.k8s.io", "v1", "Role", "roles"),
+            Self::RoleBinding => ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"),
+            Self::NetworkPolicy => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+            Self::Service => ("", "v1", "Service", "services"),
+            Self::Deployment => ("apps", "v1", "Deployment", "deployments"),
+            Self::PodDisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Self::HorizontalPodAutoscaler => {
+                ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+            }
+        }
+    }
+}
+
+/// An object as it should be: the fields that are ours, and nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Child {
+    /// Its kind.
+    pub kind: ChildKind,
+    /// Its namespace: the group's.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// All of it, with `apiVersion`, `kind` and `metadata`.
+    pub body: Value,
+}
+
+impl fmt::Display for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
+    }
+}
+
+/// The annotation with a digest of what the operator wanted when it wrote an object: tells that a field is not wanted
+/// any more, which the object itself does not show.
+pub(super) const DESIRED: &str = "reshapr.io/desired";
+/// `app.kubernetes.io/component` of gateways.
+pub(super) const COMPONENT: &str = "gateway";
+
+impl Child {
+    /// An object of a group: named `tamis-GROUP`, labelled, owned by it. `content`: what follows `metadata`.
+    pub(super) fn new(kind: ChildKind, group: &GroupInput, content: Value) -> Self {
+        let name = names::group_object(&group.name.name);
+        let resource = kind.api_resource();
+        let mut body = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata(group, &name),
+        });
+        if let (Some(body), Value::Object(content)) = (body.as_object_mut(), content) {
+            body.extend(content);
+        }
+        let digest = tamis_config::Digest::of(body.to_string().as_bytes());
+        body["metadata"]["annotations"] = json!({DESIRED: digest.0.get(..16)});
+        Self { kind, namespace: group.name.namespace.clone(), name, body }
+    }
+}
+
+/// `metadata` of an object of a group. The owner reference does not block the owner's deletion: that would want the
+/// right to write finalizers of groups.
+pub(super) fn metadata(group: &GroupInput, name: &str) -> Value {
+    json!({
+        "name": name,
+        "namespace": group.name.namespace,
+        "labels": labels(group),
+        "ownerReferences": [{
+            "apiVersion": API_VERSION,
+            "kind": "GatewayGroup",
+            "name": group.name.name,
+            "uid": group.uid,
+            "controller": true,
+        }],
+    })
+}
+
+/// The labels by which a group's pods are selected; they never change.
+pub(super) fn selector(group: &GroupInput) -> Map<String, Value> {
+    let labels = [
+        ("app.kubernetes.io/name", "tamis"),
+        ("app.kubernetes.io/component", COMPONENT),
+        (names::GROUP_LABEL, &group.name.name),
+    ];
+    labels.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect()
+}
+
+/// The labels of everything in a group.
+pub(super) fn labels(group: &GroupInput) -> Map<String, Value> {
+    let mut labels = selector(group);
+    let instance = names::group_object(&group.name.name);
+    for (key, value) in [
+        ("app.kubernetes.io/instance", instance.as_str()),
+        ("app.kubernetes.io/part-of", "tamis"),
+        ("app.kubernetes.io/managed-by", names::MANAGED_BY),
+    ] {
+        labels.insert(key.to_owned(), json!(value));
+    }
+    labels
+}

@@ -1,0 +1,204 @@
+//! The pods of a group: `tamis gateway` under the `restricted` Pod Security Standard. Pure.
+
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+use tamis_config::names;
+use tamis_crds::resources::{AuditSink, MetricsDetail};
+
+use super::build::pod_labels;
+use super::child::selector;
+use super::{GroupInput, Settings};
+
+/// Where a gateway serves within its pod, whatever port the Service has: above 1024, so that no capability is needed,
+/// and never the admin port.
+pub(super) const SERVING: u16 = 8080;
+/// Where a gateway serves `/metrics`, `/acks` and the probes.
+pub(super) const ADMIN: u16 = 9090;
+/// Five seconds until endpoints have followed, thirty for calls under way, and some to end.
+const GRACE_SECONDS: u32 = 45;
+
+/// `spec.template` of the Deployment.
+pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
+    let pod = group.spec.pod.clone().unwrap_or_default();
+    let mut metadata = json!({"labels": pod_labels(group)});
+    if !pod.annotations.is_empty() {
+        metadata["annotations"] = json!(pod.annotations);
+    }
+    let mut spec = json!({
+        "serviceAccountName": names::group_object(&group.name.name),
+        "automountServiceAccountToken": true,
+        "enableServiceLinks": false,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        // No fixed uid: namespaces may assign a range of their own, and the image names one.
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "topologySpreadConstraints": [spread(group, "topology.kubernetes.io/zone")],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": selector(group)},
+            },
+        }]}},
+        "containers": [container(group, settings)],
+        "volumes": volumes(group),
+    });
+    if !pod.image_pull_secrets.is_empty() {
+        let secrets: Vec<_> = pod.image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
+        spec["imagePullSecrets"] = json!(secrets);
+    }
+    if !pod.node_selector.is_empty() {
+        spec["nodeSelector"] = json!(pod.node_selector);
+    }
+    if let Some(class) = &pod.priority_class_name {
+        spec["priorityClassName"] = json!(class);
+    }
+    json!({"metadata": metadata, "spec": spec})
+}
+
+/// Soft: a cluster of one zone or one node runs them all the same.
+fn spread(group: &GroupInput, key: &str) -> Value {
+    json!({
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": selector(group)},
+    })
+}
+
+fn container(group: &GroupInput, settings: &Settings) -> Value {
+    let pod = group.spec.pod.clone().unwrap_or_default();
+    let mut mounts = vec![json!({"name": "cache", "mountPath": "/cache"})];
+    if audits_to_files(group) {
+        mounts.push(json!({"name": "audit", "mountPath": "/audit"}));
+    }
+    let port = |name: &str, port: u16| json!({"name": name, "containerPort": port, "protocol": "TCP"});
+    json!({
+        "name": "gateway",
+        "image": pod.image.as_ref().unwrap_or(&settings.gateway_image),
+        "imagePullPolicy": pod.image_pull_policy.as_deref().unwrap_or("IfNotPresent"),
+        "args": arguments(group),
+        "env": [{
+            "name": "POD_NAMESPACE",
+            "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+        }],
+        "ports": [port("mcp", SERVING), port("admin", ADMIN)],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "runAsNonRoot": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "resources": resources(group),
+        "startupProbe": probe("/livez", 1, 60),
+        "livenessProbe": probe("/livez", 10, 3),
+        // One failure is enough: a gateway fails it on purpose, when it is about to stop.
+        "readinessProbe": probe("/readyz", 2, 1),
+        "volumeMounts": mounts,
+    })
+}
+
+fn probe(path: &str, period: u32, failures: u32) -> Value {
+    json!({
+        "httpGet": {"path": path, "port": "admin", "scheme": "HTTP"},
+        "periodSeconds": period,
+        "timeoutSeconds": 2,
+        "failureThreshold": failures,
+    })
+}
+
+/// `tamis gateway ..`. `$(POD_NAMESPACE)` is replaced by Kubernetes; `$$(` in a value of the group's would be a `$(`.
+fn arguments(group: &GroupInput) -> Vec<String> {
+    let spec = &group.spec;
+    let mut arguments: Vec<String> = vec!["gateway".to_owned()];
+    let mut option = |name: &str, value: &str| arguments.push(format!("--{name}={value}"));
+    option("group", &group.name.name);
+    option("namespace", "$(POD_NAMESPACE)");
+    option("listen", &format!("0.0.0.0:{SERVING}"));
+    option("admin", &format!("0.0.0.0:{ADMIN}"));
+    option("cache", "/cache");
+    let egress = spec.egress.clone().unwrap_or_default();
+    for destination in &egress.allow {
+        option("egress-allow", &literal(destination));
+    }
+    for destination in &egress.deny {
+        option("egress-deny", &literal(destination));
+    }
+    for hostname in hostnames(group) {
+        option("hostname", &literal(&hostname));
+    }
+    if spec.metrics.unwrap_or_default().detail == MetricsDetail::Exposition {
+        option("metrics-detail", "exposition");
+    }
+    if audits_to_files(group) {
+        option("audit-dir", "/audit");
+    }
+    arguments
+}
+
+/// Text as an argument: Kubernetes would replace `$(NAME)` in it.
+fn literal(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+/// Names under which clients reach the group beside its Service.
+fn hostnames(group: &GroupInput) -> Vec<String> {
+    let Some(listener) = &group.spec.listener else { return Vec::new() };
+    let external = listener.external_url.as_deref().and_then(host_of);
+    let mut names: Vec<String> = listener.hostname.iter().cloned().chain(external).collect();
+    names.dedup();
+    names
+}
+
+/// The host of an URL, without port and user.
+fn host_of(url: &str) -> Option<String> {
+    let rest = url.split_once("://")?.1;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = match host.strip_prefix('[') {
+        Some(v6) => v6.split_once(']')?.0,
+        None => host.split(':').next()?,
+    };
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
+fn audits_to_files(group: &GroupInput) -> bool {
+    group.spec.audit.is_some_and(|audit| audit.sink == AuditSink::File)
+}
+
+/// The cache is in memory: it holds the group's credentials too.
+fn volumes(group: &GroupInput) -> Value {
+    let mut volumes = vec![json!({"name": "cache", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}})];
+    if audits_to_files(group) {
+        volumes.push(json!({"name": "audit", "emptyDir": {"sizeLimit": "1Gi"}}));
+    }
+    json!(volumes)
+}
+
+/// What the group asks for, and a default for each that it does not name. No limit of CPU by default: a gateway that
+/// is throttled answers late. An autoscaler needs the request of CPU.
+fn resources(group: &GroupInput) -> Value {
+    let asked = group.spec.pod.as_ref().and_then(|pod| pod.resources.clone()).unwrap_or_default();
+    let with = |asked: IndexMap<String, String>, defaults: &[(&str, &str)]| {
+        let mut all = asked.clone();
+        for (name, quantity) in defaults {
+            all.entry((*name).to_owned()).or_insert_with(|| (*quantity).to_owned());
+        }
+        all
+    };
+    // A request above the limit would be refused: a group that sets one of the two sets both.
+    let (mut requests, mut limits) = (vec![("cpu", "100m")], Vec::new());
+    if !asked.requests.contains_key("memory") && !asked.limits.contains_key("memory") {
+        requests.push(("memory", "128Mi"));
+        limits.push(("memory", "512Mi"));
+    }
+    if asked.limits.contains_key("cpu") {
+        requests.remove(0);
+    }
+    let mut resources = json!({"requests": with(asked.requests, &requests)});
+    let limits = with(asked.limits, &limits);
+    if !limits.is_empty() {
+        resources["limits"] = json!(limits);
+    }
+    resources
+}

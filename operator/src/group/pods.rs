@@ -1,0 +1,83 @@
+//! Which pods are gateways of a group. Pure but for the stores that it reads.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use tamis_config::names;
+
+use super::GroupInput;
+use super::child::ChildKind;
+use super::observe::Observed;
+use super::pod::ADMIN;
+use super::step::controller;
+
+/// A gateway of a group, as Kubernetes sees its pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GatewayPod {
+    /// The pod's name.
+    pub name: String,
+    /// The pod's uid: another pod of the same address is another gateway.
+    pub uid: String,
+    /// Where its admin listener is.
+    pub admin: (IpAddr, u16),
+    /// Whether it takes calls.
+    pub ready: bool,
+}
+
+/// The gateways of a group that have an address and are not about to end, by name.
+///
+/// A pod counts where a ReplicaSet controls it that our Deployment controls, by uid: whoever may create pods in the
+/// namespace can give them our labels, and would else be listened to, and be sent the group's token.
+#[must_use]
+pub fn pods(observed: &Observed, group: &GroupInput) -> Vec<GatewayPod> {
+    let name = names::group_object(&group.name.name);
+    let Some(deployment) = observed.get(ChildKind::Deployment, &group.name.namespace, &name) else {
+        return Vec::new();
+    };
+    let sets = observed.replica_sets_of(&group.name);
+    let pods = observed.pods_of(&group.name);
+    choose(&group.uid, deployment.meta(), sets.iter().map(|set| set.meta()), pods.iter().map(AsRef::as_ref))
+}
+
+/// The pods whose owners lead to the group.
+pub(super) fn choose<'o>(
+    group: &str,
+    deployment: &ObjectMeta,
+    sets: impl IntoIterator<Item = &'o ObjectMeta>,
+    pods: impl IntoIterator<Item = &'o Pod>,
+) -> Vec<GatewayPod> {
+    let is_child = |meta: &ObjectMeta, kind: &str, owner: Option<&str>| {
+        controller(meta).is_some_and(|c| c.kind == kind && Some(c.uid.as_str()) == owner)
+    };
+    if !is_child(deployment, "GatewayGroup", Some(group)) {
+        return Vec::new();
+    }
+    let ours = sets.into_iter().filter(|set| is_child(set, "Deployment", deployment.uid.as_deref()));
+    let ours: BTreeSet<&str> = ours.filter_map(|set| set.uid.as_deref()).collect();
+    let of_ours = |pod: &&Pod| {
+        let set = controller(&pod.metadata).filter(|c| c.kind == "ReplicaSet");
+        set.is_some_and(|set| ours.contains(set.uid.as_str())) && pod.metadata.deletion_timestamp.is_none()
+    };
+    let mut gateways: Vec<_> = pods.into_iter().filter(of_ours).filter_map(gateway).collect();
+    gateways.sort();
+    gateways
+}
+
+fn gateway(pod: &Pod) -> Option<GatewayPod> {
+    let status = pod.status.as_ref()?;
+    // A pod that has ended keeps its address for a while.
+    if status.phase.as_deref() != Some("Running") {
+        return None;
+    }
+    let is_ready =
+        |condition: &k8s_openapi::api::core::v1::PodCondition| condition.type_ == "Ready" && condition.status == "True";
+    Some(GatewayPod {
+        name: pod.metadata.name.clone()?,
+        uid: pod.metadata.uid.clone()?,
+        admin: (status.pod_ip.as_ref()?.parse().ok()?, ADMIN),
+        ready: status.conditions.iter().flatten().any(is_ready),
+    })
+}

@@ -1,0 +1,134 @@
+//! What to do about one object of a group. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use tamis_config::names;
+
+use super::GroupInput;
+use super::child::{Child, ChildKind, DESIRED};
+use super::compare::{at, covers, owns};
+
+/// What to do about one object.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    /// It is as it should be.
+    Keep,
+    /// It is not there.
+    Create,
+    /// It is ours, and another than it should be.
+    Update(Update),
+    /// It is being deleted, or belongs to a group of the same name that was: nothing can be done until it is gone.
+    Wait,
+    /// It is somebody else's.
+    Foreign,
+}
+
+/// How an object is updated.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Update {
+    /// `metadata.uid` of what was seen.
+    pub(super) uid: String,
+    /// `metadata.resourceVersion` of what was seen.
+    pub(super) resource_version: String,
+    /// `metadata.managedFields` with what our POST wrote in the name of our apply; none where it is so already.
+    pub(super) managed_fields: Option<Value>,
+    /// The number of replicas to be held by the hand-over manager, since we are about to let go of it.
+    pub(super) hand_over: Option<i64>,
+}
+
+/// Who else an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The group's.
+    Ours,
+    /// Of a group of this name that is gone.
+    Leftover,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// The owner that controls an object.
+pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Whose an object is. One without a controller is ours where we wrote it, for this group: somebody took the owner
+/// away, and it is put back.
+pub(super) fn standing(group: &GroupInput, meta: &ObjectMeta) -> Standing {
+    match controller(meta) {
+        Some(owner) if owner.uid == group.uid => Standing::Ours,
+        Some(owner) if owner.kind == "GatewayGroup" && owner.name == group.name.name => Standing::Leftover,
+        Some(_) => Standing::Foreign,
+        None => {
+            let labelled = meta.labels.as_ref().and_then(|l| l.get(names::GROUP_LABEL)) == Some(&group.name.name);
+            let written = meta.managed_fields.iter().flatten().any(is_ours);
+            if labelled && written { Standing::Ours } else { Standing::Foreign }
+        }
+    }
+}
+
+/// What to do about an object, as it was last seen.
+pub(super) fn step(group: &GroupInput, child: &Child, actual: Option<&DynamicObject>) -> Step {
+    let Some(actual) = actual else { return Step::Create };
+    let meta = &actual.metadata;
+    match standing(group, meta) {
+        Standing::Foreign => return Step::Foreign,
+        Standing::Leftover => return Step::Wait,
+        Standing::Ours if meta.deletion_timestamp.is_some() => return Step::Wait,
+        Standing::Ours => {}
+    }
+    let wanted = at(&child.body, &["metadata", "annotations", DESIRED]).and_then(Value::as_str);
+    let written = meta.annotations.as_ref().and_then(|a| a.get(DESIRED)).map(String::as_str);
+    // The kind goes without saying: the API leaves it out of lists.
+    let mut whole = json!({
+        "apiVersion": at(&child.body, &["apiVersion"]),
+        "kind": at(&child.body, &["kind"]),
+        "metadata": meta,
+    });
+    if let (Some(whole), Value::Object(data)) = (whole.as_object_mut(), &actual.data) {
+        whole.extend(data.clone());
+    }
+    if wanted == written && covers(&child.body, &whole) {
+        return Step::Keep;
+    }
+    Step::Update(Update {
+        uid: meta.uid.clone().unwrap_or_default(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        managed_fields: as_applied(meta.managed_fields.as_deref().unwrap_or_default()),
+        hand_over: hand_over(child, actual),
+    })
+}
+
+fn is_ours(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(names::MANAGED_BY) && entry.subresource.is_none()
+}
+
+/// What our POST owns, owned by our apply. A server-side apply removes only fields that its manager has applied.
+fn as_applied(entries: &[ManagedFieldsEntry]) -> Option<Value> {
+    let operation =
+        |entry: &ManagedFieldsEntry, operation| is_ours(entry) && entry.operation.as_deref() == Some(operation);
+    if !entries.iter().any(|entry| operation(entry, "Update")) {
+        return None;
+    }
+    let applied = entries.iter().any(|entry| operation(entry, "Apply"));
+    let mut entries = entries.to_vec();
+    if applied {
+        entries.retain(|entry| !operation(entry, "Update"));
+    }
+    for entry in entries.iter_mut().filter(|entry| operation(entry, "Update")) {
+        entry.operation = Some("Apply".to_owned());
+    }
+    Some(json!(entries))
+}
+
+/// The replicas of a Deployment that we own and do not want any more: dropped at once they would fall to one until the
+/// autoscaler has looked.
+fn hand_over(child: &Child, actual: &DynamicObject) -> Option<i64> {
+    if child.kind != ChildKind::Deployment || at(&child.body, &["spec", "replicas"]).is_some() {
+        return None;
+    }
+    let mut ours = actual.metadata.managed_fields.iter().flatten().filter(|entry| is_ours(entry));
+    let owned = ours.any(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0, &["spec", "replicas"])));
+    at(&actual.data, &["spec", "replicas"]).and_then(Value::as_i64).filter(|_| owned)
+}
