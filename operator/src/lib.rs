@@ -1,4 +1,6 @@
 //! Reconciles custom resources into the configuration that gateways load.
 
+pub mod acks;
 pub mod object;
+pub mod status;
 pub mod verdict;
