@@ -6,6 +6,14 @@
 //! table    what was heard, what is wanted -> what is loaded everywhere    pure
 //! ```
 
+mod member;
+mod table;
+
+pub use member::Readiness;
+pub use table::{Table, Touched};
+
+use tamis_config::acks::AckEvent;
+
 /// Whether gateways have loaded all documents that an object needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Programmed {
@@ -45,4 +53,24 @@ pub struct Totals {
     pub input_bytes: u64,
     /// Bytes that went to callers.
     pub output_bytes: u64,
+}
+
+impl Totals {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input_bytes: self.input_bytes.saturating_add(other.input_bytes),
+            output_bytes: self.output_bytes.saturating_add(other.output_bytes),
+        }
+    }
+}
+
+/// What was heard of an endpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// It says something.
+    Event(AckEvent),
+    /// It cannot be heard any more. Said once, not for each attempt that fails.
+    Disconnected,
 }
