@@ -271,7 +271,7 @@ fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: 
 
 /// Whether it is another operator's, or its group cannot be read.
 fn untouched(compilation: &Compilation, id: &ExpositionId) -> bool {
-    compilation.foreign.contains(id) || compilation.frozen.contains(id)
+    compilation.foreign.contains(id) || compilation.held.contains_key(id)
 }
 
 fn stop(id: &ExpositionId, reason: &str, message: &str) -> ExpositionPayload {
