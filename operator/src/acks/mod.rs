@@ -6,9 +6,12 @@
 //! table    what was heard, what is wanted -> what is loaded everywhere    pure
 //! ```
 
+mod client;
 mod member;
+mod sse;
 mod table;
 
+pub use client::{Endpoint, Endpoints, Heard, Token};
 pub use member::Readiness;
 pub use table::{Table, Touched};
 
