@@ -37,6 +37,13 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
+impl Source {
+    /// Whether the operator can do without: it then says so where it matters.
+    pub(crate) fn may_be_forbidden(&self) -> bool {
+        !matches!(self.watched, Watched::Kind(_) | Watched::Configs)
+    }
+}
+
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.watched {

@@ -19,7 +19,9 @@ use tamis_crds::resources::{GatewayGroupSpec, ListenerSpec, Resources};
 use tamis_crds::{Compilation, CompileEnv, Degraded, ObjectName, compile, is_bare, tighten};
 
 use crate::object::{Kind, ObjectKey};
-use crate::verdict::{Exposed, Verdict};
+pub(crate) use findings::{findings, uses};
+
+use crate::verdict::Verdict;
 use crate::world::{Object, Scope, ServiceKey, World};
 
 /// How long a default set has to be gone before its expositions do without: a namespace that is being deleted loses its

@@ -106,6 +106,11 @@ impl ConfigStore {
         self.credential_users.contains_key(&(namespace.to_owned(), handle.clone()))
     }
 
+    /// Service documents that some exposition's object names.
+    pub(crate) fn used_services(&self) -> BTreeSet<Digest> {
+        self.service_users.keys().map(|(_, digest)| digest.clone()).collect()
+    }
+
     /// Service documents that no exposition's object names.
     pub(crate) fn unused_services(&self) -> Vec<(String, Digest)> {
         self.services.keys().filter(|key| !self.service_users.contains_key(key)).cloned().collect()
