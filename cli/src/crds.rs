@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use tamis_crds::definitions;
+use tamis_crds::definitions::{self, ServiceAccount};
 
 /// Print the CustomResourceDefinitions, for kubectl.
 ///
@@ -17,6 +17,13 @@ Examples:
   # where the operator does not run as tamis-system/tamis-operator:
   tamis crds --policies --operator platform/tamis | kubectl apply --server-side -f -")]
 pub(crate) struct Args {
+    /// Print the admission policies too
+    #[arg(long)]
+    policies: bool,
+    /// The ServiceAccount of the operator, which alone writes GatewayConfigs
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value_t, requires = "policies")]
+    operator: ServiceAccount,
+    /// How to print them
     #[arg(long, default_value = "yaml")]
     output: Output,
 }
@@ -31,7 +38,10 @@ enum Output {
 
 /// Writes them to standard output.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let documents = definitions::custom_resource_definitions();
+    let mut documents = definitions::custom_resource_definitions();
+    if args.policies {
+        documents.extend(definitions::policies(&args.operator));
+    }
     let text = match args.output {
         Output::Yaml => definitions::yaml(&documents),
         Output::Json => {

@@ -5,6 +5,7 @@
 //! holds the result.
 
 mod explain;
+mod policies;
 mod rules;
 mod structural;
 
@@ -19,6 +20,7 @@ use crate::resources::{
     ExpositionStatus, GatewayGroup, GatewayGroupSpec, GatewayGroupStatus, ResourceStatus, ServiceManifest,
     ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
 };
+pub use policies::{ServiceAccount, policies};
 use structural::{Additions, RULES, structural};
 
 /// The CustomResourceDefinition of every kind.
@@ -58,13 +60,22 @@ fn schema<T: JsonSchema>() -> Json {
     schemars::schema_for!(T).to_value()
 }
 
+/// Labels of what is installed once a cluster.
+fn labels(component: &str) -> Json {
+    json!({
+        "app.kubernetes.io/name": "tamis",
+        "app.kubernetes.io/part-of": "tamis",
+        "app.kubernetes.io/component": component,
+    })
+}
+
 /// What `kube` derived, with our schema and with what is the same for every kind.
 fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, additions: &Additions) -> Json {
     let kind = crd.spec.names.kind.clone();
     let mut crd = serde_json::to_value(crd).expect("a definition is JSON");
     // Deleting a definition deletes every object of the kind: no chart does that by being uninstalled.
     crd["metadata"]["annotations"] = json!({ "helm.sh/resource-policy": "keep" });
-    crd["metadata"]["labels"] = json!({ "app.kubernetes.io/name": "tamis", "app.kubernetes.io/part-of": "tamis", "app.kubernetes.io/component": "crds" });
+    crd["metadata"]["labels"] = labels("crds");
     let mut root = json!({
         "description": structural::prose(spec["description"].as_str().unwrap_or_default()),
         "type": "object",

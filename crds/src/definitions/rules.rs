@@ -159,14 +159,15 @@ fn manifest() -> Vec<(&'static str, Json)> {
             }),
         ),
         ("RetrySpec.maxAttempts", json!({ "minimum": 1, "maximum": 10 })),
+        ("RetrySpec.backoffMs", json!({ "maximum": 60_000 })),
         ("RetrySpec.retryOn", json!({ "maxItems": MAX_ENTRIES })),
-        ("RetrySpec.retryOn.*", json!({ "minimum": 100, "maximum": 599 })),
+        ("RetrySpec.retryOn.*", json!({ "minimum": 400, "maximum": 599 })),
         ("PaginationSpec.maxPages", json!({ "minimum": 1, "maximum": 100 })),
         (
             "PaginationSpec",
             rules([(
-                "self.type != 'cursor' || has(self.nextPath)",
-                "type cursor needs `nextPath`, where an answer says how to go on",
+                "(self.type == 'cursor') == has(self.nextPath)",
+                "type cursor needs `nextPath`, where an answer says how to go on; type offset takes none",
             )]),
         ),
     ]

@@ -209,16 +209,17 @@ fn one_type(schema: &mut Map<String, Json>) {
 
 /// The API server knows `int32` and `int64` alone.
 fn integer(schema: &mut Map<String, Json>) {
-    let (format, bounds) = match schema.get("format").and_then(Json::as_str) {
-        Some("uint8") => ("int32", Some((0, u8::MAX.into()))),
-        Some("uint16") => ("int32", Some((0, u16::MAX.into()))),
-        Some("uint32") => ("int64", Some((0, u32::MAX.into()))),
-        Some("uint64") => ("int64", Some((0, i64::MAX))),
+    let (format, maximum) = match schema.get("format").and_then(Json::as_str) {
+        Some("uint8") => ("int32", Some(u32::from(u8::MAX))),
+        Some("uint16") => ("int32", Some(u32::from(u16::MAX))),
+        Some("uint32") => ("int64", Some(u32::MAX)),
+        Some("uint64") => ("int64", None),
         _ => return,
     };
     schema.insert("format".to_owned(), format.into());
-    if let Some((minimum, maximum)) = bounds {
-        schema.insert("minimum".to_owned(), minimum.into());
+    schema.insert("minimum".to_owned(), 0.into());
+    // Bounds are floating point there: the largest `uint64` has none.
+    if let Some(maximum) = maximum {
         schema.insert("maximum".to_owned(), maximum.into());
     }
 }
