@@ -8,6 +8,8 @@ mod explain;
 mod policies;
 mod rules;
 mod structural;
+#[cfg(test)]
+mod tests;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -27,17 +29,20 @@ use structural::{Additions, RULES, structural};
 #[must_use]
 pub fn custom_resource_definitions() -> Vec<Json> {
     let additions = [rules::additions(), explain::additions()].concat();
-    let of =
-        |crd: CustomResourceDefinition, spec: Json, status: Option<Json>| definition(crd, &spec, status, &additions);
+    all().into_iter().map(|(crd, spec, status)| definition(crd, &spec, status, &additions)).collect()
+}
+
+/// Of every kind: what `kube` derived, and what `schemars` says of `spec` and `status`.
+fn all() -> [(CustomResourceDefinition, Json, Option<Json>); 7] {
     let resource = || Some(schema::<ResourceStatus>());
-    vec![
-        of(ServiceManifest::crd(), schema::<ServiceManifestSpec>(), resource()),
-        of(ToolsFilters::crd(), schema::<ToolsFiltersSpec>(), resource()),
-        of(Exposition::crd(), schema::<ExpositionSpec>(), Some(schema::<ExpositionStatus>())),
-        of(CustomTools::crd(), schema::<CustomToolsSpec>(), resource()),
-        of(ConfigurationPlan::crd(), schema::<ConfigurationPlanSpec>(), resource()),
-        of(GatewayGroup::crd(), schema::<GatewayGroupSpec>(), Some(schema::<GatewayGroupStatus>())),
-        of(GatewayConfig::crd(), schema::<GatewayConfigSpec>(), None),
+    [
+        (ServiceManifest::crd(), schema::<ServiceManifestSpec>(), resource()),
+        (ToolsFilters::crd(), schema::<ToolsFiltersSpec>(), resource()),
+        (Exposition::crd(), schema::<ExpositionSpec>(), Some(schema::<ExpositionStatus>())),
+        (CustomTools::crd(), schema::<CustomToolsSpec>(), resource()),
+        (ConfigurationPlan::crd(), schema::<ConfigurationPlanSpec>(), resource()),
+        (GatewayGroup::crd(), schema::<GatewayGroupSpec>(), Some(schema::<GatewayGroupStatus>())),
+        (GatewayConfig::crd(), schema::<GatewayConfigSpec>(), None),
     ]
 }
 

@@ -8,7 +8,7 @@
 use serde_json::{Value as Json, json};
 
 /// The fields of a filter, with what the API server has them as, in words too.
-const FIELDS: &[(&str, &str, &str)] = &[
+pub(in crate::definitions) const FIELDS: &[(&str, &str, &str)] = &[
     ("test", "map", "an object with `path` and `value`"),
     ("otherwise", "bool", "true or false"),
     ("passthrough", "bool", "true or false"),

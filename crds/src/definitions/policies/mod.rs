@@ -1,6 +1,6 @@
 //! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
 
-mod filters;
+pub(super) mod filters;
 mod writers;
 
 use std::fmt;
