@@ -4,6 +4,7 @@
 //! belongs to the subcommand's result; logs and messages for people go to standard error.
 
 mod completions;
+mod crds;
 mod demo;
 mod filter;
 mod logging;
@@ -43,6 +44,7 @@ enum Command {
     Validate(validate::Args),
     Schema(schema::Args),
     Filter(filter::Args),
+    Crds(crds::Args),
     Completions(completions::Args),
 }
 
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
     };

@@ -6,6 +6,7 @@
 
 pub mod cluster;
 mod compile;
+pub mod definitions;
 mod diagnostic;
 mod load;
 mod lookup;

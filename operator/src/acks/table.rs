@@ -227,9 +227,9 @@ impl Table {
         let mut touched = Touched::default();
         let mut lost = Vec::new();
         for (name, group) in &mut self.groups {
-            // Each of them, not only the first.
-            let any = group.members.values_mut().fold(false, |any, member| member.give_up(now) || any);
-            if any {
+            // Each of them is asked, not only up to the first.
+            let given_up = group.members.values_mut().filter_map(|member| member.give_up(now).then_some(())).count();
+            if given_up > 0 {
                 lost.push(name.clone());
             }
         }

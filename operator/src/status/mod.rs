@@ -36,6 +36,10 @@ pub(crate) const READY: &str = "Ready";
 pub(crate) const SERVING_PREVIOUS: &str = "ServingPrevious";
 /// The reason where no gateway is ready.
 pub(crate) const GATEWAY_UNAVAILABLE: &str = "GatewayUnavailable";
+/// The reason where a gateway does not know the format.
+pub(crate) const GATEWAY_TOO_OLD: &str = "GatewayTooOld";
+/// The reason where a gateway cannot load a document that is of a format that it knows.
+pub(crate) const GATEWAY_REFUSED: &str = "GatewayRefused";
 const PENDING: &str = "Pending";
 
 /// What a status is made of.
@@ -138,7 +142,7 @@ fn errors(verdict: &Verdict, condition: ConditionType) -> impl Iterator<Item = &
 
 /// A warning as a message has it.
 pub(crate) fn warning(finding: &Finding) -> String {
-    format!("warning: {}", message::part(&finding.message))
+    message::part(&format!("warning: {}", finding.message))
 }
 
 fn with_warnings<'a>(text: &str, findings: impl Iterator<Item = &'a Finding>) -> String {
@@ -194,8 +198,8 @@ fn programmed(input: &StatusInput<'_>) -> Option<Draft> {
             .unwrap_or_else(|| Draft::new(Truth::Unknown, PENDING, "Gateways are loading it")),
         Programmed::Pending { message } => Draft::new(Truth::Unknown, PENDING, message),
         Programmed::Unavailable { message } => Draft::new(lost_or_awaited(before), GATEWAY_UNAVAILABLE, message),
-        Programmed::TooOld { message } => Draft::new(Truth::False, "GatewayTooOld", message),
-        Programmed::Refused { message } => Draft::new(Truth::False, "GatewayRefused", message),
+        Programmed::TooOld { message } => Draft::new(Truth::False, GATEWAY_TOO_OLD, message),
+        Programmed::Refused { message } => Draft::new(Truth::False, GATEWAY_REFUSED, message),
     })
 }
 
