@@ -1,7 +1,7 @@
 //! Collects what there is to say about one resource.
 
-use crate::{Diagnostic, Reason};
 use crate::origin::{FieldPath, Origin};
+use crate::{Diagnostic, Reason};
 
 /// Writes diagnostics about fields of one resource, and remembers whether there was an error.
 pub(crate) struct Scribe<'a> {
