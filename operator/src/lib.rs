@@ -1,11 +1,11 @@
 //! Reconciles custom resources into the configuration that gateways load.
 
 pub mod acks;
-mod admin;
-mod events;
+pub mod admin;
+pub mod events;
 pub mod group;
 pub mod leader;
-mod metrics;
+pub mod metrics;
 pub mod object;
 pub mod options;
 mod plan;

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tamis_config::carrier::{encode_exposition, exposition_digest};
+use tamis_config::carrier::encode_exposition;
 use tamis_config::{
-    CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec,
-    ServiceDocument, Snapshot, StopDocument, Stopped, names,
+    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, ServiceDocument,
+    Snapshot, StopDocument, Stopped, names,
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, ListenerSpec, Resources};
-use tamis_crds::{Compilation, CompileEnv, Degraded, ObjectName, compile, is_bare, tighten};
+use tamis_crds::{Compilation, CompileEnv, ObjectName, compile, is_bare, tighten};
 
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, uses};

@@ -117,7 +117,11 @@ impl Operator {
         let default = crate::options::Options::CONTROLLER_NAME;
         let ours = spec.controller_name.as_deref().unwrap_or(default) == self.settings.controller_name;
         let first = self.first_of_its_namespace(name);
-        (ours && first).then(|| GroupInput { name: name.clone(), uid: object.uid.clone(), spec: Arc::new(spec.clone()) })
+        (ours && first).then(|| GroupInput {
+            name: name.clone(),
+            uid: object.uid.clone(),
+            spec: Arc::new(spec.clone()),
+        })
     }
 
     /// One group a namespace: the oldest holds.
@@ -184,7 +188,7 @@ impl Operator {
                 }
             }
             for url in self.gateways.of(name, only) {
-                members.push((url.to_owned(), Readiness::WhenHeard));
+                members.push((url.to_owned(), Readiness::WhenConnected));
                 if let Some(token) = self.gateways.token.as_ref().or(token) {
                     endpoints.push(endpoint(name, url.to_owned(), url.to_owned(), token));
                 }

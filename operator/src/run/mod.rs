@@ -19,13 +19,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use kube::Client;
+use kube::runtime::events::Reporter;
 use tamis_crds::ObjectName;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::acks::{Endpoints, Heard, Table, Touched};
+use crate::events;
 use crate::group::{self, Observed};
-use crate::leader::{self, LeaseOptions, Leadership};
+use crate::leader::{self, Leadership, LeaseOptions};
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Options;
@@ -64,7 +66,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         world: World::new(options.default_group),
         sources: sources::Sources::new(options.client.clone(), messages_out, options.namespaces, &shutdown),
         group_settings: group::Settings::new(options.gateway_image, options.own_namespace),
-        events: crate::events::Publisher::new(options.client.clone(), &options.identity),
+        events: events::Publisher::start(
+            options.client.clone(),
+            Reporter { controller: options.controller_name.clone(), instance: Some(options.identity.clone()) },
+        ),
         client: options.client,
         settings,
         leadership,
@@ -121,7 +126,7 @@ struct Operator {
     sources: sources::Sources,
     gateways: groups::Gateways,
     endpoints: Endpoints,
-    events: crate::events::Publisher,
+    events: events::Publisher,
     done: mpsc::UnboundedSender<Done>,
 
     world: World,

@@ -346,8 +346,7 @@ impl Operator {
                 let (client, permit) = (client.clone(), permit_of.clone());
                 async move {
                     let Item { exposition, owner, document } = item;
-                    let written =
-                        write::config(&client, &permit, &owner, &name, document.spec, there.as_deref()).await;
+                    let written = write::config(&client, &permit, &owner, &name, document.spec, there.as_deref()).await;
                     (exposition, name, wanted, written)
                 }
             })

@@ -31,7 +31,10 @@ pub(super) fn adding<'s>(
     for number in 0..CREDENTIAL_SHARDS {
         let mut data = content(shard(number));
         let mut changed = false;
-        for handle in wanted.iter().filter(|handle| shard_of(&handle.0) == number && !data.contains_key(&handle.0)) {
+        for handle in wanted.iter().filter(|handle| shard_of(&handle.0) == number) {
+            if data.contains_key(&handle.0) {
+                continue;
+            }
             let Some(value) = value(handle) else {
                 lacking.push(Lacking::Value(handle.clone()));
                 continue;

@@ -28,13 +28,8 @@ impl Sources {
         namespaces: Vec<String>,
         shutdown: &CancellationToken,
     ) -> Self {
-        let mut sources = Self {
-            client,
-            out,
-            running: HashMap::new(),
-            heard: BTreeSet::new(),
-            shutdown: shutdown.clone(),
-        };
+        let mut sources =
+            Self { client, out, running: HashMap::new(), heard: BTreeSet::new(), shutdown: shutdown.clone() };
         let scopes: Vec<Option<String>> =
             if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
         for namespace in scopes {

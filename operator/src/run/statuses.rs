@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::{Again, Done, Operator};
+use crate::events::{Event, Regarding, events};
 use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
 use crate::status::{self, StatusInput};
@@ -97,15 +98,15 @@ impl Operator {
                 self.again(Duration::from_millis(20), Again::Status(key));
                 continue;
             }
-            if let Some((object, status)) = self.status_of(&key, now) {
+            if let Some((object, status, events)) = self.status_of(&key, now) {
                 self.statuses.in_flight.insert(key.clone());
-                self.write_status(permit.clone(), key, &object, status);
+                self.write_status(permit.clone(), key, &object, status, events);
             }
         }
     }
 
     /// What the status should be, where it is not.
-    fn status_of(&mut self, key: &ObjectKey, now: Instant) -> Option<(Arc<crate::world::Object>, Value)> {
+    fn status_of(&mut self, key: &ObjectKey, now: Instant) -> Option<(Arc<crate::world::Object>, Value, Vec<Event>)> {
         let object = Arc::clone(self.world.get(key.kind, &key.name)?);
         self.judge_unused(key, &object);
         let (generation, verdict) = self.verdicts.get(key)?;
@@ -130,8 +131,8 @@ impl Operator {
             now: jiff::Timestamp::now(),
         };
         let status = status::desired(&input)?;
-        self.events.tell(&object, &status, &verdict);
-        Some((object, status))
+        let events = events(object.status.as_deref(), &status, &verdict);
+        Some((object, status, events))
     }
 
     /// A plan that no exposition names, or an object that cannot be read, is never planned: what is wrong with its shape
@@ -145,7 +146,14 @@ impl Operator {
         }
     }
 
-    fn write_status(&self, permit: Permit, key: ObjectKey, object: &crate::world::Object, status: Value) {
+    fn write_status(
+        &self,
+        permit: Permit,
+        key: ObjectKey,
+        object: &crate::world::Object,
+        status: Value,
+        events: Vec<Event>,
+    ) {
         let resource = watch::resource_of(key.kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.name.namespace, &resource);
         let body = json!({
@@ -159,6 +167,9 @@ impl Operator {
             },
             "status": status,
         });
+        let regarding =
+            Regarding { key: key.clone(), uid: object.uid.clone(), resource_version: object.resource_version.clone() };
+        let publisher = self.events.clone();
         let (writers, done) = (Arc::clone(&self.statuses.writers), self.done.clone());
         tokio::spawn(async move {
             let _place = writers.acquire().await;
@@ -166,7 +177,10 @@ impl Operator {
             let patch = Patch::Apply(&body);
             let result = match permit.write(api.patch_status(&key.name.name, &params, &patch)).await {
                 Err(_) => Err(Failure::Deposed),
-                Ok(Ok(object)) => Ok(object),
+                Ok(Ok(object)) => {
+                    publisher.publish(regarding, events);
+                    Ok(object)
+                }
                 Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
                     Err(Failure::Stale)
                 }

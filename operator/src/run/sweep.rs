@@ -115,7 +115,10 @@ impl Operator {
             let (mut accepted, mut refused) = (0, 0);
             for object in self.world.all(kind) {
                 let fails = self.verdicts.get(&object.key).is_some_and(|(_, verdict)| {
-                    verdict.findings.iter().any(|f| f.is_error && f.condition == crate::verdict::ConditionType::Accepted)
+                    verdict
+                        .findings
+                        .iter()
+                        .any(|f| f.is_error && f.condition == crate::verdict::ConditionType::Accepted)
                 });
                 if fails { refused += 1 } else { accepted += 1 }
             }

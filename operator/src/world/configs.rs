@@ -77,10 +77,6 @@ impl ConfigStore {
         self.objects.get(name)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.objects.len()
-    }
-
     pub(crate) fn names(&self) -> impl Iterator<Item = &ObjectName> {
         self.objects.keys()
     }
@@ -189,8 +185,7 @@ fn changed(before: Option<&ConfigObject>, after: Option<&ConfigObject>) -> Chang
     let both = || [before, after].into_iter().flatten();
     let mut expositions: Vec<_> = both().filter_map(|o| o.exposition().cloned()).collect();
     expositions.dedup();
-    let mut services: Vec<_> =
-        both().filter_map(|o| Some((o.name.namespace.clone(), o.service()?.clone()))).collect();
+    let mut services: Vec<_> = both().filter_map(|o| Some((o.name.namespace.clone(), o.service()?.clone()))).collect();
     services.dedup();
     Changed { expositions, services }
 }
@@ -252,7 +247,7 @@ mod tests {
         assert_eq!(store.put(object("a", "10", "two")), Changed::default());
         let name = object("a", "1", "").name;
         assert_eq!(store.remove(&name, Some("of one before")), Changed::default());
-        assert_eq!(store.len(), 1);
+        assert_eq!(store.names().count(), 1);
         let anew = ConfigObject { uid: "v".to_owned(), ..object("a", "3", "one") };
         assert_eq!(store.put(anew).expositions, [id("a")]);
     }

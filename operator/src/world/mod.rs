@@ -38,7 +38,7 @@ pub(crate) struct NamespaceFacts {
 /// All that is known.
 #[derive(Debug, Default)]
 pub(crate) struct World {
-    objects: HashMap<ObjectKey, Arc<Object>>,
+    objects: BTreeMap<Kind, HashMap<ObjectName, Arc<Object>>>,
     index: index::Index,
     pub(crate) configs: ConfigStore,
     pub(crate) secrets: SecretStore,
@@ -61,12 +61,12 @@ impl World {
 
     /// An object of one of our kinds.
     pub(crate) fn get(&self, kind: Kind, name: &ObjectName) -> Option<&Arc<Object>> {
-        self.objects.get(&ObjectKey { kind, name: name.clone() })
+        self.objects.get(&kind)?.get(name)
     }
 
     /// All objects of a kind.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
-        self.objects.values().filter(move |object| object.key.kind == kind)
+        self.objects.get(&kind).into_iter().flat_map(HashMap::values)
     }
 
     /// What binds to a service.
@@ -76,7 +76,7 @@ impl World {
 
     /// Objects that cannot be read.
     pub(crate) fn unusable(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.index.unusable().filter_map(|key| self.objects.get(key))
+        self.index.unusable().filter_map(|key| self.get(key.kind, &key.name))
     }
 
     /// What is known of a namespace.
@@ -127,7 +127,7 @@ impl World {
         }
         let groups: Vec<_> = self.all(Kind::GatewayGroup).map(|group| group.key.name.clone()).collect();
         self.dirty.groups.extend(groups);
-        let keys: Vec<_> = self.objects.keys().cloned().collect();
+        let keys: Vec<_> = self.objects.values().flat_map(HashMap::values).map(|object| object.key.clone()).collect();
         self.dirty.status.extend(keys);
     }
 
@@ -231,7 +231,7 @@ impl World {
 
     fn object_applied(&mut self, kind: Kind, object: &DynamicObject) {
         let key = ObjectKey { kind, name: named(object) };
-        let before = self.objects.get(&key).cloned();
+        let before = self.get(kind, &key.name).cloned();
         let Some(read) = Object::read(kind, object, before.as_deref()) else { return };
         if let Some(before) = &before
             && before.uid == read.uid
@@ -245,14 +245,14 @@ impl World {
         self.dirty.status.insert(key.clone());
         let read = Arc::new(read);
         if same_spec {
-            self.objects.insert(key, read);
+            self.objects.entry(kind).or_default().insert(key.name, read);
             return;
         }
         if let Some(before) = &before {
             self.touched(before);
             self.index.unlink(before, self.default_group.as_ref());
         }
-        self.objects.insert(key, Arc::clone(&read));
+        self.objects.entry(kind).or_default().insert(key.name, Arc::clone(&read));
         self.index.link(&read, self.default_group.as_ref());
         self.touched(&read);
         if kind == Kind::ToolsFilters {
@@ -306,7 +306,8 @@ impl World {
         match watched {
             Watched::Kind(kind) => {
                 let key = ObjectKey { kind: *kind, name: name.clone() };
-                let Some(before) = self.objects.get(&key).filter(|o| uid.is_none_or(|uid| uid == o.uid)).cloned() else {
+                let Some(before) = self.objects.get(&key).filter(|o| uid.is_none_or(|uid| uid == o.uid)).cloned()
+                else {
                     return;
                 };
                 self.objects.remove(&key);
@@ -368,9 +369,14 @@ impl World {
     fn known(&self, source: &Source) -> Vec<ObjectName> {
         let within = |name: &&ObjectName| source.namespace.as_ref().is_none_or(|ns| *ns == name.namespace);
         match &source.watched {
-            Watched::Kind(kind) => {
-                self.objects.keys().filter(|key| key.kind == *kind).map(|key| &key.name).filter(within).cloned().collect()
-            }
+            Watched::Kind(kind) => self
+                .objects
+                .keys()
+                .filter(|key| key.kind == *kind)
+                .map(|key| &key.name)
+                .filter(within)
+                .cloned()
+                .collect(),
             Watched::Configs => self.configs.names().filter(within).cloned().collect(),
             Watched::Secrets => source.namespace.as_deref().map(|ns| self.secrets.names(ns)).unwrap_or_default(),
             Watched::Shards => self.shards.keys().filter(within).cloned().collect(),
