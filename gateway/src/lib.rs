@@ -8,12 +8,14 @@
 //! mcp               messages, eras, errors       pure
 //! dispatch          what a request needs
 //! registry          path -> exposition           swapped one by one
+//! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
 //! upstream          HTTP
 //! ```
 
+mod access;
 mod admin;
 mod audit;
 mod call;
@@ -32,6 +34,7 @@ mod service;
 mod stdio;
 pub mod upstream;
 
+pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use gateway::{Exposed, Gateway, ReloadReport, StartError};
 pub use options::{GatewayLimits, Options};
 pub use stdio::StdioError;

@@ -20,10 +20,13 @@ mod service;
 mod template;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tamis_config::CredentialRef;
+use tamis_config::{CredentialHandle, CredentialRef};
+
+use crate::access::Callers;
 
 pub use client::{Client, ClientError, ClientOptions};
 pub use credentials::{LocalCredentials, environment_variable};
@@ -89,20 +92,37 @@ pub struct PageReport {
 }
 
 /// Where credential values come from. A value is read at each call, so that it rotates without a reload.
+///
+/// Standalone, a value is known by its name ([`get`](Self::get)). In a cluster it is known by the handle that came with
+/// the exposition's document ([`by_handle`](Self::by_handle)), and by nothing else: a name would give today's value to
+/// yesterday's base URL.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The value, or none where it is not there.
+    /// The value of that name, or none where it is not there. A store of a cluster knows no names.
     fn get(&self, namespace: &str, credential: &CredentialRef) -> Option<Secret>;
+
+    /// The value under a handle, or none where it is not there.
+    fn by_handle(&self, handle: &CredentialHandle) -> Option<Secret> {
+        let _ = handle;
+        None
+    }
+
+    /// The callers whom a Secret names: by its handle where there is one, else by its name. None where the Secret is
+    /// not there or cannot be used; the exposition then serves nobody. Asked at every request.
+    fn callers(&self, namespace: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
+        let _ = (namespace, secret, handle);
+        None
+    }
 }
 
-/// A credential's value. Its `Debug` says nothing.
+/// A credential's value; a copy of it is cheap. Its `Debug` says nothing.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Takes a value; surrounding line ends are the file's, not the secret's.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        Self(value.trim_end_matches(['\r', '\n']).to_owned())
+        Self(value.trim_end_matches(['\r', '\n']).into())
     }
 
     /// The value, for the request only.
