@@ -7,6 +7,7 @@
 //! serve, stdio      connections and lines        one message at a time
 //! mcp               messages, eras, errors       pure
 //! dispatch          what a request needs
+//! reload            documents -> expositions     what differs, nothing else
 //! registry          path -> exposition           swapped one by one
 //! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
@@ -19,6 +20,7 @@ mod access;
 mod admin;
 mod audit;
 mod call;
+mod cluster;
 mod dispatch;
 mod exposition;
 mod gateway;
@@ -28,6 +30,7 @@ mod metrics;
 mod options;
 mod paging;
 mod registry;
+mod reload;
 mod seal;
 mod serve;
 mod service;
@@ -35,6 +38,7 @@ mod stdio;
 pub mod upstream;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};
-pub use gateway::{Exposed, Gateway, ReloadReport, StartError};
+pub use gateway::{Exposed, Gateway, StartError};
 pub use options::{GatewayLimits, Options};
+pub use reload::{Change, Failure, ReloadReport};
 pub use stdio::StdioError;

@@ -9,7 +9,7 @@ use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
 
-pub(crate) use series::{ExpositionSeries, ToolSeries};
+pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
 
 /// How a tool call ended; the label of `tamis_tool_calls_total` and the verdict in an audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
