@@ -8,6 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName};
 use sha2::{Digest as _, Sha256};
 
 /// Callers of one exposition.
@@ -16,6 +18,36 @@ const MAX_CALLERS: usize = 10_000;
 const MAX_KEY_BYTES: usize = 512;
 /// What stands before the hex digits.
 const PREFIX: &str = "sha256:";
+
+/// The other place of a key, for clients that keep `Authorization` for themselves.
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Why a request is turned away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turned {
+    /// No key, or nobody's.
+    Unauthorized,
+    /// Nobody knows whose keys are good: the Secret is not there.
+    NoCallers,
+}
+
+/// The digest of the key that a request presents: `Authorization: Bearer KEY` or `X-API-Key: KEY`. None where there is
+/// none, or several that differ: what is checked must be what the client meant.
+pub(crate) fn presented(headers: &HeaderMap) -> Option<KeyDigest> {
+    let mut keys = headers
+        .get_all(AUTHORIZATION)
+        .iter()
+        .filter_map(|value| bearer(value.as_bytes()))
+        .chain(headers.get_all(API_KEY).iter().map(|value| value.as_bytes().trim_ascii()));
+    let key = keys.next()?;
+    if keys.all(|other| other == key) { KeyDigest::of(key) } else { None }
+}
+
+/// What follows the scheme, which is in any case (RFC 9110, 11.1). Other schemes are somebody else's, a proxy's say.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(b"bearer".len())?;
+    (scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(|byte| *byte == b' ')).then(|| rest.trim_ascii())
+}
 
 /// The SHA-256 of a caller's key. Its `Debug` says nothing.
 #[derive(Clone, Copy)]

@@ -66,6 +66,8 @@ pub(crate) enum Rejection {
     Stopped,
     /// Not JSON-RPC, a wrong header, an unknown version.
     Protocol,
+    /// No key of a caller.
+    Unauthorized,
 }
 
 impl Rejection {
@@ -80,6 +82,7 @@ impl Rejection {
             Self::Unknown => "unknown",
             Self::Stopped => "stopped",
             Self::Protocol => "protocol",
+            Self::Unauthorized => "unauthorized",
         }
     }
 }

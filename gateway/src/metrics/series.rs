@@ -175,7 +175,7 @@ const STAGES: [Stage; 9] = [
     Stage::Compact,
 ];
 
-const REJECTIONS: [Rejection; 9] = [
+const REJECTIONS: [Rejection; 10] = [
     Rejection::Rate,
     Rejection::Concurrency,
     Rejection::Calls,
@@ -185,6 +185,7 @@ const REJECTIONS: [Rejection; 9] = [
     Rejection::Unknown,
     Rejection::Stopped,
     Rejection::Protocol,
+    Rejection::Unauthorized,
 ];
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod accept;
 mod body;
 mod detached;
+mod guest;
 mod http;
 mod origin;
 mod session;

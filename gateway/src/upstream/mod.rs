@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use tamis_config::{CredentialHandle, CredentialRef};
 
 use crate::access::Callers;
@@ -111,6 +112,48 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     fn callers(&self, namespace: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
         let _ = (namespace, secret, handle);
         None
+    }
+}
+
+/// By which handles an exposition knows the credentials of its service. None at all: by their names, as standalone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Handles(Box<[(CredentialRef, CredentialHandle)]>);
+
+impl Handles {
+    /// Reads the map of an exposition's document, `name/key` to handle.
+    ///
+    /// # Errors
+    /// Names the entry that is no `name/key`.
+    pub fn new(credentials: &BTreeMap<String, CredentialHandle>) -> Result<Self, String> {
+        let each = |(reference, handle): (&String, &CredentialHandle)| {
+            let (name, key) =
+                reference.split_once('/').ok_or_else(|| format!("credentials.{reference}: not name/key"))?;
+            Ok((CredentialRef { name: name.to_owned(), key: key.to_owned() }, handle.clone()))
+        };
+        credentials.iter().map(each).collect::<Result<_, String>>().map(Self)
+    }
+}
+
+/// The credentials of one exposition.
+#[derive(Debug, Clone, Copy)]
+pub struct CredentialScope<'a> {
+    /// Where values come from.
+    pub store: &'a dyn Credentials,
+    /// The exposition's namespace.
+    pub namespace: &'a str,
+    /// How it knows them.
+    pub handles: &'a Handles,
+}
+
+impl CredentialScope<'_> {
+    /// The value of a credential. Where the exposition has handles it is read by its own and never by its name: it
+    /// could be of another generation than the URL that it is sent to.
+    pub(crate) fn get(&self, credential: &CredentialRef) -> Option<Secret> {
+        if self.handles.0.is_empty() {
+            return self.store.get(self.namespace, credential);
+        }
+        let handle = self.handles.0.iter().find(|(known, _)| known == credential).map(|(_, handle)| handle)?;
+        self.store.by_handle(handle)
     }
 }
 

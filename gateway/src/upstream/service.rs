@@ -14,7 +14,7 @@ use super::call::Call;
 use super::pages::Start;
 use super::render::RequestPlan;
 use super::template::refuse;
-use super::{Answer, Arguments, CallBounds, Client, Credentials, UpstreamError};
+use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamError};
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -78,13 +78,12 @@ impl Upstream {
         tool: &str,
         arguments: &Arguments,
         bounds: CallBounds,
-        credentials: &dyn Credentials,
-        namespace: &str,
+        credentials: CredentialScope<'_>,
     ) -> Result<Answer, UpstreamError> {
         let action = self.tools.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
         let authentication = match &action.auth {
-            Some(auth) => auth.authenticate(credentials, namespace)?,
+            Some(auth) => auth.authenticate(credentials)?,
             None => Authentication::default(),
         };
         let rendered = action.plan.render(arguments, authentication.body.as_ref())?;

@@ -16,7 +16,8 @@ use tamis_config::{CredentialRef, ServiceDocument};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::upstream::{
-    Answer, Arguments, CallBounds, Client, ClientOptions, Credentials, InvalidService, Secret, Upstream, UpstreamError,
+    Answer, Arguments, CallBounds, Client, ClientOptions, CredentialScope, Credentials, Handles, InvalidService,
+    Secret, Upstream, UpstreamError,
 };
 
 pub(crate) const TOKEN: &str = "s3cr3t-t0ken/+&=";
@@ -181,7 +182,9 @@ pub(crate) async fn call_within(
     json: &str,
     bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
-    upstream(document).unwrap().call("call", &arguments(json), bounds, &Given(TOKEN), "default").await
+    let handles = Handles::default();
+    let scope = CredentialScope { store: &Given(TOKEN), namespace: "default", handles: &handles };
+    upstream(document).unwrap().call("call", &arguments(json), bounds, scope).await
 }
 
 /// A server that answers each request with the next of some bytes, and closes the connection where they are empty or
