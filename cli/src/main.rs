@@ -6,6 +6,7 @@
 mod completions;
 mod demo;
 mod filter;
+mod gateway;
 mod logging;
 mod schema;
 mod serve;
@@ -43,6 +44,7 @@ enum Command {
     Validate(validate::Args),
     Schema(schema::Args),
     Filter(filter::Args),
+    Gateway(gateway::Args),
     Completions(completions::Args),
 }
 
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
+        Command::Gateway(args) => gateway::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tamis_config::{Access, ExpositionDocument, ExpositionId, Snapshot};
 use tokio_util::task::TaskTracker;
 
+use crate::acks::Acks;
 use crate::audit::Auditor;
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -35,6 +36,8 @@ pub struct Gateway {
     /// Held while a configuration is applied: one at a time.
     pub(crate) shared: Mutex<Shared>,
     pub(crate) status: Mutex<ReloadStatus>,
+    pub(crate) acks: Acks,
+    readiness: Mutex<Option<Readiness>>,
 }
 
 /// How the last configurations fared, for `/config` and `/readyz`.
@@ -46,6 +49,15 @@ pub(crate) struct ReloadStatus {
     pub(crate) error: Option<String>,
     /// Expositions whose newest document could not be loaded, and why.
     pub(crate) failed: BTreeMap<ExpositionId, String>,
+}
+
+/// Whether the gateway may be given traffic, as whoever gives it configurations sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// It may not: this is not there yet.
+    WaitsFor(String),
+    /// It may; the text says what is unusual.
+    Ready(Option<String>),
 }
 
 /// The gateway cannot start.
@@ -97,6 +109,8 @@ impl Gateway {
             cancellable: Cancellable::default(),
             shared: Mutex::default(),
             status: Mutex::default(),
+            acks: Acks::new().ok_or(StartError::Randomness)?,
+            readiness: Mutex::default(),
             options,
         }))
     }
@@ -108,6 +122,26 @@ impl Gateway {
         tracing::error!("configuration not applied: {message}");
         self.metrics.reloaded("failed");
         self.status.lock().unwrap_or_else(PoisonError::into_inner).error = Some(message);
+    }
+
+    /// Whether an exposition is served, rather than stopped or unknown.
+    pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
+        self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())
+    }
+
+    /// Says what `/readyz` answers. Until this is called, readiness is to have been given a configuration.
+    pub fn set_readiness(&self, readiness: Readiness) {
+        *self.readiness.lock().unwrap_or_else(PoisonError::into_inner) = Some(readiness);
+    }
+
+    pub(crate) fn readiness(&self) -> Option<Readiness> {
+        self.readiness.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on `/readyz` fails and kept connections are closed after their answer, so that traffic goes elsewhere,
+    /// while everything that still comes is served. [`Gateway::serve`] does so itself when it is told to stop.
+    pub fn begin_draining(&self) {
+        self.draining.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn reload_status(&self) -> ReloadStatus {

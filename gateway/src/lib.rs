@@ -9,6 +9,8 @@
 //! dispatch          what a request needs
 //! reload            documents -> expositions     what differs, nothing else
 //! registry          path -> exposition           swapped one by one
+//! cluster           GatewayConfigs, Secrets      watched, kept on disk
+//! acks              what became of documents     streamed
 //! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
@@ -17,10 +19,11 @@
 //! ```
 
 mod access;
+mod acks;
 mod admin;
 mod audit;
 mod call;
-mod cluster;
+pub mod cluster;
 mod dispatch;
 mod exposition;
 mod gateway;
@@ -38,7 +41,8 @@ mod stdio;
 pub mod upstream;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};
-pub use gateway::{Exposed, Gateway, StartError};
+pub use admin::AdminToken;
+pub use gateway::{Exposed, Gateway, Readiness, StartError};
 pub use options::{GatewayLimits, Options};
 pub use reload::{Change, Failure, ReloadReport};
 pub use stdio::StdioError;

@@ -203,6 +203,7 @@ impl Assembler {
     }
 
     /// Whether nothing is left to decide on.
+    #[cfg(test)]
     pub(crate) fn is_settled(&self) -> bool {
         self.undecided.is_empty()
     }
