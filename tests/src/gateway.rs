@@ -127,12 +127,7 @@ impl Gateway {
     /// # Errors
     /// The admin port does not answer.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
-        let text = self.admin("/metrics").await?;
-        let series = text.lines().filter_map(|line| line.strip_prefix(name));
-        Ok(series
-            .filter(|rest| rest.starts_with(['{', ' ']) && labels.iter().all(|label| rest.contains(label)))
-            .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum())
+        Ok(sum(&self.admin("/metrics").await?, name, labels))
     }
 
     /// `/config`.
@@ -177,9 +172,7 @@ impl Gateway {
     /// Resident memory in bytes, where the system says so.
     #[must_use]
     pub fn memory(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+        memory(self.process.id())
     }
 }
 
@@ -192,6 +185,22 @@ impl Drop for Gateway {
             eprintln!("--- tamis logged:\n{}", self.log());
         }
     }
+}
+
+/// The sum of a metric over the series whose labels hold all of these texts, in the text of `/metrics`.
+pub(crate) fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
+    let series = text.lines().filter_map(|line| line.strip_prefix(name));
+    series
+        .filter(|rest| rest.starts_with(['{', ' ']) && labels.iter().all(|label| rest.contains(label)))
+        .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// Resident memory of a process in bytes, where the system says so.
+pub(crate) fn memory(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }
 
 /// Two ports that were free a moment ago.

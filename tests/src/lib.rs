@@ -8,6 +8,7 @@ mod gateway;
 mod rpc;
 mod upstream;
 
+pub mod cluster;
 pub mod conformance;
 pub mod documents;
 

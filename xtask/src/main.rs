@@ -1,6 +1,7 @@
 //! The project's own commands, run as `cargo xtask ..`: what is needed to test Tamis, installed and run.
 
 mod checks;
+mod cluster;
 mod needs;
 mod run;
 mod tools;
@@ -17,7 +18,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, the test runner
+    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server, the
+    /// test runner
     Tools,
     /// Installs what the tests need, builds everything and runs every test
     Test {

@@ -42,9 +42,17 @@ const NEEDS: &[Need] = &[
     Need { what: "npm", command: &["npm", "--version"], least: None, remedy: "install npm (Debian: npm)" },
 ];
 
+const GO: Need = Need {
+    what: "Go 1.25 or later, to build a Kubernetes API server,",
+    command: &["go", "version"],
+    least: Some((1, 25)),
+    remedy: "install Go (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl",
+};
+
 /// Fails with all that is missing, and how to get it.
-pub(crate) fn check() -> Result<()> {
-    let missing: Vec<String> = NEEDS.iter().filter_map(|need| unmet(need, &printed(need))).collect();
+pub(crate) fn check(cluster: bool) -> Result<()> {
+    let needs = NEEDS.iter().chain(cluster.then_some(&GO));
+    let missing: Vec<String> = needs.filter_map(|need| unmet(need, &printed(need))).collect();
     if !missing.is_empty() {
         bail!("the tests need more than Rust:\n{}", missing.join("\n"));
     }
@@ -86,6 +94,7 @@ mod tests {
     fn versions_are_read_as_the_programs_print_them() {
         assert_eq!(version("v20.20.2\n"), Some((20, 20)));
         assert_eq!(version("Python 3.11.7"), Some((3, 11)));
+        assert_eq!(version("go version go1.26.8 linux/amd64"), Some((1, 26)));
         assert_eq!(version("Python"), None);
     }
 

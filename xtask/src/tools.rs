@@ -1,4 +1,5 @@
-//! What the tests need and cargo does not bring: installed into `.tools/`, from the lock files in `tests/clients/`.
+//! What the tests need and cargo does not bring: installed into `.tools/`, from the lock files in `tests/clients/` and
+//! `tests/cluster/`.
 //!
 //! Each tool has a folder of its own with a stamp, the text of its lock files: an equal stamp is an installed tool.
 
@@ -9,8 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::needs;
 use crate::run::{quietly, root};
+use crate::{cluster, needs};
 
 /// What is installed.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ impl Tools {
     }
 }
 
+const STAMP: &str = ".stamp";
 const CARGO_TOOLS: &str = "cargo";
 const PYTHON: &[(&str, &str)] =
     &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
@@ -34,8 +36,9 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
 /// Installs what is not installed yet, all at once.
 pub(crate) fn install() -> Result<Tools> {
-    needs::check()?;
     let tools = root().join(".tools");
+    let cluster = cluster::is_needed(&tools)?;
+    needs::check(cluster)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -52,6 +55,9 @@ pub(crate) fn install() -> Result<Tools> {
             let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
             once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
         }));
+        if cluster {
+            running.push(scope.spawn(|| cluster::install(&tools)));
+        }
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });
     results.into_iter().collect::<Result<()>>().context("installing what the tests need into .tools/")?;
@@ -59,10 +65,14 @@ pub(crate) fn install() -> Result<Tools> {
     Ok(Tools { folder: tools })
 }
 
+/// Whether a folder holds what the stamp says.
+pub(crate) fn is_stamped(folder: &Path, stamp: &str) -> bool {
+    fs::read_to_string(folder.join(STAMP)).is_ok_and(|found| found == stamp)
+}
+
 /// Empties the folder and fills it anew, unless its stamp says that it holds just that.
-fn once(folder: &Path, stamp: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let stamped = folder.join(".stamp");
-    if fs::read_to_string(&stamped).is_ok_and(|found| found == stamp) {
+pub(crate) fn once(folder: &Path, stamp: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if is_stamped(folder, stamp) {
         return Ok(());
     }
     let began = Instant::now();
@@ -71,7 +81,7 @@ fn once(folder: &Path, stamp: &str, fill: impl FnOnce(&Path) -> Result<()>) -> R
     }
     fs::create_dir_all(folder)?;
     fill(folder)?;
-    fs::write(stamped, stamp)?;
+    fs::write(folder.join(STAMP), stamp)?;
     eprintln!("    installed {}: {:.1} s", folder.display(), began.elapsed().as_secs_f64());
     Ok(())
 }
@@ -101,7 +111,7 @@ fn link_packages(from: &Path, to: &Path) -> Result<()> {
     std::os::unix::fs::symlink(from, to).with_context(|| format!("linking {}", to.display()))
 }
 
-fn read(path: &Path) -> Result<String> {
+pub(crate) fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| path.display().to_string())
 }
 

@@ -1,0 +1,190 @@
+//! Clients of a cluster: kubectl, kube, and who they are.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use axum::http::Request;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use super::Cluster;
+use crate::root;
+
+/// Who a client is.
+pub(super) enum Identity<'a> {
+    Certificate { certificate: &'a Path, key: &'a Path },
+    Token(&'a str),
+}
+
+/// A kubeconfig; JSON is YAML too.
+pub(super) fn kubeconfig(server: &str, authority: &Path, namespace: &str, identity: &Identity<'_>) -> Value {
+    let user = match identity {
+        Identity::Certificate { certificate, key } => json!({"client-certificate": certificate, "client-key": key}),
+        Identity::Token(token) => json!({"token": token}),
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority": authority}}],
+        "users": [{"name": "test", "user": user}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}],
+        "current-context": "test",
+    })
+}
+
+async fn config_of(kubeconfig: &Path) -> Result<Config> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    Ok(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+}
+
+pub(super) async fn client_of(kubeconfig: &Path) -> Result<Client> {
+    Ok(Client::try_from(config_of(kubeconfig).await?)?)
+}
+
+/// A client that asks once and does not wait long.
+pub(super) async fn impatient_client_of(kubeconfig: &Path) -> Result<Client> {
+    let mut config = config_of(kubeconfig).await?;
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(2));
+    config.read_timeout = Some(Duration::from_secs(5));
+    Ok(Client::try_from(config)?)
+}
+
+pub(super) async fn get(client: &Client, path: &str) -> Result<String> {
+    Ok(client.request_text(Request::get(path).body(Vec::new())?).await?)
+}
+
+impl Cluster {
+    /// A client with what a kubeconfig says.
+    ///
+    /// # Errors
+    /// The file is not one.
+    pub async fn client_of(&self, kubeconfig: &Path) -> Result<Client> {
+        client_of(kubeconfig).await
+    }
+
+    /// Runs kubectl as an administrator; what it printed.
+    ///
+    /// # Errors
+    /// It failed; the message has what it said.
+    pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<String> {
+        self.kubectl_as(&self.kubeconfig, args, stdin).await
+    }
+
+    /// [`Cluster::kubectl`] as whom a kubeconfig says.
+    ///
+    /// # Errors
+    /// It failed; the message has what it said.
+    pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], stdin: Option<&str>) -> Result<String> {
+        let mut child = Command::new(&self.programs.kubectl)
+            // Of its own: what it keeps about a server it keeps by address, and addresses are used again.
+            .env("KUBECACHEDIR", self.folder.path().join("kubectl"))
+            .env("KUBECONFIG", kubeconfig)
+            .arg("--request-timeout=30s")
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting kubectl")?;
+        let mut input = child.stdin.take().context("standard input")?;
+        if let Some(text) = stdin {
+            input.write_all(text.as_bytes()).await?;
+        }
+        drop(input);
+        let output = child.wait_with_output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {}: {}", args.join(" "), said.trim_end());
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Applies documents, server-side, as a user does.
+    ///
+    /// # Errors
+    /// The server refuses one; the message has why.
+    pub async fn apply(&self, yaml: &str) -> Result<()> {
+        self.kubectl(&["apply", "--server-side", "--filename=-"], Some(yaml)).await.map(drop)
+    }
+
+    /// Deletes the objects that documents name, and waits until they are gone.
+    ///
+    /// # Errors
+    /// The server refuses, one is not there, or a finalizer holds it for 30 seconds.
+    pub async fn delete(&self, yaml: &str) -> Result<()> {
+        self.kubectl(&["delete", "--timeout=30s", "--filename=-"], Some(yaml)).await.map(drop)
+    }
+
+    /// Applies everything in `crds/yaml/` and waits until the server serves the resources.
+    ///
+    /// # Errors
+    /// The server refuses one, or does not establish it in 30 seconds.
+    pub async fn install_crds(&self) -> Result<()> {
+        let folder = root().join("crds/yaml");
+        let folder = folder.to_str().context("the path is no text")?;
+        self.kubectl(&["apply", "--server-side", "--filename", folder], None).await?;
+        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
+        Ok(())
+    }
+
+    /// Creates a namespace, unless it is there.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn namespace(&self, name: &str) -> Result<()> {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        create(&Api::<Namespace>::all(self.client()), namespace).await
+    }
+
+    /// Creates a ServiceAccount and its namespace, unless they are there, and writes a kubeconfig with a fresh token
+    /// of it. It may do only what Roles say.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        self.namespace(namespace).await?;
+        let accounts = Api::<ServiceAccount>::namespaced(self.client(), namespace);
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        create(&accounts, account).await?;
+        let wanted = TokenRequest {
+            spec: TokenRequestSpec { expiration_seconds: Some(24 * 60 * 60), ..TokenRequestSpec::default() },
+            ..TokenRequest::default()
+        };
+        let token = accounts.create_token_request(name, &PostParams::default(), &wanted).await?;
+        let token = token.status.context("no token")?.token;
+        let file = self.folder.path().join(format!("{namespace}.{name}.kubeconfig"));
+        self.api_server.kubeconfig(&file, namespace, &Identity::Token(&token))?;
+        Ok(file)
+    }
+
+    /// The value of one key of a Secret.
+    ///
+    /// # Errors
+    /// It is not there, or no text.
+    pub async fn secret(&self, namespace: &str, name: &str, key: &str) -> Result<String> {
+        let secret = Api::<Secret>::namespaced(self.client(), namespace).get(name).await?;
+        let value = secret.data.unwrap_or_default().remove(key).with_context(|| format!("{name} has no key {key}"))?;
+        Ok(String::from_utf8(value.0)?)
+    }
+}
+
+/// Creates an object, unless one of its name is there.
+async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+{
+    match api.create(&PostParams::default(), &serde_json::from_value(object)?).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        other => Ok(other.map(drop)?),
+    }
+}

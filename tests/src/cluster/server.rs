@@ -1,0 +1,184 @@
+//! etcd and kube-apiserver.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::access::{self, Identity};
+use super::certificates::Certificates;
+use super::port::Port;
+use super::process::Process;
+
+/// Much more than they need, for machines with much else to do.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+/// Lines of their logs that a failed test shows: most of what they say is not about the test.
+const SHOWN: usize = 15;
+const ASK_EVERY: Duration = Duration::from_millis(25);
+
+pub(super) struct Etcd {
+    process: Mutex<Process>,
+    clients: Port,
+    _peers: Port,
+}
+
+impl Etcd {
+    pub(super) fn start(program: &Path, folder: &Path) -> Result<Self> {
+        let (clients, peers) = (Port::reserve()?, Port::reserve()?);
+        let (client, peer) = (format!("http://{}", clients.address()), format!("http://{}", peers.address()));
+        let mut command = Command::new(program);
+        command.arg("--data-dir").arg(folder.join("etcd"));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        // A test's data need not survive the machine.
+        command.args(["--unsafe-no-fsync", "--log-level=warn"]);
+        // The one member waits this long, in milliseconds, for another that leads, before it begins.
+        command.args(["--heartbeat-interval=10", "--election-timeout=100"]);
+        let process = Mutex::new(Process::spawn("etcd", &mut command, &folder.join("etcd.log"), SHOWN)?);
+        Ok(Self { process, clients, _peers: peers })
+    }
+
+    /// Where it answers clients, `http://127.0.0.1:PORT`.
+    pub(super) fn address(&self) -> String {
+        format!("http://{}", self.clients.address())
+    }
+
+    pub(super) async fn ready(&self) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        while Instant::now() < until {
+            self.process.lock().unwrap_or_else(PoisonError::into_inner).check()?;
+            if reqwest::get(format!("{}/health", self.address())).await.is_ok_and(|answer| answer.status().is_success())
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        bail!("etcd is not ready")
+    }
+
+    /// Forgets all but the newest version of every key.
+    pub(super) async fn compact(&self) -> Result<()> {
+        // Any request is answered with the revision of the whole.
+        let found = self.ask("range", &json!({"key": "AA=="})).await?;
+        let revision = found["header"]["revision"].as_str().with_context(|| format!("no revision: {found}"))?;
+        self.ask("compaction", &json!({"revision": revision, "physical": true})).await.map(drop)
+    }
+
+    /// A call through etcd's JSON gateway.
+    async fn ask(&self, method: &str, body: &Value) -> Result<Value> {
+        let url = format!("{}/v3/kv/{method}", self.address());
+        let answer = reqwest::Client::new().post(url).body(body.to_string()).send().await?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        ensure!(status.is_success(), "etcd: {method}: {status}: {text}");
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+pub(super) struct ApiServer {
+    process: Mutex<Option<Process>>,
+    program: PathBuf,
+    arguments: Vec<String>,
+    certificates: Certificates,
+    port: Port,
+    log: PathBuf,
+}
+
+impl ApiServer {
+    /// Everything that it needs; it does not run yet.
+    pub(super) fn new(program: &Path, folder: &Path, etcd: &str) -> Result<Self> {
+        let certificates = Certificates::write(folder)?;
+        let port = Port::reserve()?;
+        let file = |path: &Path| path.display().to_string();
+        let number = port.number().to_string();
+        let arguments = [
+            ("etcd-servers", etcd),
+            ("bind-address", "127.0.0.1"),
+            ("secure-port", &number),
+            // Without these two it looks for a network that others reach it by.
+            ("advertise-address", "127.0.0.1"),
+            ("endpoint-reconciler-type", "none"),
+            ("cert-dir", &file(folder)),
+            ("client-ca-file", &file(&certificates.authority)),
+            ("tls-cert-file", &file(&certificates.server.certificate)),
+            ("tls-private-key-file", &file(&certificates.server.key)),
+            ("service-account-issuer", "https://kubernetes.default.svc"),
+            ("service-account-key-file", &file(&certificates.tokens_public)),
+            ("service-account-signing-key-file", &file(&certificates.tokens)),
+            ("service-cluster-ip-range", "10.96.0.0/16"),
+            ("authorization-mode", "Node,RBAC"),
+        ]
+        .map(|(name, value)| format!("--{name}={value}"));
+        Ok(Self {
+            process: Mutex::new(None),
+            program: program.to_owned(),
+            arguments: arguments.into(),
+            certificates,
+            port,
+            log: folder.join("kube-apiserver.log"),
+        })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("https://{}", self.port.address())
+    }
+
+    /// Writes the file of a client of this server.
+    pub(super) fn kubeconfig(&self, file: &Path, namespace: &str, identity: &Identity<'_>) -> Result<()> {
+        let text = access::kubeconfig(&self.url(), &self.certificates.authority, namespace, identity);
+        fs::write(file, text.to_string()).with_context(|| file.display().to_string())
+    }
+
+    pub(super) fn admin_kubeconfig(&self, folder: &Path) -> Result<PathBuf> {
+        let file = folder.join("admin.kubeconfig");
+        let admin = &self.certificates.admin;
+        self.kubeconfig(&file, "default", &Identity::Certificate { certificate: &admin.certificate, key: &admin.key })?;
+        Ok(file)
+    }
+
+    pub(super) fn start(&self) -> Result<()> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(process.is_none(), "the API server runs already");
+        let mut command = Command::new(&self.program);
+        *process = Some(Process::spawn("kube-apiserver", command.args(&self.arguments), &self.log, SHOWN)?);
+        Ok(())
+    }
+
+    pub(super) fn stop(&self) -> Result<()> {
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        process.context("the API server does not run")?.kill()
+    }
+
+    /// Does something with the running process.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&Process) -> Result<T>) -> Result<T> {
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        act(process.as_ref().context("the API server does not run")?)
+    }
+
+    /// Waits until it is ready and has the namespace that objects of a test go to.
+    pub(super) async fn ready(&self, admin: &Path) -> Result<()> {
+        // Connections of its own: those of before may be broken.
+        let client = access::impatient_client_of(admin).await?;
+        let until = Instant::now() + READY_WITHIN;
+        let mut said = String::new();
+        while Instant::now() < until {
+            if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                process.check()?;
+            }
+            let asked = async {
+                access::get(&client, "/readyz").await?;
+                access::get(&client, "/api/v1/namespaces/default").await
+            };
+            match asked.await {
+                Ok(_) => return Ok(()),
+                Err(error) => said = error.to_string(),
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        bail!("the API server is not ready: {said}")
+    }
+}

@@ -1,0 +1,239 @@
+//! The real binary in a cluster: `tamis operator`, and `tamis gateway` of a group.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::Cluster;
+use super::port::Port;
+use super::process::Process;
+use crate::{Era, Rpc, Target, binary, gateway};
+
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Lines of its log that a failed test shows.
+const SHOWN: usize = 200;
+
+/// What is needed to start a program, and to start it again as the same one.
+#[derive(Debug)]
+struct Launch {
+    name: String,
+    arguments: Vec<String>,
+    kubeconfig: PathBuf,
+    log: PathBuf,
+}
+
+impl Launch {
+    fn spawn(&self) -> Result<Process> {
+        let mut command = Command::new(binary("tamis")?);
+        command.args(&self.arguments).env("KUBECONFIG", &self.kubeconfig);
+        Process::spawn(&self.name, &mut command, &self.log, SHOWN)
+    }
+}
+
+/// An admin port.
+#[derive(Debug)]
+pub struct Admin {
+    /// `http://127.0.0.1:PORT`.
+    pub url: String,
+    port: Port,
+}
+
+impl Admin {
+    fn reserve() -> Result<Self> {
+        let port = Port::reserve()?;
+        Ok(Self { url: format!("http://{}", port.address()), port })
+    }
+
+    /// What it says under a path.
+    ///
+    /// # Errors
+    /// It does not answer with success.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        let answer = reqwest::get(format!("{}{path}", self.url)).await?;
+        Ok(answer.error_for_status()?.text().await?)
+    }
+
+    /// What it says, in JSON, under a path that wants a token.
+    ///
+    /// # Errors
+    /// It does not answer with success, or with no JSON.
+    pub async fn get_with(&self, path: &str, token: &str) -> Result<Value> {
+        let request = reqwest::Client::new().get(format!("{}{path}", self.url)).bearer_auth(token);
+        Ok(serde_json::from_str(&request.send().await?.error_for_status()?.text().await?)?)
+    }
+
+    /// The sum of a metric over the series whose labels hold all of these texts.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
+        Ok(gateway::sum(&self.get("/metrics").await?, name, labels))
+    }
+
+    /// Waits until `/readyz` answers with success.
+    async fn ready(&self, process: &mut Process) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        let mut said = String::new();
+        while Instant::now() < until {
+            process.check()?;
+            match reqwest::get(format!("{}/readyz", self.url)).await {
+                Ok(answer) if answer.status().is_success() => return Ok(()),
+                Ok(answer) => said = answer.text().await?,
+                Err(error) => said = error.to_string(),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bail!("not ready: {said}\n{}", process.log())
+    }
+}
+
+/// A running `tamis operator`; it is killed when dropped.
+#[derive(Debug)]
+pub struct Operator {
+    /// Itself.
+    pub process: Process,
+    /// Its admin port.
+    pub admin: Admin,
+    launch: Launch,
+}
+
+impl Operator {
+    /// Starts one as whom a kubeconfig says, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn start(cluster: &Cluster, kubeconfig: &Path, args: &[&str]) -> Result<Self> {
+        let mut operator = Self::spawn(cluster, kubeconfig, args)?;
+        operator.ready().await?;
+        Ok(operator)
+    }
+
+    /// Starts one and does not wait.
+    ///
+    /// # Errors
+    /// `tamis` is not built.
+    pub fn spawn(cluster: &Cluster, kubeconfig: &Path, args: &[&str]) -> Result<Self> {
+        let admin = Admin::reserve()?;
+        let mut arguments = vec!["operator".to_owned(), "--admin".to_owned(), admin.port.address()];
+        arguments.extend(args.iter().map(|&arg| arg.to_owned()));
+        let log = cluster.folder.path().join(format!("operator-{}.log", admin.port.number()));
+        let launch = Launch { name: "tamis operator".to_owned(), arguments, kubeconfig: kubeconfig.to_owned(), log };
+        Ok(Self { process: launch.spawn()?, admin, launch })
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn ready(&mut self) -> Result<()> {
+        self.admin.ready(&mut self.process).await
+    }
+
+    /// Kills it, if it still runs, and starts it again with the same port and arguments; does not wait.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn restart(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process = self.launch.spawn()?;
+        Ok(())
+    }
+}
+
+/// A running `tamis gateway` of a group; it is killed when dropped.
+#[derive(Debug)]
+pub struct ClusterGateway {
+    /// Itself.
+    pub process: Process,
+    /// Its admin port.
+    pub admin: Admin,
+    /// `http://127.0.0.1:PORT` of the serving port.
+    pub url: String,
+    launch: Launch,
+    _port: Port,
+}
+
+impl ClusterGateway {
+    /// Starts one as whom a kubeconfig says, with an empty cache, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn start(
+        cluster: &Cluster,
+        group: &str,
+        namespace: &str,
+        kubeconfig: &Path,
+        args: &[&str],
+    ) -> Result<Self> {
+        let mut gateway = Self::spawn(cluster, group, namespace, kubeconfig, args)?;
+        gateway.ready().await?;
+        Ok(gateway)
+    }
+
+    /// Starts one and does not wait.
+    ///
+    /// # Errors
+    /// `tamis` is not built.
+    pub fn spawn(cluster: &Cluster, group: &str, namespace: &str, kubeconfig: &Path, args: &[&str]) -> Result<Self> {
+        let (port, admin) = (Port::reserve()?, Admin::reserve()?);
+        let folder = cluster.folder.path();
+        let cache = folder.join(format!("gateway-{}-cache", port.number()));
+        std::fs::create_dir_all(&cache)?;
+        let mut arguments = vec!["gateway".to_owned()];
+        let options = [
+            ("--group", group.to_owned()),
+            ("--namespace", namespace.to_owned()),
+            ("--listen", port.address()),
+            ("--admin", admin.port.address()),
+            ("--cache", cache.display().to_string()),
+        ];
+        arguments.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+        arguments.extend(args.iter().map(|&arg| arg.to_owned()));
+        let log = folder.join(format!("gateway-{}.log", port.number()));
+        let name = format!("tamis gateway of {group}");
+        let launch = Launch { name, arguments, kubeconfig: kubeconfig.to_owned(), log };
+        let url = format!("http://{}", port.address());
+        Ok(Self { process: launch.spawn()?, admin, url, launch, _port: port })
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn ready(&mut self) -> Result<()> {
+        self.admin.ready(&mut self.process).await
+    }
+
+    /// Kills it, if it still runs, and starts it again with the same ports, arguments and cache; does not wait.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn restart(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process = self.launch.spawn()?;
+        Ok(())
+    }
+
+    /// The endpoint of an exposition.
+    #[must_use]
+    pub fn endpoint(&self, namespace: &str, exposition: &str) -> String {
+        format!("{}/mcp/{namespace}/{exposition}", self.url)
+    }
+
+    /// [`ClusterGateway::endpoint`], to connect a client to.
+    #[must_use]
+    pub fn target(&self, namespace: &str, exposition: &str) -> Target {
+        Target::Url(self.endpoint(namespace, exposition))
+    }
+
+    /// Requests to an exposition, in one era.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made.
+    pub fn rpc(&self, namespace: &str, exposition: &str, era: Era) -> Result<Rpc> {
+        Rpc::new(&self.endpoint(namespace, exposition), era)
+    }
+}
