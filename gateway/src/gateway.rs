@@ -250,6 +250,8 @@ impl Gateway {
             .services
             .get(&document.service, || Service::load(&document.service, service, &self.client))
             .map_err(|message| fail("InvalidManifest", message, true))?;
+        let namespace = &document.id.namespace;
+        service.upstream.reachable_from(namespace).map_err(|message| fail("EgressDenied", message, false))?;
         Exposition::load(document, &service, previous, self.options.tool_series, &mut shared.programs)
             .map_err(|message| fail("InvalidFilter", message, true))
     }
