@@ -1,5 +1,6 @@
 //! `tamis gateway`: serves the expositions of a GatewayGroup in a cluster.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -109,9 +110,10 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = bind(&args.listen, "--listen").await?;
     let admin = bind(&args.admin, "--admin").await?;
     let config = kube::Config::infer().await.context("there are no credentials for an API server")?;
+    let api_server = api_server(&config);
     let client = kube::Client::try_from(config).context("the API server cannot be talked to")?;
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
-    let gateway = Gateway::new(options(args, &source))?;
+    let gateway = Gateway::new(options(args, &source, api_server))?;
 
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
     let mut stop = std::pin::pin!(stop_signal());
@@ -153,11 +155,11 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn options(args: &Args, source: &Source) -> Options {
-    let egress =
-        EgressPolicy { allow: args.egress_allow.clone(), deny: args.egress_deny.clone(), allow_loopback: false };
+fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
+    let egress = EgressPolicy::cluster(args.egress_allow.clone(), args.egress_deny.clone(), api_server);
+    let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     Options {
-        client: ClientOptions { egress, ..ClientOptions::default() },
+        client: ClientOptions { egress: egress.with_resolv_conf(&resolv_conf), ..ClientOptions::default() },
         audit_dir: args.audit_dir.clone(),
         require_access: true,
         tool_series: args.metrics_detail == MetricsDetail::Tool,
@@ -165,6 +167,14 @@ fn options(args: &Args, source: &Source) -> Options {
         admin_token: Some(source.admin_token()),
         ..Options::new(source.credentials())
     }
+}
+
+/// Where the API server is, as this process is told: upstreams are not to be there.
+fn api_server(config: &kube::Config) -> Vec<IpAddr> {
+    let told = std::env::var("KUBERNETES_SERVICE_HOST").ok();
+    let host = config.cluster_url.host().map(str::to_owned);
+    let address = |host: String| host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    told.into_iter().chain(host).filter_map(address).collect()
 }
 
 #[cfg(test)]

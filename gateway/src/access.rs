@@ -13,7 +13,7 @@ use http::header::{AUTHORIZATION, HeaderName};
 use sha2::{Digest as _, Sha256};
 
 /// Callers of one exposition.
-const MAX_CALLERS: usize = 10_000;
+pub(crate) const MAX_CALLERS: usize = 10_000;
 /// Bytes of a key; a longer one is nobody's.
 const MAX_KEY_BYTES: usize = 512;
 /// What stands before the hex digits.
@@ -186,3 +186,7 @@ impl fmt::Debug for Callers {
         f.debug_tuple("Callers").field(&self.len()).finish()
     }
 }
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;

@@ -268,6 +268,8 @@ fn load(
         .services
         .get(&document.service, || Service::load(&document.service, service, &gateway.client))
         .map_err(|message| fail("InvalidManifest", message, true))?;
+    let namespace = &document.id.namespace;
+    service.upstream.reachable_from(namespace).map_err(|message| fail("EgressDenied", message, false))?;
     Exposition::load(document, &service, previous, gateway.options.tool_series, &mut shared.programs)
         .map_err(|message| fail("InvalidFilter", message, true))
 }

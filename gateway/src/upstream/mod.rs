@@ -4,12 +4,14 @@ mod auth;
 mod body;
 mod call;
 mod client;
+mod cluster;
 mod credentials;
 mod egress;
 mod error;
 mod exchange;
 mod extract;
 mod headers;
+mod local_callers;
 mod merge;
 mod pages;
 mod path;
@@ -187,6 +189,7 @@ mod tests {
     #![allow(clippy::needless_pass_by_value)]
 
     mod calls;
+    mod handles;
     mod paging;
     mod redirects;
     mod retries;

@@ -20,6 +20,7 @@ use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamErro
 #[derive(Debug)]
 pub struct Upstream {
     client: Arc<Client>,
+    base: Url,
     tools: IndexMap<String, Action>,
 }
 
@@ -66,7 +67,17 @@ impl Upstream {
         let tools = document.tools.iter().map(|(name, tool)| {
             Ok((name.clone(), Action::new(&format!("tools.{name}.http"), &base, source.auth.as_ref(), tool)?))
         });
-        Ok(Self { client, tools: tools.collect::<Result<_, _>>()? })
+        let tools = tools.collect::<Result<_, _>>()?;
+        Ok(Self { client, base, tools })
+    }
+
+    /// Whether an exposition of this namespace may call it. A service is held once for all expositions of it, a Service
+    /// of the cluster is for those of its namespace.
+    ///
+    /// # Errors
+    /// What the egress policy forbids, and the remedy.
+    pub fn reachable_from(&self, namespace: &str) -> Result<(), String> {
+        self.client.direct().0.check_base(&self.base, namespace)
     }
 
     /// Calls a tool with arguments that its schema has accepted.
