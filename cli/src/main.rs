@@ -7,6 +7,7 @@ mod completions;
 mod crds;
 mod demo;
 mod filter;
+mod gateway;
 mod logging;
 mod schema;
 mod serve;
@@ -45,6 +46,7 @@ enum Command {
     Schema(schema::Args),
     Filter(filter::Args),
     Crds(crds::Args),
+    Gateway(gateway::Args),
     Completions(completions::Args),
 }
 
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
+        Command::Gateway(args) => gateway::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");

@@ -119,6 +119,9 @@ pub enum Unreadable {
     /// Parts are missing; they may be on their way.
     #[error("part {0} of {1} is not there yet")]
     Incomplete(u32, u32),
+    /// Whole and as it was written, but holds something that is not known here.
+    #[error("a field that is not known here: {0}: upgrade this gateway")]
+    Unknown(String),
     /// Anything else: never to be guessed at.
     #[error("{0}")]
     Broken(String),
@@ -184,7 +187,7 @@ pub fn decode_exposition(spec: &GatewayConfigSpec) -> Result<ExpositionPayload, 
 }
 
 fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Unreadable> {
-    serde_json::from_slice(json).map_err(|error| Unreadable::Broken(format!("a field that is not known here: {error}")))
+    serde_json::from_slice(json).map_err(|error| Unreadable::Unknown(error.to_string()))
 }
 
 fn encode(

@@ -15,12 +15,13 @@ use super::call::Call;
 use super::pages::Start;
 use super::render::RequestPlan;
 use super::template::refuse;
-use super::{Answer, Arguments, CallBounds, Client, Credentials, UpstreamError};
+use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamError};
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
 pub struct Upstream {
     client: Arc<Client>,
+    base: Url,
     tools: IndexMap<String, Action>,
     aliases: IndexMap<String, AliasPlan>,
 }
@@ -74,7 +75,16 @@ impl Upstream {
                 tools.insert(name.clone(), action);
             }
         }
-        Ok(Self { client, tools, aliases })
+        Ok(Self { client, base, tools, aliases })
+    }
+
+    /// Whether an exposition of this namespace may call it. A service is held once for all expositions of it, a Service
+    /// of the cluster is for those of its namespace.
+    ///
+    /// # Errors
+    /// What the egress policy forbids, and the remedy.
+    pub fn reachable_from(&self, namespace: &str) -> Result<(), String> {
+        self.client.direct().0.check_base(&self.base, namespace)
     }
 
     /// The tool that a tool is made of, and that tool's arguments; none where it is a tool of its own.
@@ -94,13 +104,12 @@ impl Upstream {
         tool: &str,
         arguments: &Arguments,
         bounds: CallBounds,
-        credentials: &dyn Credentials,
-        namespace: &str,
+        credentials: CredentialScope<'_>,
     ) -> Result<Answer, UpstreamError> {
         let action = self.tools.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
         let authentication = match &action.auth {
-            Some(auth) => auth.authenticate(credentials, namespace)?,
+            Some(auth) => auth.authenticate(credentials)?,
             None => Authentication::default(),
         };
         let rendered = action.plan.render(arguments, authentication.body.as_ref())?;
