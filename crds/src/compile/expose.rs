@@ -254,7 +254,7 @@ pub(super) struct Chosen<'r> {
     /// Enforced ones first.
     pub(super) sets: Vec<&'r Arc<Resource<ToolsFiltersSpec>>>,
     /// What may hold another one, and cannot be read.
-    pub(super) unreadable: Option<Arc<str>>,
+    pub(super) unreadable: Option<(Reason, String)>,
     /// `filters: []`.
     pub(super) none: bool,
 }
@@ -349,7 +349,11 @@ impl<'a, 'r> Exposer<'a, 'r> {
             (Some(names), _) => (Some(names), false),
             (None, Planned::Named(_, plan) | Planned::Failed(_, Some(plan))) => (plan.filters.as_ref(), true),
             (None, Planned::Failed(culprit, None)) => {
-                return Ok(Chosen { sets: Vec::new(), unreadable: Some(culprit.as_str().into()), none: false });
+                return Ok(Chosen {
+                    sets: Vec::new(),
+                    unreadable: Some((Reason::InvalidManifest, culprit.clone())),
+                    none: false,
+                });
             }
             (None, Planned::None) => (None, false),
         };
@@ -357,7 +361,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             let broken = unusable.default_set(namespace, &spec.service);
             let mut sets = self.sets.unnamed(namespace, &spec.service);
             sets.sort_by_key(|set| set.spec.enforcement != Enforcement::Enforced);
-            let unreadable = broken.map(|broken| format!("{} cannot be read", broken.file).into());
+            let unreadable = broken.map(unreadable_set);
             return Ok(Chosen { sets, unreadable, none: false });
         };
         let mut chosen = Chosen { sets: Vec::new(), unreadable: None, none: names.is_empty() };
@@ -372,7 +376,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             match self.sets.named(namespace, &spec.service, name) {
                 Ok(set) => chosen.sets.push(set),
                 Err((message, remedy)) => match unusable.named_set(namespace, &spec.service, name) {
-                    Some(broken) => chosen.unreadable = Some(format!("{} cannot be read", broken.file).into()),
+                    Some(broken) => chosen.unreadable = Some(unreadable_set(broken)),
                     None => return Err(Stop::new(Reason::FilterSetNotFound, path, message, remedy)),
                 },
             }
@@ -391,9 +395,10 @@ impl<'a, 'r> Exposer<'a, 'r> {
                 self.degraded.push(Degraded::PreviousFilters);
                 Ok(today.max(previous.document.enforcement))
             }
-            (Some(culprit), None) => {
-                let message = format!("{culprit}, and it may hold filters of this service");
-                Err(Stop::new(Reason::InvalidFilter, FieldPath::spec(["filters"]), message, "mend it"))
+            (Some((reason, culprit)), None) => {
+                let field = if *reason == Reason::InvalidFilter { "filters" } else { "configurationPlan" };
+                let message = format!("{culprit}, and it may say what is filtered");
+                Err(Stop::new(*reason, FieldPath::spec([field]), message, "mend it"))
             }
         }
     }
@@ -435,6 +440,10 @@ impl<'a, 'r> Exposer<'a, 'r> {
         self.degraded.push(Degraded::PreviousService);
         Ok((previous.document.service.clone(), Arc::clone(previous.service)))
     }
+}
+
+fn unreadable_set(broken: &Unusable) -> (Reason, String) {
+    (Reason::InvalidFilter, format!("{} cannot be read", broken.file))
 }
 
 /// What does not parse was refused when the document was read; the default is the safe side. `planned`: what the plan says

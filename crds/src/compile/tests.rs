@@ -7,6 +7,11 @@ use tamis_engine::ToolFilter;
 use super::*;
 use crate::parse_document;
 
+mod cluster;
+mod derived;
+mod keep_or_stop;
+mod world;
+
 /// The resources of one text, which must be in order.
 fn resources(text: &str) -> Resources {
     let parsed = parse_document("test.yaml", text.as_bytes());
