@@ -65,7 +65,7 @@ impl Cluster {
         let client = access::client_of(&kubeconfig).await?;
         let cluster = Self { client, kubeconfig, programs, api_server, etcd, folder };
         cluster.etcd.ready().await?;
-        cluster.start_api_server().await?;
+        cluster.start_api_server().await.context("the cluster does not start")?;
         Ok(cluster)
     }
 
@@ -89,7 +89,8 @@ impl Cluster {
         self.api_server.stop()
     }
 
-    /// Starts the API server on the port it had, with all that was stored, and waits until it is ready.
+    /// Starts the API server on the port it had, with all that was stored, and waits until it is ready. A watch from a
+    /// version before the stop is answered with 410 (Expired), unless nothing was written since.
     ///
     /// # Errors
     /// It runs already, ended again, or is not ready in time; the message has its log.
@@ -114,8 +115,8 @@ impl Cluster {
         self.api_server.with(Process::resume)
     }
 
-    /// Forgets all history of the objects: a watch from a version read before is answered with 410 (Expired). The API
-    /// server is started again in between, because it keeps recent history in memory too.
+    /// Forgets all history of the objects: a watch or a list of a version read before is answered with 410 (Expired).
+    /// The API server is started again in between, because it keeps recent history in memory too.
     ///
     /// # Errors
     /// The API server does not run or does not come back, or etcd refuses.

@@ -17,8 +17,10 @@ pub(super) struct Certificates {
     pub(super) server: Pair,
     /// A client's in the group `system:masters`, by the authority.
     pub(super) admin: Pair,
-    /// Signs the tokens of service accounts. The server reads the public part from it too.
+    /// Signs the tokens of service accounts.
     pub(super) tokens: PathBuf,
+    /// What those are checked with.
+    pub(super) tokens_public: PathBuf,
 }
 
 #[derive(Debug)]
@@ -46,11 +48,13 @@ impl Certificates {
             name(&[(DnType::OrganizationName, "system:masters"), (DnType::CommonName, "tamis-tests")]);
         admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 
+        let tokens = KeyPair::generate()?;
         Ok(Self {
             authority: file(folder, "ca.pem", &authority.pem())?,
             server: signed(folder, "server", server, &authority)?,
             admin: signed(folder, "admin", admin, &authority)?,
-            tokens: file(folder, "tokens.key", &KeyPair::generate()?.serialize_pem())?,
+            tokens: file(folder, "tokens.key", &tokens.serialize_pem())?,
+            tokens_public: file(folder, "tokens.pub", &tokens.public_key_pem())?,
         })
     }
 }

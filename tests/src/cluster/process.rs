@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Lines of a log that a failed test shows.
-const SHOWN: usize = 100;
-
 /// A running program with a log; it is killed when dropped.
 ///
 /// A process that the runner kills cannot drop anything: the runner ends the whole process group, which this is in.
@@ -18,11 +15,12 @@ pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    shown: usize,
 }
 
 impl Process {
-    /// Starts a program; what it says is added to the log, a file.
-    pub(super) fn spawn(name: &str, command: &mut Command, log: &Path) -> Result<Self> {
+    /// Starts a program; what it says is added to the log, a file, of which a failed test shows so many lines.
+    pub(super) fn spawn(name: &str, command: &mut Command, log: &Path, shown: usize) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let child = command
             .stdin(Stdio::null())
@@ -30,7 +28,7 @@ impl Process {
             .stderr(output)
             .spawn()
             .with_context(|| format!("starting {name}"))?;
-        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned(), shown })
     }
 
     /// All that it has logged so far, and those before it that had the same log.
@@ -43,7 +41,7 @@ impl Process {
     fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+        lines[lines.len().saturating_sub(self.shown)..].join("\n")
     }
 
     /// Fails if it has ended, with its log.

@@ -16,6 +16,8 @@ use super::process::Process;
 
 /// Much more than they need, for machines with much else to do.
 const READY_WITHIN: Duration = Duration::from_secs(90);
+/// Lines of their logs that a failed test shows: most of what they say is not about the test.
+const SHOWN: usize = 15;
 const ASK_EVERY: Duration = Duration::from_millis(25);
 
 pub(super) struct Etcd {
@@ -35,7 +37,9 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("default={peer}")]);
         // A test's data need not survive the machine.
         command.args(["--unsafe-no-fsync", "--log-level=warn"]);
-        let process = Mutex::new(Process::spawn("etcd", &mut command, &folder.join("etcd.log"))?);
+        // The one member waits this long, in milliseconds, for another that leads, before it begins.
+        command.args(["--heartbeat-interval=10", "--election-timeout=100"]);
+        let process = Mutex::new(Process::spawn("etcd", &mut command, &folder.join("etcd.log"), SHOWN)?);
         Ok(Self { process, clients, _peers: peers })
     }
 
@@ -103,7 +107,7 @@ impl ApiServer {
             ("tls-cert-file", &file(&certificates.server.certificate)),
             ("tls-private-key-file", &file(&certificates.server.key)),
             ("service-account-issuer", "https://kubernetes.default.svc"),
-            ("service-account-key-file", &file(&certificates.tokens)),
+            ("service-account-key-file", &file(&certificates.tokens_public)),
             ("service-account-signing-key-file", &file(&certificates.tokens)),
             ("service-cluster-ip-range", "10.96.0.0/16"),
             ("authorization-mode", "Node,RBAC"),
@@ -140,7 +144,7 @@ impl ApiServer {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(process.is_none(), "the API server runs already");
         let mut command = Command::new(&self.program);
-        *process = Some(Process::spawn("kube-apiserver", command.args(&self.arguments), &self.log)?);
+        *process = Some(Process::spawn("kube-apiserver", command.args(&self.arguments), &self.log, SHOWN)?);
         Ok(())
     }
 

@@ -13,6 +13,8 @@ use super::process::Process;
 use crate::{Era, Rpc, Target, binary, gateway};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Lines of its log that a failed test shows.
+const SHOWN: usize = 200;
 
 /// What is needed to start a program, and to start it again as the same one.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ impl Launch {
     fn spawn(&self) -> Result<Process> {
         let mut command = Command::new(binary("tamis")?);
         command.args(&self.arguments).env("KUBECONFIG", &self.kubeconfig);
-        Process::spawn(&self.name, &mut command, &self.log)
+        Process::spawn(&self.name, &mut command, &self.log, SHOWN)
     }
 }
 
