@@ -10,6 +10,7 @@ use tamis_config::names;
 use super::build::children;
 use super::child::{Child, ChildKind};
 use super::observe::Observed;
+use super::pod::not_a_quantity;
 use super::pods::{GatewayPod, pods};
 use super::step::{Standing, Step, Update, standing, step};
 use super::token::{self, TokenState};
@@ -91,7 +92,12 @@ pub async fn reconcile(
     // A pod needs its token to be ready: before the Deployment.
     let token = token::ensure(client, permit, group).await;
     run.token(token)?;
+    let wrong = not_a_quantity(group);
     for child in &wanted {
+        if let (Some(message), ChildKind::Deployment) = (&wrong, child.kind) {
+            run.finding("InvalidManifest", message.clone(), true);
+            continue;
+        }
         let seen = observed.get(child.kind, &child.namespace, &child.name);
         let result = run.child(child, seen.as_deref()).await;
         run.settle(child.kind.as_str(), &child.name, result)?;
@@ -280,7 +286,10 @@ impl Run<'_> {
             }
             // A quota, an admission policy, or a right that the operator lacks.
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.is_forbidden() => {
-                let message = format!("{kind} {namespace}/{name} may not be written: {}", brief(&status.message));
+                let message = format!(
+                    "{kind} {namespace}/{name} may not be written, let the operator (docs/rbac.md): {}",
+                    brief(&status.message)
+                );
                 self.finding("RefNotPermitted", message, false);
             }
             Err(error) => {

@@ -66,7 +66,7 @@ fn same_quantity(a: &str, b: &str) -> bool {
 }
 
 /// A quantity in billionths: the API writes `1000m` as `1`.
-fn quantity(text: &str) -> Option<i128> {
+pub(super) fn quantity(text: &str) -> Option<i128> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

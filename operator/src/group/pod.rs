@@ -7,6 +7,7 @@ use tamis_crds::resources::{AuditSink, MetricsDetail};
 
 use super::build::pod_labels;
 use super::child::selector;
+use super::compare::quantity;
 use super::{GroupInput, Settings};
 
 /// Where a gateway serves within its pod, whatever port the Service has: above 1024, so that no capability is needed,
@@ -173,6 +174,19 @@ fn volumes(group: &GroupInput) -> Value {
         volumes.push(json!({"name": "audit", "emptyDir": {"sizeLimit": "1Gi"}}));
     }
     json!(volumes)
+}
+
+/// The first of the group's quantities that is none. The API would answer an apply that has one with an internal error,
+/// which does not tell it from a fault that passes.
+pub(super) fn not_a_quantity(group: &GroupInput) -> Option<String> {
+    let resources = group.spec.pod.as_ref()?.resources.as_ref()?;
+    let each = |field: &'static str, of: &'_ IndexMap<String, String>| {
+        let wrong = of.iter().find(|(_, value)| quantity(value).is_none());
+        wrong.map(|(name, value)| {
+            format!("`pod.resources.{field}.{name}`: `{value}` is no quantity, write one like 500m or 256Mi")
+        })
+    };
+    each("requests", &resources.requests).or_else(|| each("limits", &resources.limits))
 }
 
 /// What the group asks for, and a default for each that it does not name. No limit of CPU by default: a gateway that

@@ -38,6 +38,13 @@ pub fn run(client: Client, options: LeaseOptions, shutdown: CancellationToken) -
     Leadership { claim, changes }
 }
 
+/// Ten characters that no other process has: what tells an identity from those of earlier processes of its name.
+#[must_use]
+pub fn random_suffix() -> String {
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("{:010x}", random & 0xff_ffff_ffff)
+}
+
 struct Elector {
     api: Api<Lease>,
     options: LeaseOptions,

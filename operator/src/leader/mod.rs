@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub use clock::Moment;
-pub use elect::run;
+pub use elect::{random_suffix, run};
 
 /// How an election is held.
 #[derive(Debug, Clone)]
