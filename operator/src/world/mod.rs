@@ -305,12 +305,11 @@ impl World {
     fn deleted(&mut self, watched: &Watched, name: &ObjectName, uid: Option<&str>, now: Instant) {
         match watched {
             Watched::Kind(kind) => {
-                let key = ObjectKey { kind: *kind, name: name.clone() };
-                let Some(before) = self.objects.get(&key).filter(|o| uid.is_none_or(|uid| uid == o.uid)).cloned()
-                else {
-                    return;
-                };
-                self.objects.remove(&key);
+                let before = self.get(*kind, name).filter(|object| uid.is_none_or(|uid| uid == object.uid));
+                let Some(before) = before.cloned() else { return };
+                if let Some(objects) = self.objects.get_mut(kind) {
+                    objects.remove(name);
+                }
                 self.index.unlink(&before, self.default_group.as_ref());
                 self.touched(&before);
                 if before.resources.filters.first().is_some_and(|set| set.spec.name.is_none()) {
@@ -369,14 +368,9 @@ impl World {
     fn known(&self, source: &Source) -> Vec<ObjectName> {
         let within = |name: &&ObjectName| source.namespace.as_ref().is_none_or(|ns| *ns == name.namespace);
         match &source.watched {
-            Watched::Kind(kind) => self
-                .objects
-                .keys()
-                .filter(|key| key.kind == *kind)
-                .map(|key| &key.name)
-                .filter(within)
-                .cloned()
-                .collect(),
+            Watched::Kind(kind) => {
+                self.objects.get(kind).into_iter().flat_map(HashMap::keys).filter(within).cloned().collect()
+            }
             Watched::Configs => self.configs.names().filter(within).cloned().collect(),
             Watched::Secrets => source.namespace.as_deref().map(|ns| self.secrets.names(ns)).unwrap_or_default(),
             Watched::Shards => self.shards.keys().filter(within).cloned().collect(),
