@@ -13,7 +13,7 @@ use super::{Cluster, ClusterGateway, Operator, eventually};
 use crate::{Era, Upstream, root};
 
 /// Long enough for a slow machine that does other things too; what takes it has failed.
-pub const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A cluster in use. The group is `tamis-public/public`, the team's namespace `team-a`.
 pub struct Stage {
@@ -78,7 +78,14 @@ impl Stage {
         let operator = Operator::start(
             &cluster,
             &operator_access,
-            &["--gateway-admin", &ports.1.url, "--default-group", "tamis-public/public"],
+            &[
+                "--gateway-admin",
+                &ports.1.url,
+                "--default-group",
+                "tamis-public/public",
+                "--lease-namespace",
+                "tamis-system",
+            ],
         )
         .await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "tamis-public");
