@@ -6,6 +6,8 @@ use crate::stream::stop32;
 const STEP: usize = 32;
 /// What is escaped before it is copied out.
 const BLOCK: usize = 2048;
+/// Shorter text does not repay a block.
+const SHORT: usize = 256;
 /// How far one step may write beyond [`BLOCK`]: every byte as `\u00XX`, and a copy that is longer than what counts.
 const SLACK: usize = STEP * 6 + STEP;
 
@@ -34,7 +36,7 @@ const LETTERS: [u8; 256] = {
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
-    let at = if bytes.len() < 2 * STEP { 0 } else { blocks(bytes, out) };
+    let at = if bytes.len() < SHORT { 0 } else { blocks(bytes, out) };
     rest(&bytes[at..], out);
     out.push(b'"');
 }
@@ -81,16 +83,27 @@ fn escaped(byte: u8, to: &mut [u8]) -> usize {
     6
 }
 
-/// The same for a few bytes.
+/// The same for a few bytes, by runs of what is not escaped.
 fn rest(bytes: &[u8], out: &mut Vec<u8>) {
     let mut from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
+    let mut stop = |at: usize| {
+        out.extend_from_slice(&bytes[from..at]);
+        let mut escape = [0; 6];
+        let length = escaped(bytes[at], &mut escape);
+        out.extend_from_slice(&escape[..length]);
+        from = at + 1;
+    };
+    let (chunks, last) = bytes.as_chunks::<STEP>();
+    for (i, chunk) in chunks.iter().enumerate() {
+        let mut stops = stop32(chunk);
+        while stops != 0 {
+            stop(i * STEP + stops.trailing_zeros() as usize);
+            stops &= stops - 1;
+        }
+    }
+    for (i, &byte) in last.iter().enumerate() {
         if LETTERS[usize::from(byte)] != 0 {
-            out.extend_from_slice(&bytes[from..at]);
-            let mut escape = [0; 6];
-            let length = escaped(byte, &mut escape);
-            out.extend_from_slice(&escape[..length]);
-            from = at + 1;
+            stop(chunks.len() * STEP + i);
         }
     }
     out.extend_from_slice(&bytes[from..]);
@@ -122,7 +135,7 @@ mod tests {
 
     #[test]
     fn text_that_grows_as_much_as_it_can() {
-        for length in [63, 64, 65, BLOCK / 6, BLOCK, 3 * BLOCK + 17] {
+        for length in [63, 64, 65, SHORT - 1, SHORT, BLOCK / 6, BLOCK, 3 * BLOCK + 17] {
             for unit in ["\u{1}", "\"", "a\u{1f}", "\u{1f600}\\"] {
                 let text = unit.repeat(length);
                 assert_eq!(written(&text), serde_json::to_string(&text).unwrap());

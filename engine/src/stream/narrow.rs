@@ -182,7 +182,7 @@ impl Narrow {
 }
 
 /// The way from what `goes` there on.
-fn below_way<'p>(way: Option<&'p [Name]>, goes: impl Fn(&Name) -> bool) -> Option<&'p [Name]> {
+fn below_way(way: Option<&[Name]>, goes: impl Fn(&Name) -> bool) -> Option<&[Name]> {
     way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest)
 }
 
