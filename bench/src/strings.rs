@@ -7,7 +7,7 @@ use crate::{ROUNDS, middle, payload, repeat, time};
 /// Prints a row for each size. Both run in turns, in this process; of the ratios of the rounds the median counts.
 ///
 /// # Errors
-/// None.
+/// Where the payload is no text.
 pub(crate) fn run() -> anyhow::Result<()> {
     println!("strings: JSON as a JSON string, and text without anything to escape");
     println!("  {:<9}{:>10}{:>10}{:>14}{:>14}", "", "bytes", "MB/s", "x serde_json", "serde MB/s");
