@@ -1,4 +1,5 @@
-//! `cargo run --release -p tamis-bench [-- SIZE_MB ..]`: the engine beside `serde_json::Value`, in one run.
+//! `cargo run --release -p tamis-bench [-- SIZE_MB ..]`: the engine beside `serde_json::Value`, in one run; with
+//! `-- strings` instead, how fast text becomes a JSON string.
 //!
 //! What is compared runs in turns, a short while each, in processes of their own, and each tells the processor time
 //! of its thread; of the rounds the median counts. Ratios of one run hold; absolute figures move with the machine.
@@ -7,6 +8,7 @@
 mod baseline;
 mod operations;
 mod payload;
+mod strings;
 
 use std::hint::black_box;
 use std::io::Write;
@@ -22,6 +24,9 @@ const ROUNDS: usize = 11;
 const TURN: f64 = 100e6;
 
 fn main() -> Result<()> {
+    if std::env::args().nth(1).is_some_and(|first| first == "strings") {
+        return strings::run();
+    }
     let mut sizes: Vec<f64> =
         std::env::args().skip(1).map(|a| a.parse().context("a size in MB")).collect::<Result<_>>()?;
     if sizes.is_empty() {

@@ -67,6 +67,14 @@ impl Tree {
         true
     }
 
+    /// Whether each half has it.
+    fn is_there(&self) -> (bool, bool) {
+        match self {
+            Self::Secret(left, right) => (left.is_some(), right.is_some()),
+            Self::Leaf(_) | Self::List(_) | Self::Object(_) => (true, true),
+        }
+    }
+
     fn halves(&self) -> (String, String) {
         let (mut left, mut right) = (String::new(), String::new());
         self.write(true, &mut left);
@@ -127,6 +135,10 @@ struct Removes {
     items: Option<usize>,
     /// Items that are not objects.
     others: bool,
+    /// What an item is of which nothing is kept, unless it is a list.
+    kinds: bool,
+    /// The same of the member `u`, which is never kept whole.
+    parts: bool,
     /// A list is made of members of the elements of a list (`tags[*].name`), and elements are never dropped: members
     /// of elements are not.
     each: bool,
@@ -151,7 +163,28 @@ fn field(removes: Removes) -> BoxedStrategy<Tree> {
         gone.extend(["\"\"", "[]", "{}", "{\"q\":null}"].map(|text| Some(text.to_owned())));
     }
     let gone = prop::sample::select(gone);
-    prop_oneof![4 => public(), 1 => (gone.clone(), gone).prop_map(|(a, b)| Tree::Secret(a, b))].boxed()
+    let gone = (gone.clone(), gone).prop_map(|(a, b)| Tree::Secret(a, b));
+    if !removes.nulls {
+        return prop_oneof![4 => public(), 1 => gone].boxed();
+    }
+    // The same once what is dropped has gone, and with it what it hides.
+    let hidden = prop::sample::select(vec![
+        "{\"y\":2}",
+        "{\"y\":2,\"x\":null}",
+        "{\"x\":1,\"y\":2,\"x\":null}",
+        "{\"x\":{\"x\":3},\"\\u0078\":null,\"y\":2}",
+        "{\"x\":null,\"x\":[1],\"x\":null,\"y\":2}",
+    ])
+    .prop_map(|text| Some(text.to_owned()));
+    let hidden = (hidden.clone(), hidden).prop_map(|(a, b)| Tree::Secret(a, b));
+    prop_oneof![4 => public(), 1 => gone, 1 => hidden].boxed()
+}
+
+/// What is no list and of which no path keeps anything.
+fn nothing_kept() -> impl Strategy<Value = Tree> {
+    let texts = ["1", "\"s\"", "\"\"", "null", "true", "{}", "{\"s\":1}", "{\"z\":{\"n\":[1]},\"z\":null}"];
+    let one = prop::sample::select(texts.to_vec()).prop_map(|text| Some(text.to_owned()));
+    (one.clone(), one).prop_map(|(a, b)| Tree::Secret(a, b))
 }
 
 /// Secret members around public ones.
@@ -159,13 +192,15 @@ fn object(members: Vec<(&'static str, BoxedStrategy<Tree>)>) -> BoxedStrategy<Tr
     let members: Vec<_> = members
         .into_iter()
         .map(|(key, value)| {
-            let shadowed = prop::option::weighted(0.1, (secret_value(), secret_value()));
+            let shadow = || prop::option::weighted(0.8, secret_value());
+            let shadowed = prop::option::weighted(0.15, (shadow(), shadow()));
             (prop::option::weighted(0.8, value), shadowed).prop_map(move |(value, shadowed)| {
                 let mut out = Vec::new();
                 if let Some(value) = value {
-                    // Of duplicates the last counts; the place is that of the first, so both halves have it.
-                    if let (Some((a, b)), Tree::Leaf(_)) = (shadowed, &value) {
-                        out.push((key, Tree::Secret(Some(a), Some(b))));
+                    // Of duplicates the last counts; the place is that of the first, which is beside it.
+                    if let Some((a, b)) = shadowed {
+                        let (left, right) = value.is_there();
+                        out.push((key, Tree::Secret(a.filter(|_| left), b.filter(|_| right))));
                     }
                     out.push((key, value));
                 }
@@ -185,13 +220,22 @@ fn object(members: Vec<(&'static str, BoxedStrategy<Tree>)>) -> BoxedStrategy<Tr
         .boxed()
 }
 
+/// The member `u`.
+fn part(user: BoxedStrategy<Tree>, removes: Removes) -> BoxedStrategy<Tree> {
+    if removes.parts {
+        prop_oneof![5 => user, 1 => field(removes), 1 => nothing_kept()].boxed()
+    } else {
+        prop_oneof![5 => user, 1 => field(removes)].boxed()
+    }
+}
+
 fn item(removes: Removes) -> BoxedStrategy<Tree> {
     let user = object(vec![("login", field(removes.unless(removes.replaced))), ("mail", field(removes))]);
     let tag = object(vec![("name", field(removes.unless(removes.each)))]);
     object(vec![
         ("n", field(removes.unless(removes.replaced))),
         ("t", field(removes)),
-        ("u", prop_oneof![5 => user, 1 => field(removes)].boxed()),
+        ("u", part(user.boxed(), removes)),
         ("tags", prop_oneof![5 => prop::collection::vec(tag, 0..3).prop_map(Tree::List), 1 => field(removes)].boxed()),
     ])
 }
@@ -199,7 +243,11 @@ fn item(removes: Removes) -> BoxedStrategy<Tree> {
 fn items(removes: Removes) -> BoxedStrategy<Tree> {
     let scalar = prop::sample::select(vec!["1", "\"s\"", "null", "true", "[]", "[{\"n\":1}]"]).prop_map(str::to_owned);
     let other = (scalar.clone(), scalar).prop_map(|(a, b)| Tree::Secret(Some(a), Some(b)));
-    let element = if removes.others { prop_oneof![5 => item(removes), 1 => other].boxed() } else { item(removes) };
+    let element = match removes {
+        Removes { others: true, .. } => prop_oneof![5 => item(removes), 1 => other].boxed(),
+        Removes { kinds: true, .. } => prop_oneof![5 => item(removes), 1 => nothing_kept()].boxed(),
+        _ => item(removes),
+    };
     let beyond = (secret_value(), secret_value()).prop_map(|(a, b)| Tree::Secret(Some(a), Some(b)));
     (prop::collection::vec(element, 0..4), prop::collection::vec(beyond, 0..3))
         .prop_map(move |(mut items, beyond)| {
@@ -218,7 +266,7 @@ fn document(outer: Removes, inner: Removes) -> BoxedStrategy<Tree> {
     object(vec![
         ("kind", prop::sample::select(vec!["1", "2", "\"a\"", "null"]).prop_map(Tree::Leaf).boxed()),
         ("id", field(outer.unless(outer.replaced))),
-        ("u", prop_oneof![5 => user, 1 => field(outer)].boxed()),
+        ("u", part(user.boxed(), outer)),
         ("items", prop_oneof![8 => items(inner), 1 => public()].boxed()),
         ("total", field(outer)),
     ])
@@ -387,17 +435,16 @@ fn build(
         filter.as_object_mut().unwrap().remove("root");
     }
     let replaced = filter["patches"].as_array().is_some_and(|all| all.iter().any(|patch| patch["op"] == "replace"));
-    let none = Removes { nulls: false, empties: false, items: None, others: false, each, replaced };
+    // What works on a user tells by succeeding what that is, and moves or copies of it what may be kept elsewhere.
+    let parts = (retains || way == Way::Select) && filter["patches"].is_null();
+    let none =
+        Removes { nulls: false, empties: false, items: None, others: false, kinds: false, parts, each, replaced };
     let removes = Removes { nulls: nulls || empties, empties, ..none };
     // An index counts what `retain` has left: what it names beyond the limit may be within it then.
     let indexed =
         filter["retain"].as_array().is_some_and(|all| all.iter().any(|path| path.to_string().contains("/1/")));
-    // It keeps an element that is a list, and of one that is neither list nor object nothing: that is seen.
-    let named = filter["retain"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|path| path.to_string().contains(|c: char| c.is_ascii_digit())));
-    let others = selects && list && !named;
-    let inner = Removes { items: max.filter(|_| list && !indexed), others, ..removes };
+    let (others, kinds) = (selects && list, retains && !selects);
+    let inner = Removes { items: max.filter(|_| list && !indexed), others, kinds, ..removes };
     // Items and their users are members of elements too, where the document is selected from.
     let inner = if list { inner } else { inner.unless(each) };
     // Beside a list that is the payload, nothing is dropped that `retain` keeps.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use tamis_engine::{Call, CompileOptions, Enforcement, Input, Program, ResponseType, ToolFilter, compile};
 
-const FILTERS: [&str; 14] = [
+const FILTERS: [&str; 18] = [
     r#"{"select": {"x": "a", "y": "b.c", "z": "l[*].a", "w": "l[0]"}, "dropNulls": true, "maxItems": 3, "root": ""}"#,
     r#"{"select": {"x": "a", "y": "b"}}"#,
     r#"{"select": {"x": "a", "y": "b"}, "exclude": ["x", "/y/c"], "dropEmpty": true, "root": "/items"}"#,
@@ -21,6 +21,10 @@ const FILTERS: [&str; 14] = [
     r#"{"maxItems": 1, "output": {"budget": {"bytes": 40}}}"#,
     r#"{"root": "", "compact": {"item": "{{.a}}{{.b}}"}}"#,
     r#"{"passthrough": true}"#,
+    r#"{"retain": ["/items/0/a", "/items/*/l/1/b", "/l/0/1/c"], "root": "/items", "select": {"a": "a"}}"#,
+    r#"{"retain": ["/items/0/a", "/b/1/l/0"], "root": "/items/0"}"#,
+    r#"{"root": "", "dropEmpty": true}"#,
+    r#"{"patches": [{"op": "add", "path": "/a", "value": 1}, {"op": "add", "path": "/b/c", "value": 2}, {"op": "remove", "path": "/l"}]}"#,
 ];
 
 static PROGRAMS: LazyLock<Vec<Program>> = LazyLock::new(|| {

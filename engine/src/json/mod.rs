@@ -4,6 +4,7 @@
 //! comes out with its digits, escapes and member order; [`write()`] drops insignificant whitespace
 //! and nothing else.
 
+mod escape;
 mod node;
 mod number;
 mod parse;
@@ -13,11 +14,12 @@ mod tests;
 mod text;
 mod write;
 
+pub use escape::write_string;
 pub use node::{Key, Kind, Member, Node};
 pub use parse::{ParseError, ParseErrorKind, parse};
+pub use string::encode;
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
 
 pub(crate) use node::{dedupe, last_of_each};
 pub(crate) use parse::DEPTH_CEILING;
-pub(crate) use string::encode;

@@ -105,7 +105,8 @@ pub(crate) fn decode_lossy(raw: &str) -> Cow<'_, str> {
 }
 
 /// `plain` as a JSON string, with quotes, escaping only what must be.
-pub(crate) fn encode(plain: &str) -> String {
+#[must_use]
+pub fn encode(plain: &str) -> String {
     let mut out = String::with_capacity(plain.len() + 2);
     out.push('"');
     let mut from = 0;

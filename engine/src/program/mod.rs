@@ -127,6 +127,18 @@ pub(crate) struct Exclude {
     pub(crate) entries: usize,
 }
 
+impl Root {
+    /// The way to the payload where it is named or declared, so that `retain` can leave it there under `Enforced`
+    /// also where nothing of it is kept: an error would tell a field that is dropped later from one that is absent.
+    pub(crate) fn way(&self) -> Option<&[Name]> {
+        match self {
+            Self::Pointer(pointer) => Some(&pointer.segments),
+            Self::Document | Self::List => Some(&[]),
+            Self::Unused | Self::Detect => None,
+        }
+    }
+}
+
 impl Branch {
     /// Whether later stages can empty what `retain` has kept a part of. Under `Enforced` that then goes too, as if
     /// the part had not been there: what is dropped must not be told from what is absent.

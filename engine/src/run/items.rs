@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::paths::{self, View};
 use super::settle;
-use crate::json::{Key, Member, Node, compact_len};
+use crate::json::{Key, Member, Node, compact_len, dedupe};
 use crate::program::{Branch, Field, Plan, Step};
 use crate::{Enforcement, Report};
 
@@ -139,12 +139,16 @@ fn nothing_left(payload: &Node<'_>) -> bool {
 }
 
 /// Drops members whose value is null, and with `empty` those whose value is `""`, `[]` or `{}`, from the leaves up.
+/// Of duplicate keys the last counts: dropped alone it would bring back the value that it hides.
 fn prune(node: &mut Node<'_>, empty: bool) {
     match node {
-        Node::Object(members) => members.retain_mut(|member| {
-            prune(&mut member.value, empty);
-            !(member.value.is_null() || (empty && is_empty(&member.value)))
-        }),
+        Node::Object(members) => {
+            dedupe(members);
+            members.retain_mut(|member| {
+                prune(&mut member.value, empty);
+                !(member.value.is_null() || (empty && is_empty(&member.value)))
+            });
+        }
         Node::Array(elements) => elements.iter_mut().for_each(|element| prune(element, empty)),
         Node::Scalar(_) | Node::String(_) => {}
     }

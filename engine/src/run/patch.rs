@@ -50,6 +50,9 @@ pub(super) struct Rules {
     /// An empty array is as good as absent to `remove`, since a later stage drops it: under `Enforced` it must not
     /// be told from what is absent.
     pub(super) empty_is_absent: bool,
+    /// A member that is set becomes the last one, also where there was one by its name: under `Enforced` its place
+    /// must not tell that.
+    pub(super) set_is_last: bool,
     /// How large a document may become.
     pub(super) limits: Limits,
 }
@@ -74,7 +77,7 @@ pub(super) fn apply<'a>(
     for (at, patch) in patches.iter().enumerate() {
         let failed = |reason: String| Failed { at, reason };
         match patch {
-            Patch::Add { path, value } => add(document, path, value.node(), limits).map_err(failed)?,
+            Patch::Add { path, value } => add(document, path, value.node(), rules).map_err(failed)?,
             Patch::Remove { path } => match remove(document, path) {
                 Ok(_) => {}
                 Err(Miss::Absent) if !rules.strict => done.absent.push(path.text.to_string()),
@@ -91,7 +94,7 @@ pub(super) fn apply<'a>(
             }
             Patch::Move { from, path } => {
                 let value = remove(document, from).map_err(|miss| failed(miss.reason(from)))?;
-                add(document, path, value, limits).map_err(failed)?;
+                add(document, path, value, rules).map_err(failed)?;
             }
             Patch::Copy { from, path } => {
                 let value = &*find(document, &from.segments).map_err(|miss| failed(miss.reason(from)))?;
@@ -101,7 +104,7 @@ pub(super) fn apply<'a>(
                     return Err(failed("the copies together are larger than an output may be".to_owned()));
                 }
                 let value = value.clone();
-                add(document, path, value, limits).map_err(failed)?;
+                add(document, path, value, rules).map_err(failed)?;
             }
             Patch::Test { path, value } => {
                 let holds = find(document, &path.segments).is_ok_and(|found| found.equals(&value.node()));
@@ -192,8 +195,8 @@ fn remove<'a>(document: &mut Node<'a>, pointer: &Pointer) -> Result<Node<'a>, Mi
     }
 }
 
-fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, limits: Limits) -> Result<(), String> {
-    fits(pointer, &value, limits)?;
+fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, rules: Rules) -> Result<(), String> {
+    fits(pointer, &value, rules.limits)?;
     let Some((last, parents)) = pointer.segments.split_last() else {
         *document = value;
         return Ok(());
@@ -205,6 +208,9 @@ fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, limits: 
     match parent {
         Node::Object(members) => {
             dedupe(members);
+            if rules.set_is_last {
+                members.retain(|member| !member.key.is(&last.text));
+            }
             match members.iter_mut().find(|member| member.key.is(&last.text)) {
                 Some(member) => member.value = value,
                 None => members.push(Member { key: Key::from_raw(encode(&last.text)), value }),

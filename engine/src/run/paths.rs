@@ -72,14 +72,55 @@ fn elements<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
     out
 }
 
-/// Keeps of `document` what the paths in `trie` lead to, and what is on the `way`, if a path leads there at all.
-/// `found` learns which paths resolve. With `firm`, an element that an index names stays also where nothing of it is
-/// kept: under `Enforced`, later stages must not tell that from what they drop themselves.
-pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, way: &[Name], firm: bool, found: &mut [bool]) -> Node<'a> {
+/// What stays beside what the paths lead to.
+#[derive(Clone, Copy)]
+pub(super) enum Stays<'b> {
+    /// As `filters.md` says of `Advisory`: elements that names or `*` map to, by what they are.
+    Advisory,
+    /// Every element that a path leads to, and what is on the way to the payload: neither how many elements there
+    /// are nor what can be done with them may depend on what is removed.
+    Enforced {
+        /// The way to the payload from here; none beside it.
+        way: Option<&'b [Name]>,
+        /// `select` is to come, which takes out of the payload's items those that are no objects.
+        selects: bool,
+    },
+}
+
+impl<'b> Stays<'b> {
+    /// The same for what `goes` there from here.
+    fn below(self, goes: impl Fn(&Name) -> bool) -> Self {
+        match self {
+            Self::Enforced { way, selects } => {
+                let way = way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest);
+                Self::Enforced { way, selects }
+            }
+            Self::Advisory => Self::Advisory,
+        }
+    }
+
+    fn on_the_way(self) -> bool {
+        matches!(self, Self::Enforced { way: Some(_), .. })
+    }
+
+    /// What stays of an element of which nothing is kept; `every` element of the list is meant. This is said of the
+    /// list, and `below` of the element.
+    fn element(self, every: bool, below: Self, kind: Kind) -> Option<Node<'static>> {
+        match self {
+            _ if below.on_the_way() => Some(place_of(kind)),
+            Self::Enforced { way: Some([]), selects: true } => Some(nothing_of(kind)),
+            Self::Enforced { .. } => Some(Node::Object(Vec::new())),
+            Self::Advisory => every.then(|| nothing_of(kind)),
+        }
+    }
+}
+
+/// Keeps of `document` what the paths in `trie` lead to, and what `stays`. `found` learns which paths resolve.
+pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, stays: Stays<'_>, found: &mut [bool]) -> Node<'a> {
     let root = [View::Full(trie)];
     mark(&document, &root, found);
     let kind = document.kind();
-    narrow(document, &root, way, firm).unwrap_or_else(|| nothing_of(kind))
+    narrow(document, &root, stays).unwrap_or_else(|| nothing_of(kind))
 }
 
 /// What stays of a value of which nothing is kept.
@@ -91,8 +132,13 @@ fn nothing_of(kind: Kind) -> Node<'static> {
     }
 }
 
+/// The same on the way to the payload, where it is seen whether there is a list and nothing else.
+fn place_of(kind: Kind) -> Node<'static> {
+    if kind == Kind::Array { Node::Array(Vec::new()) } else { Node::Object(Vec::new()) }
+}
+
 /// `None` where no path resolves.
-fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name], firm: bool) -> Option<Node<'a>> {
+fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<Node<'a>> {
     if views.iter().any(|view| view.end().is_some()) {
         return Some(node);
     }
@@ -102,15 +148,15 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name], firm: bool) -> O
             let kept: Vec<_> = all
                 .into_iter()
                 .filter_map(|member| {
-                    let below = members(views, &member);
-                    if below.is_empty() {
+                    let views = members(views, &member);
+                    if views.is_empty() {
                         return None;
                     }
                     let Member { key, value } = member;
-                    let on = way.split_first().filter(|(name, _)| key.is(&name.text)).map(|(_, rest)| rest);
+                    let below = stays.below(|name| key.is(&name.text));
                     let kind = value.kind();
-                    let value = narrow(value, &below, on.unwrap_or_default(), firm);
-                    value.or_else(|| on.map(|_| nothing_of(kind))).map(|value| Member { key, value })
+                    let value = narrow(value, &views, below);
+                    value.or_else(|| below.on_the_way().then(|| place_of(kind))).map(|value| Member { key, value })
                 })
                 .collect();
             (!kept.is_empty()).then_some(Node::Object(kept))
@@ -121,11 +167,13 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], way: &[Name], firm: bool) -> O
                 .into_iter()
                 .enumerate()
                 .filter_map(|(i, element)| {
+                    let views = elements(views, i);
+                    if views.is_empty() {
+                        return None;
+                    }
+                    let below = stays.below(|name| name.index == Index::At(i));
                     let kind = element.kind();
-                    let below = elements(views, i);
-                    let on = way.split_first().filter(|(name, _)| name.index == Index::At(i)).map(|(_, rest)| rest);
-                    let stays = every || ((firm || on.is_some()) && !below.is_empty());
-                    narrow(element, &below, on.unwrap_or_default(), firm).or_else(|| stays.then(|| nothing_of(kind)))
+                    narrow(element, &views, below).or_else(|| stays.element(every, below, kind))
                 })
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))

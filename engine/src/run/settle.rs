@@ -57,6 +57,10 @@ fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usi
         let on = way == Some(at);
         let rest = if on { place.as_deref_mut().and_then(|place| place.get_mut(1..)) } else { None };
         let left = below.is_empty() || value_at(value, below, rest, selected);
+        if stays && !left && !on {
+            // As `retain` leaves an element of which it keeps nothing.
+            *value = Node::Object(Vec::new());
+        }
         let stays = left || stays || on;
         if on {
             moved = Some(kept);

@@ -54,14 +54,12 @@ impl<'p> Run<'p> {
         // What another path covers is in no trie, and never missed.
         let mut found = vec![true; retain.paths.len()];
         retain.trie.ends(&mut |id| found[id] = false);
-        // Under `Enforced` what the payload is in stays, also where nothing of it is kept: an error there would tell
-        // a field that is dropped later from one that is absent.
-        let way = match &branch.root {
-            Root::Pointer(pointer) if self.enforced() => pointer.segments.as_slice(),
-            _ => &[],
+        let stays = if self.enforced() {
+            paths::Stays::Enforced { way: branch.root.way(), selects: !branch.select.is_empty() }
+        } else {
+            paths::Stays::Advisory
         };
-        let firm = self.enforced() && branch.settles();
-        let document = paths::retain(document, &retain.trie, way, firm, &mut found);
+        let document = paths::retain(document, &retain.trie, stays, &mut found);
         let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
         self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
         document
@@ -71,7 +69,8 @@ impl<'p> Run<'p> {
     fn patches(&mut self, branch: &'p Branch, document: &mut Node<'p>) -> Result<(), String> {
         let strict = self.plan.strict_patch;
         let empty_is_absent = self.enforced() && branch.drop_empty && !strict;
-        let rules = patch::Rules { strict, empty_is_absent, limits: self.plan.limits };
+        let limits = self.plan.limits;
+        let rules = patch::Rules { strict, empty_is_absent, set_is_last: self.enforced(), limits };
         let mut done = patch::Done::default();
         let mut patches = branch.patches.as_slice();
         // Under `Enforced` a failure gives nothing at all: there is nothing to go back to.

@@ -36,6 +36,7 @@ use prune::Rules;
 use run::Run;
 pub(crate) use scan::Stop;
 use select::Paths;
+pub(crate) use simd::stop32;
 use strip::Edit;
 
 /// The branches of a filter, as far as they stream.

@@ -11,16 +11,30 @@ use super::scan::{Scan, Stop};
 #[derive(Debug)]
 pub(super) struct Narrow {
     pub(super) paths: Automaton,
-    /// What is on this way stays where a path leads there, even if nothing of it is kept.
-    pub(super) way: Vec<Name>,
+    /// What stays beside that.
+    pub(super) stays: Stays,
+}
+
+/// What stays beside what the paths lead to.
+#[derive(Debug)]
+pub(super) enum Stays {
+    /// Elements that names or `*` map to, by what they are.
+    Advisory,
+    /// Every element that a path leads to, and what is on the way to the payload.
+    Enforced {
+        /// The way, where it is named or declared.
+        way: Option<Vec<Name>>,
+        /// `select` is to come, which takes out of the payload's items those that are no objects.
+        selects: bool,
+    },
 }
 
 /// Where a walk is.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     state: &'p State,
-    /// The rest of [`Narrow::way`], empty beside it.
-    way: &'p [Name],
+    /// The rest of the way to the payload, none beside it.
+    way: Option<&'p [Name]>,
     room: usize,
     depth: usize,
 }
@@ -29,7 +43,11 @@ impl Narrow {
     /// Steps over the document at `pos`, checks it, and writes what the paths leave of it: `{}`, `[]` or `null` where
     /// that is nothing.
     pub(super) fn document(&self, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
-        let place = Place { state: self.paths.state(0), way: &self.way, room, depth: 0 };
+        let way = match &self.stays {
+            Stays::Enforced { way, .. } => way.as_deref(),
+            Stays::Advisory => None,
+        };
+        let place = Place { state: self.paths.state(0), way, room, depth: 0 };
         let (end, kept) = self.value(run, place, pos)?;
         if !kept {
             nothing(run, pos);
@@ -81,16 +99,16 @@ impl Narrow {
                 Some(below) => {
                     // Duplicates among what goes do not matter.
                     run.distinct.add(key);
-                    let on = way.split_first().filter(|(name, _)| *name.text.as_bytes() == *key).map(|(_, rest)| rest);
+                    let on = below_way(way, |name| *name.text.as_bytes() == *key);
                     let state = self.paths.state(below);
                     let mark = run.out.len();
                     run.member(open, start..end);
-                    let below = Place { state, way: on.unwrap_or_default(), room, depth: depth + 1 };
+                    let below = Place { state, way: on, room, depth: depth + 1 };
                     let (end, kept) = self.value(run, below, value)?;
-                    if !kept && on.is_some() {
-                        nothing(run, value);
-                    } else if !kept {
-                        run.out.truncate(mark);
+                    match on {
+                        _ if kept => {}
+                        Some(_) => place_of(run, value),
+                        None => run.out.truncate(mark),
                     }
                     end
                 }
@@ -125,17 +143,15 @@ impl Narrow {
             pos = match state.element(index) {
                 None => run.skip(pos, room)?,
                 Some(below) => {
-                    let on = way.split_first().filter(|(name, _)| name.index == Index::At(index)).map(|(_, rest)| rest);
+                    let on = below_way(way, |name| name.index == Index::At(index));
                     let state_below = self.paths.state(below);
                     let mark = run.out.len();
                     if mark > open {
                         run.out.push(b',');
                     }
-                    let below = Place { state: state_below, way: on.unwrap_or_default(), room, depth: depth + 1 };
+                    let below = Place { state: state_below, way: on, room, depth: depth + 1 };
                     let (end, kept) = self.value(run, below, pos)?;
-                    if !kept && (state.every() || on.is_some()) {
-                        nothing(run, pos);
-                    } else if !kept {
+                    if !kept && !self.element(run, place, on.is_some(), pos) {
                         run.out.truncate(mark);
                     }
                     end
@@ -151,6 +167,23 @@ impl Narrow {
         run.out.push(b']');
         Ok((pos, true))
     }
+
+    /// Writes what stays of the element at `pos` of the list at `place` where nothing is kept of it, if anything does.
+    fn element(&self, run: &mut Run<'_>, place: Place<'_>, on_the_way: bool, pos: usize) -> bool {
+        match &self.stays {
+            _ if on_the_way => place_of(run, pos),
+            Stays::Enforced { selects: true, .. } if place.way.is_some_and(<[Name]>::is_empty) => nothing(run, pos),
+            Stays::Enforced { .. } => run.out.extend_from_slice(b"{}"),
+            Stays::Advisory if place.state.every() => nothing(run, pos),
+            Stays::Advisory => return false,
+        }
+        true
+    }
+}
+
+/// The way from what `goes` there on.
+fn below_way(way: Option<&[Name]>, goes: impl Fn(&Name) -> bool) -> Option<&[Name]> {
+    way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest)
 }
 
 /// Writes what stays of the value at `pos` where nothing is kept of it.
@@ -160,4 +193,9 @@ fn nothing(run: &mut Run<'_>, pos: usize) {
         b'[' => b"[]",
         _ => b"null",
     });
+}
+
+/// The same on the way to the payload, where it is seen whether there is a list and nothing else.
+fn place_of(run: &mut Run<'_>, pos: usize) {
+    run.out.extend_from_slice(if run.at(pos) == b'[' { b"[]" } else { b"{}" });
 }

@@ -6,7 +6,7 @@ use crate::{Enforcement, Limits};
 
 use super::automaton::Automaton;
 use super::emit;
-use super::narrow::Narrow;
+use super::narrow::{Narrow, Stays};
 use super::payload::{Output, Payload, Select};
 use super::prune::Rules;
 use super::select::Paths;
@@ -48,16 +48,19 @@ impl Stages {
         }
         let retain = match &branch.retain {
             Some(retain) => {
-                // Under `Enforced` what the payload is in stays.
-                let way = match &branch.root {
-                    Root::Pointer(pointer) if enforcement == Enforcement::Enforced => pointer.segments.clone(),
-                    _ => Vec::new(),
+                let stays = match enforcement {
+                    Enforcement::Advisory => Stays::Advisory,
+                    Enforcement::Enforced => Stays::Enforced {
+                        way: branch.root.way().map(<[Name]>::to_vec),
+                        selects: !branch.select.is_empty(),
+                    },
                 };
-                Some(Narrow { paths: Automaton::new(&retain.trie)?, way })
+                Some(Narrow { paths: Automaton::new(&retain.trie)?, stays })
             }
             None => None,
         };
-        let patches = if branch.patches.is_empty() { None } else { Some(patches(&branch.patches, limits, strict)?) };
+        let patches =
+            if branch.patches.is_empty() { None } else { Some(patches(&branch.patches, limits, strict, enforcement)?) };
         let route = match &branch.root {
             Root::Unused => None,
             Root::Document => Some(Route::Path(Vec::new())),
@@ -112,7 +115,7 @@ fn exclude(exclude: &Exclude) -> Option<Automaton> {
 }
 
 /// The patches as one pass: each only touches a place of its own, and none moves what another names.
-fn patches(patches: &[Patch], limits: Limits, strict: bool) -> Option<Strip> {
+fn patches(patches: &[Patch], limits: Limits, strict: bool, enforcement: Enforcement) -> Option<Strip> {
     let mut trie = Trie::default();
     for (id, patch) in patches.iter().enumerate() {
         let path = path(patch)?;
@@ -124,7 +127,7 @@ fn patches(patches: &[Patch], limits: Limits, strict: bool) -> Option<Strip> {
         trie.insert(&segments, id);
     }
     let paths = Automaton::new(&trie)?;
-    let edits = patches.iter().map(|patch| edit(patch, &paths, strict)).collect::<Option<_>>()?;
+    let edits = patches.iter().map(|patch| edit(patch, &paths, strict, enforcement)).collect::<Option<_>>()?;
     Some(Strip { paths, edits: Some(edits), rules: Rules::default() })
 }
 
@@ -158,14 +161,15 @@ fn apart(a: &[Name], b: &[Name]) -> bool {
     common < a.len() && common < b.len() && !(last && indexed(a) && indexed(b))
 }
 
-fn edit(patch: &Patch, paths: &Automaton, strict: bool) -> Option<Edit> {
+fn edit(patch: &Patch, paths: &Automaton, strict: bool, enforcement: Enforcement) -> Option<Edit> {
     Some(match patch {
         Patch::Remove { .. } => Edit::Remove { must: strict },
         Patch::Replace { value, .. } => Edit::Replace(constant(value)),
         Patch::Add { path, value } => {
             let (name, above) = path.segments.split_last()?;
             let parent = above.iter().try_fold(0, |state, name| paths.state(state).member(name.text.as_bytes()))?;
-            Edit::Add { key: json::encode(&name.text).into_bytes().into(), value: constant(value), parent }
+            let key = json::encode(&name.text).into_bytes().into();
+            Edit::Add { last: enforcement == Enforcement::Enforced, key, value: constant(value), parent }
         }
         Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => return None,
     })

@@ -1,7 +1,7 @@
 //! `dropNulls` and `dropEmpty`: what is dropped is written first and taken back.
 
 use super::run::{Kept, Run};
-use super::scan::{self, Scan, Stop};
+use super::scan::{Scan, Stop};
 
 /// Which members go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,16 +45,13 @@ fn object(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
     let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
     run.out.push(b'{');
     let open = run.out.len();
+    let keys = run.distinct.enter();
     let (mut pos, mut more) = run.open(pos, b'}');
     let mut kept = Kept::default();
     while more {
         let (start, blanks) = (pos, run.tally.blanks);
-        // Keys are not compared here, so they may have escapes.
-        if run.at(pos) != b'"' {
-            return Err(Stop::Invalid);
-        }
-        let end = scan::string(run.bytes, pos + 1)?;
-        let value = scan::colon(run.bytes, end, &mut run.tally)?;
+        let (value, end) = run.key(pos)?;
+        run.distinct.add(&run.bytes[start + 1..end - 1]);
         if matches!(run.at(value), b'{' | b'[') {
             run.flush(open, std::mem::take(&mut kept));
             let mark = run.out.len();
@@ -73,6 +70,10 @@ fn object(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
             }
         }
         (pos, more) = run.next(pos, b'}')?;
+    }
+    // Of duplicates the last counts: dropped alone it would bring back the value that it hides.
+    if !run.distinct.leave(keys, room) {
+        return Err(Stop::Bail);
     }
     run.flush(open, kept);
     run.out.push(b'}');

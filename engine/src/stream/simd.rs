@@ -66,7 +66,7 @@ mod sse2 {
     }
 
     #[inline(always)]
-    pub(in crate::stream) fn stop32(chunk: &[u8; 32]) -> u32 {
+    pub(crate) fn stop32(chunk: &[u8; 32]) -> u32 {
         let (a, b) = halves(chunk);
         stop16(a) | stop16(b) << 16
     }
@@ -114,7 +114,7 @@ mod portable {
     }
 
     #[inline(always)]
-    pub(in crate::stream) fn stop32(chunk: &[u8; 32]) -> u32 {
+    pub(crate) fn stop32(chunk: &[u8; 32]) -> u32 {
         each(chunk, |w| equal(w, b'"') | equal(w, b'\\') | control(w))
     }
 
@@ -125,9 +125,13 @@ mod portable {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use portable::{blank16, special32, stop32};
+pub(crate) use portable::stop32;
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use portable::{blank16, special32};
 #[cfg(target_arch = "x86_64")]
-pub(super) use sse2::{blank16, special32, stop32};
+pub(crate) use sse2::stop32;
+#[cfg(target_arch = "x86_64")]
+pub(super) use sse2::{blank16, special32};
 
 #[cfg(test)]
 mod tests {

@@ -27,6 +27,8 @@ pub(super) enum Edit {
     Replace(Box<[u8]>),
     /// The member gets a value; where it is not there it becomes the last one. The object must be there.
     Add {
+        /// It becomes the last one wherever it was.
+        last: bool,
         /// The member's key, as JSON.
         key: Box<[u8]>,
         /// Its value, compact JSON.
@@ -145,6 +147,9 @@ impl Strip {
         let edits = self.edits.as_ref()?;
         // Patches that stream have one path to a place.
         let id = *ends.first()?;
+        if let Edit::Add { last: true, .. } = &edits[id] {
+            return None;
+        }
         run.hits[id] = true;
         match &edits[id] {
             Edit::Remove { .. } => None,
@@ -155,7 +160,7 @@ impl Strip {
     /// Writes the members that `add` asks for and that the object did not have.
     fn append(&self, run: &mut Run<'_>, number: usize, open: usize) {
         for (id, edit) in self.edits.iter().flatten().enumerate() {
-            if let Edit::Add { key, value, parent } = edit
+            if let Edit::Add { key, value, parent, .. } = edit
                 && *parent == number
                 && !run.hits[id]
             {

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use super::prune::Rules;
 use super::run::Run;
 use super::scan::{self, Tally};
-use crate::json::{self, to_string};
-use crate::{Call, CompileOptions, Input, ToolFilter, compile};
+use crate::json::{self, Node, to_string};
+use crate::{Call, CompileOptions, Enforcement, FilterSpec, Input, ToolFilter, compile};
 
 /// Recorded issues, as the benchmark has them.
 const ISSUES: &str = include_str!("../../../bench/data/issues.json");
@@ -27,6 +27,44 @@ fn same(filter: &ToolFilter, options: &CompileOptions, document: &[u8], call: &C
         serde_json::to_string(filter).unwrap(),
         document.escape_ascii()
     );
+}
+
+/// `text` with each key once: the last value, at the first one's place.
+fn deduped(text: &str) -> Option<String> {
+    fn dedupe(node: &mut Node<'_>) {
+        match node {
+            Node::Object(members) => {
+                json::dedupe(members);
+                members.iter_mut().for_each(|member| dedupe(&mut member.value));
+            }
+            Node::Array(elements) => elements.iter_mut().for_each(dedupe),
+            Node::Scalar(_) | Node::String(_) => {}
+        }
+    }
+    let mut node = json::parse(text.as_bytes(), 128).ok()?;
+    dedupe(&mut node);
+    Some(to_string(&node))
+}
+
+/// Holds the answer to a document equal, but for duplicates, to that to the same without duplicates: what one hides
+/// decides nothing, and does not come back.
+fn same_deduped(filter: &ToolFilter, options: &CompileOptions, document: &str) {
+    // A budget counts bytes, and a template prints them.
+    let shown = |spec: &FilterSpec| spec.output.is_some() || spec.compact.is_some();
+    match filter {
+        ToolFilter::Single(spec) if shown(spec) => return,
+        ToolFilter::Branches(specs) if specs.iter().any(shown) => return,
+        _ => {}
+    }
+    let Some(program) = compile(filter, options).program else { return };
+    let plain = deduped(document).unwrap();
+    let answer = |text: &str| {
+        let json = Input::Json(text.as_bytes());
+        let filtered = program.apply(json, &Call::default()).ok()?;
+        let text = deduped(&filtered.text).unwrap_or(filtered.text);
+        Some((text, filtered.report.unresolved, filtered.report.partial_miss, filtered.report.error.map(|e| e.stage)))
+    };
+    assert_eq!(answer(document), answer(&plain), "{} of {document}", serde_json::to_string(filter).unwrap());
 }
 
 /// Whether the scanner takes `text`, with what it copies.
@@ -60,6 +98,16 @@ proptest! {
         filter in filters::some(), options in filters::options(), call in filters::call(), document in documents::some(),
     ) {
         same(&filter, &options, document.as_bytes(), &call);
+    }
+
+    #[test]
+    fn any_filter_on_keys_that_come_twice(
+        filter in filters::some(), enforced: bool, call in filters::call(), document in documents::doubled(),
+    ) {
+        let enforcement = if enforced { Enforcement::Enforced } else { Enforcement::Advisory };
+        let options = CompileOptions { enforcement, ..CompileOptions::default() };
+        same(&filter, &options, document.as_bytes(), &call);
+        same_deduped(&filter, &options, &document);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! copied as it is into the structured content.
 
 use serde_json::value::RawValue;
+use tamis_engine::json;
 
 use super::{Era, RpcError};
 
@@ -9,11 +10,18 @@ use super::{Era, RpcError};
 pub(crate) trait Sink {
     /// Appends text as it is.
     fn put(&mut self, text: &str);
+
+    /// Appends `text` as a JSON string, quotes included.
+    fn put_string(&mut self, text: &str);
 }
 
 impl Sink for String {
     fn put(&mut self, text: &str) {
         self.push_str(text);
+    }
+
+    fn put_string(&mut self, text: &str) {
+        self.push_str(&json::encode(text));
     }
 }
 
@@ -21,63 +29,15 @@ impl Sink for Vec<u8> {
     fn put(&mut self, text: &str) {
         self.extend_from_slice(text.as_bytes());
     }
+
+    fn put_string(&mut self, text: &str) {
+        json::write_string(text, self);
+    }
 }
 
 /// Writes `text` as a JSON string, quotes included.
 pub(crate) fn string(out: &mut impl Sink, text: &str) {
-    out.put("\"");
-    escaped(out, text);
-    out.put("\"");
-}
-
-/// Writes `text` with what a JSON string cannot hold escaped. Runs of plain bytes are copied at once.
-pub(crate) fn escaped(out: &mut impl Sink, text: &str) {
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    let mut at = 0;
-    while let Some(found) = next_special(bytes, at) {
-        out.put(&text[copied..found]);
-        match bytes[found] {
-            b'"' => out.put("\\\""),
-            b'\\' => out.put("\\\\"),
-            b'\n' => out.put("\\n"),
-            b'\r' => out.put("\\r"),
-            b'\t' => out.put("\\t"),
-            0x08 => out.put("\\b"),
-            0x0c => out.put("\\f"),
-            control => {
-                const HEX: [&str; 16] =
-                    ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"];
-                out.put("\\u00");
-                out.put(HEX[usize::from(control >> 4)]);
-                out.put(HEX[usize::from(control & 15)]);
-            }
-        }
-        at = found + 1;
-        copied = at;
-    }
-    out.put(&text[copied..]);
-}
-
-/// The first byte at or after `at` that has to be escaped: `"`, `\` or a control. Eight bytes are looked at together.
-fn next_special(bytes: &[u8], mut at: usize) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    while let Some(chunk) = bytes.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        // The lowest marked byte is exact; a borrow can only mark bytes above a real one.
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let slash = word ^ (ONES * u64::from(b'\\'));
-        let marked = (quote.wrapping_sub(ONES) & !quote
-            | slash.wrapping_sub(ONES) & !slash
-            | word.wrapping_sub(ONES * 0x20) & !word)
-            & HIGH;
-        if marked != 0 {
-            return Some(at + marked.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    bytes[at.min(bytes.len())..].iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).map(|i| at + i)
+    out.put_string(text);
 }
 
 /// `{"jsonrpc":"2.0","id":ID,"result":`, to be closed by one `}`.
@@ -146,9 +106,9 @@ pub(crate) fn tool_result(id: &str, result: &ToolResult<'_>, era: Era, server: &
     );
     open_result(&mut out, id);
     out.put(if era == Era::Modern { r#"{"resultType":"complete","content":["# } else { r#"{"content":["# });
-    out.put(r#"{"type":"text","text":""#);
-    escaped(&mut out, text);
-    out.put(r#""}]"#);
+    out.put(r#"{"type":"text","text":"#);
+    string(&mut out, text);
+    out.put("}]");
     if result.structured.is_some() {
         // Clients of the legacy era refuse a structured content that is not an object.
         let wrap = era == Era::Legacy && (result.wrap || !structured.trim_ascii_start().starts_with('{'));

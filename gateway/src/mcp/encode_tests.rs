@@ -73,6 +73,10 @@ proptest! {
         let text: String = text.into_iter().collect();
         let mut out = Vec::new();
         string(&mut out, &text);
-        prop_assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string(&text).unwrap());
+        let expected = serde_json::to_string(&text).unwrap();
+        prop_assert_eq!(&String::from_utf8(out).unwrap(), &expected);
+        let mut rare = String::new();
+        string(&mut rare, &text);
+        prop_assert_eq!(rare, expected);
     }
 }

@@ -12,7 +12,7 @@ const CASES: &[(&str, &str, &str)] = &[
         r#"{"a":0}"#,
         r#"{"b":{},"d":1}"#,
     ),
-    (r#"{"op":"add","path":"/a","value":1.10}"#, r#"{"a":0,"b":1}"#, r#"{"a":1.10,"b":1}"#),
+    (r#"{"op":"add","path":"/b","value":1.10}"#, r#"{"a":0,"b":1}"#, r#"{"a":0,"b":1.10}"#),
     (r#"{"op":"add","path":"/x~1y","value":" \ud800"}"#, "{}", r#"{"x/y":" \ud800"}"#),
     (r#"{"op":"add","path":"/l/1","value":9}"#, r#"{"l":[1,2]}"#, r#"{"l":[1,9,2]}"#),
     (r#"{"op":"add","path":"/l/2","value":9}"#, r#"{"l":[1,2]}"#, r#"{"l":[1,2,9]}"#),
@@ -151,4 +151,17 @@ fn under_enforced_a_remove_within_what_is_removed_later_decides_nothing() {
     // Unless something between them looks there.
     let copied = r#"{"op":"remove","path":"/s/a"},{"op":"copy","from":"/s","path":"/u"},{"op":"remove","path":"/s"}"#;
     assert_eq!(enforced(&patch(copied)).refused(r#"{"s":[1]}"#).0, "patches");
+}
+
+#[test]
+fn under_enforced_a_member_that_is_set_comes_last_wherever_it_was() {
+    let operations = r#"{"op":"add","path":"/a","value":0},{"op":"copy","from":"/k","path":"/b"}"#;
+    for (input, kept) in [
+        (r#"{"k":1}"#, r#"{"k":1,"a":0,"b":1}"#),
+        (r#"{"a":5,"b":6,"k":1}"#, r#"{"a":0,"b":1,"k":1}"#),
+        (r#"{"\u0061":5,"k":1,"a":6}"#, r#"{"\u0061":0,"k":1,"b":1}"#),
+    ] {
+        assert_eq!(advisory(&patch(operations)).text(input), kept);
+        assert_eq!(enforced(&patch(operations)).text(input), r#"{"k":1,"a":0,"b":1}"#);
+    }
 }

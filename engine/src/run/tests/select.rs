@@ -177,6 +177,39 @@ fn drops_nulls_and_empties() {
 }
 
 #[test]
+fn what_a_dropped_duplicate_hides_does_not_come_back() {
+    // Input, output of `dropNulls`, output of `dropEmpty`.
+    for (input, nulls, empties) in [
+        (r#"{"a":1,"a":null}"#, "{}", "{}"),
+        (r#"{"a":null,"a":1}"#, r#"{"a":1}"#, r#"{"a":1}"#),
+        (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#, r#"{"a":3,"b":2}"#),
+        (r#"{"a":1,"\u0061":null,"b":2}"#, r#"{"b":2}"#, r#"{"b":2}"#),
+        (r#"{"a":null,"a":1,"a":null}"#, "{}", "{}"),
+        (r#"{"a":1,"a":""}"#, r#"{"a":""}"#, "{}"),
+        (r#"{"a":1,"a":{"b":1,"b":null}}"#, r#"{"a":{}}"#, "{}"),
+        (r#"{"a":[1],"a":[]}"#, r#"{"a":[]}"#, "{}"),
+        (r#"{"x":{"y":[{"a":"s","a":null}]}}"#, r#"{"x":{"y":[{}]}}"#, r#"{"x":{"y":[{}]}}"#),
+        (r#"[[{"a":1,"a":null}],{"a":2,"a":null}]"#, "[[{}],{}]", "[[{}],{}]"),
+    ] {
+        for (field, expected) in [("dropNulls", nulls), ("dropEmpty", empties)] {
+            let filter = format!("{{\"root\":\"\",\"{field}\":true}}");
+            table(&advisory(&filter), &[(input, expected)]);
+            table(&enforced(&filter), &[(input, expected)]);
+        }
+    }
+    // With other stages before it.
+    for filter in [
+        r#"{"root":"","retain":["/u","/k"],"dropNulls":true}"#,
+        r#"{"root":"","select":{"u":"u","k":"k"},"dropNulls":true}"#,
+        r#"{"root":"","exclude":["v","/u/v"],"dropNulls":true}"#,
+        r#"{"root":"","patches":[{"op":"remove","path":"/v"},{"op":"remove","path":"/u/v"}],"dropNulls":true}"#,
+    ] {
+        let input = r#"{"v":0,"u":{"a":1,"a":null,"w":{"a":1,"a":null}},"k":1,"k":2}"#;
+        table(&advisory(filter), &[(input, r#"{"u":{"w":{}},"k":2}"#)]);
+    }
+}
+
+#[test]
 fn under_enforced_a_field_that_is_dropped_looks_like_one_that_is_absent() {
     let filters = [
         r#"{"root":"","select":{"a":"a","b":"b"},"dropNulls":true,"exclude":["b"]}"#,

@@ -96,6 +96,20 @@ pub(super) fn some() -> BoxedStrategy<String> {
     .boxed()
 }
 
+/// A document of few keys, most of which come twice in an object, and what `dropNulls` and `dropEmpty` drop.
+pub(super) fn doubled() -> BoxedStrategy<String> {
+    let leaf = select(&["null", "null", "1", "2", "\"\"", "\"a\"", "{}", "[]"][..]).prop_map(String::from);
+    leaf.prop_recursive(4, 32, 5, |inner| {
+        let key = select(&["a", "a", "b", "\\u0061", "items", "x"][..]);
+        let members = vec((key, inner.clone()), 0..5).prop_map(|members| {
+            let members: Vec<_> = members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+            format!("{{{}}}", members.join(","))
+        });
+        prop_oneof![4 => members, 1 => vec(inner, 0..3).prop_map(|elements| format!("[{}]", elements.join(",")))]
+    })
+    .boxed()
+}
+
 /// A few recorded issues, as a list or in an object, compact or indented.
 pub(super) fn issues() -> impl Strategy<Value = String> {
     (vec(any::<Index>(), 1..4), any::<bool>(), any::<bool>()).prop_map(|(which, wrapped, pretty)| {

@@ -1,0 +1,54 @@
+//! JSON put into a JSON string, as every answer of a gateway has it: the engine beside `serde_json`.
+
+use std::hint::black_box;
+
+use crate::{ROUNDS, middle, payload, repeat, time};
+
+/// Prints a row for each size. Both run in turns, in this process; of the ratios of the rounds the median counts.
+///
+/// # Errors
+/// Where the payload is no text.
+pub(crate) fn run() -> anyhow::Result<()> {
+    println!("strings: JSON as a JSON string, and text without anything to escape");
+    println!("  {:<9}{:>10}{:>10}{:>14}{:>14}", "", "bytes", "MB/s", "x serde_json", "serde MB/s");
+    for size in [200, 1_000, 8_000, 64_000, 1_000_000] {
+        let json = String::from_utf8(payload::issues(size))?;
+        let json: String = json.chars().take(size).collect();
+        let plain: String = json.chars().map(|c| if c == '"' || c == '\\' { '_' } else { c }).collect();
+        for (name, text) in [("json", &json), ("plain", &plain)] {
+            row(name, text)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(name: &str, text: &str) -> anyhow::Result<()> {
+    let mut out = Vec::with_capacity(text.len() * 2);
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let ours = repeat(|n| {
+            Ok(time(|| {
+                for _ in 0..n {
+                    out.clear();
+                    tamis_engine::json::write_string(black_box(text), &mut out);
+                    black_box(&out);
+                }
+            }))
+        })?;
+        let theirs = repeat(|n| {
+            Ok(time(|| {
+                for _ in 0..n {
+                    out.clear();
+                    serde_json::to_writer(&mut out, black_box(text)).expect("memory");
+                    black_box(&out);
+                }
+            }))
+        })?;
+        rounds.push([ours, theirs]);
+    }
+    let rate = |nanos: f64| text.len() as f64 / nanos * 1e3;
+    let of = |i: usize| middle(rounds.iter().map(|round: &[f64; 2]| round[i]).collect());
+    let times = middle(rounds.iter().map(|round| round[1] / round[0]).collect());
+    println!("  {name:<9}{:>10}{:>10.0}{times:>14.2}{:>14.0}", text.len(), rate(of(0)), rate(of(1)));
+    Ok(())
+}
