@@ -107,7 +107,9 @@ fn tool(
     };
     let input = match &spec.input {
         Some(input) => {
-            check_input(input, &at.key("input"), scribe);
+            if !check_input(input, &at.key("input"), scribe) {
+                return None;
+            }
             input
         }
         None => &made_of.input_schema,
@@ -147,20 +149,23 @@ fn tool(
     })
 }
 
-/// The schema of an object, which the gateway can hold arguments to.
-fn check_input(input: &JsonText, at: &FieldPath, scribe: &mut Scribe<'_>) {
+/// Whether it is the schema of an object, and one that the gateway can hold arguments to.
+fn check_input(input: &JsonText, at: &FieldPath, scribe: &mut Scribe<'_>) -> bool {
     let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        return scribe.error(at, "is not the schema of an object", "write `type: object`, with `properties`");
+        scribe.error(at, "is not the schema of an object", "write `type: object`, with `properties`");
+        return false;
     }
     if let Err(error) = jsonschema::options().offline().build(&schema) {
         let message = format!("is not a JSON Schema: {}", crate::read::excerpt(&error.masked().to_string()));
-        return scribe.error(at, message, "compare it with JSON Schema 2020-12");
+        scribe.error(at, message, "compare it with JSON Schema 2020-12");
+        return false;
     }
     for name in members(input, "properties").iter().filter(|name| name.starts_with('_')) {
         let at = at.key("properties").key(name);
         scribe.error(&at, "names that begin with `_` are reserved", "rename the argument");
     }
+    true
 }
 
 /// Every argument is one that the tool takes, and is made of what the alias is given.

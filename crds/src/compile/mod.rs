@@ -75,7 +75,7 @@ impl Compilation {
 /// A part of an exposition that is not what the documents say.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Degraded {
-    /// The exposition itself, or the one group of `tamis serve`, cannot be read; what was served of it stays.
+    /// The exposition itself cannot be read; what was served of it stays, with today's Secrets.
     PreviousExposition,
     /// The manifest or the plan is invalid; the last good service is served.
     PreviousService,
@@ -92,7 +92,7 @@ impl fmt::Display for Degraded {
         match self {
             Self::PreviousExposition => f.write_str("it cannot be read, so what was served of it stays"),
             Self::PreviousService => f.write_str("the last good service is served"),
-            Self::PreviousFilters => f.write_str("a filter set cannot be read, so the last good filters apply"),
+            Self::PreviousFilters => f.write_str("filters cannot be read, so the last good ones apply"),
             Self::PreviousFilter(tool) => write!(f, "tool {tool} has its last good filter"),
             Self::Unpublished(tool) => write!(f, "tool {tool} is not published"),
         }

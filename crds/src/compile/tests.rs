@@ -7,6 +7,11 @@ use tamis_engine::ToolFilter;
 use super::*;
 use crate::parse_document;
 
+mod cluster;
+mod derived;
+mod keep_or_stop;
+mod world;
+
 /// The resources of one text, which must be in order.
 fn resources(text: &str) -> Resources {
     let parsed = parse_document("test.yaml", text.as_bytes());
@@ -233,6 +238,11 @@ fn a_group_sets_floors() {
         published(&compile(&resources(&open), &CompileEnv::default())),
         "Advisory plain=- embedded=manifest create=-"
     );
+    // Files say nothing of the labels of namespaces.
+    let selector = open.replace("{from: All}", "{from: Selector, selector: {matchLabels: {}}}");
+    let compilation = compile(&resources(&selector), &CompileEnv::default());
+    assert_eq!(published(&compilation), "RefNotPermitted");
+    assert!(said(&compilation)[0].contains("namespaces have labels in a cluster only"), "{:?}", said(&compilation));
 }
 
 #[test]

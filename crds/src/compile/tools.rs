@@ -134,9 +134,11 @@ impl<'r> Exposer<'_, 'r> {
         }
         // Under another posture the last good filter was a promise of another kind; another set's was never this one.
         let same = self.previous.is_some_and(|previous| previous.document.enforcement == enforcement);
-        self.kept(tool, declared, enforcement, |last| {
+        let last_good = self.kept(tool, declared, enforcement, |last| {
             same && last.filter.is_some() && last.filter_set.as_ref() == Some(set)
-        })
+        })?;
+        self.degraded.push(Degraded::PreviousFilter(tool.to_owned()));
+        Some(last_good)
     }
 
     /// The tool as it is served now, where `fits` holds and its filter can be relied on under today's posture.
@@ -152,10 +154,9 @@ impl<'r> Exposer<'_, 'r> {
             Some(filter) => compiles(filter, enforcement, declared.response_type),
             None => enforcement == Enforcement::Advisory,
         });
-        self.degraded.push(match good {
-            Some(_) => Degraded::PreviousFilter(tool.to_owned()),
-            None => Degraded::Unpublished(tool.to_owned()),
-        });
+        if good.is_none() {
+            self.degraded.push(Degraded::Unpublished(tool.to_owned()));
+        }
         good.cloned()
     }
 }

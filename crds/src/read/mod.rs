@@ -9,7 +9,7 @@ mod schema;
 mod shape;
 mod spelling;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn document(alias: serde_json::Value) -> ServiceDocument {
+fn document(alias: &serde_json::Value) -> ServiceDocument {
     let http = json!({"method": "GET", "path": "/{owner}/issues", "pagination": {"type": "cursor", "maxPages": 2, "nextPath": "next"}});
     serde_json::from_value(json!({
         "formatVersion": 1, "name": "s", "version": "1",
@@ -42,7 +42,7 @@ fn arguments_become_those_of_the_other_tool() {
     for (arguments, given, expected) in table {
         let alias =
             if arguments.is_null() { json!({"tool": "list"}) } else { json!({"tool": "list", "arguments": arguments}) };
-        let document = document(alias);
+        let document = document(&alias);
         let tool = &document.tools["mine"];
         let plan = AliasPlan::new("f", tool.alias.as_ref().unwrap(), tool, &document).unwrap();
         let made = plan.arguments(&serde_json::from_str(given).unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn arguments_become_those_of_the_other_tool() {
 
 #[test]
 fn what_is_no_text_is_refused() {
-    let document = document(json!({"tool": "list", "arguments": {"owner": "org-{labels}"}}));
+    let document = document(&json!({"tool": "list", "arguments": {"owner": "org-{labels}"}}));
     let tool = &document.tools["mine"];
     let plan = AliasPlan::new("f", tool.alias.as_ref().unwrap(), tool, &document).unwrap();
     let error = plan.arguments(&serde_json::from_str(r#"{"labels":[{}]}"#).unwrap()).unwrap_err();
@@ -62,7 +62,7 @@ fn what_is_no_text_is_refused() {
 #[test]
 fn an_alias_is_made_of_a_tool_that_is_there() {
     for of in ["nobody", "mine"] {
-        let document = document(json!({"tool": of}));
+        let document = document(&json!({"tool": of}));
         let tool = &document.tools["mine"];
         let error = AliasPlan::new("f", tool.alias.as_ref().unwrap(), tool, &document).unwrap_err();
         assert_eq!(error.field, "f.tool");
