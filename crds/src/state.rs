@@ -121,6 +121,35 @@ spec: {service: {name: s, version: '1'}}
     }
 
     #[test]
+    fn a_broken_file_of_which_nothing_is_known_is_not_absent() {
+        let named = format!("{TWO}---\napiVersion: reshapr.io/v1alpha1\nkind: Expositoin\nmetadata: {{name: three}}\n");
+        // What the file holds; what may be in it.
+        let table: &[(&str, &[&str])] = &[
+            (&TWO[..TWO.len() - 5], &["-"]),
+            ("kind: [GatewayGroup\n", &["-", "GatewayGroup"]),
+            (&named, &["Exposition", "Exposition", "Expositoin"]),
+            ("", &[]),
+            (TWO, &[]),
+        ];
+        for (text, expected) in table {
+            let mut state = FolderState::default();
+            // An empty file has no last good form either.
+            for before in [None, Some("")] {
+                state.update(
+                    &before.map(|before| parse_document("a.yaml", before.as_bytes())).into_iter().collect::<Vec<_>>(),
+                );
+                let update = state.clone().update(&[parse_document("a.yaml", text.as_bytes())]);
+                let kinds = update.resources.unusable.iter().map(|u| u.kind.as_deref().unwrap_or("-"));
+                assert_eq!(kinds.collect::<Vec<_>>(), *expected, "{text}");
+                assert!(update.kept.is_empty(), "{text}");
+            }
+            state.update(&[parse_document("a.yaml", TWO.as_bytes())]);
+            let update = state.update(&[parse_document("a.yaml", text.as_bytes())]);
+            assert!(update.resources.unusable.is_empty(), "its last good documents stand for it: {text}");
+        }
+    }
+
+    #[test]
     fn a_folder_that_cannot_be_read_keeps_its_files() {
         let mut state = FolderState::default();
         state.update(&[parse_document("dir/sub/a.yaml", TWO.as_bytes())]);

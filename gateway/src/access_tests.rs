@@ -44,6 +44,17 @@ fn entries_are_digests_and_nothing_else() {
 }
 
 #[test]
+fn names_are_one_word() {
+    let entry = entry("key");
+    for good in ["a", "build-robot_2.x", &"n".repeat(253)] {
+        assert_eq!(Callers::new("s", [(good, &entry)]).unwrap().len(), 1, "{good}");
+    }
+    for bad in ["", "a b", "a\nb", "a/b", "a\u{1b}[31m", "é", &"n".repeat(254)] {
+        assert!(Callers::new("s", [(bad, &entry)]).unwrap().is_empty(), "{bad}");
+    }
+}
+
+#[test]
 fn the_json_of_a_shard_is_an_object_of_texts() {
     let json = format!(r#"{{"alice":"{}","bob":"{}","eve":"plain"}}"#, entry("a"), entry("b"));
     let callers = Callers::from_json("s", json.as_bytes()).unwrap();

@@ -62,7 +62,10 @@ const SET: &str = "ToolsFilters";
 
 fn guards(resources: &Resources) -> impl Iterator<Item = Guard> {
     let sets = resources.filters.iter().filter(|set| set.spec.name.is_none()).map(|set| (SET, set.name.to_string()));
-    sets.chain(resources.groups.iter().map(|group| ("GatewayGroup", group.name.to_string())))
+    let groups = resources.groups.iter().map(|group| ("GatewayGroup", group.name.to_string()));
+    // What cannot be read protects as well: expositions keep what they have on its account.
+    let broken = resources.unusable.iter().map(|unusable| ("broken", unusable.file.to_string()));
+    sets.chain(groups).chain(broken)
 }
 
 /// Takes out of `next` what is looser than what is served; the rest of each exposition (fewer tools, access, limits)

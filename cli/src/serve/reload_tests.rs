@@ -262,7 +262,8 @@ fn what_cannot_be_read_is_not_absent() {
     let foreign = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
     let manifest = MANIFEST.replace("description: x", "descripton: x");
     // The files at the start; what exposition `a` is then.
-    let table: Vec<(&str, Vec<(&str, &str)>, &str)> = vec![
+    type Files<'a> = Vec<(&'a str, &'a str)>;
+    let table: Vec<(&str, Files<'_>, &str)> = vec![
         ("a set with an unknown field", vec![s, expo, ("f.yaml", &unknown_field)], "InvalidFilter"),
         ("a set that does not parse", vec![s, expo, ("f.yaml", &syntax)], "InvalidFilter"),
         ("half a set", vec![s, expo, ("f.yaml", &DEFAULT_SET[..60])], "InvalidFilter"),

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Served, connect_stdio, documents, start_upstream, text_of};
 use rmcp::ServiceExt as _;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+use crate::support::{Served, connect_stdio, documents, start_upstream, text_of};
 
 const ALICE: &str = "key-of-alice";
 const BOB: &str = "key-of-bob";

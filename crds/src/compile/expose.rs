@@ -17,7 +17,7 @@ use super::unusable::Unusables;
 use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size};
 use crate::origin::FieldPath;
 use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
-use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable};
+use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
 
 /// Why an exposition is not served.
 #[derive(Debug)]
@@ -58,9 +58,13 @@ pub(super) fn all<'r>(
         if is_taken(compilation, &id) {
             continue;
         }
-        let group = match context.groups.of(resource, context.env) {
-            Ok(Placement::In(group)) => Some(group),
-            Ok(Placement::Nowhere) => None,
+        let wanted = &resource.spec.service;
+        let previous = Previous::of(context.env, &id)
+            // The filters of another service were made for other outputs.
+            .filter(|p| p.service.name == wanted.name && p.service.version == wanted.version);
+        let (group, floor) = match context.groups.of(resource, context.env) {
+            Ok(Placement::In(group)) => (Some(group), None),
+            Ok(Placement::Nowhere) => (None, None),
             Ok(Placement::Foreign) => {
                 compilation.foreign.insert(id);
                 continue;
@@ -69,16 +73,17 @@ pub(super) fn all<'r>(
                 compilation.held.insert(id, group.clone());
                 continue;
             }
-            // One process is one group: nobody else has a last good form of it.
-            Ok(Placement::Unreadable(group)) => {
-                let message = format!("{}, which may hold the GatewayGroup, cannot be read", group.file);
-                let stop = Stop::new(Reason::InvalidManifest, FieldPath::spec(["gatewayGroup"]), message, "mend it");
-                match Previous::of(context.env, &id) {
-                    Some(previous) => keep(compilation, &previous, previous.document, Degraded::PreviousExposition),
-                    None => stopped(compilation, context, resource, id, stop),
+            // `tamis serve`: what the group requires is not known, but what is served was above it.
+            Ok(Placement::Unreadable(group)) => match previous {
+                Some(previous) => (None, Some(previous.document)),
+                None => {
+                    let message = format!("{}, which may hold the GatewayGroup, cannot be read", group.file);
+                    let path = FieldPath::spec(["gatewayGroup"]);
+                    let stop = Stop::new(Reason::InvalidManifest, path, message, "mend it");
+                    stopped(compilation, context, resource, id, stop);
+                    continue;
                 }
-                continue;
-            }
+            },
             Err(stop) => {
                 stopped(compilation, context, resource, id, stop);
                 continue;
@@ -87,10 +92,6 @@ pub(super) fn all<'r>(
         if let (Some(group), Some(_)) = (group, &context.env.cluster) {
             compilation.placements.insert(id.clone(), group.name.clone());
         }
-        let wanted = &resource.spec.service;
-        let previous = Previous::of(context.env, &id)
-            // The filters of another service were made for other outputs.
-            .filter(|p| p.service.name == wanted.name && p.service.version == wanted.version);
         let mut exposer = Exposer {
             resource,
             context,
@@ -107,7 +108,9 @@ pub(super) fn all<'r>(
                     compilation.degraded.insert(id.clone(), degraded);
                 }
                 compilation.snapshot.services.insert(document.service.clone(), service);
-                compilation.snapshot.expositions.insert(id, Arc::new(document));
+                let document = Arc::new(document);
+                let document = floor.map_or(Arc::clone(&document), |floor| tighten(floor, &document, &|_| false));
+                compilation.snapshot.expositions.insert(id, document);
             }
             Err(stop) => stopped(compilation, context, resource, id, stop),
         }
@@ -142,18 +145,6 @@ fn stopped(
     compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.as_str().into(), message });
 }
 
-fn keep(
-    compilation: &mut Compilation,
-    previous: &Previous<'_>,
-    document: &Arc<ExpositionDocument>,
-    degraded: Degraded,
-) {
-    let id = document.id.clone();
-    compilation.degraded.entry(id.clone()).or_default().push(degraded);
-    compilation.snapshot.services.insert(document.service.clone(), Arc::clone(previous.service));
-    compilation.snapshot.expositions.insert(id, Arc::clone(document));
-}
-
 /// Expositions that cannot be read themselves keep what is served of them, with today's Secrets and the filters of today
 /// where the sets that they come from still have them. In a cluster only what is served is there to be kept: nobody knows
 /// the group of the others.
@@ -166,7 +157,11 @@ fn unreadable(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut Comp
         let reason = Reason::InvalidManifest;
         match (Previous::of(context.env, &id), &context.env.cluster) {
             (Some(previous), _) => match refreshed(&previous, context.env, sets) {
-                Ok(document) => keep(compilation, &previous, &document, Degraded::PreviousExposition),
+                Ok(document) => {
+                    compilation.degraded.insert(id.clone(), vec![Degraded::PreviousExposition]);
+                    compilation.snapshot.services.insert(document.service.clone(), Arc::clone(previous.service));
+                    compilation.snapshot.expositions.insert(id, document);
+                }
                 Err(stop) => {
                     let message = format!("{}, {}", stop.message, stop.remedy);
                     let stopped = Stopped { reason: stop.reason.as_str().into(), message };
@@ -174,7 +169,8 @@ fn unreadable(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut Comp
                 }
             },
             (None, None) => {
-                let message = format!("{} cannot be read: {}", unusable.file, unusable.message);
+                // Callers see it: what is wrong with the document is said to its author only.
+                let message = format!("{} cannot be read, mend it", unusable.file);
                 compilation.snapshot.stopped.insert(id, Stopped { reason: reason.as_str().into(), message });
             }
             (None, Some(_)) => {}

@@ -75,7 +75,7 @@ impl Compilation {
 /// A part of an exposition that is not what the documents say.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Degraded {
-    /// The exposition itself, or the one group of `tamis serve`, cannot be read; what was served of it stays.
+    /// The exposition itself cannot be read; what was served of it stays, with today's Secrets.
     PreviousExposition,
     /// The manifest or the plan is invalid; the last good service is served.
     PreviousService,

@@ -37,3 +37,34 @@ impl io::Write for Length {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tamis_config::{FORMAT_VERSION, HttpSource, Source};
+
+    use super::*;
+
+    #[test]
+    fn a_service_must_fit_into_its_parts() {
+        // Text that shrinks by a quarter at most.
+        const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let mut state = 1_u64;
+        let noise = (0..4 << 20).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(ALPHABET[usize::from(state.to_be_bytes()[0]) % 64])
+        });
+        let mut document = ServiceDocument {
+            format_version: FORMAT_VERSION,
+            name: "s".into(),
+            version: "1".into(),
+            // Farther apart than the encoder looks back.
+            description: Some(noise.collect::<String>().repeat(7)),
+            source: Source::Http(HttpSource { base_url: "https://example.com".into(), auth: None }),
+            tools: indexmap::IndexMap::new(),
+        };
+        let length = document.description.as_ref().map_or(0, String::len);
+        assert!(service(&document, length).is_some_and(|message| message.contains("too large")));
+        document.description = Some("a".repeat(length));
+        assert_eq!(service(&document, length), None, "what shrinks fits");
+    }
+}

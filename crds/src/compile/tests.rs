@@ -238,6 +238,11 @@ fn a_group_sets_floors() {
         published(&compile(&resources(&open), &CompileEnv::default())),
         "Advisory plain=- embedded=manifest create=-"
     );
+    // Files say nothing of the labels of namespaces.
+    let selector = open.replace("{from: All}", "{from: Selector, selector: {matchLabels: {}}}");
+    let compilation = compile(&resources(&selector), &CompileEnv::default());
+    assert_eq!(published(&compilation), "RefNotPermitted");
+    assert!(said(&compilation)[0].contains("namespaces have labels in a cluster only"), "{:?}", said(&compilation));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tamis_config::{Access, CallLimits, CredentialHandle, CredentialRef, ExpositionDocument};
+use tamis_config::{Access, CallLimits, CredentialHandle, CredentialRef, ExpositionDocument, Snapshot};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_gateway::upstream::{Credentials, Secret};
 use tamis_gateway::{Callers, Options};
@@ -200,6 +200,12 @@ async fn keys_rotate_while_calls_and_streams_are_under_way() {
     for stream in &mut staying {
         let waited = tokio::time::timeout(Duration::from_millis(200), stream.next()).await;
         assert!(waited.is_err(), "Bob still listens");
+    }
+    // And is told when there is nothing left to listen to.
+    running.gateway.apply(&Snapshot::default());
+    for stream in &mut staying {
+        let rest = async { while stream.next().await.is_some_and(|chunk| chunk.is_ok()) {} };
+        tokio::time::timeout(Duration::from_secs(1), rest).await.expect("the stream ends with its exposition");
     }
 }
 

@@ -158,8 +158,9 @@ fn an_alias_is_a_tool_of_its_own() {
 
 #[test]
 fn the_filter_of_an_alias() {
+    type Sets = &'static [(&'static str, &'static str)];
     // The sets; where the filters of `get` and of `mine` come from.
-    let table: [(&[(&str, &str)], &str, &str); 4] = [
+    let table: [(Sets, &str, &str); 4] = [
         (&[("base", "get: {retain: [/a]}")], "base /a", "base /a"),
         (&[("base", "get: {retain: [/a]}, mine: {retain: [/m]}")], "base /a", "base /m"),
         (&[("base", "mine: {retain: [/m]}")], "-", "base /m"),

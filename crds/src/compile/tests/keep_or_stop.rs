@@ -151,7 +151,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                         "CustomTools",
                         "more",
                         "service: {name: s, version: '1'}, customTools: {mine: {tool: nobody}}",
-                    )
+                    );
                 },
                 "new",
                 "new",
