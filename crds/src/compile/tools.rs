@@ -170,7 +170,7 @@ fn base_of<'t>(tool: &'t str, declared: &'t ServiceTool) -> &'t str {
 }
 
 /// A set's filter for a tool, under the tool's own name or else under that of the tool that it is made of.
-fn named_in<'s>(
+pub(super) fn named_in<'s>(
     set: &'s ToolsFiltersSpec,
     tool: &str,
     declared: &ServiceTool,

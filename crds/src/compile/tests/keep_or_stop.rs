@@ -411,4 +411,17 @@ fn an_exposition_that_cannot_be_read_loses_what_is_revoked() {
     assert!(!compilation.placements.contains_key(&super::world::id()), "it stays where it is");
     world.secrets.clear();
     assert_eq!(outcome(&world.compile(Some(&before))), "stop `SecretNotFound`");
+
+    // A set that protects more now does so at once; one that is for another service now says nothing of this one.
+    let mut stricter = World::good();
+    stricter.add("Exposition", UNKNOWN);
+    stricter.add("ToolsFilters", "enforcement: Enforced");
+    let (document, _) = served(&stricter.compile(Some(&before)));
+    assert_eq!(document.enforcement, tamis_engine::Enforcement::Enforced);
+    assert_eq!(document.tools.keys().collect::<Vec<_>>(), ["get"], "what is bare is not published any more");
+    let mut moved = World::good();
+    moved.add("Exposition", UNKNOWN);
+    moved.edit("ToolsFilters", "name: s,", "name: other,");
+    moved.edit("ToolsFilters", "/a", "/b");
+    assert_eq!(served(&moved.compile(Some(&before))).0, before.expositions[&super::world::id()]);
 }
