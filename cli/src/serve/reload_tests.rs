@@ -301,7 +301,8 @@ fn a_group_that_cannot_be_read_loosens_nothing_and_delays_nothing() {
     let (s, set, expo) = (("s.yaml", MANIFEST), ("f.yaml", strict.as_str()), ("e.yaml", EXPOSITION));
     let mut now = Instant::now();
     reloader.decide(&files(&[s, set, expo]), now);
-    let broken = ("g.yaml", "kind: [GatewayGroup");
+    let group = STRICT_GROUP.replace("require", "requires");
+    let broken = ("g.yaml", group.as_str());
     let looser = DEFAULT_SET.replace("/x", "/y");
     let limited = EXPOSITION.replace("spec: {", "spec: {limits: {concurrent: 3}, ");
     for wait in [0, 60, 60] {
