@@ -293,3 +293,30 @@ fn what_cannot_be_read_is_not_absent() {
         assert_eq!(state(&much_later), "Advisory /x", "{what}, still broken");
     }
 }
+
+#[test]
+fn a_group_that_cannot_be_read_loosens_nothing_and_delays_nothing() {
+    let mut reloader = Reloader::new(false);
+    let strict = DEFAULT_SET.replace("spec: {", "spec: {enforcement: Enforced, ");
+    let (s, set, expo) = (("s.yaml", MANIFEST), ("f.yaml", strict.as_str()), ("e.yaml", EXPOSITION));
+    let mut now = Instant::now();
+    reloader.decide(&files(&[s, set, expo]), now);
+    let group = STRICT_GROUP.replace("require", "requires");
+    let broken = ("g.yaml", group.as_str());
+    let looser = DEFAULT_SET.replace("/x", "/y");
+    let limited = EXPOSITION.replace("spec: {", "spec: {limits: {concurrent: 3}, ");
+    for wait in [0, 60, 60] {
+        now += Duration::from_secs(wait);
+        let reload = reloader.decide(&files(&[s, ("f.yaml", &looser), ("e.yaml", &limited), broken]), now);
+        assert_eq!(state(&reload), "Enforced /x", "its floors are not known");
+        let document = reload.snapshot.expositions.values().next().expect("is served");
+        assert_eq!(document.limits.concurrent, Some(3));
+    }
+    now += Duration::from_secs(60);
+    let edited = strict.replace("/x", "/z");
+    let tightened = reloader.decide(&files(&[s, ("f.yaml", &edited), expo, broken]), now);
+    assert_eq!(state(&tightened), "Enforced /z", "what does not loosen goes on");
+    reloader.decide(&files(&[s, ("f.yaml", &looser), expo]), now);
+    let mended = reloader.decide(&files(&[s, ("f.yaml", &looser), expo]), now + Duration::from_secs(60));
+    assert_eq!(state(&mended), "Advisory /y");
+}

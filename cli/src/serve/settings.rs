@@ -67,6 +67,12 @@ pub(crate) fn without_effect(group: Option<&GatewayGroupSpec>) -> Vec<(&'static 
     if group.replicas.is_some_and(|replicas| replicas != 1) {
         fields.push(("replicas", "`tamis serve` is one process"));
     }
+    if group.autoscaling.is_some() {
+        fields.push(("autoscaling", "`tamis serve` is one process"));
+    }
+    if group.pod.is_some() {
+        fields.push(("pod", "`tamis serve` runs in no pod of the operator's"));
+    }
     if group.controller_name.is_some() {
         fields.push(("controllerName", "no operator takes part"));
     }
@@ -91,7 +97,9 @@ pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&Gat
 
 #[cfg(test)]
 mod tests {
-    use tamis_crds::resources::{EgressSpec, FloorsSpec, GroupAuditSpec, ListenerSpec, MetricsSpec};
+    use tamis_crds::resources::{
+        AutoscalingSpec, EgressSpec, FloorsSpec, GroupAuditSpec, ListenerSpec, MetricsSpec, PodSpec,
+    };
 
     use super::*;
 
@@ -140,12 +148,14 @@ mod tests {
         let group = GatewayGroupSpec {
             replicas: Some(3),
             controller_name: Some("a".into()),
+            autoscaling: Some(AutoscalingSpec { min_replicas: 1, max_replicas: 2, target_cpu_utilization: None }),
+            pod: Some(PodSpec::default()),
             metrics: Some(MetricsSpec { detail: MetricsDetail::Exposition }),
             audit: Some(GroupAuditSpec { sink: AuditSink::File }),
             ..GatewayGroupSpec::default()
         };
         let fields: Vec<_> = without_effect(Some(&group)).into_iter().map(|(field, _)| field).collect();
-        assert_eq!(fields, ["replicas", "controllerName"]);
+        assert_eq!(fields, ["replicas", "autoscaling", "pod", "controllerName"]);
         assert!(without_effect(None).is_empty() && tool_series(None) && !audits_to_files(None));
         assert!(!tool_series(Some(&group)) && audits_to_files(Some(&group)));
         assert_eq!(needs_restart(None, Some(&group)), ["metrics", "audit"]);

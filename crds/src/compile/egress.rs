@@ -76,6 +76,10 @@ fn reserved(address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => is_public_v6(v6),
     };
+    // Azure's, which is a public address.
+    if address == IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)) {
+        return Some("a metadata service");
+    }
     match (loopback, link_local, public) {
         (true, ..) => Some("the gateway's own machine"),
         (_, true, _) => Some("a link-local address"),
@@ -127,12 +131,20 @@ fn covers(entry: &str, host: &Host<&str>) -> bool {
         return net.is_some_and(|net| net.contains(&address) || inner.is_some_and(|inner| net.contains(&inner)));
     }
     let Host::Domain(name) = host else { return false };
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let entry = entry.trim_end_matches('.').to_ascii_lowercase();
+    let (name, entry) = (canonical(name), canonical(entry));
     match entry.strip_prefix("*.") {
         Some(domain) => name.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         None => name == entry,
     }
+}
+
+/// A Service has two names, with the cluster's domain and without.
+fn canonical(name: &str) -> String {
+    let mut name = name.trim_end_matches('.').to_ascii_lowercase();
+    if name.ends_with(".svc.cluster.local") {
+        name.truncate(name.len() - ".cluster.local".len());
+    }
+    name
 }
 
 #[cfg(test)]
@@ -142,7 +154,7 @@ mod tests {
     #[test]
     fn what_a_url_says_by_itself() {
         let none: [&str; 0] = [];
-        let table: [(&str, &[&str], &[&str], bool); 34] = [
+        let table: [(&str, &[&str], &[&str], bool); 38] = [
             ("https://api.example.com", &none, &none, true),
             ("https://8.8.8.8", &none, &none, true),
             ("https://[2606:4700::1111]", &none, &none, true),
@@ -174,6 +186,10 @@ mod tests {
             ("https://10.0.0.1", &["10.0.0.0/8"], &["10.0.0.1"], false),
             ("http://api.team-b.svc", &["*.team-b.svc"], &none, true),
             ("http://api.team-b.svc", &["api.team-b.svc"], &none, true),
+            ("http://api.team-b.svc", &["api.team-b.svc.cluster.local"], &none, true),
+            ("http://api.team-b.svc.cluster.local", &["*.team-b.svc"], &none, true),
+            ("http://api.team-a.svc", &none, &["api.team-a.svc.cluster.local"], false),
+            ("http://168.63.129.16", &none, &none, false),
             ("https://api.example.com", &none, &["*.example.com"], false),
             ("https://API.example.com.", &none, &["api.example.com"], false),
             ("https://example.com", &none, &["*.example.com"], true),

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tamis_config::{
-    Access, Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot,
-    Stopped,
+    Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot, Stopped,
 };
 use tamis_engine::Enforcement;
 
@@ -14,7 +13,7 @@ use super::groups::{Groups, Placement};
 use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
-use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size};
+use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size, stale};
 use crate::origin::FieldPath;
 use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
 use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
@@ -22,10 +21,10 @@ use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
 /// Why an exposition is not served.
 #[derive(Debug)]
 pub(super) struct Stop {
-    reason: Reason,
+    pub(super) reason: Reason,
     path: FieldPath,
-    message: String,
-    remedy: String,
+    pub(super) message: String,
+    pub(super) remedy: String,
 }
 
 impl Stop {
@@ -115,14 +114,14 @@ pub(super) fn all<'r>(
             Err(stop) => stopped(compilation, context, resource, id, stop),
         }
     }
-    unreadable(context, sets, compilation);
+    stale::all(context, sets, compilation);
 }
 
-fn id_of(name: &ObjectName) -> ExpositionId {
+pub(super) fn id_of(name: &ObjectName) -> ExpositionId {
     ExpositionId { namespace: name.namespace.clone(), name: name.name.clone() }
 }
 
-fn is_taken(compilation: &Compilation, id: &ExpositionId) -> bool {
+pub(super) fn is_taken(compilation: &Compilation, id: &ExpositionId) -> bool {
     let Snapshot { expositions, stopped, .. } = &compilation.snapshot;
     expositions.contains_key(id)
         || stopped.contains_key(id)
@@ -145,62 +144,6 @@ fn stopped(
     compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.as_str().into(), message });
 }
 
-/// Expositions that cannot be read themselves keep what is served of them, with today's Secrets and the filters of today
-/// where the sets that they come from still have them. In a cluster only what is served is there to be kept: nobody knows
-/// the group of the others.
-fn unreadable(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut Compilation) {
-    for (name, unusable) in context.unusable.expositions() {
-        let id = id_of(name);
-        if is_taken(compilation, &id) {
-            continue;
-        }
-        let reason = Reason::InvalidManifest;
-        match (Previous::of(context.env, &id), &context.env.cluster) {
-            (Some(previous), _) => match refreshed(&previous, context.env, sets) {
-                Ok(document) => {
-                    compilation.degraded.insert(id.clone(), vec![Degraded::PreviousExposition]);
-                    compilation.snapshot.services.insert(document.service.clone(), Arc::clone(previous.service));
-                    compilation.snapshot.expositions.insert(id, document);
-                }
-                Err(stop) => {
-                    let message = format!("{}, {}", stop.message, stop.remedy);
-                    let stopped = Stopped { reason: stop.reason.as_str().into(), message };
-                    compilation.snapshot.stopped.insert(id, stopped);
-                }
-            },
-            (None, None) => {
-                // Callers see it: what is wrong with the document is said to its author only.
-                let message = format!("{} cannot be read, mend it", unusable.file);
-                compilation.snapshot.stopped.insert(id, Stopped { reason: reason.as_str().into(), message });
-            }
-            (None, Some(_)) => {}
-        }
-    }
-}
-
-fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> Result<Arc<ExpositionDocument>, Stop> {
-    let mut document = ExpositionDocument::clone(previous.document);
-    let namespace = document.id.namespace.clone();
-    if let Some(cluster) = &env.cluster {
-        if let Some(Access::ApiKeys { secret, handle }) = &mut document.access {
-            *handle = Some(access::callers(cluster, &namespace, secret, FieldPath::spec(["access"]))?);
-        }
-        let tools = document.tools.keys();
-        let path = FieldPath::spec(["service"]);
-        document.credentials = credentials::resolve(cluster, &namespace, previous.service, tools, &path)?;
-    }
-    for (name, tool) in &mut document.tools {
-        let Some(set) = tool.filter_set.as_deref().and_then(|set| sets.by_name(set)) else { continue };
-        let Some(declared) = previous.service.tools.get(name) else { continue };
-        let base = declared.alias.as_ref().map_or(name.as_str(), |alias| alias.tool.as_str());
-        let today = set.spec.filters.get(name).or_else(|| set.spec.filters.get(base));
-        if let Some(today) = today.filter(|today| compiles(today, document.enforcement, declared.response_type)) {
-            tool.filter = Some(Arc::clone(today));
-        }
-    }
-    Ok(if document == **previous.document { Arc::clone(previous.document) } else { Arc::new(document) })
-}
-
 /// Whether the engine takes a filter.
 pub(super) fn compiles(
     filter: &tamis_engine::ToolFilter,
@@ -219,7 +162,7 @@ pub(super) struct Previous<'a> {
 }
 
 impl<'a> Previous<'a> {
-    fn of(env: &CompileEnv<'a>, id: &ExpositionId) -> Option<Self> {
+    pub(super) fn of(env: &CompileEnv<'a>, id: &ExpositionId) -> Option<Self> {
         let snapshot = env.previous?;
         let document = snapshot.expositions.get(id)?;
         Some(Self { document, service: snapshot.services.get(&document.service)? })

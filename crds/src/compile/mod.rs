@@ -13,6 +13,7 @@ mod groups;
 mod plan;
 mod service;
 mod size;
+mod stale;
 mod template;
 #[cfg(test)]
 mod tests;

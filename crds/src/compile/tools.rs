@@ -38,11 +38,14 @@ impl<'r> Exposer<'_, 'r> {
         let mut tools = IndexMap::new();
         let mut unnamed = Vec::new();
         for (tool, declared) in document.tools.iter().filter(|(tool, _)| selection.selects(tool)) {
-            let published = if chosen.unreadable.is_some() {
-                self.kept(tool, declared, enforcement, |_| true)
-            } else if let Some(candidate) = self.candidate(service, tool, declared, chosen) {
+            let candidate = self.candidate(service, tool, declared, chosen);
+            // Where a set cannot be read, nobody knows which would win now. The one that won is still good for its tools.
+            let candidate = candidate.filter(|c| chosen.unreadable.is_none() || self.was_of(tool, &c.set));
+            let published = if let Some(candidate) = candidate {
                 self.other_sets(tool, declared, chosen);
                 self.filtered(tool, declared, &candidate, enforcement)
+            } else if chosen.unreadable.is_some() {
+                self.kept(tool, declared, enforcement, |_| true)
             } else if service.is_none() && !chosen.none {
                 // The manifest may hold a filter, but nobody can read it.
                 self.kept(tool, declared, enforcement, |last| last.filter_set.as_deref().is_none_or(|s| s == MANIFEST))
@@ -68,6 +71,12 @@ impl<'r> Exposer<'_, 'r> {
             self.diagnostics.push(warning);
         }
         Ok(tools)
+    }
+
+    /// Whether the filter of a tool that is served comes from a set.
+    fn was_of(&self, tool: &str, set: &str) -> bool {
+        let last = self.previous.and_then(|previous| previous.document.tools.get(tool));
+        last.is_some_and(|last| last.filter_set.as_deref() == Some(set))
     }
 
     /// Tools of CustomTools that are served, and gone since CustomTools are in error or cannot be read.
@@ -170,7 +179,7 @@ fn base_of<'t>(tool: &'t str, declared: &'t ServiceTool) -> &'t str {
 }
 
 /// A set's filter for a tool, under the tool's own name or else under that of the tool that it is made of.
-fn named_in<'s>(
+pub(super) fn named_in<'s>(
     set: &'s ToolsFiltersSpec,
     tool: &str,
     declared: &ServiceTool,

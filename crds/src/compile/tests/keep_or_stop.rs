@@ -291,8 +291,9 @@ from its table, each row of which is a test.
 
 Malformed is invalid, never absent: what is in error keeps its last good form, where that was made under today's posture.
 Whatever an exposition names and does not find, or is not permitted, stops it: it answers 503 with the reason. All else in
-it goes on to what the resources say today: a broken filter delays no change to `access`, `tools` or `limits`. *New* is
-what the resources say; *left alone* is what is served now, be it nothing.
+it goes on to what the resources say today: a broken filter delays no change to `access`, `tools` or `limits`, and a set
+that cannot be read holds up no edit of a set whose filters are served. *New* is what the resources say; *left alone* is
+what is served now, be it nothing.
 
 `tamis serve` decides alike, with these differences: it needs no group, no `access` and no labels on Secrets; a broken file
 keeps what it said before; where nothing is known of a broken file, it stands for a default set that cannot be read, and an
@@ -377,6 +378,27 @@ fn what_is_broken_delays_nothing_else() {
 }
 
 #[test]
+fn a_set_that_cannot_be_read_freezes_only_what_it_may_hold() {
+    let before = World::good().compile(None).snapshot;
+    let mut world = World::good();
+    world.edit("ToolsFilters", "{get: {retain: [/a]}}", "{get: {retain: [/b]}, list: {retain: [/b]}}");
+    world.put("ToolsFilters", "other", "service: {name: s, version: '1'}, nonsense: 1");
+    let compilation = world.compile(Some(&before));
+    let (document, _) = served(&compilation);
+    assert!(format!("{:?}", document.tools["get"]).contains("/b"), "the set that won for it can be read");
+    assert!(document.tools["list"].filter.is_none(), "as it was: nobody knows whose filter it would be");
+    assert_eq!(outcome(&compilation), STALE_SETS);
+
+    // What is served of an Enforced set that cannot be read stays Enforced.
+    let mut strict = World::good();
+    strict.add("ToolsFilters", "enforcement: Enforced");
+    let before = strict.compile(None).snapshot;
+    strict.add("ToolsFilters", UNKNOWN);
+    let (document, _) = served(&strict.compile(Some(&before)));
+    assert_eq!(document, before.expositions[&super::world::id()]);
+}
+
+#[test]
 fn filters_of_another_service_or_set_are_never_kept() {
     let before = World::good().compile(None).snapshot;
     let mut other = World::good();
@@ -411,4 +433,17 @@ fn an_exposition_that_cannot_be_read_loses_what_is_revoked() {
     assert!(!compilation.placements.contains_key(&super::world::id()), "it stays where it is");
     world.secrets.clear();
     assert_eq!(outcome(&world.compile(Some(&before))), "stop `SecretNotFound`");
+
+    // A set that protects more now does so at once; one that is for another service now says nothing of this one.
+    let mut stricter = World::good();
+    stricter.add("Exposition", UNKNOWN);
+    stricter.add("ToolsFilters", "enforcement: Enforced");
+    let (document, _) = served(&stricter.compile(Some(&before)));
+    assert_eq!(document.enforcement, tamis_engine::Enforcement::Enforced);
+    assert_eq!(document.tools.keys().collect::<Vec<_>>(), ["get"], "what is bare is not published any more");
+    let mut moved = World::good();
+    moved.add("Exposition", UNKNOWN);
+    moved.edit("ToolsFilters", "name: s,", "name: other,");
+    moved.edit("ToolsFilters", "/a", "/b");
+    assert_eq!(served(&moved.compile(Some(&before))).0, before.expositions[&super::world::id()]);
 }

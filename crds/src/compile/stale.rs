@@ -1,0 +1,79 @@
+//! Expositions whose own document cannot be read.
+
+use std::sync::Arc;
+
+use tamis_config::{Access, ExpositionDocument, ExpositionTool, ServiceDocument, Stopped};
+use tamis_engine::ToolFilter;
+
+use super::expose::{Context, Previous, Stop, compiles, id_of, is_taken};
+use super::filters::Sets;
+use super::tools::named_in;
+use super::{Compilation, CompileEnv, Degraded, access, credentials};
+use crate::Reason;
+use crate::origin::FieldPath;
+
+/// Expositions that cannot be read themselves keep what is served of them, with today's Secrets and the filters of today
+/// where the sets that they come from still have them. In a cluster only what is served is there to be kept: nobody knows
+/// the group of the others.
+pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut Compilation) {
+    for (name, unusable) in context.unusable.expositions() {
+        let id = id_of(name);
+        if is_taken(compilation, &id) {
+            continue;
+        }
+        match (Previous::of(context.env, &id), &context.env.cluster) {
+            (Some(previous), _) => match refreshed(&previous, context.env, sets) {
+                Ok(document) => {
+                    compilation.degraded.insert(id.clone(), vec![Degraded::PreviousExposition]);
+                    compilation.snapshot.services.insert(document.service.clone(), Arc::clone(previous.service));
+                    compilation.snapshot.expositions.insert(id, document);
+                }
+                Err(stop) => {
+                    let message = format!("{}, {}", stop.message, stop.remedy);
+                    let stopped = Stopped { reason: stop.reason.as_str().into(), message };
+                    compilation.snapshot.stopped.insert(id, stopped);
+                }
+            },
+            (None, None) => {
+                // Callers see it: what is wrong with the document is said to its author only.
+                let message = format!("{} cannot be read, mend it", unusable.file);
+                compilation
+                    .snapshot
+                    .stopped
+                    .insert(id, Stopped { reason: Reason::InvalidManifest.as_str().into(), message });
+            }
+            (None, Some(_)) => {}
+        }
+    }
+}
+
+fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> Result<Arc<ExpositionDocument>, Stop> {
+    let mut document = ExpositionDocument::clone(previous.document);
+    let namespace = document.id.namespace.clone();
+    if let Some(cluster) = &env.cluster {
+        if let Some(Access::ApiKeys { secret, handle }) = &mut document.access {
+            *handle = Some(access::callers(cluster, &namespace, secret, FieldPath::spec(["access"]))?);
+        }
+        let tools = document.tools.keys();
+        let path = FieldPath::spec(["service"]);
+        document.credentials = credentials::resolve(cluster, &namespace, previous.service, tools, &path)?;
+    }
+    let ServiceDocument { name, version, .. } = &**previous.service;
+    let today = |tool: &ExpositionTool| {
+        let set = sets.by_name(tool.filter_set.as_deref()?)?;
+        (set.spec.service.name == *name && set.spec.service.version == *version).then_some(set)
+    };
+    let postures = document.tools.values().filter_map(|tool| Some(today(tool)?.spec.enforcement));
+    let enforcement = postures.fold(document.enforcement, Ord::max);
+    let risen = std::mem::replace(&mut document.enforcement, enforcement) != enforcement;
+    document.tools.retain(|name, tool| {
+        let declared = previous.service.tools.get(name);
+        let good = |filter: &Arc<ToolFilter>| compiles(filter, enforcement, declared.and_then(|d| d.response_type));
+        let filter = today(tool).and_then(|set| named_in(&set.spec, name, declared?));
+        if let Some((_, filter)) = filter.filter(|(_, filter)| good(filter)) {
+            tool.filter = Some(Arc::clone(filter));
+        }
+        !risen || tool.filter.as_ref().is_some_and(good)
+    });
+    Ok(if document == **previous.document { Arc::clone(previous.document) } else { Arc::new(document) })
+}
