@@ -144,20 +144,7 @@ fn previous(degraded: &[Degraded]) -> Option<String> {
 }
 
 fn describe(degraded: &[Degraded]) -> String {
-    let mut parts = Vec::new();
-    if degraded.contains(&Degraded::PreviousService) {
-        parts.push("the ServiceManifest has errors, its last good version is served".to_owned());
-    }
-    let tools = |pick: fn(&Degraded) -> Option<&String>| degraded.iter().filter_map(pick).cloned().collect::<Vec<_>>();
-    let kept = tools(|d| if let Degraded::PreviousFilter(tool) = d { Some(tool) } else { None });
-    if !kept.is_empty() {
-        parts.push(format!("the last good filter applies to {}", kept.join(", ")));
-    }
-    let unpublished = tools(|d| if let Degraded::Unpublished(tool) = d { Some(tool) } else { None });
-    if !unpublished.is_empty() {
-        parts.push(format!("not published, since their filter has never compiled: {}", unpublished.join(", ")));
-    }
-    parts.join("; ")
+    degraded.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// The name by which an exposition asks for a set; the resource's, for a default one.
