@@ -57,7 +57,8 @@ fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
 async fn apply(client: &Client, object: &Value, dry_run: bool) -> Result<DynamicObject, kube::Error> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let params = PatchParams { dry_run, field_validation: Some(ValidationDirective::Strict), ..PatchParams::apply("test") };
+    let params =
+        PatchParams { dry_run, field_validation: Some(ValidationDirective::Strict), ..PatchParams::apply("test") };
     api(client, kind).patch(name, &params, &Patch::Apply(object)).await
 }
 
@@ -76,7 +77,11 @@ pub(crate) async fn refused(client: &Client, table: Vec<(Value, &str)>) -> Resul
     for (object, text) in table {
         let said = refusal(client, &object).await?;
         if !said.as_deref().is_some_and(|said| said.contains(text)) {
-            wrong.push(format!("{}\n  wanted: {text}\n  said:   {}", object["spec"], said.as_deref().unwrap_or("taken")));
+            wrong.push(format!(
+                "{}\n  wanted: {text}\n  said:   {}",
+                object["spec"],
+                said.as_deref().unwrap_or("taken")
+            ));
         }
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -125,7 +130,9 @@ async fn examples(cluster: &Cluster) -> Result<Vec<Value>> {
         let stream = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
         for read in stream {
             match read? {
-                list if list["kind"] == "List" => objects.extend(list["items"].as_array().into_iter().flatten().cloned()),
+                list if list["kind"] == "List" => {
+                    objects.extend(list["items"].as_array().into_iter().flatten().cloned())
+                }
                 object => objects.push(object),
             }
         }
@@ -144,6 +151,7 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
     let client = cluster.client();
     refused(&client, objects::bad()).await.context("objects to refuse")?;
     accepted(&client, objects::good()).await.context("objects to take")?;
+    emptied(&client).await.context("an empty spec")?;
     immutable(&client).await.context("controllerName")?;
     refused(&client, filters::bad()).await.context("filters to refuse")?;
     accepted(&client, filters::good()).await.context("filters to take")?;
@@ -165,6 +173,12 @@ async fn explained(cluster: &Cluster) -> Result<()> {
         ("gwc.spec.digest", "SHA-256"),
         ("expo.status.conditions", "Ready"),
     ];
+    // The server publishes a schema a moment after the resource, and kubectl has seen it without them.
+    eventually("the schemas are published", SOON, async || {
+        cluster.kubectl(&["api-resources", "--api-group=reshapr.io"], None).await?;
+        cluster.kubectl(&["explain", "gwc.spec"], None).await.map(Some)
+    })
+    .await?;
     for (field, text) in table {
         let said = cluster.kubectl(&["explain", field], None).await?;
         let flat = said.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").replace("\n ", " ");
@@ -224,6 +238,18 @@ async fn printed(cluster: &Cluster) -> Result<()> {
     for (kind, head) in heads {
         let rows = columns(&["get", kind]).await?;
         ensure!(rows[0] == head, "{kind}: {rows:?}");
+    }
+    Ok(())
+}
+
+/// The last field of a `spec` can go again.
+async fn emptied(client: &Client) -> Result<()> {
+    for (kind, spec) in [("GatewayGroup", json!({ "replicas": 2 })), ("ConfigurationPlan", json!({ "filters": [] }))] {
+        apply(client, &object(kind, "emptied", &spec), false).await?;
+        for _ in 0..2 {
+            let stored = apply(client, &object(kind, "emptied", &json!({})), false).await?;
+            ensure!(stored.data["spec"] == json!({}) && stored.metadata.generation == Some(2), "{stored:?}");
+        }
     }
     Ok(())
 }
@@ -288,11 +314,12 @@ async fn writers(cluster: &Cluster) -> Result<()> {
         cluster.kubectl(&["apply", "--server-side", "--force-conflicts", &user, "-f-"], Some(text)).await
     };
     let annotate = async |user: &str| {
-        cluster.kubectl(&["annotate", "--overwrite", "gwc/tamis-service-a-0", "a=b", &format!("--as={user}")], None).await
+        cluster
+            .kubectl(&["annotate", "--overwrite", "gwc/tamis-service-a-0", "a=b", &format!("--as={user}")], None)
+            .await
     };
-    let delete = async |user: &str| {
-        cluster.kubectl(&["delete", "gwc/tamis-service-a-0", &format!("--as={user}")], None).await
-    };
+    let delete =
+        async |user: &str| cluster.kubectl(&["delete", "gwc/tamis-service-a-0", &format!("--as={user}")], None).await;
     forbidden(apply(OTHER, &text).await)?;
     forbidden(apply(COLLECTOR, &text).await)?;
     apply(OPERATOR, &text).await?;
