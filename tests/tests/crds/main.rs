@@ -155,6 +155,7 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
     immutable(&client).await.context("controllerName")?;
     refused(&client, filters::bad()).await.context("filters to refuse")?;
     accepted(&client, filters::good()).await.context("filters to take")?;
+    filters::documented(&cluster).await.context("filters of the documentation")?;
     locked(&client).await.context("stored before the policy")?;
     writers(&cluster).await.context("who writes GatewayConfigs")
 }
