@@ -131,7 +131,7 @@ async fn examples(cluster: &Cluster) -> Result<Vec<Value>> {
         for read in stream {
             match read? {
                 list if list["kind"] == "List" => {
-                    objects.extend(list["items"].as_array().into_iter().flatten().cloned())
+                    objects.extend(list["items"].as_array().into_iter().flatten().cloned());
                 }
                 object => objects.push(object),
             }
