@@ -3,6 +3,8 @@
 //! The payload is opaque to the API: JSON, compressed with zstd, in base64, split where it is large, under its digest.
 //! A gateway refuses a format version that it does not know, and whatever does not match its digest.
 
+#![expect(clippy::duplicated_attributes, reason = "columns of `kube` that share a type are no duplicates")]
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use kube::CustomResource;

@@ -96,6 +96,12 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
         },
         "required": ["spec"],
     });
+    // Server-side apply makes null of a `spec` whose fields have all been removed, which is no object. Where `{}` is a
+    // whole specification it stays one; nobody who writes `spec: {}` finds anything else in the cluster.
+    let may_be_empty = spec["type"] == "object" && spec["required"].as_array().is_none_or(Vec::is_empty);
+    if may_be_empty {
+        root["properties"]["spec"]["default"] = json!({});
+    }
     let on_object = rules::on_object(&kind);
     if !on_object.is_empty() {
         root[RULES] = on_object.into();

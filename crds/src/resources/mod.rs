@@ -1,6 +1,8 @@
 //! The custom resources, as `contract.md` names their fields. Shapes only: what the fields say together is checked by
 //! [`crate::compile`].
 
+#![expect(clippy::duplicated_attributes, reason = "columns of `kube` that share a type are no duplicates")]
+
 mod common;
 mod exposition;
 mod filters;

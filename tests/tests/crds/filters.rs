@@ -1,6 +1,11 @@
 //! Filters that the policy refuses and takes, in both places where they can stand.
 
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tamis_engine::{CompileOptions, compile};
+use tamis_tests::cluster::Cluster;
 
 use crate::object;
 
@@ -47,6 +52,10 @@ fn refused() -> Vec<(Value, &'static str)> {
         ),
         (json!([{ "test": { "path": "/a" } }]), "[0].test: needs `path` and `value`"),
         (json!([{ "test": { "path": "a", "value": 1 } }]), "[0].test.path: `a` is no JSON Pointer"),
+        (
+            json!([{ "test": { "path": "/a", "value": 1, "op": "test" } }]),
+            "[0].test: needs `path` and `value`, and nothing",
+        ),
         (json!([{ "test": "/a" }]), "[0].test: is wrong: write an object"),
         (json!({ "retian": ["/a"] }), ".retian: is not a field of a filter: remove it; possible here: test,"),
         (json!({ "max_items": 3 }), ".max_items: is not a field of a filter"),
@@ -147,4 +156,57 @@ pub(crate) fn good() -> Vec<Value> {
     let many: serde_json::Map<_, _> = (0..1000).map(|n| (format!("tool-{n}"), filter.clone())).collect();
     objects.push(object("ToolsFilters", "f", &set(&many.into())));
     objects
+}
+
+/// Whether the operator would take the filter `get-issue` of a set.
+fn operator_takes(object: &Value) -> bool {
+    let read = tamis_crds::read_object(object);
+    let filter = read.resources.filter_of("get-issue", None).ok().map(|found| found.filter.clone());
+    filter.is_some_and(|filter| compile(&filter, &CompileOptions::default()).program.is_some())
+}
+
+/// The policy is early, not stricter: what it refuses, the operator would too.
+#[test]
+fn the_operator_agrees() {
+    // What the loader forgives in files: spellings of the seed documents, and text without quotes that looks like a number.
+    // In a cluster only our names are known, and kubectl has made a number of it by then.
+    let forgiven = [
+        ".max_items",
+        ".jsonRetain",
+        ".compact: is wrong",
+        ".select: a path is no text",
+        ".exclude: a name is no text",
+    ];
+    let taken: Vec<_> = refused()
+        .into_iter()
+        .filter(|(filter, text)| {
+            operator_takes(&in_set(filter)) != forgiven.iter().any(|forgiven| text.starts_with(forgiven))
+        })
+        .collect();
+    assert!(taken.is_empty(), "{taken:#?}");
+    for object in good().iter().filter(|object| object["spec"]["filters"].get("get-issue").is_some()) {
+        assert!(operator_takes(object), "{object}");
+    }
+}
+
+/// Every filter of `docs/filters/` passes.
+pub(crate) async fn documented(cluster: &Cluster) -> Result<()> {
+    let mut stream = String::new();
+    let mut count = 0;
+    for page in fs::read_dir(tamis_tests::root().join("docs/filters"))? {
+        let text = fs::read_to_string(page?.path())?;
+        for block in text.split("```yaml filter").skip(1) {
+            let (_, block) = block.split_once('\n').context("an example")?;
+            let (block, _) = block.split_once("\n```").context("an example ends")?;
+            let indented: String = block.lines().map(|line| format!("      {line}\n")).collect();
+            stream += &format!(
+                "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: docs-{count}}}\nspec:\n  \
+                 service: {{name: docs, version: \"1\"}}\n  filters:\n    get-issue:\n{indented}"
+            );
+            count += 1;
+        }
+    }
+    ensure!(count > 20, "too few examples: {count}");
+    cluster.kubectl(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f-"], Some(&stream)).await?;
+    Ok(())
 }

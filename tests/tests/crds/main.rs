@@ -131,7 +131,7 @@ async fn examples(cluster: &Cluster) -> Result<Vec<Value>> {
         for read in stream {
             match read? {
                 list if list["kind"] == "List" => {
-                    objects.extend(list["items"].as_array().into_iter().flatten().cloned())
+                    objects.extend(list["items"].as_array().into_iter().flatten().cloned());
                 }
                 object => objects.push(object),
             }
@@ -151,9 +151,11 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
     let client = cluster.client();
     refused(&client, objects::bad()).await.context("objects to refuse")?;
     accepted(&client, objects::good()).await.context("objects to take")?;
+    emptied(&client).await.context("an empty spec")?;
     immutable(&client).await.context("controllerName")?;
     refused(&client, filters::bad()).await.context("filters to refuse")?;
     accepted(&client, filters::good()).await.context("filters to take")?;
+    filters::documented(&cluster).await.context("filters of the documentation")?;
     locked(&client).await.context("stored before the policy")?;
     writers(&cluster).await.context("who writes GatewayConfigs")
 }
@@ -172,6 +174,12 @@ async fn explained(cluster: &Cluster) -> Result<()> {
         ("gwc.spec.digest", "SHA-256"),
         ("expo.status.conditions", "Ready"),
     ];
+    // The server publishes a schema a moment after the resource, and kubectl has seen it without them.
+    eventually("the schemas are published", SOON, async || {
+        cluster.kubectl(&["api-resources", "--api-group=reshapr.io"], None).await?;
+        cluster.kubectl(&["explain", "gwc.spec"], None).await.map(Some)
+    })
+    .await?;
     for (field, text) in table {
         let said = cluster.kubectl(&["explain", field], None).await?;
         let flat = said.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").replace("\n ", " ");
@@ -231,6 +239,18 @@ async fn printed(cluster: &Cluster) -> Result<()> {
     for (kind, head) in heads {
         let rows = columns(&["get", kind]).await?;
         ensure!(rows[0] == head, "{kind}: {rows:?}");
+    }
+    Ok(())
+}
+
+/// The last field of a `spec` can go again.
+async fn emptied(client: &Client) -> Result<()> {
+    for (kind, spec) in [("GatewayGroup", json!({ "replicas": 2 })), ("ConfigurationPlan", json!({ "filters": [] }))] {
+        apply(client, &object(kind, "emptied", &spec), false).await?;
+        for _ in 0..2 {
+            let stored = apply(client, &object(kind, "emptied", &json!({})), false).await?;
+            ensure!(stored.data["spec"] == json!({}) && stored.metadata.generation == Some(2), "{stored:?}");
+        }
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "llm": { "a": 1 } })),
-            "spec.llm: Invalid value: \"object\": `llm` is",
+            "spec.llm: Invalid value: `llm` is not implemented",
         ),
         (http(&json!({ "baseUrl": "a.example" })), "is not a URL: write https://HOST"),
         (http(&json!({ "baseUrl": "ftp://a.example" })), "is not a URL"),

@@ -1,9 +1,11 @@
 //! What a filter may say, as far as one filter alone shows it: the open node of the definitions, looked into.
 //!
-//! Each check is a variable: a text that names every place where it fails, or an empty one. The engine checks all of it
-//! again, and what only it can know (a template, a path that another stage drops) becomes a condition. So a filter too
-//! large for the time that the API server gives an expression passes here (`failurePolicy: Ignore`), rather than being
-//! refused for its size. That an expression which fails is ignored also means: each looks at a type before it uses it.
+//! One expression decides ([`fine`]): it builds nothing and stops at the first mistake, since every write of a filter
+//! waits for it. Only then do the others run, each a text that names every place where its check fails; together they
+//! are the message. The engine checks all of it again, and what only it can know (a template, a path that another stage
+//! drops) becomes a condition. So a filter too large for what the API server lets an expression cost passes here
+//! (`failurePolicy: Ignore`), rather than being refused for its size. That an expression which fails is ignored also
+//! means: each looks at a type before it uses it.
 
 use serde_json::{Value as Json, json};
 
@@ -69,8 +71,8 @@ variables.filters.map(f,
         : ': is a branch without `test`: add it, or `otherwise: true` on the last one')
       : 'otherwise' in b && b.otherwise == true && f.of.indexOf(b) != size(f.of) - 1
       ? f.at + '[' + string(f.of.indexOf(b)) + '].otherwise: is not on the last branch, and those after it never apply: move it to the end'
-      : 'test' in b && type(b.test) == map && !('path' in b.test && 'value' in b.test)
-      ? f.at + '[' + string(f.of.indexOf(b)) + '].test: needs `path` and `value`'
+      : 'test' in b && type(b.test) == map && !('path' in b.test && 'value' in b.test && size(b.test) == 2)
+      ? f.at + '[' + string(f.of.indexOf(b)) + '].test: needs `path` and `value`, and nothing else'
       : '').filter(text, text != '').join('; ')
   : '')
 .filter(text, text != '').join('; ')";
@@ -124,32 +126,21 @@ variables.branches.map(branches, branches.map(b,
 
 /// The policy's `spec`.
 pub(super) fn spec() -> Json {
-    let pointers =
-        expand(POINTERS, "POINTER", |p| format!("(type({p}) == string && ({p} == '' || {p}.startsWith('/')))"));
-    let checks = [
-        ("forms", FORMS.to_owned(), "a filter is neither an object nor a list of branches"),
-        ("fields", fields(), "a filter has a field that there is not"),
-        ("types", types(), "a field of a filter is of another type"),
-        ("guards", GUARDS.to_owned(), "`test` and `otherwise` belong to the branches of a list"),
-        ("patches", PATCHES.replace("OPERATIONS", OPERATIONS), "an operation of `patches` is not right"),
-        ("pointers", pointers, "a JSON Pointer does not begin with `/`"),
-        ("values", VALUES.to_owned(), "a field of a filter has a value that is not possible"),
+    let texts = [
+        ("forms", FORMS.to_owned()),
+        ("fields", fields()),
+        ("types", types()),
+        ("guards", GUARDS.to_owned()),
+        ("patches", PATCHES.replace("OPERATIONS", OPERATIONS)),
+        ("pointers", expand(POINTERS, "POINTER", pointer)),
+        ("values", VALUES.to_owned()),
     ];
+    let names: Vec<String> = texts.iter().map(|(name, _)| format!("variables.{name}")).collect();
+    let all = format!("[{}].filter(text, text != '').join('; ')", names.join(", "));
     let variable = |name: &str, cel: &str| json!({ "name": name, "expression": cel });
     let mut variables = vec![variable("filters", FILTERS), variable("branches", BRANCHES)];
-    variables.extend(checks.iter().map(|(name, cel, _)| variable(name, cel)));
-    let validations: Vec<Json> = checks
-        .iter()
-        .map(|(name, _, message)| {
-            // The API server takes no message above 5 kB.
-            let text = format!("variables.{name}");
-            json!({
-                "expression": format!("{text} == ''"),
-                "message": message,
-                "messageExpression": format!("size({text}) > 1000 ? {text}.substring(0, 1000) + ' ..' : {text}"),
-            })
-        })
-        .collect();
+    variables.extend(texts.iter().map(|(name, cel)| variable(name, cel)));
+    variables.push(variable("problems", &all));
     json!({
         "failurePolicy": "Ignore",
         "matchConstraints": { "resourceRules": [{
@@ -164,9 +155,57 @@ pub(super) fn spec() -> Json {
             "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec",
         }],
         "variables": variables,
-        "validations": validations,
+        "validations": [{
+            "expression": fine(),
+            "message": "a filter is not right",
+            // The API server takes no message above 5 kB.
+            "messageExpression":
+                "size(variables.problems) > 1000 ? variables.problems.substring(0, 1000) + ' ..' : variables.problems",
+        }],
     })
 }
+
+/// Whether all filters are as they should be.
+fn fine() -> String {
+    let branch = expand(BRANCH, "POINTER", pointer);
+    let entry = ENTRY.replace("BRANCH", &branch);
+    format!(
+        "request.resource.resource == 'toolsfilters'\n\
+         ? object.spec.filters.all(tool, [object.spec.filters[tool]].all(f, {entry}))\n\
+         : !has(object.spec.http) || object.spec.http.actions.all(tool,\n  \
+         !has(object.spec.http.actions[tool].response) || !has(object.spec.http.actions[tool].response.filter)\n  \
+         || [object.spec.http.actions[tool].response.filter].all(f, {entry}))"
+    )
+}
+
+/// Whether something is a JSON Pointer.
+fn pointer(cel: &str) -> String {
+    format!("(type({cel}) == string && ({cel} == '' || {cel}.startsWith('/')))")
+}
+
+/// Whether `f`, an entry, is a filter or a list of branches.
+const ENTRY: &str = "
+  type(f) == map
+  ? !('test' in f) && !('otherwise' in f && f.otherwise == true) && [f].all(b, BRANCH)
+  : type(f) == list && size(f) > 0 && f.all(b, type(b) == map && ('test' in b) != ('otherwise' in b && b.otherwise == true) && BRANCH)
+    && f.filter(b, 'otherwise' in b && b.otherwise == true).size() == ('otherwise' in f[size(f) - 1] && f[size(f) - 1].otherwise == true ? 1 : 0)
+";
+
+/// Whether the members of `b`, a filter or a branch, are what they should be.
+const BRANCH: &str = "b.all(key,
+    key == 'select' ? type(b.select) == map && size(b.select) > 0 && b.select.all(name, type(b.select[name]) == string)
+    : key == 'retain' ? type(b.retain) == list && size(b.retain) > 0 && b.retain.all(p, POINTER(p))
+    : key == 'maxItems' ? type(b.maxItems) == int && b.maxItems >= 0
+    : key == 'root' ? POINTER(b.root)
+    : key == 'exclude' ? type(b.exclude) == list && b.exclude.all(name, type(name) == string)
+    : key in ['dropNulls', 'dropEmpty', 'passthrough', 'otherwise'] ? type(b[key]) == bool
+    : key in ['compact', 'output', 'text'] ? type(b[key]) == map
+    : key == 'test' ? type(b.test) == map && size(b.test) == 2 && 'value' in b.test && 'path' in b.test && POINTER(b.test.path)
+    : key == 'patches' && type(b.patches) == list && b.patches.all(p,
+        type(p) == map && 'op' in p && 'path' in p && POINTER(p.path)
+        && (p.op in ['add', 'replace', 'test'] ? size(p) == 3 && 'value' in p
+            : p.op in ['move', 'copy'] ? 'from' in p && POINTER(p.from) && p.all(member, member in ['op', 'path', 'from', 'value'])
+            : p.op == 'remove' && p.all(member, member in ['op', 'path', 'value']))))";
 
 /// Members that no filter has: a misspelled stage would be one that does nothing.
 fn fields() -> String {
