@@ -11,6 +11,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tamis_config::acks::Ack;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +104,7 @@ impl Gateway {
         }
     }
 
-    /// What is loaded, by digest. No filter, no schema, no address of an upstream.
+    /// What is loaded, by digest, and what became of the newest documents. No filter, no schema, no address of an upstream.
     fn describe(&self) -> Value {
         let status = self.reload_status();
         let slots = self.registry.all();
@@ -115,7 +116,7 @@ impl Gateway {
             .map(|(id, message)| json!({"namespace": id.namespace, "name": id.name, "message": message}))
             .collect();
         json!({
-            "expositions": slots.into_iter().map(|slot| exposition(slot)).collect::<Vec<_>>(),
+            "expositions": slots.into_iter().map(|slot| exposition(slot, self.acks.of(&slot.id).as_ref())).collect::<Vec<_>>(),
             "reloads": status.applied,
             "lastError": status.error,
             "failed": failed,
@@ -123,8 +124,11 @@ impl Gateway {
     }
 }
 
-fn exposition(slot: &Slot) -> Value {
+fn exposition(slot: &Slot, newest: Option<&Ack>) -> Value {
     let mut entry = json!({"namespace": slot.id.namespace, "name": slot.id.name});
+    if let Some(Ack { digest, state, .. }) = newest {
+        entry["newest"] = json!({"digest": digest, "is": state});
+    }
     match slot.state().as_ref() {
         State::Serving(exposition) => {
             entry["state"] = json!("Serving");
