@@ -18,7 +18,7 @@ pub struct FolderState {
 /// What a folder means now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Update {
-    /// Everything to compile.
+    /// Everything to compile. Broken files of which there is no last good form are among the unusable documents.
     pub resources: Resources,
     /// What there is to say about the files.
     pub diagnostics: Vec<Diagnostic>,
@@ -37,9 +37,15 @@ impl FolderState {
                 // What cannot be read may be a folder: then so are the files in it.
                 let below = format!("{}/", file.file.trim_end_matches('/'));
                 let lost = |name: &str| *name == *file.file || name.starts_with(&below);
-                for (name, resources) in self.files.iter().filter(|(name, _)| lost(name)) {
+                let last = self.files.iter().filter(|(name, last)| lost(name) && !last.is_empty());
+                let before = update.kept.len();
+                for (name, resources) in last {
                     update.kept.push(Arc::clone(name));
                     now.insert(Arc::clone(name), resources.clone());
+                }
+                if update.kept.len() == before {
+                    // Nothing is known of it but that it is there: what may rely on it must not take it for absent.
+                    update.resources.unusable.extend(file.resources.unusable.iter().cloned());
                 }
             } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())
             {
@@ -111,6 +117,35 @@ spec: {service: {name: s, version: '1'}}
             assert_eq!(update.diagnostics.is_empty(), !kept && *what != "somebody else's", "{what}");
             let mended = state.update(&[parse_document("dir/a.yaml", one.as_bytes())]);
             assert_eq!((names(&mended), mended.kept.len()), (vec!["one"], 0), "{what}, mended");
+        }
+    }
+
+    #[test]
+    fn a_broken_file_of_which_nothing_is_known_is_not_absent() {
+        let named = format!("{TWO}---\napiVersion: reshapr.io/v1alpha1\nkind: Expositoin\nmetadata: {{name: three}}\n");
+        // What the file holds; what may be in it.
+        let table: &[(&str, &[&str])] = &[
+            (&TWO[..TWO.len() - 5], &["-"]),
+            ("kind: [GatewayGroup\n", &["-", "GatewayGroup"]),
+            (&named, &["Exposition", "Exposition", "Expositoin"]),
+            ("", &[]),
+            (TWO, &[]),
+        ];
+        for (text, expected) in table {
+            let mut state = FolderState::default();
+            // An empty file has no last good form either.
+            for before in [None, Some("")] {
+                state.update(
+                    &before.map(|before| parse_document("a.yaml", before.as_bytes())).into_iter().collect::<Vec<_>>(),
+                );
+                let update = state.clone().update(&[parse_document("a.yaml", text.as_bytes())]);
+                let kinds = update.resources.unusable.iter().map(|u| u.kind.as_deref().unwrap_or("-"));
+                assert_eq!(kinds.collect::<Vec<_>>(), *expected, "{text}");
+                assert!(update.kept.is_empty(), "{text}");
+            }
+            state.update(&[parse_document("a.yaml", TWO.as_bytes())]);
+            let update = state.update(&[parse_document("a.yaml", text.as_bytes())]);
+            assert!(update.resources.unusable.is_empty(), "its last good documents stand for it: {text}");
         }
     }
 

@@ -16,6 +16,8 @@ use sha2::{Digest as _, Sha256};
 pub(crate) const MAX_CALLERS: usize = 10_000;
 /// Bytes of a key; a longer one is nobody's.
 const MAX_KEY_BYTES: usize = 512;
+/// Bytes of a caller's name.
+const MAX_NAME_BYTES: usize = 253;
 /// What stands before the hex digits.
 const PREFIX: &str = "sha256:";
 
@@ -118,13 +120,14 @@ impl Callers {
         for (name, value) in entries {
             let name = name.as_ref();
             count += 1;
-            match KeyDigest::parse(value.as_ref()) {
+            match Some(value.as_ref()).filter(|_| is_name(name)).and_then(KeyDigest::parse) {
                 Some(digest) if table.len() < MAX_CALLERS => table.push((digest, Arc::from(name))),
                 Some(_) => {}
                 None => tracing::warn!(
                     secret,
                     entry = name,
-                    "a caller's entry is left out: it must be `sha256:` and the 64 hex digits of the key's SHA-256"
+                    "a caller's entry is left out: it must be a name as keys of Secrets have them, `sha256:` and the 64 hex \
+                     digits of the key's SHA-256"
                 ),
             }
         }
@@ -179,6 +182,12 @@ impl Callers {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// As Kubernetes has the keys of a Secret: such a name is one word of a record.
+fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)
 }
 
 impl fmt::Debug for Callers {

@@ -44,6 +44,17 @@ fn entries_are_digests_and_nothing_else() {
 }
 
 #[test]
+fn names_are_one_word() {
+    let entry = entry("key");
+    for good in ["a", "build-robot_2.x", &"n".repeat(253)] {
+        assert_eq!(Callers::new("s", [(good, &entry)]).unwrap().len(), 1, "{good}");
+    }
+    for bad in ["", "a b", "a\nb", "a/b", "a\u{1b}[31m", "é", &"n".repeat(254)] {
+        assert!(Callers::new("s", [(bad, &entry)]).unwrap().is_empty(), "{bad}");
+    }
+}
+
+#[test]
 fn the_json_of_a_shard_is_an_object_of_texts() {
     let json = format!(r#"{{"alice":"{}","bob":"{}","eve":"plain"}}"#, entry("a"), entry("b"));
     let callers = Callers::from_json("s", json.as_bytes()).unwrap();
@@ -143,7 +154,7 @@ fn nothing_prints_a_digest() {
 #[test]
 #[ignore = "measures"]
 fn what_a_check_costs() {
-    const ROUNDS: u32 = 200_000;
+    const ROUNDS: u32 = 2_000;
     let headers = HeaderMap::from_iter([(
         AUTHORIZATION,
         HeaderValue::from_static("Bearer 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
@@ -155,9 +166,9 @@ fn what_a_check_costs() {
             (0..ROUNDS).for_each(|_| work());
             begun.elapsed() / ROUNDS
         };
-        let hash = time(&mut || drop(std::hint::black_box(presented(std::hint::black_box(&headers)))));
+        let hash = time(&mut || assert!(presented(std::hint::black_box(&headers)).is_some()));
         let known = digest(&(count / 2).to_string());
-        let find = time(&mut || drop(std::hint::black_box(callers.find(std::hint::black_box(&known)).cloned())));
+        let find = time(&mut || assert!(callers.find(std::hint::black_box(&known)).cloned().is_some()));
         let every = time(&mut || {
             let equal = |digest: &KeyDigest| super::verify_slices_are_equal(&digest.0, &known.0).is_ok();
             assert!(callers.0.iter().filter(|(digest, _)| equal(digest)).count() <= 1);

@@ -165,7 +165,7 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
 async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let exposition = noted.exposition;
     let declared = &exposition.service.document.tools[name];
-    let (arguments, asked) = match check(noted, name, tool, declared) {
+    let (target, arguments, asked) = match check(noted, name, tool, declared) {
         Ok(checked) => checked,
         Err(InvalidArguments(message)) => {
             noted.outcome = Outcome::InvalidArguments;
@@ -181,7 +181,7 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let options = &noted.gateway.options;
     let credentials = exposition.credentials(options.credentials.as_ref());
     let begun = Instant::now();
-    let call = exposition.service.upstream.call(name, &arguments, bounds, credentials);
+    let call = exposition.service.upstream.call(target, &arguments, bounds, credentials);
     match call.await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
@@ -198,13 +198,13 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     }
 }
 
-/// Arguments as they go upstream, and what the reserved inputs ask for.
-fn check(
-    noted: &Noted<'_>,
-    name: &str,
+/// The tool that is called, arguments as they go upstream, and what the reserved inputs ask for.
+fn check<'e>(
+    noted: &Noted<'e>,
+    name: &'e str,
     tool: &Tool,
     declared: &ServiceTool,
-) -> Result<(Arguments, Call), InvalidArguments> {
+) -> Result<(&'e str, Arguments, Call), InvalidArguments> {
     let raw = match &noted.call.arguments {
         Some(bytes) => Some(std::str::from_utf8(bytes).map_err(|e| InvalidArguments(e.to_string()))?),
         None => None,
@@ -219,8 +219,19 @@ fn check(
         let opened = opened.ok_or_else(|| InvalidArguments("`cursor`: not one that this tool returned".to_owned()))?;
         *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
     }
-    arguments::validate(&noted.exposition.service.contracts[name].validator, &arguments::tree(&arguments)?)?;
-    Ok((arguments, asked))
+    let service = &noted.exposition.service;
+    let validate = |tool: &str, arguments: &Arguments| {
+        arguments::validate(&service.contracts[tool].validator, &arguments::tree(arguments)?)
+    };
+    validate(name, &arguments)?;
+    match service.upstream.made_of(name, &arguments).map_err(|e| InvalidArguments(e.to_string()))? {
+        None => Ok((name, arguments, asked)),
+        // The manifest's own word holds for whatever an alias makes of its arguments.
+        Some((made_of, arguments)) => {
+            validate(made_of, &arguments)?;
+            Ok((made_of, arguments, asked))
+        }
+    }
 }
 
 /// Whether the tool's cursors are sealed.

@@ -177,7 +177,7 @@ fn as_written(file: &str, bytes: &[u8]) -> Vec<serde_json::Value> {
 }
 
 /// The document as its author wrote it.
-fn plain(node: &crate::yaml::Node) -> serde_json::Value {
+pub(crate) fn plain(node: &crate::yaml::Node) -> serde_json::Value {
     use crate::yaml::{Resolved, Value};
     match &node.value {
         Value::List(items) => items.iter().map(plain).collect(),
@@ -199,4 +199,54 @@ fn plain(node: &crate::yaml::Node) -> serde_json::Value {
             members.into()
         }
     }
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_still_known() {
+    let service = serde_json::json!({"name": "s", "version": "1"});
+    // Kind and spec; the service and the set that can be told.
+    let table = [
+        ("ToolsFilters", serde_json::json!({"service": service, "name": "n", "filters": 5}), Some("s 1"), Some("n")),
+        ("ToolsFilters", serde_json::json!({"service": service, "filters": 5}), Some("s 1"), None),
+        ("ToolsFilters", serde_json::json!({"service": {"name": "s"}, "filters": {}}), None, None),
+        ("ToolsFilters", serde_json::json!({"service": service, "name": ["n"], "filters": {}}), Some("s 1"), None),
+        ("Exposition", serde_json::json!({"service": service, "nonsense": 1}), Some("s 1"), None),
+        ("CustomTools", serde_json::json!({"service": service}), Some("s 1"), None),
+        ("ServiceManifest", serde_json::json!({"name": "s", "version": "1", "http": 5}), Some("s 1"), None),
+        ("ServiceManifest", serde_json::json!({"version": "1", "http": 5}), Some("x 1"), None),
+        ("ServiceManifest", serde_json::json!({"http": 5}), None, None),
+        ("ConfigurationPlan", serde_json::json!({"nonsense": 1}), None, None),
+        ("GatewayGroup", serde_json::json!({"nonsense": 1}), None, None),
+    ];
+    for (kind, spec, service, set) in table {
+        let object = serde_json::json!({
+            "apiVersion": "reshapr.io/v1alpha1", "kind": kind, "metadata": {"name": "x", "namespace": "n"}, "spec": spec,
+        });
+        let read = crate::read_object(&object);
+        let [unusable] = &read.resources.unusable[..] else { panic!("{read:#?}") };
+        assert_eq!(*read.file, *format!("{kind} n/x"));
+        assert_eq!((unusable.kind.as_deref(), unusable.set.as_deref()), (Some(kind), set), "{object}");
+        assert_eq!(unusable.name.as_ref().map(ToString::to_string).as_deref(), Some("n/x"));
+        let found = unusable.service.as_ref().map(|s| format!("{} {}", s.name, s.version));
+        assert_eq!(found.as_deref(), service, "{object}");
+        assert!(read.resources.is_empty() && !unusable.message.is_empty());
+    }
+}
+
+#[test]
+fn an_object_is_json_whatever_its_text_holds() {
+    // A key longer than YAML takes in one line, a control character, what YAML 1.1 takes for a boolean.
+    let key = "k".repeat(2_000);
+    let object = serde_json::json!({
+        "apiVersion": "reshapr.io/v1alpha1", "kind": "ToolsFilters", "metadata": {"name": "x", "namespace": "n"},
+        "spec": {"service": {"name": "s", "version": "1.10"}, "filters": {"on": {"patches": [
+            {"op": "add", "path": "/a", "value": {key.clone(): "\u{7f}\u{1}", "y": "no"}},
+        ]}}},
+    });
+    let read = crate::read_object(&object);
+    assert_eq!(read.diagnostics, []);
+    let set = &read.resources.filters[0].spec;
+    assert_eq!(set.service.version, "1.10");
+    let filter = serde_json::to_value(&set.filters["on"]).unwrap();
+    assert_eq!(filter["patches"][0]["value"][&key], "\u{7f}\u{1}");
 }

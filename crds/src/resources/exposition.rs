@@ -122,7 +122,7 @@ impl LimitsSpec {
 }
 
 /// Kubernetes' durations: numbers with `ms`, `s`, `m` or `h`, added up.
-fn duration_ms(mut text: &str) -> Option<u64> {
+pub(super) fn duration_ms(mut text: &str) -> Option<u64> {
     let mut total = 0_u64;
     if text.is_empty() {
         return None;

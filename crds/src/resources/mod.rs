@@ -41,8 +41,8 @@ pub(crate) const KINDS: &[(&str, bool)] = &[
     ("ToolsFilters", true),
     ("Exposition", true),
     ("GatewayGroup", true),
-    ("CustomTools", false),
-    ("ConfigurationPlan", false),
+    ("CustomTools", true),
+    ("ConfigurationPlan", true),
     ("GatewayConfig", false),
 ];
 
@@ -103,7 +103,7 @@ pub struct Unusable {
     pub name: Option<ObjectName>,
     /// The service that it is or binds to, where that can be read.
     pub service: Option<ServiceRef>,
-    /// `spec.name`, where that can be read.
+    /// The name of a ToolsFilters' set, where that can be read.
     pub set: Option<String>,
     /// The file, or kind and name, as messages say it.
     pub file: Arc<str>,

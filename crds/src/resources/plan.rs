@@ -55,3 +55,11 @@ pub struct PlanTimeoutsSpec {
     #[schemars(extend("x-tamis-unit" = "s"))]
     pub call: Option<String>,
 }
+
+impl ConfigurationPlanSpec {
+    /// `timeouts.call` in milliseconds; none where it is absent or no duration.
+    #[must_use]
+    pub fn call_timeout_ms(&self) -> Option<u64> {
+        super::exposition::duration_ms(self.timeouts.as_ref()?.call.as_deref()?)
+    }
+}

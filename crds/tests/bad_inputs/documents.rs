@@ -147,7 +147,26 @@ pub(super) const LATER: &[Case] = &[
         "Other sources",
         document!("ServiceManifest", "  version: 1.0.0\n  openapi: {configMapRef: {name: petstore}}\n"),
     ),
-    yaml("Other kinds", "apiVersion: reshapr.io/v1alpha1\nkind: CustomTools\nmetadata: {name: a}\nspec: {}\n"),
+    yaml(
+        "A kind without its fields",
+        "apiVersion: reshapr.io/v1alpha1\nkind: CustomTools\nmetadata: {name: a}\nspec: {}\n",
+    ),
+    yaml(
+        "Tools of a service that is not there",
+        document!(
+            "CustomTools",
+            "  service: {name: github, version: '1'}\n  customTools: {mine: {tool: list-issues}}\n"
+        ),
+    ),
+    yaml(
+        "A plan with a credential in it",
+        document!(
+            "ConfigurationPlan",
+            "  endpoint: http://api.example.com\n  headers: {set: {Authorization: Bearer abc, X-Team: '{team}'}}\n  timeouts: \
+             {call: 30s}\n"
+        ),
+    ),
+    yaml("A selector that is missing", document!("GatewayGroup", "  allowedNamespaces: {from: Selector}\n")),
     yaml("Other adapters", "name: notes\nversion: 1.0.0\nadapter: applescript\ntarget_app: Notes\nactions: {}\n"),
     yaml(
         "Other budgets and formats",

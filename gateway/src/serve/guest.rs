@@ -1,10 +1,9 @@
 //! Whoever sent a request and was let in. A stream asks again from time to time: keys are withdrawn.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::HeaderMap;
-use tokio::sync::watch;
 
 use crate::access::{self, KeyDigest, Turned};
 use crate::call::Caller;
@@ -16,7 +15,8 @@ use crate::registry::{Slot, State};
 #[derive(Debug, Clone)]
 pub(super) struct Guest {
     gateway: Arc<Gateway>,
-    slot: Arc<Slot>,
+    /// Not to keep it: streams end when the exposition is gone.
+    slot: Weak<Slot>,
     presented: Option<KeyDigest>,
     name: Option<Arc<str>>,
 }
@@ -37,7 +37,7 @@ impl Guest {
             presented = access::presented(headers);
             presented
         })?;
-        Ok(Self { gateway: Arc::clone(gateway), slot: Arc::clone(slot), presented, name })
+        Ok(Self { gateway: Arc::clone(gateway), slot: Arc::downgrade(slot), presented, name })
     }
 
     /// As audit records tell it.
@@ -51,17 +51,13 @@ impl Guest {
     /// Whether it would still be let in, under the same name. Where the exposition is stopped there is nothing to see,
     /// and nothing to ask.
     pub(super) fn is_welcome(&self) -> bool {
-        match self.slot.state().as_ref() {
+        let Some(slot) = self.slot.upgrade() else { return false };
+        match slot.state().as_ref() {
             State::Serving(exposition) => {
                 let store = self.gateway.options.credentials.as_ref();
                 exposition.admit(store, || self.presented).is_ok_and(|name| name == self.name)
             }
             State::Stopped(_) => true,
         }
-    }
-
-    /// Follows the changes of the exposition's tools.
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.slot.changes()
     }
 }

@@ -27,7 +27,7 @@ use crate::mcp::era::{self, BATCHES};
 use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, headers};
 use crate::metrics::Rejection;
-use crate::registry::State;
+use crate::registry::{Slot, State};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -66,11 +66,25 @@ pub(super) async fn handle(
     // Before anything is read of the body or counted against a limit.
     let guest = match Guest::admit(gateway, &slot, exposition, &parts.headers) {
         Ok(guest) => guest,
-        Err(turned) => return refuse_guest(gateway, exposition, turned, body, era).await,
+        Err(Turned::Unauthorized) => {
+            exposition.series.rejected(&gateway.metrics, Rejection::Unauthorized);
+            // Whoever asks first whether to send a body is told not to.
+            if !parts.headers.contains_key(header::EXPECT) {
+                discard(body).await;
+            }
+            return refuse(None, &RpcError::unauthorized(), era);
+        }
+        Err(Turned::NoCallers) => {
+            exposition.series.rejected(&gateway.metrics, Rejection::Stopped);
+            let error = RpcError::unavailable("not served: SecretNotFound: the callers' keys are not there");
+            return turn_away(gateway, &parts.method, body, &error, era).await;
+        }
     };
+    let (headers, caller) = (&parts.headers, guest.caller(peer));
+    let connection = Connection { gateway, slot: &slot, exposition, headers, guest, caller, shutdown };
     match parts.method {
-        Method::POST => post(gateway, exposition, &parts.headers, body, guest, peer, shutdown).await,
-        Method::GET if era == Era::Legacy => get(gateway, guest, &parts.headers, shutdown),
+        Method::POST => connection.post(body).await,
+        Method::GET if era == Era::Legacy => connection.get(),
         _ => {
             let allowed = if era == Era::Legacy { "GET, POST" } else { "POST" };
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
@@ -80,23 +94,11 @@ pub(super) async fn handle(
     }
 }
 
-/// Answers a request whose sender is not let in. Its body is thrown away unread, so that the answer arrives.
-async fn refuse_guest(
-    gateway: &Gateway,
-    exposition: &Exposition,
-    turned: Turned,
-    mut body: HttpIncoming,
-    era: Era,
-) -> Response<Body> {
-    let (reason, error) = match turned {
-        Turned::Unauthorized => (Rejection::Unauthorized, RpcError::unauthorized()),
-        Turned::NoCallers => {
-            (Rejection::Stopped, RpcError::unavailable("not served: SecretNotFound: the callers' keys are not there"))
-        }
-    };
-    exposition.series.rejected(&gateway.metrics, reason);
+/// Throws a body away, so that its sender, done with sending, reads the answer. Whoever sends much or is slow gets it
+/// with a closed connection.
+async fn discard(mut body: HttpIncoming) {
     let mut left = DISCARDED;
-    let discard = async {
+    let reading = async {
         while let Some(Ok(frame)) = body.frame().await {
             left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
             if left == 0 {
@@ -104,9 +106,7 @@ async fn refuse_guest(
             }
         }
     };
-    // Whoever is slow gets the answer with a closed connection.
-    let _ = tokio::time::timeout(DISCARDING, discard).await;
-    refuse(None, &error, era)
+    let _ = tokio::time::timeout(DISCARDING, reading).await;
 }
 
 /// Answers a request that nothing serves, under its own id: some clients wait for an answer that names it.
@@ -134,58 +134,6 @@ fn header_era(headers: &HeaderMap) -> Era {
     era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
 }
 
-/// Opens the legacy stream of notifications.
-fn get(gateway: &Arc<Gateway>, guest: Guest, headers: &HeaderMap, shutdown: &CancellationToken) -> Response<Body> {
-    if !accepts(headers, "text/event-stream") {
-        return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
-    }
-    match Open::new(gateway) {
-        Some(open) => event_stream(stream::legacy(guest, shutdown, open)),
-        None => refuse(None, &RpcError::busy(503, "too many open streams", 5), Era::Legacy),
-    }
-}
-
-async fn post(
-    gateway: &Arc<Gateway>,
-    exposition: &Arc<Exposition>,
-    headers: &HeaderMap,
-    body: HttpIncoming,
-    guest: Guest,
-    peer: IpAddr,
-    shutdown: &CancellationToken,
-) -> Response<Body> {
-    let era = header_era(headers);
-    let rejected = |reason| exposition.series.rejected(&gateway.metrics, reason);
-    if !is_json(headers) {
-        rejected(Rejection::Protocol);
-        return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
-    }
-    if !accepts(headers, "application/json") {
-        rejected(Rejection::Protocol);
-        return plain(StatusCode::NOT_ACCEPTABLE, "Accept must allow application/json and text/event-stream");
-    }
-    let body = match read(gateway, body).await {
-        Ok(body) => body,
-        Err(error) => {
-            rejected(if error.status == 413 { Rejection::Size } else { Rejection::Protocol });
-            return refuse(None, &error, era);
-        }
-    };
-    let caller = guest.caller(peer);
-    let connection = Connection { gateway, exposition, headers, guest, caller, shutdown };
-    let answered = match std::str::from_utf8(&body) {
-        Err(_) => Err(refuse(None, &RpcError::parse_error(), era)),
-        Ok(text) => match message::batch(text) {
-            None => connection.single(&body, text).await,
-            Some(batch) => connection.batch(&body, batch).await,
-        },
-    };
-    answered.unwrap_or_else(|refused| {
-        rejected(Rejection::Protocol);
-        refused
-    })
-}
-
 /// Reads a body, no further than it may be long.
 async fn read(gateway: &Gateway, body: HttpIncoming) -> Result<Bytes, RpcError> {
     let limits = &gateway.options.limits;
@@ -203,6 +151,7 @@ async fn read(gateway: &Gateway, body: HttpIncoming) -> Result<Bytes, RpcError> 
 /// What the messages of one request share.
 struct Connection<'a> {
     gateway: &'a Arc<Gateway>,
+    slot: &'a Slot,
     exposition: &'a Arc<Exposition>,
     headers: &'a HeaderMap,
     guest: Guest,
@@ -211,6 +160,48 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
+    /// Opens the legacy stream of notifications.
+    fn get(self) -> Response<Body> {
+        if !accepts(self.headers, "text/event-stream") {
+            return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
+        }
+        match Open::new(self.gateway) {
+            Some(open) => event_stream(stream::legacy(self.guest, self.slot.changes(), self.shutdown, open)),
+            None => refuse(None, &RpcError::busy(503, "too many open streams", 5), Era::Legacy),
+        }
+    }
+
+    async fn post(&self, body: HttpIncoming) -> Response<Body> {
+        let era = header_era(self.headers);
+        let rejected = |reason| self.exposition.series.rejected(&self.gateway.metrics, reason);
+        if !is_json(self.headers) {
+            rejected(Rejection::Protocol);
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+        }
+        if !accepts(self.headers, "application/json") {
+            rejected(Rejection::Protocol);
+            return plain(StatusCode::NOT_ACCEPTABLE, "Accept must allow application/json and text/event-stream");
+        }
+        let body = match read(self.gateway, body).await {
+            Ok(body) => body,
+            Err(error) => {
+                rejected(if error.status == 413 { Rejection::Size } else { Rejection::Protocol });
+                return refuse(None, &error, era);
+            }
+        };
+        let answered = match std::str::from_utf8(&body) {
+            Err(_) => Err(refuse(None, &RpcError::parse_error(), era)),
+            Ok(text) => match message::batch(text) {
+                None => self.single(&body, text).await,
+                Some(batch) => self.batch(&body, batch).await,
+            },
+        };
+        answered.unwrap_or_else(|refused| {
+            rejected(Rejection::Protocol);
+            refused
+        })
+    }
+
     /// Whose calls those of this request are.
     fn holder(&self) -> String {
         format!("{} {}", self.exposition.id, self.caller.name().unwrap_or_default())
@@ -280,7 +271,14 @@ impl Connection<'_> {
                     Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway) {
                         Some(open) => {
                             let server = self.exposition.service.server_meta.clone();
-                            event_stream(stream::modern(listen, server, self.guest.clone(), self.shutdown, open))
+                            event_stream(stream::modern(
+                                listen,
+                                server,
+                                self.guest.clone(),
+                                self.slot.changes(),
+                                self.shutdown,
+                                open,
+                            ))
                         }
                         None => refuse(Some(id), &RpcError::busy(503, "too many open streams", 5), era),
                     }),

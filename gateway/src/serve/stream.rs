@@ -50,11 +50,11 @@ struct Events {
 }
 
 /// The stream that a legacy `GET` opens.
-pub(super) fn legacy(guest: Guest, shutdown: &CancellationToken, open: Open) -> Body {
+pub(super) fn legacy(guest: Guest, changes: watch::Receiver<u64>, shutdown: &CancellationToken, open: Open) -> Body {
     // A comment, so that the headers are sent at once.
     events(Events {
         first: Some(Bytes::from_static(b": open\n\n")),
-        changes: guest.changes(),
+        changes,
         guest,
         shutdown: shutdown.clone(),
         listen: None,
@@ -68,12 +68,13 @@ pub(super) fn modern(
     listen: Listen,
     server_meta: String,
     guest: Guest,
+    changes: watch::Receiver<u64>,
     shutdown: &CancellationToken,
     open: Open,
 ) -> Body {
     events(Events {
         first: Some(event(&listen.acknowledgement())),
-        changes: guest.changes(),
+        changes,
         guest,
         shutdown: shutdown.clone(),
         listen: Some((listen, server_meta)),

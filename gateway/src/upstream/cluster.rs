@@ -89,8 +89,8 @@ fn strip_labels<'a>(host: &'a str, suffix: &str) -> Option<&'a str> {
 
 /// The domain that the search list of a pod has behind `svc.`; of several lists the last counts (resolv.conf(5)).
 fn domain(resolv_conf: &str) -> Option<String> {
-    let lists = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("search"));
-    let list = lists.filter(|list| list.starts_with([' ', '\t'])).last()?;
+    let mut lists = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("search"));
+    let list = lists.rfind(|list| list.starts_with([' ', '\t']))?;
     let domain = list.split_whitespace().find_map(|entry| entry.strip_prefix("svc."))?;
     let domain = domain.trim_end_matches('.').to_ascii_lowercase();
     (!domain.is_empty()).then_some(domain)

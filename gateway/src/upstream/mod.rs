@@ -1,5 +1,6 @@
 //! Calls to upstreams. What a source answers becomes bytes; nothing here knows of filters or MCP.
 
+mod alias;
 mod auth;
 mod body;
 mod call;
