@@ -130,11 +130,23 @@ impl Cluster {
     /// # Errors
     /// The server refuses one, or does not establish it in 30 seconds.
     pub async fn install_crds(&self) -> Result<()> {
-        let folder = root().join("crds/yaml");
+        self.apply_folder("crds/yaml").await?;
+        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await.map(drop)
+    }
+
+    /// Applies everything in `crds/policies/`. A policy is in force a second or two later, which nothing tells: a test
+    /// asks again until it is refused.
+    ///
+    /// # Errors
+    /// The server refuses one.
+    pub async fn install_policies(&self) -> Result<()> {
+        self.apply_folder("crds/policies").await
+    }
+
+    async fn apply_folder(&self, folder: &str) -> Result<()> {
+        let folder = root().join(folder);
         let folder = folder.to_str().context("the path is no text")?;
-        self.kubectl(&["apply", "--server-side", "--filename", folder], None).await?;
-        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
-        Ok(())
+        self.kubectl(&["apply", "--server-side", "--filename", folder], None).await.map(drop)
     }
 
     /// Creates a namespace, unless it is there.
