@@ -54,35 +54,31 @@ impl Gateway {
                 Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
                 Err(reason) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n").into_bytes()),
             },
-            "/config" => match self.authorize(request.headers()) {
-                Ok(()) => respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes()),
-                Err(refused) => refused,
-            },
-            "/acks" if self.options.admin_token.is_some() => match self.authorize(request.headers()) {
-                Ok(()) => match acks::body(self, shutdown) {
-                    Some(body) => events(body),
-                    None => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into()),
-                },
-                Err(refused) => refused,
-            },
+            "/config" => self
+                .refuse(request.headers())
+                .unwrap_or_else(|| respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes())),
+            "/acks" if self.options.admin_token.is_some() => self.refuse(request.headers()).unwrap_or_else(|| {
+                let busy = || respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into());
+                acks::body(self, shutdown).map_or_else(busy, events)
+            }),
             _ => respond(StatusCode::NOT_FOUND, TEXT, "/metrics /livez /readyz /config\n".into()),
         }
     }
 
-    /// Whether the token came along, where one is wanted.
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Response<Body>> {
-        let Some(token) = &self.options.admin_token else { return Ok(()) };
+    /// The answer to a request without the token, where one is wanted.
+    fn refuse(&self, headers: &HeaderMap) -> Option<Response<Body>> {
+        let token = self.options.admin_token.as_ref()?;
         let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let presented = presented.and_then(|value| value.split_once(' '));
         let presented = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
         match token.admits(presented.unwrap_or_default().trim()) {
-            Some(true) => Ok(()),
+            Some(true) => None,
             Some(false) => {
                 let mut refused = respond(StatusCode::UNAUTHORIZED, TEXT, "the group's token is wanted\n".into());
                 refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                Err(refused)
+                Some(refused)
             }
-            None => Err(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the group's token is not known yet\n".into())),
+            None => Some(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the group's token is not known yet\n".into())),
         }
     }
 

@@ -107,7 +107,9 @@ impl Following {
     fn end(self) {
         drop(self.tell);
         self.thread.join().unwrap();
-        self.keeper.map(|keeper| keeper.join().unwrap());
+        if let Some(keeper) = self.keeper {
+            keeper.join().unwrap();
+        }
     }
 }
 
