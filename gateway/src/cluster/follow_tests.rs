@@ -179,6 +179,6 @@ fn the_disk_serves_until_everything_has_come() {
     following.until("nothing is unusual", |gateway| gateway.readiness() == Some(Readiness::Ready(None)));
     assert!(serves("kept") && serves("refused"), "the one before stays");
     following.end();
-    let files = std::fs::read_dir(folder.path()).unwrap().count();
+    let files = std::fs::read_dir(folder.path().join("last-good")).unwrap().count();
     assert_eq!(files, 4, "two expositions, their service, and that it is complete");
 }
