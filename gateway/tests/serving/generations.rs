@@ -84,7 +84,7 @@ async fn expositions_have_the_services_of_their_namespace() {
     };
     let report = running.gateway.apply(&snapshot(&service, [of("team"), of("other")]));
     assert_eq!((report.added.len(), report.failed.len()), (2, 1));
-    assert_eq!(report.failed[0].0.namespace, "other");
+    assert_eq!(report.failed[0].id.namespace, "other");
     let post = async |namespace: &str| {
         let request = running
             .http
