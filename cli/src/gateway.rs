@@ -118,7 +118,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
     let mut stop = std::pin::pin!(stop_signal());
     let mut following = source
-        .follow(client, Arc::clone(&gateway), shutdown.clone())
+        .follow(&client, Arc::clone(&gateway), shutdown.clone())
         .context("the folder of --cache cannot be used")?;
     // The admin port answers from the first moment to the last: a start and a drain can be watched.
     let admin = tokio::spawn(Arc::clone(&gateway).serve_admin(admin, admin_shutdown.clone()));

@@ -81,6 +81,11 @@ impl Acks {
         })
     }
 
+    /// What became of an exposition's newest document.
+    pub(crate) fn of(&self, id: &ExpositionId) -> Option<Ack> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).acks.get(id).cloned()
+    }
+
     /// Notes what became of documents; none for an exposition that is gone.
     pub(crate) fn note(&self, acks: impl IntoIterator<Item = (ExpositionId, Option<(Digest, AckState)>)>) {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tamis_config::acks::Ack;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -53,35 +54,31 @@ impl Gateway {
                 Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
                 Err(reason) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n").into_bytes()),
             },
-            "/config" => match self.authorize(request.headers()) {
-                Ok(()) => respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes()),
-                Err(refused) => refused,
-            },
-            "/acks" if self.options.admin_token.is_some() => match self.authorize(request.headers()) {
-                Ok(()) => match acks::body(self, shutdown) {
-                    Some(body) => events(body),
-                    None => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into()),
-                },
-                Err(refused) => refused,
-            },
+            "/config" => self
+                .refuse(request.headers())
+                .unwrap_or_else(|| respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes())),
+            "/acks" if self.options.admin_token.is_some() => self.refuse(request.headers()).unwrap_or_else(|| {
+                let busy = || respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into());
+                acks::body(self, shutdown).map_or_else(busy, events)
+            }),
             _ => respond(StatusCode::NOT_FOUND, TEXT, "/metrics /livez /readyz /config\n".into()),
         }
     }
 
-    /// Whether the token came along, where one is wanted.
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Response<Body>> {
-        let Some(token) = &self.options.admin_token else { return Ok(()) };
+    /// The answer to a request without the token, where one is wanted.
+    fn refuse(&self, headers: &HeaderMap) -> Option<Response<Body>> {
+        let token = self.options.admin_token.as_ref()?;
         let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let presented = presented.and_then(|value| value.split_once(' '));
         let presented = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
         match token.admits(presented.unwrap_or_default().trim()) {
-            Some(true) => Ok(()),
+            Some(true) => None,
             Some(false) => {
                 let mut refused = respond(StatusCode::UNAUTHORIZED, TEXT, "the group's token is wanted\n".into());
                 refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                Err(refused)
+                Some(refused)
             }
-            None => Err(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the group's token is not known yet\n".into())),
+            None => Some(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the group's token is not known yet\n".into())),
         }
     }
 
@@ -103,7 +100,7 @@ impl Gateway {
         }
     }
 
-    /// What is loaded, by digest. No filter, no schema, no address of an upstream.
+    /// What is loaded, by digest, and what became of the newest documents. No filter, no schema, no address of an upstream.
     fn describe(&self) -> Value {
         let status = self.reload_status();
         let slots = self.registry.all();
@@ -115,7 +112,7 @@ impl Gateway {
             .map(|(id, message)| json!({"namespace": id.namespace, "name": id.name, "message": message}))
             .collect();
         json!({
-            "expositions": slots.into_iter().map(|slot| exposition(slot)).collect::<Vec<_>>(),
+            "expositions": slots.into_iter().map(|slot| exposition(slot, self.acks.of(&slot.id).as_ref())).collect::<Vec<_>>(),
             "reloads": status.applied,
             "lastError": status.error,
             "failed": failed,
@@ -123,8 +120,11 @@ impl Gateway {
     }
 }
 
-fn exposition(slot: &Slot) -> Value {
+fn exposition(slot: &Slot, newest: Option<&Ack>) -> Value {
     let mut entry = json!({"namespace": slot.id.namespace, "name": slot.id.name});
+    if let Some(Ack { digest, state, .. }) = newest {
+        entry["newest"] = json!({"digest": digest, "is": state});
+    }
     match slot.state().as_ref() {
         State::Serving(exposition) => {
             entry["state"] = json!("Serving");

@@ -18,6 +18,7 @@ use crate::upstream::Secret;
 
 /// A file is one object of the API and its credentials; anything larger is none of ours.
 const MAX_BYTES: u64 = 8 << 20;
+const OWN_FOLDER: &str = "last-good";
 const EXPOSITION: &str = "tamis-exposition-";
 const SERVICE: &str = "tamis-service-";
 const TOKEN: &str = "token";
@@ -50,14 +51,16 @@ pub(super) struct Recalled {
 }
 
 impl Cache {
-    /// Prepares the folder: made where it is not there, for its owner alone.
+    /// Prepares a folder of our own in `folder`, which may be a volume that belongs to somebody else: made where it is not
+    /// there, for its owner alone.
     ///
     /// # Errors
     /// It cannot be made, or its permissions cannot be set.
     pub(super) fn open(folder: &Path, namespace: &str, group: &str) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        restrict(folder)?;
-        Ok(Self { folder: folder.to_owned(), owner: format!("tamis-cache 1 {namespace}/{group} ") })
+        let folder = folder.join(OWN_FOLDER);
+        fs::create_dir_all(&folder)?;
+        restrict(&folder)?;
+        Ok(Self { folder, owner: format!("tamis-cache 1 {namespace}/{group} ") })
     }
 
     /// All that is there and whole. None where no complete set was ever written.

@@ -19,7 +19,7 @@ impl Folder {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join("cache").join(name)
+        self.0.path().join("cache").join(OWN_FOLDER).join(name)
     }
 
     fn files(&self) -> Vec<String> {
@@ -176,7 +176,7 @@ fn of_several_changes_the_last_is_written_and_what_is_as_it_was_is_not() {
 fn nobody_else_may_read_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
-    fs::create_dir(folder.path("")).unwrap();
+    fs::create_dir_all(folder.path("")).unwrap();
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let _ = flushed(&folder, [put("a", "1", None, &["h"]), Write::Complete]);
     let mode = |name: &str| fs::metadata(folder.path(name)).unwrap().permissions().mode() & 0o777;

@@ -207,6 +207,7 @@ impl Follower {
                     Some(AckState::Waiting { message })
                 }
                 Verdict::Refuse { reason, message } => {
+                    self.gateway.metrics.reloaded("failed");
                     tracing::error!(exposition = %id, reason, "exposition refused: {message}");
                     Some(AckState::Refused { reason: reason.to_owned(), message })
                 }
@@ -276,3 +277,7 @@ fn change(decision: &Decision) -> Change {
         Verdict::Remove => Change::Remove(id),
     }
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

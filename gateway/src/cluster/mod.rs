@@ -58,7 +58,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// };
 /// let gateway = Gateway::new(options)?;
 /// let client = kube::Client::try_default().await?;
-/// let mut following = source.follow(client, Arc::clone(&gateway), CancellationToken::new())?;
+/// let mut following = source.follow(&client, Arc::clone(&gateway), CancellationToken::new())?;
 /// following.loaded().await;
 /// // Everything that there is has been processed: listeners may be served.
 /// # Ok(())
@@ -105,7 +105,7 @@ impl Source {
     /// The folder of the cache cannot be used.
     pub fn follow(
         self,
-        client: kube::Client,
+        client: &kube::Client,
         gateway: Arc<Gateway>,
         shutdown: CancellationToken,
     ) -> io::Result<Following> {
@@ -122,7 +122,7 @@ impl Source {
                 (Some((cache, keeper)), Some(tokio::task::spawn_blocking(move || keep(kept, &writes))))
             }
         };
-        let mut watches = watch::start(&client, &namespace, &group, &tell);
+        let mut watches = watch::start(client, &namespace, &group, &tell);
         watches.spawn(watch::patience(PATIENCE, tell));
         let follower = Follower { gateway, vault, token, group, cache: keeper, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));

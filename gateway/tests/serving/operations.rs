@@ -1,11 +1,13 @@
 //! The admin port, the way out, and what an operator is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tamis_config::{Access, Audit, Snapshot};
 use tamis_engine::Enforcement::{Advisory, Enforced};
-use tamis_gateway::Options;
+use tamis_gateway::upstream::Secret;
+use tamis_gateway::{AdminToken, Options, Readiness};
 
 use crate::support::{Page, Upstream, exposition, id, options, service, simple, snapshot, start, tool, until};
 
@@ -38,6 +40,54 @@ async fn probes_say_what_is_waited_for_and_config_what_is_loaded() {
     assert_eq!(running.admin("/nothing").await.0, 404);
     let evil = running.http.get(format!("http://{}/config", running.admin)).header("origin", "http://evil.example");
     assert_eq!(evil.send().await.unwrap().status().as_u16(), 403);
+}
+
+#[tokio::test]
+async fn in_a_cluster_config_and_acks_want_the_token() {
+    let plain = start(options()).await;
+    assert_eq!((plain.admin("/config").await.0, plain.admin("/acks").await.0), (200, 404), "standalone");
+    let token = Arc::new(AdminToken::default());
+    let running = start(Options { admin_token: Some(Arc::clone(&token)), ..options() }).await;
+    let ask = async |path: &str, authorization: Option<&str>| {
+        let mut request = running.http.get(format!("http://{}{path}", running.admin));
+        if let Some(authorization) = authorization {
+            request = request.header("authorization", authorization);
+        }
+        let mut answer = request.send().await.unwrap();
+        let challenge = answer.headers().get("www-authenticate").map(|value| value.to_str().unwrap().to_owned());
+        let said = answer.chunk().await.unwrap().unwrap_or_default();
+        (answer.status().as_u16(), challenge, String::from_utf8_lossy(&said).into_owned())
+    };
+    for path in ["/config", "/acks"] {
+        assert_eq!(ask(path, Some("Bearer ")).await.0, 503, "no token is known");
+        token.set(Some(&Secret::new("one")));
+        for wrong in [None, Some("Bearer"), Some("Bearer "), Some("Bearer on"), Some("Basic one"), Some("one")] {
+            let (status, challenge, _) = ask(path, wrong).await;
+            assert_eq!((status, challenge.as_deref()), (401, Some("Bearer")), "{path} {wrong:?}");
+        }
+        assert_eq!(ask(path, Some("Bearer one")).await.0, 200);
+        assert_eq!(ask(path, Some("bearer one")).await.0, 200);
+        token.set(Some(&Secret::new("two")));
+        assert_eq!((ask(path, Some("Bearer one")).await.0, ask(path, Some("Bearer two")).await.0), (401, 200));
+        token.set(Some(&Secret::new("")));
+        assert_eq!(ask(path, Some("Bearer ")).await.0, 503);
+    }
+    token.set(Some(&Secret::new("one")));
+    let (_, _, said) = ask("/acks", Some("Bearer one")).await;
+    assert!(said.starts_with("data: {\"event\":\"snapshot\",\"instance\":\""), "{said}");
+}
+
+#[tokio::test]
+async fn readiness_is_as_it_was_said() {
+    let running = start(options()).await;
+    running.gateway.set_readiness(Readiness::WaitsFor("Secrets".to_owned()));
+    assert_eq!(running.admin("/readyz").await, (503, "waiting for Secrets\n".to_owned()));
+    running.gateway.set_readiness(Readiness::Ready(None));
+    assert_eq!(running.admin("/readyz").await, (200, "ok\n".to_owned()));
+    running.gateway.set_readiness(Readiness::Ready(Some("from the disk".to_owned())));
+    assert_eq!(running.admin("/readyz").await, (200, "ok: from the disk\n".to_owned()));
+    running.gateway.begin_draining();
+    assert_eq!(running.admin("/readyz").await.0, 503);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tamis_config::{Snapshot, Stopped};
 use tamis_engine::Enforcement::{Advisory, Enforced};
+use tamis_gateway::Change;
 
 use crate::support::{Upstream, exposition, id, options, read, service, snapshot, start, tool};
 
@@ -167,4 +168,60 @@ async fn what_cannot_be_loaded_keeps_what_was_there_or_stops() {
     let mut future = exposition("future", &service, Advisory, &[("read", None)]);
     future.format_version = 99;
     assert!(running.gateway.apply(&snapshot(&service, [future])).failed[0].message.contains("format version"));
+}
+
+#[tokio::test]
+async fn expositions_change_one_by_one() {
+    let upstream = Upstream::start().await;
+    upstream.json("/doc", r#"{"a":1,"b":2}"#);
+    let running = start(options()).await;
+    let service = service(&upstream.base, &json!({"read": tool("/doc")}));
+    let shows = |name: &str, member: &str| {
+        let filter = format!(r#"{{"retain":["/{member}"]}}"#);
+        exposition(name, &service, Enforced, &[("read", Some(filter.as_str()))])
+    };
+    let serve = |document| Change::Serve(Arc::new(document), Arc::clone(&service));
+    let stopped = |reason: &'static str| Stopped { reason: reason.into(), message: "said".to_owned() };
+    let text = async |name: &str| {
+        let (status, answer) = running.legacy(name, "tools/call", json!({"name": "read"})).await;
+        if status == 200 { answer["result"]["content"][0]["text"].to_string() } else { status.to_string() }
+    };
+
+    let report = running.gateway.update(&[serve(shows("one", "a")), serve(shows("two", "a"))]);
+    assert_eq!((report.added, report.failed), (vec![id("one"), id("two")], vec![]));
+    let report = running.gateway.update(&[serve(shows("one", "b"))]);
+    assert_eq!((report.changed, report.added, report.removed), (vec![id("one")], vec![], vec![]));
+    assert!(text("one").await.contains("b") && text("two").await.contains("a"), "the others are left alone");
+    assert_eq!(running.gateway.update(&[serve(shows("one", "b"))]).unchanged, 1);
+
+    // What cannot be loaded now leaves what was loaded, and answers 503 where nothing was.
+    let waits = |name| Change::Keep(id(name), stopped("Pending"));
+    assert_eq!(running.gateway.update(&[waits("one"), waits("new")]).added, [id("new")]);
+    assert!(text("one").await.contains("b"));
+    assert_eq!(text("new").await, "503");
+    // A stop is a stop, and what is kept after it is the stop.
+    running.gateway.update(&[Change::Stop(id("one"), stopped("SecretNotFound"))]);
+    running.gateway.update(&[waits("one")]);
+    assert_eq!(text("one").await, "503");
+
+    // Of several changes to one exposition the last counts, whatever came between.
+    let removed = Change::Remove(id("two"));
+    running.gateway.update(&[removed.clone(), serve(shows("two", "b")), Change::Remove(id("new")), waits("new")]);
+    assert!(text("two").await.contains("b"));
+    running.gateway.update(&[serve(shows("two", "a")), removed.clone(), waits("two")]);
+    assert_eq!(text("two").await, "503", "what was removed is not kept");
+    assert_eq!(running.gateway.update(&[removed.clone(), removed]).removed, [id("two")]);
+    assert_eq!(text("two").await, "404");
+    let metrics = running.admin("/metrics").await.1;
+    assert!(metrics.contains("tamis_config_expositions 0"), "{metrics}");
+
+    // What could not be loaded is said until it can.
+    let config = async || running.admin("/config").await.1;
+    running.gateway.update(&[serve(shows("one", "a"))]);
+    let mut broken = shows("one", "a");
+    broken.tools = exposition("one", &service, Enforced, &[("read", Some(r#"{"retain":["x"]}"#))]).tools;
+    assert_eq!(running.gateway.update(&[serve(broken)]).failed[0].reason, "InvalidFilter");
+    assert!(text("one").await.contains("a") && config().await.contains("retain"));
+    running.gateway.update(&[serve(shows("one", "a"))]);
+    assert!(!config().await.contains("retain"));
 }
