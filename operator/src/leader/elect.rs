@@ -18,24 +18,34 @@ use tamis_config::names;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::clock::Moment;
 use super::decide::{Action, Observed, Record, decide};
 use super::{Claim, Leadership, LeaseOptions};
 
-/// Takes part in the election until `shutdown`, then releases the Lease where it is ours. Whoever writes has to have
-/// stopped before `shutdown`: from then on [`Leadership::may_write`] gives nothing.
+/// Takes part in the election until `shutdown`, then releases the Lease where it is ours: once the writes under way have
+/// ended, while [`Leadership::may_write`] lets no other begin.
 ///
 /// Has to be called within a tokio runtime.
 #[must_use]
 pub fn run(client: Client, options: LeaseOptions, shutdown: CancellationToken) -> Leadership {
     let claim = Arc::new(Mutex::new(None));
     let (leads, changes) = watch::channel(false);
-    let api = Api::namespaced(client, &options.namespace);
-    let elector =
-        Elector { api, options, claim: Arc::clone(&claim), leads, term: 0, lease: None, observed: None, sent: None };
+    let writes = TaskTracker::new();
+    let elector = Elector {
+        api: Api::namespaced(client, &options.namespace),
+        options,
+        claim: Arc::clone(&claim),
+        leads,
+        writes: writes.clone(),
+        term: 0,
+        lease: None,
+        observed: None,
+        sent: None,
+    };
     tokio::spawn(elector.run(shutdown));
-    Leadership { claim, changes }
+    Leadership { claim, changes, writes }
 }
 
 /// Ten characters that no other process has: what tells an identity from those of earlier processes of its name.
@@ -50,6 +60,7 @@ struct Elector {
     options: LeaseOptions,
     claim: Arc<Mutex<Option<Claim>>>,
     leads: watch::Sender<bool>,
+    writes: TaskTracker,
     term: u64,
     /// As the API gave it last: its `resourceVersion` goes with the next update.
     lease: Option<Lease>,
@@ -240,8 +251,12 @@ impl Elector {
     async fn release(&mut self) {
         let leading = self.is_leading();
         let held = self.lease.clone();
-        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        if !leading {
+        let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(claim) = claim.filter(|_| leading) else { return };
+        // Whoever comes next must not meet a write of ours.
+        self.writes.close();
+        let left = claim.ends.since(Moment::now());
+        if tokio::time::timeout(left, self.writes.wait()).await.is_err() {
             return;
         }
         // A renewal that the shutdown interrupted may have arrived: then the Lease is read again, once.

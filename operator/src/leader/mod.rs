@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 pub use clock::Moment;
 pub use elect::{random_suffix, run};
@@ -71,6 +72,8 @@ impl LeaseOptions {
 pub struct Leadership {
     claim: Arc<Mutex<Option<Claim>>>,
     changes: watch::Receiver<bool>,
+    /// Writes under way: the Lease is released when they have ended.
+    writes: TaskTracker,
 }
 
 /// What a renewal gave us.
@@ -136,6 +139,8 @@ impl Permit {
     /// # Errors
     /// [`Deposed`], before the request or during it: then the API may have carried it out.
     pub async fn write<F: Future>(&self, request: F) -> Result<F::Output, Deposed> {
+        // In this order: a release waits for those that are counted, and lets no other begin.
+        let _counted = self.leadership.writes.token();
         let claim = self.claim().ok_or(Deposed)?;
         let left = claim.ends.since(Moment::now());
         tokio::time::timeout(left, request).await.map_err(|_| Deposed)
