@@ -4,8 +4,10 @@
 //! belongs to the subcommand's result; logs and messages for people go to standard error.
 
 mod completions;
+mod crds;
 mod demo;
 mod filter;
+mod gateway;
 mod logging;
 mod schema;
 mod serve;
@@ -43,6 +45,8 @@ enum Command {
     Validate(validate::Args),
     Schema(schema::Args),
     Filter(filter::Args),
+    Crds(crds::Args),
+    Gateway(gateway::Args),
     Completions(completions::Args),
 }
 
@@ -65,8 +69,10 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
+        Command::Gateway(args) => gateway::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");

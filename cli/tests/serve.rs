@@ -1,5 +1,7 @@
 //! `tamis serve`, through the real binary: what it says, what it follows, how it ends.
 
+#[path = "serve/access.rs"]
+mod access;
 mod support;
 
 use std::fs;

@@ -45,7 +45,7 @@ fn findings_are_lines_or_json_and_errors_are_code_1() {
         let json: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
         let one = &json["diagnostics"][0];
         let keys: Vec<_> = one.as_object().expect("an object").keys().map(String::as_str).collect();
-        assert_eq!(keys, ["severity", "file", "line", "column", "field", "message", "remedy"]);
+        assert_eq!(keys, ["severity", "file", "line", "column", "field", "message", "remedy", "reason"]);
         assert_eq!((one["severity"].as_str(), one["field"].as_str()), (Some(severity), Some(field)));
         assert_eq!((one["file"].as_str(), one["line"].as_u64()), (Some(path), Some(line)));
         assert_eq!(json.as_object().map(serde_json::Map::len), Some(1));

@@ -9,7 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument};
+use crate::{CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument};
 
 /// Bytes of base64 in one object: an object of this size is written and watched without harm to its neighbours.
 const PART_BYTES: usize = 384 << 10;
@@ -30,6 +30,9 @@ const ZSTD_LEVEL: i32 = 3;
     shortname = "gwc",
     category = "tamis",
     derive = "PartialEq",
+    schema = "disabled",
+    selectable = ".spec.gatewayGroup",
+    selectable = ".spec.digest",
     printcolumn(name = "Group", type_ = "string", json_path = ".spec.gatewayGroup"),
     printcolumn(name = "Holds", type_ = "string", json_path = ".spec.kind"),
     printcolumn(name = "Digest", type_ = "string", json_path = ".spec.digest"),
@@ -47,6 +50,12 @@ pub struct GatewayConfigSpec {
     pub exposition: Option<ExpositionId>,
     /// SHA-256 of the whole document's JSON, in lower-case hex.
     pub digest: Digest,
+    /// The service document that the payload names, so that the operator knows what is in use. Gateways go by the payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Digest>,
+    /// The credential values that the payload names, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialHandle>,
     /// The version of the document's format; a gateway refuses one that it does not know.
     pub format_version: u32,
     /// Which part of the document this is, from 0.
@@ -110,6 +119,9 @@ pub enum Unreadable {
     /// Parts are missing; they may be on their way.
     #[error("part {0} of {1} is not there yet")]
     Incomplete(u32, u32),
+    /// Whole and as it was written, but holds something that is not known here.
+    #[error("a field that is not known here: {0}: upgrade this gateway")]
+    Unknown(String),
     /// Anything else: never to be guessed at.
     #[error("{0}")]
     Broken(String),
@@ -132,7 +144,13 @@ pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<Gat
     let json = serde_json::to_vec(payload).map_err(|error| error.to_string())?;
     let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id().clone()), &json)?;
     match (parts.pop(), parts.len()) {
-        (Some(part), 0) => Ok(part),
+        (Some(mut part), 0) => {
+            if let ExpositionPayload::Serve(document) = payload {
+                part.service = Some(document.service.clone());
+                part.credentials = document.handles();
+            }
+            Ok(part)
+        }
         (_, more) => Err(format!("the filters of one exposition need {} objects, one is the limit", more + 1)),
     }
 }
@@ -169,7 +187,7 @@ pub fn decode_exposition(spec: &GatewayConfigSpec) -> Result<ExpositionPayload, 
 }
 
 fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Unreadable> {
-    serde_json::from_slice(json).map_err(|error| Unreadable::Broken(format!("a field that is not known here: {error}")))
+    serde_json::from_slice(json).map_err(|error| Unreadable::Unknown(error.to_string()))
 }
 
 fn encode(
@@ -194,6 +212,8 @@ fn encode(
             kind,
             exposition: exposition.clone(),
             digest: digest.clone(),
+            service: None,
+            credentials: Vec::new(),
             format_version: FORMAT_VERSION,
             part,
             parts,
@@ -242,3 +262,7 @@ fn declared(packed: &[u8]) -> usize {
         _ => MAX_DOCUMENT_BYTES,
     }
 }
+
+#[cfg(test)]
+#[path = "carrier_tests.rs"]
+mod tests;

@@ -56,6 +56,21 @@ pub struct ExpositionDocument {
     pub audit: Audit,
 }
 
+impl ExpositionDocument {
+    /// Every credential value that has to be there before the document can be loaded, each once, in order.
+    #[must_use]
+    pub fn handles(&self) -> Vec<CredentialHandle> {
+        let callers = match &self.access {
+            Some(Access::ApiKeys { handle, .. }) => handle.clone(),
+            _ => None,
+        };
+        let mut handles: Vec<_> = self.credentials.values().cloned().chain(callers).collect();
+        handles.sort();
+        handles.dedup();
+        handles
+    }
+}
+
 /// One published tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -88,7 +103,7 @@ pub enum Access {
 
 /// A key in a group's credential shards. Made of the uid and the resourceVersion of the Secret that the value comes from,
 /// so that it names one value for ever and tells nothing about it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CredentialHandle(pub String);
 

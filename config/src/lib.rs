@@ -14,7 +14,7 @@ mod snapshot;
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use exposition::{Access, Audit, CallLimits, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool};
 pub use service::{
-    ArgumentStyle, Auth, AuthKind, BodyTemplate, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
+    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
     PaginationKind, RequestTemplate, Retry, Risk, ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};

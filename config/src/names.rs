@@ -17,6 +17,8 @@ pub const CREDENTIALS_LABEL: &str = "reshapr.io/credentials";
 pub const ALLOWED_HOSTS_ANNOTATION: &str = "reshapr.io/allowed-hosts";
 /// `app.kubernetes.io/managed-by` of everything that the operator writes.
 pub const MANAGED_BY: &str = "tamis-operator";
+/// The label of the Secrets that hold a group's credentials: the shard's number.
+pub const SHARD_LABEL: &str = "reshapr.io/credential-shard";
 /// Secrets that hold the credentials of one group.
 pub const CREDENTIAL_SHARDS: usize = 8;
 /// The key in a group's token Secret.

@@ -148,8 +148,22 @@ pub struct ServiceTool {
     /// What a call may do.
     #[serde(default)]
     pub risk: Risk,
+    /// Set where the tool is another one under a name of its own; `http` is then that other tool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Alias>,
     /// How the call is made.
     pub http: HttpCall,
+}
+
+/// The tool that another one is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Alias {
+    /// A tool of the same service that is no alias itself. Its input schema holds for what `arguments` makes.
+    pub tool: String,
+    /// That tool's arguments: JSON values whose strings are templates, as in a body. Absent: those of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<IndexMap<String, JsonText>>,
 }
 
 /// What a call may do; becomes the MCP annotations.

@@ -8,6 +8,9 @@ use tamis_config::CredentialHandle;
 
 use crate::ObjectName;
 
+/// The `controllerName` of groups that write none, and of an operator that is given none.
+pub const DEFAULT_CONTROLLER_NAME: &str = "reshapr.io/tamis";
+
 /// A cluster, as far as compiling needs it.
 #[derive(Clone, Copy)]
 pub struct Cluster<'a> {

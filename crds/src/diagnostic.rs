@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::Reason;
 use crate::yaml::Position;
 
 /// Whether a document can be used as it is.
@@ -45,10 +46,12 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it, without a full stop.
     pub remedy: String,
+    /// What a condition says of it in one word.
+    pub reason: Reason,
 }
 
 impl Diagnostic {
-    /// An error about a place.
+    /// An error about a place, for a reason that [`Diagnostic::because`] can change.
     pub fn error(
         file: &Arc<str>,
         position: Position,
@@ -64,6 +67,7 @@ impl Diagnostic {
             field: field.into(),
             message: message.into(),
             remedy: remedy.into(),
+            reason: Reason::InvalidManifest,
         }
     }
 
@@ -76,6 +80,25 @@ impl Diagnostic {
         remedy: impl Into<String>,
     ) -> Self {
         Self { severity: Severity::Warning, ..Self::error(file, position, field, message, remedy) }
+    }
+
+    /// The same for another reason.
+    #[must_use]
+    pub fn because(self, reason: Reason) -> Self {
+        Self { reason, ..self }
+    }
+
+    /// `FIELD: what, remedy`: all but the place, for those who know which object it is about.
+    #[must_use]
+    pub fn statement(&self) -> String {
+        let parts = [(&self.field, ": "), (&self.message, ", "), (&self.remedy, "")];
+        let mut text = String::new();
+        for (part, separator) in parts.into_iter().filter(|(part, _)| !part.is_empty()) {
+            text.push_str(part);
+            text.push_str(separator);
+        }
+        text.truncate(text.trim_end_matches([',', ' ']).len());
+        text
     }
 
     /// Whether it is an error.
@@ -101,15 +124,7 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}: ", self.file, self.line, self.column, self.severity)?;
-        if !self.field.is_empty() {
-            write!(f, "{}: ", self.field)?;
-        }
-        f.write_str(&self.message)?;
-        if !self.remedy.is_empty() {
-            write!(f, ", {}", self.remedy)?;
-        }
-        Ok(())
+        write!(f, "{}:{}:{}: {}: {}", self.file, self.line, self.column, self.severity, self.statement())
     }
 }
 

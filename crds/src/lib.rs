@@ -6,14 +6,17 @@
 
 pub mod cluster;
 mod compile;
+pub mod definitions;
 mod diagnostic;
 mod load;
 mod lookup;
 mod origin;
 mod read;
+mod reason;
 pub mod resources;
 mod scribe;
 mod state;
+mod tighten;
 pub mod yaml;
 
 pub use compile::{Compilation, CompileEnv, Degraded, compile, diagnose};
@@ -22,5 +25,7 @@ pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
 pub use read::{ParsedFile, document_schema, parse_document, read_object};
+pub use reason::{Condition, Reason};
 pub use resources::{ObjectName, Resource, Resources, Unusable};
 pub use state::{FolderState, Update};
+pub use tighten::{is_bare, tighten};

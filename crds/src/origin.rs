@@ -12,6 +12,8 @@ use crate::yaml::{Node, Position, Value};
 pub struct Origin {
     pub(crate) file: Arc<str>,
     pub(crate) tree: Arc<Node>,
+    /// Whether it is an object of the Kubernetes API, which has no lines.
+    pub(crate) is_object: bool,
 }
 
 /// One step of a path.
@@ -88,9 +90,9 @@ impl Origin {
         &self.file
     }
 
-    /// The file and the line in it where the document begins.
+    /// The file and the line in it where the document begins; of an object its kind and name.
     pub(crate) fn place(&self) -> String {
-        format!("{}:{}", self.file, self.tree.position.line)
+        if self.is_object { self.file.to_string() } else { format!("{}:{}", self.file, self.tree.position.line) }
     }
 
     /// The place of a field and its path as the author spelled it. Where the field is absent: the place of the nearest

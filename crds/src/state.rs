@@ -18,7 +18,7 @@ pub struct FolderState {
 /// What a folder means now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Update {
-    /// Everything to compile.
+    /// Everything to compile. Broken files of which there is no last good form are among the unusable documents.
     pub resources: Resources,
     /// What there is to say about the files.
     pub diagnostics: Vec<Diagnostic>,
@@ -37,9 +37,15 @@ impl FolderState {
                 // What cannot be read may be a folder: then so are the files in it.
                 let below = format!("{}/", file.file.trim_end_matches('/'));
                 let lost = |name: &str| *name == *file.file || name.starts_with(&below);
-                for (name, resources) in self.files.iter().filter(|(name, _)| lost(name)) {
+                let last = self.files.iter().filter(|(name, last)| lost(name) && !last.is_empty());
+                let before = update.kept.len();
+                for (name, resources) in last {
                     update.kept.push(Arc::clone(name));
                     now.insert(Arc::clone(name), resources.clone());
+                }
+                if update.kept.len() == before {
+                    // Nothing is known of it but that it is there: what may rely on it must not take it for absent.
+                    update.resources.unusable.extend(file.resources.unusable.iter().cloned());
                 }
             } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())
             {

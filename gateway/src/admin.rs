@@ -1,38 +1,45 @@
-//! The admin listener: metrics, probes and what is loaded. Never exposed.
+//! The admin listener: metrics, probes, what is loaded and what became of it. Never exposed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arc_swap::ArcSwapOption;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::acks;
 use crate::exposition::hex;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Readiness};
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, origin_is_allowed, run};
+use crate::upstream::Secret;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Gateway {
-    /// Serves `/metrics`, `/livez`, `/readyz` and `/config` on `listener` until `shutdown`.
+    /// Serves `/metrics`, `/livez`, `/readyz`, `/config` and, where there is a token, `/acks` on `listener` until
+    /// `shutdown`.
     pub async fn serve_admin(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
         let listening = Listening::of(&self.options.limits);
         let gateway = Arc::clone(&self);
+        let ending = shutdown.clone();
         let answer = move |request: Request<Incoming>, _: SocketAddr| {
-            let response = gateway.admin(&request);
+            let response = gateway.admin(&request, &ending);
             async { response }
         };
         run(listener, &shutdown, listening, || {}, answer).await;
     }
 
-    fn admin(&self, request: &Request<Incoming>) -> Response<Body> {
+    fn admin(self: &Arc<Self>, request: &Request<Incoming>, shutdown: &CancellationToken) -> Response<Body> {
         if !origin_is_allowed(request.headers(), &[]) {
             return respond(StatusCode::FORBIDDEN, TEXT, "this Origin may not call\n".into());
         }
@@ -42,25 +49,57 @@ impl Gateway {
         match request.uri().path() {
             "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render()),
             "/livez" => respond(StatusCode::OK, TEXT, "ok\n".into()),
-            "/readyz" => match self.waits_for() {
-                None => respond(StatusCode::OK, TEXT, "ok\n".into()),
-                Some(reason) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n").into_bytes()),
+            "/readyz" => match self.admission() {
+                Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
+                Err(reason) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n").into_bytes()),
             },
-            "/config" => respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes()),
+            "/config" => match self.authorize(request.headers()) {
+                Ok(()) => respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes()),
+                Err(refused) => refused,
+            },
+            "/acks" if self.options.admin_token.is_some() => match self.authorize(request.headers()) {
+                Ok(()) => match acks::body(self, shutdown) {
+                    Some(body) => events(body),
+                    None => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into()),
+                },
+                Err(refused) => refused,
+            },
             _ => respond(StatusCode::NOT_FOUND, TEXT, "/metrics /livez /readyz /config\n".into()),
         }
     }
 
-    /// What keeps the gateway from being ready.
-    fn waits_for(&self) -> Option<String> {
+    /// Whether the token came along, where one is wanted.
+    fn authorize(&self, headers: &HeaderMap) -> Result<(), Response<Body>> {
+        let Some(token) = &self.options.admin_token else { return Ok(()) };
+        let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let presented = presented.and_then(|value| value.split_once(' '));
+        let presented = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
+        match token.admits(presented.unwrap_or_default().trim()) {
+            Some(true) => Ok(()),
+            Some(false) => {
+                let mut refused = respond(StatusCode::UNAUTHORIZED, TEXT, "the group's token is wanted\n".into());
+                refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                Err(refused)
+            }
+            None => Err(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the group's token is not known yet\n".into())),
+        }
+    }
+
+    /// Whether the gateway may be given traffic: a note, or what keeps it from that.
+    fn admission(&self) -> Result<String, String> {
         if self.draining.load(Ordering::Relaxed) {
-            return Some("stopping: calls under way are ending".to_owned());
+            return Err("stopping: calls under way are ending".to_owned());
+        }
+        match self.readiness() {
+            Some(Readiness::WaitsFor(what)) => return Err(format!("waiting for {what}")),
+            Some(Readiness::Ready(note)) => return Ok(note.map_or_else(String::new, |note| format!(": {note}"))),
+            None => {}
         }
         let status = self.reload_status();
         match (status.applied, status.error) {
-            (0, None) => Some("waiting for the first configuration".to_owned()),
-            (0, Some(error)) => Some(format!("waiting for a first configuration without errors: {error}")),
-            _ => None,
+            (0, None) => Err("waiting for the first configuration".to_owned()),
+            (0, Some(error)) => Err(format!("waiting for a first configuration without errors: {error}")),
+            _ => Ok(String::new()),
         }
     }
 
@@ -101,6 +140,40 @@ fn exposition(slot: &Slot) -> Value {
         }
     }
     entry
+}
+
+/// The token that `/config` and `/acks` want. It may change, and may not be known yet.
+#[derive(Debug, Default)]
+pub struct AdminToken(ArcSwapOption<[u8; 32]>);
+
+impl AdminToken {
+    /// Wants another token from now on; none admits nobody. An empty one is none.
+    pub fn set(&self, token: Option<&Secret>) {
+        let token = token.map(Secret::expose).filter(|token| !token.is_empty());
+        // A digest of random bytes gives nothing away, and is of one length.
+        self.0.store(token.map(|token| Arc::new(Sha256::digest(token).into())));
+    }
+
+    /// Whether a token is known.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.0.load().is_some()
+    }
+
+    /// Whether it is this one, in constant time; none while no token is known.
+    fn admits(&self, presented: &str) -> Option<bool> {
+        let known = self.0.load_full()?;
+        let presented: [u8; 32] = Sha256::digest(presented).into();
+        Some(verify_slices_are_equal(&*known, &presented).is_ok())
+    }
+}
+
+fn events(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 fn respond(status: StatusCode, kind: HeaderValue, body: Vec<u8>) -> Response<Body> {

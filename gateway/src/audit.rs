@@ -30,7 +30,7 @@ const QUEUED_BYTES: usize = 256 << 20;
 pub(crate) struct Record<'a> {
     pub(crate) exposition: &'a ExpositionId,
     pub(crate) tool: &'a str,
-    pub(crate) caller: Caller,
+    pub(crate) caller: &'a Caller,
     pub(crate) outcome: Outcome,
     /// The upstream's status; 0 where there was none.
     pub(crate) status: u16,
@@ -166,7 +166,7 @@ mod tests {
         let record = Record {
             exposition: &id,
             tool: "../list/all",
-            caller: Caller::Parent,
+            caller: &Caller::Parent,
             outcome: Outcome::Ok,
             status: 200,
             output: Some(&output),

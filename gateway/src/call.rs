@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -43,11 +44,13 @@ pub(crate) struct ToolCall {
     pub(crate) caller: Caller,
 }
 
-/// Who calls. Kinds of access that are to come will name people here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// Nobody in particular, from this address.
     Peer(IpAddr),
+    /// Whoever has the key of that name, from this address.
+    Key(Arc<str>, IpAddr),
     /// Whoever started the process.
     Parent,
 }
@@ -56,7 +59,18 @@ impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Peer(address) => write!(f, "anonymous@{address}"),
+            Self::Key(name, address) => write!(f, "key:{name}@{address}"),
             Self::Parent => f.write_str("stdio"),
+        }
+    }
+}
+
+impl Caller {
+    /// The name that keeps what is one caller's from others; none where callers are not told apart.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Key(name, _) => Some(name),
+            Self::Peer(_) | Self::Parent => None,
         }
     }
 }
@@ -83,7 +97,7 @@ impl Drop for Noted<'_> {
         let record = Record {
             exposition: &self.exposition.id,
             tool: self.tool,
-            caller: self.call.caller,
+            caller: &self.call.caller,
             outcome: self.outcome,
             status: self.status,
             output: self.output.as_ref(),
@@ -151,7 +165,7 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
 async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let exposition = noted.exposition;
     let declared = &exposition.service.document.tools[name];
-    let (arguments, asked) = match check(noted, name, tool, declared) {
+    let (target, arguments, asked) = match check(noted, name, tool, declared) {
         Ok(checked) => checked,
         Err(InvalidArguments(message)) => {
             noted.outcome = Outcome::InvalidArguments;
@@ -165,9 +179,9 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
         detect_list: exposition.enforcement == Enforcement::Advisory,
     };
     let options = &noted.gateway.options;
-    let namespace = &exposition.id.namespace;
+    let credentials = exposition.credentials(options.credentials.as_ref());
     let begun = Instant::now();
-    let call = exposition.service.upstream.call(name, &arguments, bounds, options.credentials.as_ref(), namespace);
+    let call = exposition.service.upstream.call(target, &arguments, bounds, credentials);
     match call.await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
@@ -184,13 +198,13 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     }
 }
 
-/// Arguments as they go upstream, and what the reserved inputs ask for.
-fn check(
-    noted: &Noted<'_>,
-    name: &str,
+/// The tool that is called, arguments as they go upstream, and what the reserved inputs ask for.
+fn check<'e>(
+    noted: &Noted<'e>,
+    name: &'e str,
     tool: &Tool,
     declared: &ServiceTool,
-) -> Result<(Arguments, Call), InvalidArguments> {
+) -> Result<(&'e str, Arguments, Call), InvalidArguments> {
     let raw = match &noted.call.arguments {
         Some(bytes) => Some(std::str::from_utf8(bytes).map_err(|e| InvalidArguments(e.to_string()))?),
         None => None,
@@ -200,13 +214,24 @@ fn check(
     if sealed(noted.exposition, declared)
         && let Some(cursor) = arguments.get_mut(paging::argument(PaginationKind::Cursor))
     {
-        let scope = scope(noted.exposition, name);
+        let scope = scope(noted, name);
         let opened = paging::cursor(cursor.get()).and_then(|token| noted.gateway.sealer.open(&scope, &token));
         let opened = opened.ok_or_else(|| InvalidArguments("`cursor`: not one that this tool returned".to_owned()))?;
         *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
     }
-    arguments::validate(&noted.exposition.service.contracts[name].validator, &arguments::tree(&arguments)?)?;
-    Ok((arguments, asked))
+    let service = &noted.exposition.service;
+    let validate = |tool: &str, arguments: &Arguments| {
+        arguments::validate(&service.contracts[tool].validator, &arguments::tree(arguments)?)
+    };
+    validate(name, &arguments)?;
+    match service.upstream.made_of(name, &arguments).map_err(|e| InvalidArguments(e.to_string()))? {
+        None => Ok((name, arguments, asked)),
+        // The manifest's own word holds for whatever an alias makes of its arguments.
+        Some((made_of, arguments)) => {
+            validate(made_of, &arguments)?;
+            Ok((made_of, arguments, asked))
+        }
+    }
 }
 
 /// Whether the tool's cursors are sealed.
@@ -215,9 +240,13 @@ fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
         && declared.http.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
 }
 
-/// Where a sealed cursor is good.
-fn scope(exposition: &Exposition, tool: &str) -> String {
-    format!("{} {tool}", exposition.id)
+/// Where a sealed cursor is good: one tool of one exposition, and one caller where callers have names.
+fn scope(noted: &Noted<'_>, tool: &str) -> String {
+    // No name of an exposition or a tool holds a space.
+    match noted.call.caller.name() {
+        Some(caller) => format!("{} {tool} {caller}", noted.exposition.id),
+        None => format!("{} {tool}", noted.exposition.id),
+    }
 }
 
 fn filtered(
@@ -293,7 +322,7 @@ fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &An
     let kind = declared.http.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);
     let next = match &report.next {
         Some(next) if sealed(noted.exposition, declared) => {
-            noted.gateway.sealer.seal(&scope(noted.exposition, name), next).map(Cow::Owned)
+            noted.gateway.sealer.seal(&scope(noted, name), next).map(Cow::Owned)
         }
         next => next.as_deref().map(Cow::Borrowed),
     };

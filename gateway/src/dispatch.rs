@@ -50,7 +50,7 @@ pub(crate) struct Request<'a> {
     /// Its HTTP headers, where there are any.
     pub(crate) headers: Option<&'a HeaderMap>,
     /// Who sent it.
-    pub(crate) caller: Caller,
+    pub(crate) caller: &'a Caller,
 }
 
 /// Decides what a request needs.
@@ -93,7 +93,7 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         tool,
         arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),
         era: request.era,
-        caller: request.caller,
+        caller: request.caller.clone(),
     })
 }
 

@@ -1,22 +1,20 @@
 //! The gateway as whoever embeds it sees it: give it options, then snapshots, then listeners.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use tamis_config::{Access, Audit, ExpositionDocument, ExpositionId, Snapshot, Stopped};
+use tamis_config::{Access, ExpositionDocument, ExpositionId, Snapshot};
 use tokio_util::task::TaskTracker;
 
+use crate::acks::Acks;
 use crate::audit::Auditor;
-use crate::exposition::{Exposition, Tool};
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::registry::{Registry, Shared, Slot, Slots, State};
+use crate::registry::{Registry, Shared};
 use crate::seal::Sealer;
 use crate::serve::Cancellable;
-use crate::service::Service;
 use crate::upstream::{Client, ClientError};
 
 /// A gateway. Shared by the tasks that serve it and by whoever gives it configurations.
@@ -34,10 +32,12 @@ pub struct Gateway {
     pub(crate) draining: AtomicBool,
     /// Legacy calls that their clients may cancel by name.
     pub(crate) cancellable: Cancellable,
-    client: Arc<Client>,
-    /// Held while a snapshot is applied: one at a time.
-    shared: Mutex<Shared>,
-    status: Mutex<ReloadStatus>,
+    pub(crate) client: Arc<Client>,
+    /// Held while a configuration is applied: one at a time.
+    pub(crate) shared: Mutex<Shared>,
+    pub(crate) status: Mutex<ReloadStatus>,
+    pub(crate) acks: Acks,
+    readiness: Mutex<Option<Readiness>>,
 }
 
 /// How the last configurations fared, for `/config` and `/readyz`.
@@ -47,8 +47,17 @@ pub(crate) struct ReloadStatus {
     pub(crate) applied: u64,
     /// What is wrong with the newest one; none once a good one came.
     pub(crate) error: Option<String>,
-    /// Expositions of the last snapshot that could not be loaded, and why.
-    pub(crate) failed: Vec<(ExpositionId, String)>,
+    /// Expositions whose newest document could not be loaded, and why.
+    pub(crate) failed: BTreeMap<ExpositionId, String>,
+}
+
+/// Whether the gateway may be given traffic, as whoever gives it configurations sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// It may not: this is not there yet.
+    WaitsFor(String),
+    /// It may; the text says what is unusual.
+    Ready(Option<String>),
 }
 
 /// The gateway cannot start.
@@ -66,38 +75,6 @@ pub enum StartError {
     /// No key for sealed cursors.
     #[error("the system gives no random numbers")]
     Randomness,
-}
-
-/// An exposition that could not be loaded.
-struct Unloadable {
-    stopped: Stopped,
-    /// Whether what was served before may go on.
-    keeps: bool,
-}
-
-/// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
-/// tightens: a stricter posture, another access, a tool that is published no more.
-fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
-    previous.enforcement >= wanted.enforcement
-        && previous.access == wanted.access
-        && previous.tools.keys().all(|tool| wanted.tools.contains_key(tool))
-}
-
-/// What [`Gateway::apply`] did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReloadReport {
-    /// Expositions that are new.
-    pub added: Vec<ExpositionId>,
-    /// Expositions that were swapped.
-    pub changed: Vec<ExpositionId>,
-    /// Expositions that are gone.
-    pub removed: Vec<ExpositionId>,
-    /// Expositions that stayed as they were.
-    pub unchanged: usize,
-    /// Expositions that could not be loaded and why; each keeps what it had, or answers 503.
-    pub failed: Vec<(ExpositionId, String)>,
-    /// How long it took.
-    pub took: Duration,
 }
 
 /// The address may not be listened on.
@@ -132,145 +109,10 @@ impl Gateway {
             cancellable: Cancellable::default(),
             shared: Mutex::default(),
             status: Mutex::default(),
+            acks: Acks::new().ok_or(StartError::Randomness)?,
+            readiness: Mutex::default(),
             options,
         }))
-    }
-
-    /// Serves `snapshot` from now on: loads what differs and swaps exposition by exposition. A call in flight keeps
-    /// the exposition that it started with; what is equal stays as it is.
-    pub fn apply(&self, snapshot: &Snapshot) -> ReloadReport {
-        let started = Instant::now();
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.registry.all();
-        let mut report = ReloadReport::default();
-        let mut slots: Slots = HashMap::with_capacity(snapshot.expositions.len() + snapshot.stopped.len());
-        for (id, document) in &snapshot.expositions {
-            let path = id.to_string();
-            let slot = before.get(path.as_str());
-            let state = slot.map(|slot| slot.state());
-            let previous = state.as_deref().and_then(State::serving);
-            if let (Some(slot), Some(previous)) = (slot, previous)
-                && previous.is_of(document)
-            {
-                report.unchanged += 1;
-                slots.insert(path.into(), Arc::clone(slot));
-                continue;
-            }
-            let loaded = self.load(&mut shared, snapshot, document, previous.map(AsRef::as_ref));
-            let next = match loaded {
-                Ok(exposition) => State::Serving(Arc::new(exposition)),
-                Err(Unloadable { stopped, keeps }) => {
-                    report.failed.push((id.clone(), stopped.message.clone()));
-                    match previous.filter(|previous| keeps && may_stay(previous, document)) {
-                        Some(previous) => State::Serving(Arc::clone(previous)),
-                        None => State::Stopped(stopped),
-                    }
-                }
-            };
-            self.place(slot, id, next, &mut slots, &mut report);
-        }
-        for (id, stopped) in &snapshot.stopped {
-            let slot = before.get(id.to_string().as_str());
-            self.place(slot, id, State::Stopped(stopped.clone()), &mut slots, &mut report);
-        }
-        for (path, slot) in before.iter().filter(|(path, _)| !slots.contains_key(*path)) {
-            tracing::debug!(exposition = %path, "exposition removed");
-            report.removed.push(slot.id.clone());
-            retire(&self.metrics, slot.state().serving().map(AsRef::as_ref), None);
-        }
-        report.removed.sort();
-        let serving = slots.values().filter(|slot| slot.state().serving().is_some()).count();
-        self.metrics.expositions.set(i64::try_from(serving).unwrap_or(i64::MAX));
-        if !report.added.is_empty() || !report.removed.is_empty() {
-            self.registry.replace(slots);
-        }
-        shared.prune();
-        drop(shared);
-        report.took = started.elapsed();
-        self.note(&report);
-        report
-    }
-
-    /// Puts a state at an address, new or not.
-    fn place(
-        &self,
-        slot: Option<&Arc<Slot>>,
-        id: &ExpositionId,
-        next: State,
-        slots: &mut Slots,
-        report: &mut ReloadReport,
-    ) {
-        let path = id.to_string().into();
-        let Some(slot) = slot else {
-            report.added.push(id.clone());
-            slots.insert(path, Arc::new(Slot::new(id.clone(), next)));
-            return;
-        };
-        let before = slot.state();
-        let same = match (before.as_ref(), &next) {
-            (State::Serving(a), State::Serving(b)) => Arc::ptr_eq(a, b),
-            (State::Stopped(a), State::Stopped(b)) => a == b,
-            _ => false,
-        };
-        if same {
-            report.unchanged += 1;
-        } else {
-            report.changed.push(id.clone());
-            let kept = next.serving().cloned();
-            slot.swap(next);
-            retire(&self.metrics, before.serving().map(AsRef::as_ref), kept.as_deref());
-        }
-        slots.insert(path, Arc::clone(slot));
-    }
-
-    fn load(
-        &self,
-        shared: &mut Shared,
-        snapshot: &Snapshot,
-        document: &Arc<ExpositionDocument>,
-        previous: Option<&Exposition>,
-    ) -> Result<Exposition, Unloadable> {
-        let fail = |reason: &'static str, message, keeps| Unloadable {
-            stopped: Stopped { reason: reason.into(), message },
-            keeps,
-        };
-        if self.options.require_access && document.access.is_none() {
-            let message = "access: say who may call, `anonymous: true` for everyone";
-            return Err(fail("AccessRequired", message.to_owned(), false));
-        }
-        if document.audit == Audit::Full && !self.auditor.keeps_files() {
-            let message = "audit.mode: Full needs a folder for the records";
-            return Err(fail("InvalidManifest", message.to_owned(), false));
-        }
-        let Some(service) = snapshot.services.get(&document.service) else {
-            let message = format!("service {} is not in the snapshot", document.service);
-            return Err(fail("ServiceNotFound", message, false));
-        };
-        let service = shared
-            .services
-            .get(&document.service, || Service::load(&document.service, service, &self.client))
-            .map_err(|message| fail("InvalidManifest", message, true))?;
-        Exposition::load(document, &service, previous, self.options.tool_series, &mut shared.programs)
-            .map_err(|message| fail("InvalidFilter", message, true))
-    }
-
-    fn note(&self, report: &ReloadReport) {
-        self.metrics.reload_duration.observe(report.took.as_secs_f64());
-        self.metrics.reloaded(if report.failed.is_empty() { "applied" } else { "partial" });
-        for (id, message) in &report.failed {
-            tracing::error!(exposition = %id, "exposition could not be loaded: {message}");
-        }
-        tracing::info!(
-            added = report.added.len(),
-            changed = report.changed.len(),
-            removed = report.removed.len(),
-            unchanged = report.unchanged,
-            failed = report.failed.len(),
-            took_us = u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
-            "configuration applied"
-        );
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        *status = ReloadStatus { applied: status.applied + 1, error: None, failed: report.failed.clone() };
     }
 
     /// Notes a configuration that was offered but is broken: what is served stays, and `/config` and
@@ -280,6 +122,26 @@ impl Gateway {
         tracing::error!("configuration not applied: {message}");
         self.metrics.reloaded("failed");
         self.status.lock().unwrap_or_else(PoisonError::into_inner).error = Some(message);
+    }
+
+    /// Whether an exposition is served, rather than stopped or unknown.
+    pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
+        self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())
+    }
+
+    /// Says what `/readyz` answers. Until this is called, readiness is to have been given a configuration.
+    pub fn set_readiness(&self, readiness: Readiness) {
+        *self.readiness.lock().unwrap_or_else(PoisonError::into_inner) = Some(readiness);
+    }
+
+    pub(crate) fn readiness(&self) -> Option<Readiness> {
+        self.readiness.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on `/readyz` fails and kept connections are closed after their answer, so that traffic goes elsewhere,
+    /// while everything that still comes is served. [`Gateway::serve`] does so itself when it is told to stop.
+    pub fn begin_draining(&self) {
+        self.draining.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn reload_status(&self) -> ReloadStatus {
@@ -305,21 +167,5 @@ impl Gateway {
             None => Ok(()),
             Some(document) => Err(Exposed { address, exposition: document.id.clone() }),
         }
-    }
-}
-
-/// Takes away the series of what `kept` does not use any more.
-fn retire(metrics: &Metrics, before: Option<&Exposition>, kept: Option<&Exposition>) {
-    let Some(before) = before else { return };
-    for (name, tool) in &before.tools {
-        let same = |kept: &Tool| Arc::ptr_eq(&kept.series, &tool.series);
-        let lives =
-            kept.is_some_and(|k| k.tools.get(name).is_some_and(same) || k.tools.values().next().is_some_and(same));
-        if !lives {
-            tool.series.retire(metrics);
-        }
-    }
-    if kept.is_none_or(|kept| !Arc::ptr_eq(&kept.series, &before.series)) {
-        before.series.retire(metrics);
     }
 }

@@ -7,16 +7,23 @@
 //! serve, stdio      connections and lines        one message at a time
 //! mcp               messages, eras, errors       pure
 //! dispatch          what a request needs
+//! reload            documents -> expositions     what differs, nothing else
 //! registry          path -> exposition           swapped one by one
+//! cluster           GatewayConfigs, Secrets      watched, kept on disk
+//! acks              what became of documents     streamed
+//! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
 //! upstream          HTTP
 //! ```
 
+mod access;
+mod acks;
 mod admin;
 mod audit;
 mod call;
+pub mod cluster;
 mod dispatch;
 mod exposition;
 mod gateway;
@@ -26,12 +33,16 @@ mod metrics;
 mod options;
 mod paging;
 mod registry;
+mod reload;
 mod seal;
 mod serve;
 mod service;
 mod stdio;
 pub mod upstream;
 
-pub use gateway::{Exposed, Gateway, ReloadReport, StartError};
+pub use access::{Callers, InvalidCallers, KeyDigest};
+pub use admin::AdminToken;
+pub use gateway::{Exposed, Gateway, Readiness, StartError};
 pub use options::{GatewayLimits, Options};
+pub use reload::{Change, Failure, ReloadReport};
 pub use stdio::StdioError;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::admin::AdminToken;
 use crate::upstream::{ClientOptions, Credentials};
 
 /// What a gateway is told when it starts.
@@ -24,6 +25,9 @@ pub struct Options {
     pub tool_series: bool,
     /// Names under which browsers may reach the gateway: what `Origin` may say beside loopback.
     pub hostnames: Vec<String>,
+    /// What `/config` and `/acks` want. None: the admin port is not reachable from elsewhere, `/config` is open and
+    /// `/acks` is not there.
+    pub admin_token: Option<Arc<AdminToken>>,
 }
 
 impl Options {
@@ -38,6 +42,7 @@ impl Options {
             require_access: false,
             tool_series: true,
             hostnames: Vec::new(),
+            admin_token: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is served at which path. Readers load a pointer; a reload swaps one exposition at a time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
@@ -10,6 +10,7 @@ use tamis_engine::{CompileOptions, Program, Severity, ToolFilter};
 use tokio::sync::watch;
 
 use crate::exposition::Exposition;
+use crate::metrics::{ToolSeries, Totals};
 use crate::service::Service;
 
 /// What an address answers with.
@@ -37,13 +38,36 @@ pub(crate) struct Slot {
     /// Its name.
     pub(crate) id: ExpositionId,
     state: ArcSwap<State>,
+    /// Bytes that tools took in and gave out which are not published any more.
+    past: Mutex<Totals>,
     /// Counts the changes of its tools; closed when the address goes away.
     changes: watch::Sender<u64>,
 }
 
 impl Slot {
     pub(crate) fn new(id: ExpositionId, state: State) -> Self {
-        Self { id, state: ArcSwap::from_pointee(state), changes: watch::Sender::new(0) }
+        Self { id, state: ArcSwap::from_pointee(state), past: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    /// Adds what a tool counted that is going.
+    pub(crate) fn bury(&self, totals: Totals) {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).add(totals);
+    }
+
+    /// Bytes of all calls since the address came: a count that never falls.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = *self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Serving(exposition) = self.state().as_ref() {
+            let mut counted: Option<&ToolSeries> = None;
+            for tool in exposition.tools.values() {
+                // Without series of their own all tools count into one.
+                if counted.is_none_or(|before| !std::ptr::eq(before, Arc::as_ptr(&tool.series))) {
+                    totals.add(tool.series.totals());
+                }
+                counted = Some(&tool.series);
+            }
+        }
+        totals
     }
 
     /// What it answers with now.
@@ -69,7 +93,7 @@ impl Slot {
 }
 
 /// The addresses by `namespace/name`.
-pub(crate) type Slots = HashMap<Box<str>, Arc<Slot>>;
+pub(crate) type Slots = HashMap<Arc<str>, Arc<Slot>>;
 
 /// The map of addresses.
 #[derive(Debug, Default)]
@@ -99,13 +123,20 @@ impl Registry {
 pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) programs: Programs,
+    /// How many entries there may be before it is worth looking for ones that nobody uses.
+    enough: usize,
 }
 
 impl Shared {
-    /// Forgets what nobody uses any more.
+    /// Forgets what nobody uses any more, once that may be half of it: what one change costs does not grow with what
+    /// is held.
     pub(crate) fn prune(&mut self) {
+        if self.services.0.len() + self.programs.0.len() <= self.enough {
+            return;
+        }
         self.services.0.retain(|_, service| service.strong_count() > 0);
         self.programs.0.retain(|_, program| program.strong_count() > 0);
+        self.enough = 64 + 2 * (self.services.0.len() + self.programs.0.len());
     }
 }
 

@@ -231,7 +231,7 @@ impl Session {
             params,
             era,
             headers: None,
-            caller: Caller::Parent,
+            caller: &Caller::Parent,
         };
         let task = dispatch::dispatch(&request)?;
         if era == Era::Legacy && method == "initialize" {

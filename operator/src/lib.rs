@@ -1,9 +1,18 @@
 //! Reconciles custom resources into the configuration that gateways load.
 
+pub mod acks;
 pub mod admin;
+pub mod events;
 pub mod group;
 pub mod leader;
 pub mod metrics;
 pub mod object;
 pub mod options;
+mod plan;
+mod run;
+pub mod status;
 pub mod verdict;
+mod watch;
+mod world;
+
+pub use run::run;

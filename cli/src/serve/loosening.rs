@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tamis_config::{ExpositionDocument, ExpositionId, ExpositionTool, Snapshot};
-use tamis_crds::Resources;
+use tamis_config::{ExpositionId, Snapshot};
+use tamis_crds::{Resources, is_bare, tighten};
 
 /// Without any change.
 const QUIET: Duration = Duration::from_millis(250);
@@ -71,10 +71,10 @@ pub(super) fn hold(served: &Snapshot, next: &mut Snapshot, is_gone: impl Fn(&str
     let mut held = Vec::new();
     for (id, document) in std::mem::take(&mut next.expositions) {
         let kept = match served.expositions.get(&id) {
-            Some(previous) => Some(tightest(previous, &document, &is_gone)),
+            Some(previous) => Some(tighten(previous, &document, &is_gone)),
             None => {
                 let below = served.stopped.get(&id).is_some_and(|stopped| stopped.reason == "BelowGroupFloor");
-                (!below && !document.tools.values().any(is_bare)).then_some(Arc::clone(&document))
+                (!below && !is_bare(&document)).then_some(Arc::clone(&document))
             }
         };
         if kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &document)) {
@@ -88,40 +88,4 @@ pub(super) fn hold(served: &Snapshot, next: &mut Snapshot, is_gone: impl Fn(&str
         }
     }
     held
-}
-
-/// `next`, with the posture and the filters of `previous` where those protect more.
-fn tightest(
-    previous: &ExpositionDocument,
-    next: &Arc<ExpositionDocument>,
-    is_gone: &impl Fn(&str) -> bool,
-) -> Arc<ExpositionDocument> {
-    let sinks = next.enforcement < previous.enforcement;
-    if next.enforcement > previous.enforcement {
-        // What is stricter as a whole waits for nothing, and older filters may not be fit for it.
-        return Arc::clone(next);
-    }
-    let looser = |tool: &ExpositionTool, now: &ExpositionTool| {
-        let replaced = || tool.filter != now.filter && tool.filter_set.as_deref().is_some_and(is_gone);
-        tool.filter.is_some() && (is_bare(now) || replaced())
-    };
-    let mut kept = ExpositionDocument::clone(next);
-    kept.enforcement = previous.enforcement;
-    kept.tools.retain(|name, now| match previous.tools.get(name) {
-        Some(tool) => {
-            // A filter was checked under the posture that it had.
-            if sinks || looser(tool, now) {
-                *now = tool.clone();
-            }
-            true
-        }
-        // A tool that nobody could call has no filter to lose.
-        None => !sinks,
-    });
-    if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
-}
-
-/// Published as it is, and by nobody's word: `passthrough` is a filter.
-fn is_bare(tool: &ExpositionTool) -> bool {
-    tool.filter.is_none()
 }

@@ -1,6 +1,6 @@
 //! From the files of a folder to what is served next. Pure: files come in read, a decision comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -72,6 +72,14 @@ impl Reloader {
         diagnostics.extend(compiled.diagnostics);
         let news = diagnostics.iter().filter(|d| !self.told.contains(d)).cloned().collect();
         self.told.clone_from(&diagnostics);
+        // By their files: a document and the file that it is in may both be named.
+        let broken_groups: BTreeSet<_> = update
+            .resources
+            .unusable
+            .iter()
+            .filter(|u| u.kind.as_deref() == Some("GatewayGroup"))
+            .map(|u| &u.file)
+            .collect();
         let mut reload = Reload {
             worthwhile: self.served != compiled.snapshot,
             snapshot: compiled.snapshot,
@@ -82,7 +90,7 @@ impl Reloader {
             again,
             degraded: compiled.degraded,
             group: compiled.group.map(|group| group.spec.clone()),
-            groups: update.resources.groups.len(),
+            groups: update.resources.groups.len() + broken_groups.len(),
         };
         let problem = reload.problem();
         reload.worthwhile |= problem != self.problem;

@@ -245,3 +245,50 @@ fn a_checkout_shows_no_unfiltered_moment() {
     let last = reloader.decide(&files(&[s, ("f.yaml", &edited), expo]), now);
     assert_eq!((state(&last).as_str(), last.again), ("Advisory /y", None), "what is on disk is served");
 }
+
+#[test]
+fn what_cannot_be_read_is_not_absent() {
+    let (s, expo) = (("s.yaml", MANIFEST), ("e.yaml", EXPOSITION));
+    let unknown_field = DEFAULT_SET.replace("filters:", "fitlers:");
+    let syntax = DEFAULT_SET.replace("filters: {", "filters: {{");
+    let misspelled = DEFAULT_SET.replace("ToolsFilters", "ToolFilters");
+    let other_service = unknown_field.replace("name: s,", "name: t,");
+    let other_namespace = unknown_field.replace("name: default-set", "name: default-set, namespace: other");
+    let named = unknown_field.replace("spec: {", "spec: {name: strict, ");
+    let broken_too = format!("{DEFAULT_SET}---\n{}", STRICT_GROUP.replace("GatewayGroup", "Nonsense"));
+    let together = format!("{EXPOSITION}---\n{unknown_field}");
+    let group = STRICT_GROUP.replace("require", "requires");
+    let group_syntax = STRICT_GROUP.replace("spec: {", "spec: {{");
+    let foreign = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+    let manifest = MANIFEST.replace("description: x", "descripton: x");
+    // The files at the start; what exposition `a` is then.
+    let table: Vec<(&str, Vec<(&str, &str)>, &str)> = vec![
+        ("a set with an unknown field", vec![s, expo, ("f.yaml", &unknown_field)], "InvalidFilter"),
+        ("a set that does not parse", vec![s, expo, ("f.yaml", &syntax)], "InvalidFilter"),
+        ("half a set", vec![s, expo, ("f.yaml", &DEFAULT_SET[..60])], "InvalidFilter"),
+        ("a kind that is misspelled", vec![s, expo, ("f.yaml", &misspelled)], "InvalidFilter"),
+        ("a good set beside a broken document", vec![s, expo, ("f.yaml", &broken_too)], "InvalidFilter"),
+        ("a good exposition beside a broken set", vec![s, ("f.yaml", &together)], "InvalidManifest"),
+        ("a set of another service", vec![s, expo, ("f.yaml", &other_service)], "Advisory bare"),
+        ("a set of another namespace", vec![s, expo, ("f.yaml", &other_namespace)], "Advisory bare"),
+        ("a set that has a name", vec![s, expo, ("f.yaml", &named)], "Advisory bare"),
+        ("the group", vec![s, expo, ("g.yaml", &group)], "InvalidManifest"),
+        ("the group, which does not parse", vec![s, expo, ("g.yaml", &group_syntax)], "InvalidManifest"),
+        ("the manifest", vec![expo, ("s.yaml", &manifest)], "InvalidManifest"),
+        ("somebody else's", vec![s, expo, ("c.yaml", foreign)], "Advisory bare"),
+    ];
+    for (what, documents, expected) in table {
+        let mut reloader = Reloader::new(false);
+        let now = Instant::now();
+        assert_eq!(state(&reloader.decide(&files(&documents), now)), expected, "{what}");
+        let later = reloader.decide(&files(&documents), now + Duration::from_secs(60));
+        assert_eq!(state(&later), expected, "{what}, a minute later");
+        let mended = reloader.decide(&files(&[s, expo, ("f.yaml", DEFAULT_SET)]), now + Duration::from_secs(120));
+        assert_eq!(state(&mended), "Advisory /x", "{what}, mended");
+        // Under another name the last good form is not known, but what is served is.
+        let moved = reloader.decide(&files(&[s, expo, ("new.yaml", &syntax)]), now + Duration::from_secs(180));
+        assert_eq!(state(&moved), "Advisory /x", "{what}, broken again");
+        let much_later = reloader.decide(&files(&[s, expo, ("new.yaml", &syntax)]), now + Duration::from_secs(240));
+        assert_eq!(state(&much_later), "Advisory /x", "{what}, still broken");
+    }
+}

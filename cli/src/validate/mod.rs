@@ -16,7 +16,7 @@ use tamis_crds::{Diagnostic, Loaded, diagnose, load};
 ///
 /// Prints one line a finding to standard output, FILE:LINE:COLUMN: error|warning: FIELD: what, remedy; a summary goes to
 /// standard error. With --output json: {"diagnostics": [{"severity": "error" or "warning", "file", "line", "column",
-/// "field", "message", "remedy"}]}, and with --sample also "samples".
+/// "field", "message", "remedy", "reason"}]}, and with --sample also "samples".
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

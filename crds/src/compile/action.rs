@@ -7,7 +7,7 @@ use tamis_config::{
     ArgumentStyle, BodyTemplate, HttpCall, Pagination, PaginationKind, RequestTemplate, Retry, Risk, ServiceTool,
 };
 
-use super::template::{literal, placeholders};
+use super::template::{literal, placeholders, strings};
 use super::{args, auth};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
@@ -41,6 +41,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
         output_schema: None,
         response_type: spec.response.as_ref().and_then(|r| r.kind),
         risk,
+        alias: None,
         http: HttpCall {
             method,
             path: spec.path.clone(),
@@ -104,7 +105,7 @@ fn templates(
     if let Some(body) = &request.body {
         // Keys are not templates; taking them for some would only count more arguments as used.
         let value: serde_json::Value = serde_json::from_str(body.as_str()).unwrap_or_default();
-        body_strings(&value, &at.key("body"), &mut |at, text| names(text, &spec.args, &mut used, at, scribe));
+        strings(&value, &at.key("body"), &mut |at, text| names(text, &spec.args, &mut used, at, scribe));
     }
     for name in spec.args.keys().filter(|name| !used.contains(name.as_str())) {
         let at = at_args(&at, name);
@@ -199,19 +200,6 @@ fn names<'a>(
             );
             scribe.error(at, format!("there is no argument `{name}`"), remedy);
         }
-    }
-}
-
-fn body_strings(value: &serde_json::Value, at: &FieldPath, each: &mut impl FnMut(&FieldPath, &str)) {
-    match value {
-        serde_json::Value::String(text) => each(at, text),
-        serde_json::Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| body_strings(item, &at.index(index), each));
-        }
-        serde_json::Value::Object(members) => {
-            members.iter().for_each(|(key, value)| body_strings(value, &at.key(key), each));
-        }
-        _ => {}
     }
 }
 

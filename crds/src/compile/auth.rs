@@ -3,6 +3,7 @@
 use tamis_config::{Auth, AuthKind, CredentialRef};
 
 use crate::origin::FieldPath;
+use crate::read::is_secret_name;
 use crate::resources::{AuthSpec, AuthType};
 use crate::scribe::Scribe;
 
@@ -63,12 +64,6 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) 
     }
     let credential = spec.secret_ref.as_ref().map(|r| CredentialRef { name: r.name.clone(), key: r.key.clone() });
     Auth { kind, name: spec.name.clone(), prefix: spec.prefix.clone(), username: spec.username.clone(), credential }
-}
-
-/// A file name too (`--secrets`), so nothing that leads out of its folder.
-fn is_secret_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)
 }
 
 /// RFC 9110: a token; and none of those that the connection itself owns.

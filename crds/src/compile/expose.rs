@@ -1,389 +1,466 @@
-//! Expositions: which tools, which filter each, under which posture; or why none of it is served.
+//! Expositions: which service, which sets, under which posture, for whom; or why none of it is served.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use tamis_config::{
-    Access, Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, ExpositionTool, FORMAT_VERSION,
-    ServiceDocument, Snapshot, Stopped,
+    Access, Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot,
+    Stopped,
 };
-use tamis_engine::{CompileOptions, Enforcement, ToolFilter};
+use tamis_engine::Enforcement;
 
-use super::filters::{Sets, response_type};
-use super::groups::Groups;
+use super::filters::Sets;
+use super::groups::{Groups, Placement};
+use super::plan::Plans;
 use super::service::{Service, Services};
-use super::{Compilation, CompileEnv, Degraded, duplicate_names};
-use crate::diagnostic::did_you_mean;
-use crate::origin::{FieldPath, Origin};
-use crate::resources::{AuditMode, ExpositionSpec, LimitsSpec, ToolSelection, ToolsFiltersSpec};
-use crate::{Diagnostic, Resource};
+use super::unusable::Unusables;
+use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size};
+use crate::origin::FieldPath;
+use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
+use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable};
 
 /// Why an exposition is not served.
+#[derive(Debug)]
 pub(super) struct Stop {
-    reason: &'static str,
+    reason: Reason,
     path: FieldPath,
     message: String,
     remedy: String,
 }
 
 impl Stop {
-    pub(super) fn new(
-        reason: &'static str,
-        path: FieldPath,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
+    pub(super) fn new(reason: Reason, path: FieldPath, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { reason, path, message: message.into(), remedy: remedy.into() }
     }
+}
+
+/// What expositions are compiled with.
+pub(super) struct Context<'a, 'r> {
+    pub(super) env: &'a CompileEnv<'a>,
+    pub(super) groups: &'a Groups<'r>,
+    pub(super) services: &'a Services<'r>,
+    pub(super) unusable: &'a Unusables<'r>,
+    /// Broken files are looked through for more mistakes: what is not found may be in them.
+    pub(super) incomplete: bool,
 }
 
 /// Compiles every exposition into the compilation's snapshot.
 pub(super) fn all<'r>(
     expositions: &'r [Arc<Resource<ExpositionSpec>>],
-    groups: &Groups<'r>,
-    services: &Services<'r>,
+    context: &Context<'_, 'r>,
     sets: &mut Sets<'r>,
-    (env, incomplete): (&CompileEnv<'_>, bool),
+    plans: &mut Plans<'r>,
     compilation: &mut Compilation,
 ) {
     duplicate_names("Exposition", expositions, &mut compilation.diagnostics);
     for resource in expositions {
-        let id = ExpositionId { namespace: resource.name.namespace.clone(), name: resource.name.name.clone() };
-        let taken = |snapshot: &Snapshot| snapshot.expositions.contains_key(&id) || snapshot.stopped.contains_key(&id);
-        if taken(&compilation.snapshot) {
+        let id = id_of(&resource.name);
+        if is_taken(compilation, &id) {
             continue;
         }
+        let group = match context.groups.of(resource, context.env) {
+            Ok(Placement::In(group)) => Some(group),
+            Ok(Placement::Nowhere) => None,
+            Ok(Placement::Foreign) => {
+                compilation.foreign.insert(id);
+                continue;
+            }
+            Ok(Placement::Unreadable(Unusable { name: Some(group), .. })) if context.env.cluster.is_some() => {
+                compilation.held.insert(id, group.clone());
+                continue;
+            }
+            // One process is one group: nobody else has a last good form of it.
+            Ok(Placement::Unreadable(group)) => {
+                let message = format!("{}, which may hold the GatewayGroup, cannot be read", group.file);
+                let stop = Stop::new(Reason::InvalidManifest, FieldPath::spec(["gatewayGroup"]), message, "mend it");
+                match Previous::of(context.env, &id) {
+                    Some(previous) => keep(compilation, &previous, previous.document, Degraded::PreviousExposition),
+                    None => stopped(compilation, context, resource, id, stop),
+                }
+                continue;
+            }
+            Err(stop) => {
+                stopped(compilation, context, resource, id, stop);
+                continue;
+            }
+        };
+        if let (Some(group), Some(_)) = (group, &context.env.cluster) {
+            compilation.placements.insert(id.clone(), group.name.clone());
+        }
+        let wanted = &resource.spec.service;
+        let previous = Previous::of(context.env, &id)
+            // The filters of another service were made for other outputs.
+            .filter(|p| p.service.name == wanted.name && p.service.version == wanted.version);
         let mut exposer = Exposer {
             resource,
-            previous: env.previous.and_then(|p| Some((p.expositions.get(&id)?, p))),
-            sets,
+            context,
+            previous,
+            sets: &mut *sets,
+            plans: &mut *plans,
             diagnostics: &mut compilation.diagnostics,
             degraded: Vec::new(),
         };
-        match exposer.expose(&id, groups, services, env) {
-            Ok((document, digest, service)) => {
+        match exposer.expose(&id, group) {
+            Ok((document, service)) => {
                 let degraded = exposer.degraded;
                 if !degraded.is_empty() {
                     compilation.degraded.insert(id.clone(), degraded);
                 }
-                compilation.snapshot.services.insert(digest, service);
+                compilation.snapshot.services.insert(document.service.clone(), service);
                 compilation.snapshot.expositions.insert(id, Arc::new(document));
             }
-            Err(stop) => {
-                let diagnostic = resource.origin.error(&stop.path, &*stop.message, &*stop.remedy);
-                let message = format!("{}: {}, {}", diagnostic.field, stop.message, stop.remedy);
-                if !(incomplete && stop.reason.ends_with("NotFound")) {
-                    compilation.diagnostics.push(diagnostic);
+            Err(stop) => stopped(compilation, context, resource, id, stop),
+        }
+    }
+    unreadable(context, sets, compilation);
+}
+
+fn id_of(name: &ObjectName) -> ExpositionId {
+    ExpositionId { namespace: name.namespace.clone(), name: name.name.clone() }
+}
+
+fn is_taken(compilation: &Compilation, id: &ExpositionId) -> bool {
+    let Snapshot { expositions, stopped, .. } = &compilation.snapshot;
+    expositions.contains_key(id)
+        || stopped.contains_key(id)
+        || compilation.foreign.contains(id)
+        || compilation.held.contains_key(id)
+}
+
+fn stopped(
+    compilation: &mut Compilation,
+    context: &Context<'_, '_>,
+    resource: &Resource<ExpositionSpec>,
+    id: ExpositionId,
+    stop: Stop,
+) {
+    let diagnostic = resource.origin.error(&stop.path, stop.message, stop.remedy).because(stop.reason);
+    let message = diagnostic.statement();
+    if !(context.incomplete && stop.reason.is_absence()) {
+        compilation.diagnostics.push(diagnostic);
+    }
+    compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.as_str().into(), message });
+}
+
+fn keep(
+    compilation: &mut Compilation,
+    previous: &Previous<'_>,
+    document: &Arc<ExpositionDocument>,
+    degraded: Degraded,
+) {
+    let id = document.id.clone();
+    compilation.degraded.entry(id.clone()).or_default().push(degraded);
+    compilation.snapshot.services.insert(document.service.clone(), Arc::clone(previous.service));
+    compilation.snapshot.expositions.insert(id, Arc::clone(document));
+}
+
+/// Expositions that cannot be read themselves keep what is served of them, with today's Secrets and the filters of today
+/// where the sets that they come from still have them. In a cluster only what is served is there to be kept: nobody knows
+/// the group of the others.
+fn unreadable(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut Compilation) {
+    for (name, unusable) in context.unusable.expositions() {
+        let id = id_of(name);
+        if is_taken(compilation, &id) {
+            continue;
+        }
+        let reason = Reason::InvalidManifest;
+        match (Previous::of(context.env, &id), &context.env.cluster) {
+            (Some(previous), _) => match refreshed(&previous, context.env, sets) {
+                Ok(document) => keep(compilation, &previous, &document, Degraded::PreviousExposition),
+                Err(stop) => {
+                    let message = format!("{}, {}", stop.message, stop.remedy);
+                    let stopped = Stopped { reason: stop.reason.as_str().into(), message };
+                    compilation.snapshot.stopped.insert(id, stopped);
                 }
-                compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.into(), message });
+            },
+            (None, None) => {
+                let message = format!("{} cannot be read: {}", unusable.file, unusable.message);
+                compilation.snapshot.stopped.insert(id, Stopped { reason: reason.as_str().into(), message });
             }
+            (None, Some(_)) => {}
         }
     }
 }
 
-struct Exposer<'a, 'r> {
-    resource: &'r Arc<Resource<ExpositionSpec>>,
-    previous: Option<(&'a Arc<ExpositionDocument>, &'a Snapshot)>,
-    sets: &'a mut Sets<'r>,
-    diagnostics: &'a mut Vec<Diagnostic>,
-    degraded: Vec<Degraded>,
+fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> Result<Arc<ExpositionDocument>, Stop> {
+    let mut document = ExpositionDocument::clone(previous.document);
+    let namespace = document.id.namespace.clone();
+    if let Some(cluster) = &env.cluster {
+        if let Some(Access::ApiKeys { secret, handle }) = &mut document.access {
+            *handle = Some(access::callers(cluster, &namespace, secret, FieldPath::spec(["access"]))?);
+        }
+        let tools = document.tools.keys();
+        let path = FieldPath::spec(["service"]);
+        document.credentials = credentials::resolve(cluster, &namespace, previous.service, tools, &path)?;
+    }
+    for (name, tool) in &mut document.tools {
+        let Some(set) = tool.filter_set.as_deref().and_then(|set| sets.by_name(set)) else { continue };
+        let Some(declared) = previous.service.tools.get(name) else { continue };
+        let base = declared.alias.as_ref().map_or(name.as_str(), |alias| alias.tool.as_str());
+        let today = set.spec.filters.get(name).or_else(|| set.spec.filters.get(base));
+        if let Some(today) = today.filter(|today| compiles(today, document.enforcement, declared.response_type)) {
+            tool.filter = Some(Arc::clone(today));
+        }
+    }
+    Ok(if document == **previous.document { Arc::clone(previous.document) } else { Arc::new(document) })
 }
 
-/// A filter, and where it stands.
-struct Candidate<'c> {
-    filter: &'c Arc<ToolFilter>,
-    origin: &'c Origin,
-    path: FieldPath,
-    set: String,
+/// Whether the engine takes a filter.
+pub(super) fn compiles(
+    filter: &tamis_engine::ToolFilter,
+    enforcement: Enforcement,
+    response_type: Option<tamis_engine::ResponseType>,
+) -> bool {
+    let options = tamis_engine::CompileOptions { enforcement, response_type, ..Default::default() };
+    tamis_engine::compile(filter, &options).program.is_some()
 }
 
-impl<'r> Exposer<'_, 'r> {
+/// What is served of an exposition now.
+#[derive(Clone, Copy)]
+pub(super) struct Previous<'a> {
+    pub(super) document: &'a Arc<ExpositionDocument>,
+    pub(super) service: &'a Arc<ServiceDocument>,
+}
+
+impl<'a> Previous<'a> {
+    fn of(env: &CompileEnv<'a>, id: &ExpositionId) -> Option<Self> {
+        let snapshot = env.previous?;
+        let document = snapshot.expositions.get(id)?;
+        Some(Self { document, service: snapshot.services.get(&document.service)? })
+    }
+}
+
+/// One exposition on its way.
+pub(super) struct Exposer<'a, 'r> {
+    pub(super) resource: &'r Arc<Resource<ExpositionSpec>>,
+    pub(super) context: &'a Context<'a, 'r>,
+    pub(super) previous: Option<Previous<'a>>,
+    pub(super) sets: &'a mut Sets<'r>,
+    plans: &'a mut Plans<'r>,
+    pub(super) diagnostics: &'a mut Vec<Diagnostic>,
+    pub(super) degraded: Vec<Degraded>,
+}
+
+/// The plan of an exposition.
+enum Planned<'r> {
+    None,
+    Named(&'r str, &'r crate::resources::ConfigurationPlanSpec),
+    /// In error: what says so, and what of it can still be relied on.
+    Failed(String, Option<&'r crate::resources::ConfigurationPlanSpec>),
+}
+
+/// The filter sets of an exposition.
+pub(super) struct Chosen<'r> {
+    /// Enforced ones first.
+    pub(super) sets: Vec<&'r Arc<Resource<ToolsFiltersSpec>>>,
+    /// What may hold another one, and cannot be read.
+    pub(super) unreadable: Option<(Reason, String)>,
+    /// `filters: []`.
+    pub(super) none: bool,
+}
+
+impl<'a, 'r> Exposer<'a, 'r> {
     fn expose(
         &mut self,
         id: &ExpositionId,
-        groups: &Groups<'r>,
-        services: &Services<'r>,
-        env: &CompileEnv<'_>,
-    ) -> Result<(ExpositionDocument, Digest, Arc<ServiceDocument>), Stop> {
+        group: Option<&'r Arc<Resource<GatewayGroupSpec>>>,
+    ) -> Result<(ExpositionDocument, Arc<ServiceDocument>), Stop> {
         let spec = &self.resource.spec;
-        let group = groups.of(self.resource)?;
-        let service = services
-            .find(&id.namespace, &spec.service)
-            .map_err(|(message, remedy)| Stop::new("ServiceNotFound", FieldPath::spec(["service"]), message, remedy))?;
-        let sets = self.chosen_sets()?;
-        let enforcement = sets.iter().map(|set| set.spec.enforcement).fold(spec.enforcement, Ord::max);
-        Groups::floors(group, spec, enforcement, env)?;
-        let access = access(spec)?;
-        let (digest, document) = self.service(service)?;
-        let tools = self.tools(service, &document, &sets, enforcement)?;
+        let Context { env, .. } = *self.context;
+        let service = self.service_of(&id.namespace)?;
+        let plan = self.plan_of(&id.namespace)?;
+        let chosen = self.chosen_sets(&plan)?;
+        let enforcement = self.posture(&chosen)?;
+        let access = access::access(self.resource, env)?;
+        Groups::floors(group, spec, access.as_ref(), enforcement, env)?;
+        let (digest, document) = self.document(service, &plan)?;
+        let field = match &plan {
+            Planned::Named(_, plan) if plan.endpoint.is_some() || plan.auth.is_some() => "configurationPlan",
+            _ => "service",
+        };
+        let path = FieldPath::spec([field]);
+        if let (Some(group), Some(_)) = (group, &env.cluster) {
+            egress::check(&document, &id.namespace, group, &path)?;
+        }
+        let tools = self.tools(service, &document, &chosen, enforcement)?;
+        let credentials = match &env.cluster {
+            Some(cluster) => credentials::resolve(cluster, &id.namespace, &document, tools.keys(), &path)?,
+            None => BTreeMap::new(),
+        };
+        let planned = match &plan {
+            Planned::Named(_, plan) | Planned::Failed(_, Some(plan)) => plan.call_timeout_ms(),
+            _ => None,
+        };
         let exposition = ExpositionDocument {
             format_version: FORMAT_VERSION,
             id: id.clone(),
-            service: digest.clone(),
+            service: digest,
             enforcement,
             tools,
-            credentials: std::collections::BTreeMap::new(),
+            credentials,
             access,
-            limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
+            limits: limits(spec.limits.as_ref(), planned),
             audit: match spec.audit.unwrap_or_default().mode {
                 AuditMode::Digest => Audit::Digest,
                 AuditMode::Full => Audit::Full,
             },
         };
-        Ok((exposition, digest, document))
-    }
-
-    /// Enforced sets come before Advisory ones; otherwise the order is the exposition's, or that of the names.
-    fn chosen_sets(&self) -> Result<Vec<&'r Arc<Resource<ToolsFiltersSpec>>>, Stop> {
-        let spec = &self.resource.spec;
-        let namespace = self.resource.name.namespace.as_str();
-        let mut sets = match &spec.filters {
-            None => self.sets.unnamed(namespace, &spec.service),
-            Some(names) => {
-                let found = names.iter().enumerate().map(|(index, name)| {
-                    let path = FieldPath::spec(["filters"]).index(index);
-                    if names[..index].contains(name) {
-                        return Err(Stop::new(
-                            "Conflict",
-                            path,
-                            format!("`{name}` occurs twice"),
-                            "remove one of them",
-                        ));
-                    }
-                    self.sets
-                        .named(namespace, &spec.service, name)
-                        .map_err(|(message, remedy)| Stop::new("FilterSetNotFound", path, message, remedy))
-                });
-                found.collect::<Result<_, _>>()?
-            }
-        };
-        sets.sort_by_key(|set| set.spec.enforcement != Enforcement::Enforced);
-        Ok(sets)
-    }
-
-    /// The service's document; the last good one where the manifest is in error.
-    fn service(&mut self, service: &Service<'r>) -> Result<(Digest, Arc<ServiceDocument>), Stop> {
-        if let Some(document) = &service.document {
-            return Ok(document.clone());
+        if let Some(message) = env.cluster.and_then(|_| size::exposition(&exposition)) {
+            let remedy = "publish fewer tools, or shorten their filters";
+            return Err(Stop::new(Reason::TooLarge, FieldPath::spec(["filters"]), message, remedy));
         }
+        Ok((exposition, document))
+    }
+
+    /// The service; none where its manifest cannot be read.
+    fn service_of(&self, namespace: &str) -> Result<Option<&'a Service<'r>>, Stop> {
         let wanted = &self.resource.spec.service;
-        let last_good = self.previous.and_then(|(exposition, snapshot)| {
-            let document = snapshot.services.get(&exposition.service)?;
-            let same = document.name == wanted.name && document.version == wanted.version;
-            same.then(|| (exposition.service.clone(), Arc::clone(document)))
-        });
-        if last_good.is_some() {
-            self.degraded.push(Degraded::PreviousService);
+        let context = self.context;
+        match context.services.find(namespace, wanted) {
+            Ok(service) => Ok(Some(service)),
+            Err(_) if context.unusable.manifest(namespace, wanted).is_some() => Ok(None),
+            Err((message, remedy)) => {
+                Err(Stop::new(Reason::ServiceNotFound, FieldPath::spec(["service"]), message, remedy))
+            }
         }
-        last_good.ok_or_else(|| {
-            let message = format!("the manifest of {} {} has errors", wanted.name, wanted.version);
-            let remedy = format!("mend {}", service.resource.origin.file());
-            Stop::new("InvalidManifest", FieldPath::spec(["service"]), message, remedy)
-        })
     }
 
-    fn tools(
-        &mut self,
-        service: &Service<'r>,
-        document: &ServiceDocument,
-        sets: &[&'r Arc<Resource<ToolsFiltersSpec>>],
-        enforcement: Enforcement,
-    ) -> Result<IndexMap<String, ExpositionTool>, Stop> {
-        let selection = Selection::new(self.resource, document, self.diagnostics)?;
-        let mut tools = IndexMap::new();
-        let mut unnamed = Vec::new();
-        for tool in document.tools.keys().filter(|tool| selection.selects(tool)) {
-            match self.candidate(service, tool, sets) {
-                Some(candidate) => {
-                    if let Some(published) = self.filtered(service, tool, &candidate, enforcement) {
-                        tools.insert(tool.clone(), published);
-                    }
-                }
-                None if enforcement == Enforcement::Enforced => unnamed.push(tool.as_str()),
-                None => {
-                    tools.insert(tool.clone(), ExpositionTool::default());
-                }
+    fn plan_of(&self, namespace: &str) -> Result<Planned<'r>, Stop> {
+        let Some(wanted) = &self.resource.spec.configuration_plan else { return Ok(Planned::None) };
+        match self.plans.find(namespace, &wanted.name) {
+            Ok(plan) if plan.failed => {
+                let culprit = format!("ConfigurationPlan {} has errors", plan.resource.name);
+                Ok(Planned::Failed(culprit, Some(&plan.resource.spec)))
             }
-        }
-        if !unnamed.is_empty() {
-            let message = format!("not published, since no filter set names them: {}", listing(&unnamed));
-            let remedy = "name each in a set, with `passthrough: true` where all of it may pass";
-            let diagnostic = self.resource.origin.warning(&FieldPath::spec(["filters"]), message, remedy);
-            self.diagnostics.push(diagnostic);
-        }
-        if tools.is_empty() && unnamed.is_empty() && self.degraded.is_empty() {
-            let remedy = "compare `tools` and the filter sets with the ServiceManifest";
-            let diagnostic = self.resource.origin.warning(&FieldPath::spec([]), "publishes no tool", remedy);
-            self.diagnostics.push(diagnostic);
-        }
-        Ok(tools)
-    }
-
-    /// The first set that names the tool; else the filter inside the manifest, unless the exposition wants none.
-    fn candidate<'c>(
-        &mut self,
-        service: &'c Service<'r>,
-        tool: &str,
-        sets: &[&'r Arc<Resource<ToolsFiltersSpec>>],
-    ) -> Option<Candidate<'c>>
-    where
-        'r: 'c,
-    {
-        let mut naming = sets.iter().filter_map(|set| Some((set, set.spec.filters.get(tool)?)));
-        if let Some((set, filter)) = naming.next() {
-            let path = FieldPath::spec(["filters", tool]);
-            for (other, _) in naming {
-                let message =
-                    format!("set {} names the tool too and wins in exposition {}", set.name, self.resource.name);
-                let remedy = "remove one of them, or list the sets in another order";
-                let warning = other.origin.warning(&path, message, remedy);
-                self.diagnostics.push(warning);
-            }
-            return Some(Candidate { filter, origin: &set.origin, path, set: set.name.to_string() });
-        }
-        if self.resource.spec.filters.as_ref().is_some_and(Vec::is_empty) {
-            return None;
-        }
-        let filter = service.embedded(tool)?;
-        let path = Service::embedded_path(tool);
-        Some(Candidate { filter, origin: &service.resource.origin, path, set: "manifest".to_owned() })
-    }
-
-    /// The tool with its filter, with its last good filter, or not at all.
-    fn filtered(
-        &mut self,
-        service: &Service<'_>,
-        tool: &str,
-        candidate: &Candidate<'_>,
-        enforcement: Enforcement,
-    ) -> Option<ExpositionTool> {
-        let Candidate { filter, origin, path, set } = candidate;
-        let response_type = response_type(service, tool);
-        if self.sets.compiles(origin, path, tool, filter, enforcement, response_type) {
-            return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
-        }
-        // Under another posture the last good filter was a promise of another kind.
-        let last_good =
-            self.previous.filter(|(previous, _)| previous.enforcement == enforcement).and_then(|(previous, _)| {
-                let last = previous.tools.get(tool)?;
-                let options = CompileOptions { enforcement, response_type, ..CompileOptions::default() };
-                let compiled = tamis_engine::compile(last.filter.as_deref()?, &options);
-                compiled.program.is_some().then(|| last.clone())
-            });
-        self.degraded.push(match last_good {
-            Some(_) => Degraded::PreviousFilter(tool.to_owned()),
-            None => Degraded::Unpublished(tool.to_owned()),
-        });
-        last_good
-    }
-}
-
-/// `tools.include` and `tools.exclude`.
-struct Selection<'r> {
-    include: Option<&'r [String]>,
-    exclude: &'r [String],
-}
-
-impl<'r> Selection<'r> {
-    /// A name that is no tool stops the exposition: an excluded tool would be published under its right name.
-    fn new(
-        resource: &'r Resource<ExpositionSpec>,
-        service: &ServiceDocument,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Result<Self, Stop> {
-        let Some(ToolSelection { include, exclude }) = &resource.spec.tools else {
-            return Ok(Self { include: None, exclude: &[] });
-        };
-        let at = FieldPath::spec(["tools"]);
-        let included = include.iter().flatten().enumerate().map(|(index, p)| (at.key("include").index(index), p, true));
-        let excluded = exclude.iter().enumerate().map(|(index, p)| (at.key("exclude").index(index), p, false));
-        for (path, pattern, included) in included.chain(excluded) {
-            if service.tools.keys().any(|tool| matches(pattern, tool)) {
-                continue;
-            }
-            if !pattern.contains(['*', '?']) {
-                let remedy = match did_you_mean(pattern, service.tools.keys().map(String::as_str)) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => "remove it, or add the tool to the ServiceManifest".to_owned(),
-                };
-                let message = format!("service {} has no tool `{pattern}`", service.name);
-                return Err(Stop::new("ToolNotFound", path, message, remedy));
-            }
-            if included {
-                diagnostics.push(resource.origin.warning(
-                    &path,
-                    "matches no tool",
-                    "compare it with the ServiceManifest",
-                ));
-            }
-        }
-        Ok(Self { include: include.as_deref(), exclude })
-    }
-
-    fn selects(&self, tool: &str) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
-        self.include.is_none_or(any) && !any(self.exclude)
-    }
-}
-
-/// `*` is any text, `?` any character. Patterns and names are short, so the simple way is fast enough: linear but for
-/// the way back to the last `*`.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut p, mut t, mut back) = (0, 0, None);
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                back = Some((p, t));
-                p += 1;
-            }
-            Some(c) if *c == b'?' || *c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match back {
-                Some((star, from)) => {
-                    back = Some((star, from + 1));
-                    p = star + 1;
-                    t = from + 1;
-                }
-                None => return false,
+            Ok(plan) => Ok(Planned::Named(&wanted.name, &plan.resource.spec)),
+            Err((message, remedy)) => match self.context.unusable.plan(namespace, &wanted.name) {
+                Some(unusable) => Ok(Planned::Failed(format!("{} cannot be read", unusable.file), None)),
+                None => Err(Stop::new(Reason::PlanNotFound, FieldPath::spec(["configurationPlan"]), message, remedy)),
             },
         }
     }
-    pattern[p..].iter().all(|c| *c == b'*')
-}
 
-fn access(spec: &ExpositionSpec) -> Result<Option<Access>, Stop> {
-    match spec.access.as_ref().map(|access| access.anonymous) {
-        None => Ok(None),
-        Some(Some(true)) => Ok(Some(Access::Anonymous)),
-        Some(_) => {
-            let message = "says of nobody that they may call";
-            let remedy = "write `anonymous: true`, the only access implemented yet";
-            Err(Stop::new("AccessRequired", FieldPath::spec(["access"]), message, remedy))
+    /// Enforced sets come before Advisory ones; otherwise the order is the exposition's, or that of the names.
+    fn chosen_sets(&self, plan: &Planned<'r>) -> Result<Chosen<'r>, Stop> {
+        let spec = &self.resource.spec;
+        let namespace = self.resource.name.namespace.as_str();
+        let unusable = self.context.unusable;
+        let (names, of_plan) = match (&spec.filters, plan) {
+            (Some(names), _) => (Some(names), false),
+            (None, Planned::Named(_, plan) | Planned::Failed(_, Some(plan))) => (plan.filters.as_ref(), true),
+            (None, Planned::Failed(culprit, None)) => {
+                return Ok(Chosen {
+                    sets: Vec::new(),
+                    unreadable: Some((Reason::InvalidManifest, culprit.clone())),
+                    none: false,
+                });
+            }
+            (None, Planned::None) => (None, false),
+        };
+        let Some(names) = names else {
+            let broken = unusable.default_set(namespace, &spec.service);
+            let mut sets = self.sets.unnamed(namespace, &spec.service);
+            sets.sort_by_key(|set| set.spec.enforcement != Enforcement::Enforced);
+            let unreadable = broken.map(unreadable_set);
+            return Ok(Chosen { sets, unreadable, none: false });
+        };
+        let mut chosen = Chosen { sets: Vec::new(), unreadable: None, none: names.is_empty() };
+        for (index, name) in names.iter().enumerate() {
+            let path = match of_plan {
+                true => FieldPath::spec(["configurationPlan"]),
+                false => FieldPath::spec(["filters"]).index(index),
+            };
+            if names[..index].contains(name) {
+                return Err(Stop::new(Reason::Conflict, path, format!("`{name}` occurs twice"), "remove one of them"));
+            }
+            match self.sets.named(namespace, &spec.service, name) {
+                Ok(set) => chosen.sets.push(set),
+                Err((message, remedy)) => match unusable.named_set(namespace, &spec.service, name) {
+                    Some(broken) => chosen.unreadable = Some(unreadable_set(broken)),
+                    None => return Err(Stop::new(Reason::FilterSetNotFound, path, message, remedy)),
+                },
+            }
         }
+        chosen.sets.sort_by_key(|set| set.spec.enforcement != Enforcement::Enforced);
+        Ok(chosen)
+    }
+
+    /// The strictest of all that has a say; where a set cannot be read, what is served has one too.
+    fn posture(&mut self, chosen: &Chosen<'r>) -> Result<Enforcement, Stop> {
+        let postures = chosen.sets.iter().map(|set| set.spec.enforcement);
+        let today = postures.fold(self.resource.spec.enforcement, Ord::max);
+        match (&chosen.unreadable, self.previous) {
+            (None, _) => Ok(today),
+            (Some(_), Some(previous)) => {
+                self.degraded.push(Degraded::PreviousFilters);
+                Ok(today.max(previous.document.enforcement))
+            }
+            (Some((reason, culprit)), None) => {
+                let field = if *reason == Reason::InvalidFilter { "filters" } else { "configurationPlan" };
+                let message = format!("{culprit}, and it may say what is filtered");
+                Err(Stop::new(*reason, FieldPath::spec([field]), message, "mend it"))
+            }
+        }
+    }
+
+    /// The service's document, as the plan has it reached; the last good one where one of the two is in error.
+    fn document(
+        &mut self,
+        service: Option<&Service<'r>>,
+        plan: &Planned<'r>,
+    ) -> Result<(Digest, Arc<ServiceDocument>), Stop> {
+        let wanted = &self.resource.spec.service;
+        let namespace = self.resource.name.namespace.as_str();
+        let field = FieldPath::spec(["service"]);
+        let stop = |reason, message, remedy: String| Stop::new(reason, field, message, remedy);
+        let failed = match (service.map(|service| (&service.document, service)), plan) {
+            (Some((Ok(document), _)), Planned::None) => return Ok(document.clone()),
+            (Some((Ok(document), _)), Planned::Named(name, _)) => {
+                return Ok(self.plans.derive((namespace, name), document));
+            }
+            (Some((Ok(_), _)), Planned::Failed(culprit, _)) => {
+                let field = FieldPath::spec(["configurationPlan"]);
+                Stop::new(Reason::InvalidManifest, field, culprit.clone(), "mend it")
+            }
+            (Some((Err(reason), service)), _) => {
+                let message = match reason {
+                    Reason::TooLarge => format!("the manifest of {} {} is too large", wanted.name, wanted.version),
+                    _ => format!("the manifest of {} {} has errors", wanted.name, wanted.version),
+                };
+                stop(*reason, message, format!("mend {}", service.resource.origin.file()))
+            }
+            (None, _) => {
+                let unusable = self.context.unusable.manifest(namespace, wanted);
+                let file = unusable.map_or("it", |unusable| &unusable.file);
+                let message = format!("the manifest of {} {} cannot be read", wanted.name, wanted.version);
+                stop(Reason::InvalidManifest, message, format!("mend {file}"))
+            }
+        };
+        let previous = self.previous.ok_or(failed)?;
+        self.degraded.push(Degraded::PreviousService);
+        Ok((previous.document.service.clone(), Arc::clone(previous.service)))
     }
 }
 
-/// What does not parse was refused when the document was read; the default is the safe side.
-fn limits(spec: &LimitsSpec) -> CallLimits {
+fn unreadable_set(broken: &Unusable) -> (Reason, String) {
+    (Reason::InvalidFilter, format!("{} cannot be read", broken.file))
+}
+
+/// What does not parse was refused when the document was read; the default is the safe side. `planned`: what the plan says
+/// of the time for a call.
+fn limits(spec: Option<&LimitsSpec>, planned: Option<u64>) -> CallLimits {
     let default = CallLimits::default();
+    let timeout_ms = spec.and_then(LimitsSpec::timeout_ms).or(planned).unwrap_or(default.timeout_ms);
+    let Some(spec) = spec else { return CallLimits { timeout_ms, ..default } };
     CallLimits {
         requests_per_second: spec.requests_per_second,
         burst: spec.burst,
         concurrent: spec.concurrent,
-        timeout_ms: spec.timeout_ms().unwrap_or(default.timeout_ms),
+        timeout_ms,
         max_response_bytes: spec
             .max_response_bytes
             .as_ref()
             .and_then(crate::resources::Quantity::bytes)
             .unwrap_or(default.max_response_bytes),
     }
-}
-
-/// At most ten names: a message is a line.
-fn listing(names: &[&str]) -> String {
-    let shown = names.iter().take(10).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > 10 { format!("{shown} and {} more", names.len() - 10) } else { shown }
 }

@@ -1,27 +1,32 @@
 //! Filter sets: what they bind to, and whether their filters compile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tamis_engine::{CompileOptions, Enforcement, ResponseType, ToolFilter};
 
 use super::duplicate_names;
 use super::service::{Service, Services};
+use super::unusable::Unusables;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
 use crate::resources::{ServiceRef, ToolsFiltersSpec};
-use crate::{Diagnostic, Resource};
+use crate::{Diagnostic, Reason, Resource};
 
 type Set = Arc<Resource<ToolsFiltersSpec>>;
 
 /// A document, by the address of its tree.
 type DocumentId = usize;
 
+/// A filter, and all else that decides whether it compiles.
+type Check = (DocumentId, String, Enforcement, Option<ResponseType>);
+
 /// All filter sets, by what they bind to, and what the engine said about each filter under each posture.
 pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
-    checked: HashMap<(DocumentId, String, Enforcement), bool>,
+    checked: HashMap<Check, bool>,
+    seen: HashSet<(DocumentId, String)>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -29,21 +34,29 @@ impl<'r> Sets<'r> {
     pub(super) fn new(
         all: &'r [Set],
         services: &Services<'_>,
+        unusable: &Unusables<'_>,
         incomplete: bool,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Self {
         duplicate_names("ToolsFilters", all, diagnostics);
-        let mut sets = Self { all, by_service: HashMap::new(), checked: HashMap::new(), diagnostics: Vec::new() };
+        let mut sets = Self {
+            all,
+            by_service: HashMap::new(),
+            checked: HashMap::new(),
+            seen: HashSet::new(),
+            diagnostics: Vec::new(),
+        };
         for set in all {
             if !incomplete {
-                sets.references(set, services);
+                sets.references(set, services, unusable);
             }
             let bound = sets.by_service.entry((set.name.namespace.as_str(), &set.spec.service)).or_default();
             let twin = bound.iter().find(|other| set.spec.name.is_some() && other.spec.name == set.spec.name);
             if let (Some(twin), Some(name)) = (twin, &set.spec.name) {
                 let message = format!("set `{name}` of this service is in {} too", twin.origin.place());
                 let path = FieldPath::spec(["name"]);
-                sets.diagnostics.push(set.origin.error(&path, message, "rename or remove one of them"));
+                let error = set.origin.error(&path, message, "rename or remove one of them");
+                sets.diagnostics.push(error.because(Reason::Conflict));
             } else {
                 bound.push(set);
             }
@@ -55,22 +68,34 @@ impl<'r> Sets<'r> {
     }
 
     /// A set names a service that is there, and tools that it has.
-    fn references(&mut self, set: &Set, services: &Services<'_>) {
+    fn references(&mut self, set: &Set, services: &Services<'_>, unusable: &Unusables<'_>) {
         let service = match services.find(&set.name.namespace, &set.spec.service) {
             Ok(service) => service,
             Err((message, remedy)) => {
-                self.diagnostics.push(set.origin.error(&FieldPath::spec(["service"]), message, remedy));
+                if unusable.manifest(&set.name.namespace, &set.spec.service).is_none() {
+                    let error = set.origin.error(&FieldPath::spec(["service"]), message, remedy);
+                    self.diagnostics.push(error.because(Reason::ServiceNotFound));
+                }
                 return;
             }
         };
+        if service.lacks_aliases {
+            return;
+        }
         for tool in set.spec.filters.keys().filter(|tool| !service.tools().any(|t| t == tool.as_str())) {
             let remedy = match did_you_mean(tool, service.tools()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "remove it, or add the tool to the ServiceManifest".to_owned(),
             };
             let message = format!("service {} has no such tool", service.name());
-            self.diagnostics.push(set.origin.error(&FieldPath::spec(["filters", tool]), message, remedy));
+            let error = set.origin.error(&FieldPath::spec(["filters", tool]), message, remedy);
+            self.diagnostics.push(error.because(Reason::ToolNotFound));
         }
+    }
+
+    /// The set that a resource's name says.
+    pub(super) fn by_name(&self, name: &str) -> Option<&'r Set> {
+        self.all.iter().find(|set| set.name.to_string() == name)
     }
 
     /// The sets without a name, in the order of their resources' names.
@@ -114,7 +139,7 @@ impl<'r> Sets<'r> {
         response_type: Option<ResponseType>,
     ) -> bool {
         let document = Arc::as_ptr(&origin.tree) as DocumentId;
-        let key = (document, tool.to_owned(), enforcement);
+        let key = (document, tool.to_owned(), enforcement, response_type);
         if let Some(good) = self.checked.get(&key) {
             return *good;
         }
@@ -126,12 +151,14 @@ impl<'r> Sets<'r> {
                 tamis_engine::Severity::Error => origin.error(&path, &*finding.message, &*finding.remedy),
                 tamis_engine::Severity::Warning => origin.warning(&path, &*finding.message, &*finding.remedy),
             };
+            let diagnostic = diagnostic.because(Reason::InvalidFilter);
             // The same thing under the other posture is the same thing.
             if !self.diagnostics.contains(&diagnostic) {
                 self.diagnostics.push(diagnostic);
             }
         }
         let good = compiled.program.is_some();
+        self.seen.insert((document, tool.to_owned()));
         self.checked.insert(key, good);
         good
     }
@@ -142,7 +169,7 @@ impl<'r> Sets<'r> {
             let service = services.find(&set.name.namespace, &set.spec.service).ok();
             for (tool, filter) in &set.spec.filters {
                 let path = FieldPath::spec(["filters", tool]);
-                let response_type = service.and_then(|s| response_type(s, tool));
+                let response_type = service.and_then(|s| s.response_type(tool));
                 if !self.is_checked(&set.origin, tool) {
                     self.compiles(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);
                 }
@@ -150,10 +177,10 @@ impl<'r> Sets<'r> {
         }
         for service in services.all() {
             let origin = &service.resource.origin;
-            for tool in service.tools() {
+            for tool in service.own_tools() {
                 if let (Some(filter), false) = (service.embedded(tool), self.is_checked(origin, tool)) {
                     let path = Service::embedded_path(tool);
-                    let response_type = response_type(service, tool);
+                    let response_type = service.response_type(tool);
                     self.compiles(origin, &path, tool, filter, Enforcement::Advisory, response_type);
                 }
             }
@@ -162,14 +189,6 @@ impl<'r> Sets<'r> {
     }
 
     fn is_checked(&self, origin: &Origin, tool: &str) -> bool {
-        let document = Arc::as_ptr(&origin.tree) as DocumentId;
-        [Enforcement::Advisory, Enforcement::Enforced]
-            .iter()
-            .any(|posture| self.checked.contains_key(&(document, tool.to_owned(), *posture)))
+        self.seen.contains(&(Arc::as_ptr(&origin.tree) as DocumentId, tool.to_owned()))
     }
-}
-
-/// The declared shape of a tool's output.
-pub(super) fn response_type(service: &Service<'_>, tool: &str) -> Option<ResponseType> {
-    service.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.kind
 }

@@ -1,16 +1,19 @@
-//! Gateway groups and the floors they set.
+//! Gateway groups: whose they are, from where they take expositions, and the floors they set.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use tamis_config::Access;
 use tamis_engine::Enforcement;
 
 use super::expose::Stop;
+use super::unusable::Unusables;
 use super::{CompileEnv, duplicate_names};
+use crate::cluster::{Cluster, DEFAULT_CONTROLLER_NAME};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{AuditMode, AuditSink, ExpositionSpec, GatewayGroupSpec, NamespacesFrom};
-use crate::{Diagnostic, Resource};
+use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable};
 
 type Group = Arc<Resource<GatewayGroupSpec>>;
 
@@ -18,16 +21,48 @@ type Group = Arc<Resource<GatewayGroupSpec>>;
 pub(super) struct Groups<'r> {
     all: &'r [Group],
     by_name: HashMap<(&'r str, &'r str), &'r Group>,
+    /// In a cluster: groups beside an older one of their namespace.
+    second: BTreeSet<&'r ObjectName>,
+    unusable: &'r Unusables<'r>,
+}
+
+/// The group of an exposition.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Placement<'r> {
+    /// None: `tamis serve` needs none.
+    Nowhere,
+    /// This one.
+    In(&'r Group),
+    /// Another operator's.
+    Foreign,
+    /// One that cannot be read.
+    Unreadable(&'r Unusable),
 }
 
 impl<'r> Groups<'r> {
-    pub(super) fn new(all: &'r [Group], diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(super) fn new(
+        all: &'r [Group],
+        unusable: &'r Unusables<'r>,
+        env: &CompileEnv<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
         duplicate_names("GatewayGroup", all, diagnostics);
         let mut by_name = HashMap::new();
+        let mut first: HashMap<&str, &Group> = HashMap::new();
+        let mut second = BTreeSet::new();
         for group in all {
             by_name.entry((group.name.namespace.as_str(), group.name.name.as_str())).or_insert(group);
+            let Some(cluster) = &env.cluster else { continue };
+            let older = *first.entry(&group.name.namespace).or_insert(group);
+            if older.name != group.name && is_ours(group, cluster) {
+                second.insert(&group.name);
+                let message = format!("GatewayGroup {} is older, and a namespace has one group", older.name);
+                let path = FieldPath::default().key("metadata").key("namespace");
+                let remedy = "move this group to a namespace of its own";
+                diagnostics.push(group.origin.error(&path, message, remedy).because(Reason::Conflict));
+            }
         }
-        Self { all, by_name }
+        Self { all, by_name, second, unusable }
     }
 
     /// The one group, where there is one.
@@ -38,40 +73,111 @@ impl<'r> Groups<'r> {
         }
     }
 
-    /// The group of an exposition: the one it names, `default` of its namespace, or the only one there is.
-    pub(super) fn of(&self, exposition: &Resource<ExpositionSpec>) -> Result<Option<&'r Group>, Stop> {
+    /// The group of an exposition. Where none is named: `default` of its namespace, else the cluster's default group, or
+    /// the only one there is under `tamis serve`.
+    pub(super) fn of(
+        &self,
+        exposition: &'r Resource<ExpositionSpec>,
+        env: &CompileEnv<'_>,
+    ) -> Result<Placement<'r>, Stop> {
         let namespace = exposition.name.namespace.as_str();
-        let Some(wanted) = &exposition.spec.gateway_group else {
-            let own = self.by_name.get(&(namespace, "default")).copied();
-            return Ok(own.or(match self.all {
-                [group] => Some(group),
-                _ => None,
-            }));
-        };
         let path = FieldPath::spec(["gatewayGroup"]);
-        let wanted_namespace = wanted.namespace.as_deref().unwrap_or(namespace);
-        let Some(group) = self.by_name.get(&(wanted_namespace, wanted.name.as_str())).copied() else {
+        if let Some(wanted) = &exposition.spec.gateway_group {
+            let wanted_namespace = wanted.namespace.as_deref().unwrap_or(namespace);
+            if let Some(found) = self.find(wanted_namespace, &wanted.name) {
+                return self.permitted(found, exposition, env);
+            }
             let message = format!("there is no GatewayGroup {wanted_namespace}/{}", wanted.name);
             let names = self.all.iter().map(|g| g.name.name.as_str());
             let remedy = match did_you_mean(&wanted.name, names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "add it, or remove the field".to_owned(),
             };
-            return Err(Stop::new("GatewayGroupNotFound", path, message, remedy));
-        };
-        let allowed = group.spec.allowed_namespaces.as_ref().map_or(NamespacesFrom::Same, |a| a.from);
-        if allowed == NamespacesFrom::Same && group.name.namespace != namespace {
-            let message = format!("GatewayGroup {} takes no exposition of namespace {namespace}", group.name);
-            let remedy = "write `allowedNamespaces: {from: All}` into the group, or use another";
-            return Err(Stop::new("RefNotPermitted", path, message, remedy));
+            return Err(Stop::new(Reason::GatewayGroupNotFound, path, message, remedy));
         }
-        Ok(Some(group))
+        if let Some(own) = self.find(namespace, "default") {
+            return self.permitted(own, exposition, env);
+        }
+        let Some(cluster) = &env.cluster else {
+            return Ok(match (self.all, self.unusable.groups().next()) {
+                (_, Some(group)) => Placement::Unreadable(group),
+                ([group], None) => Placement::In(group),
+                _ => Placement::Nowhere,
+            });
+        };
+        let default = cluster.default_group;
+        match default.and_then(|group| self.find(&group.namespace, &group.name)) {
+            Some(found) => self.permitted(found, exposition, env),
+            None => {
+                let message = match default {
+                    Some(group) => format!("names no group, and the default group {group} is not there"),
+                    None => "names no group, and there is no default group".to_owned(),
+                };
+                let remedy = format!("name a GatewayGroup, or add one called `default` to namespace {namespace}");
+                Err(Stop::new(Reason::GatewayGroupNotFound, path, message, remedy))
+            }
+        }
+    }
+
+    fn find(&self, namespace: &str, name: &str) -> Option<Placement<'r>> {
+        if let Some(group) = self.by_name.get(&(namespace, name)) {
+            return Some(Placement::In(group));
+        }
+        self.unusable.group(namespace, name).map(Placement::Unreadable)
+    }
+
+    /// Whether a group is ours, holds its namespace, and takes the exposition.
+    fn permitted(
+        &self,
+        placement: Placement<'r>,
+        exposition: &Resource<ExpositionSpec>,
+        env: &CompileEnv<'_>,
+    ) -> Result<Placement<'r>, Stop> {
+        let Placement::In(group) = placement else { return Ok(placement) };
+        if env.cluster.as_ref().is_some_and(|cluster| !is_ours(group, cluster)) {
+            return Ok(Placement::Foreign);
+        }
+        let path = FieldPath::spec(["gatewayGroup"]);
+        if self.second.contains(&group.name) {
+            let message =
+                format!("GatewayGroup {} is not the first of its namespace, so it serves nothing", group.name);
+            return Err(Stop::new(Reason::Conflict, path, message, "name the older group of that namespace"));
+        }
+        let namespace = exposition.name.namespace.as_str();
+        let refused = |remedy: &str| {
+            let message = format!("GatewayGroup {} takes no exposition of namespace {namespace}", group.name);
+            Err(Stop::new(Reason::RefNotPermitted, path.clone(), message, remedy))
+        };
+        let allowed = group.spec.allowed_namespaces.as_ref();
+        match (allowed.map_or(NamespacesFrom::Same, |a| a.from), &env.cluster) {
+            (NamespacesFrom::All, _) => Ok(placement),
+            (NamespacesFrom::Same, _) if group.name.namespace == namespace => Ok(placement),
+            (NamespacesFrom::Same, _) => {
+                refused("write `allowedNamespaces: {from: All}` into the group, or use another")
+            }
+            (NamespacesFrom::Selector, None) => {
+                refused("namespaces have labels in a cluster only: write `allowedNamespaces: {from: All}` or `Same`")
+            }
+            (NamespacesFrom::Selector, Some(cluster)) => {
+                let wanted = allowed.and_then(|allowed| allowed.selector.as_ref());
+                let there = cluster.namespaces.labels(namespace);
+                let matches = wanted.zip(there).is_some_and(|(wanted, there)| {
+                    wanted.match_labels.iter().all(|(key, value)| there.get(key) == Some(value))
+                });
+                if matches {
+                    Ok(placement)
+                } else {
+                    refused("give the namespace the labels that the group's selector wants, or use another group")
+                }
+            }
+        }
     }
 
     /// Whether an exposition stays above its group's floors.
     pub(super) fn floors(
         group: Option<&Group>,
         exposition: &ExpositionSpec,
+        access: Option<&Access>,
         enforcement: Enforcement,
         env: &CompileEnv<'_>,
     ) -> Result<(), Stop> {
@@ -80,18 +186,18 @@ impl<'r> Groups<'r> {
         if full && !file && !env.full_audit {
             let message = "Full needs a place for whole outputs";
             let remedy = "write `audit: {sink: File}` into the GatewayGroup";
-            return Err(Stop::new("Conflict", FieldPath::spec(["audit", "mode"]), message, remedy));
+            return Err(Stop::new(Reason::Conflict, FieldPath::spec(["audit", "mode"]), message, remedy));
         }
         let Some((group, floors)) = group.and_then(|g| Some((g, g.spec.require?))) else { return Ok(()) };
         let below = |path, what: &str, remedy: &str| {
-            Err(Stop::new("BelowGroupFloor", path, format!("GatewayGroup {} requires {what}", group.name), remedy))
+            let message = format!("GatewayGroup {} requires {what}", group.name);
+            Err(Stop::new(Reason::BelowGroupFloor, path, message, remedy))
         };
         if floors.enforced && enforcement != Enforcement::Enforced {
             return below(FieldPath::spec(["enforcement"]), "Enforced", "write `enforcement: Enforced`");
         }
-        let anonymous = exposition.access.as_ref().is_none_or(|access| access.api_keys.is_none());
-        if floors.access && anonymous {
-            let remedy = "say who may call; `anonymous` is not enough";
+        if floors.access && !matches!(access, Some(Access::ApiKeys { .. })) {
+            let remedy = "say who may call with `apiKeys`; `anonymous` is not enough";
             return below(FieldPath::spec(["access"]), "authenticated callers", remedy);
         }
         if floors.audit == Some(AuditMode::Full) && !full {
@@ -99,4 +205,8 @@ impl<'r> Groups<'r> {
         }
         Ok(())
     }
+}
+
+fn is_ours(group: &Group, cluster: &Cluster<'_>) -> bool {
+    group.spec.controller_name.as_deref().unwrap_or(DEFAULT_CONTROLLER_NAME) == cluster.controller_name
 }

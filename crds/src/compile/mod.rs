@@ -1,24 +1,33 @@
 //! From resources to what a gateway serves. A pure function: `tamis serve` and the operator call the same one.
 
+mod access;
 mod action;
 mod args;
 mod auth;
+mod credentials;
+mod custom;
+mod egress;
 mod expose;
 mod filters;
 mod groups;
+mod plan;
 mod service;
+mod size;
 mod template;
 #[cfg(test)]
 mod tests;
+mod tools;
+mod unusable;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use tamis_config::{ExpositionId, Snapshot};
 
 use crate::cluster::Cluster;
 use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
-use crate::{Diagnostic, Loaded, ParsedFile, Resource};
+use crate::{Diagnostic, Loaded, ParsedFile, Reason, Resource};
 
 /// What the compile step knows beside the resources.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,8 +51,15 @@ pub struct Compilation {
     /// Expositions that do not serve what the documents say, since some of that is in error.
     pub degraded: BTreeMap<ExpositionId, Vec<Degraded>>,
     /// In a cluster: the group that each exposition of the snapshot is served by, stopped ones included. One that names
-    /// a group which is not there, or does not take it, is in `snapshot.stopped` and not here.
+    /// a group which is not there, or does not take it, is in `snapshot.stopped` and not here; nor is one whose own
+    /// object cannot be read: it stays where it is served.
     pub placements: BTreeMap<ExpositionId, ObjectName>,
+    /// In a cluster: expositions whose group is another operator's. Nothing is said of them.
+    pub foreign: BTreeSet<ExpositionId>,
+    /// In a cluster: groups that cannot be read. None of their documents may be touched.
+    pub frozen: BTreeSet<ObjectName>,
+    /// In a cluster: expositions of such groups, which are neither placed nor stopped.
+    pub held: BTreeMap<ExpositionId, ObjectName>,
     /// The GatewayGroup that configures the process, where the documents have exactly one.
     pub group: Option<Arc<Resource<GatewayGroupSpec>>>,
 }
@@ -59,12 +75,28 @@ impl Compilation {
 /// A part of an exposition that is not what the documents say.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Degraded {
-    /// The manifest is invalid; its last good version is served.
+    /// The exposition itself, or the one group of `tamis serve`, cannot be read; what was served of it stays.
+    PreviousExposition,
+    /// The manifest or the plan is invalid; the last good service is served.
     PreviousService,
+    /// What may hold filters cannot be read; the filters that were served stay, and no looser posture.
+    PreviousFilters,
     /// The tool's filter does not compile; its last good one applies.
     PreviousFilter(String),
     /// The tool's filter has never compiled under today's posture; the tool is not published.
     Unpublished(String),
+}
+
+impl fmt::Display for Degraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PreviousExposition => f.write_str("it cannot be read, so what was served of it stays"),
+            Self::PreviousService => f.write_str("the last good service is served"),
+            Self::PreviousFilters => f.write_str("filters cannot be read, so the last good ones apply"),
+            Self::PreviousFilter(tool) => write!(f, "tool {tool} has its last good filter"),
+            Self::Unpublished(tool) => write!(f, "tool {tool} is not published"),
+        }
+    }
 }
 
 /// Binds expositions to services and filter sets, and checks everything that can be known before a call.
@@ -91,11 +123,21 @@ pub fn diagnose(loaded: &Loaded) -> Vec<Diagnostic> {
 
 fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compilation {
     let mut diagnostics = Vec::new();
-    let groups = groups::Groups::new(&resources.groups, &mut diagnostics);
-    let services = service::Services::new(&resources.manifests, &mut diagnostics);
-    let mut sets = filters::Sets::new(&resources.filters, &services, incomplete, &mut diagnostics);
+    let unusable = unusable::Unusables::new(&resources.unusable, incomplete);
+    let groups = groups::Groups::new(&resources.groups, &unusable, env, &mut diagnostics);
+    let customs = custom::Customs::new(&resources.tools, &mut diagnostics);
+    let services = service::Services::new(&resources.manifests, &customs, &unusable, env, &mut diagnostics);
+    if !incomplete {
+        customs.references(&services, &unusable, &mut diagnostics);
+    }
+    let mut plans = plan::Plans::new(&resources.plans, &mut diagnostics);
+    let mut sets = filters::Sets::new(&resources.filters, &services, &unusable, incomplete, &mut diagnostics);
     let mut compilation = Compilation { group: groups.sole(), ..Compilation::default() };
-    expose::all(&resources.expositions, &groups, &services, &mut sets, (env, incomplete), &mut compilation);
+    if env.cluster.is_some() {
+        compilation.frozen = unusable.groups().filter_map(|group| group.name.clone()).collect();
+    }
+    let context = expose::Context { env, groups: &groups, services: &services, unusable: &unusable, incomplete };
+    expose::all(&resources.expositions, &context, &mut sets, &mut plans, &mut compilation);
     diagnostics.extend(sets.finish(&services));
     diagnostics.append(&mut compilation.diagnostics);
     Diagnostic::sort(&mut diagnostics);
@@ -110,7 +152,8 @@ fn duplicate_names<S>(kind: &str, resources: &[Arc<Resource<S>>], diagnostics: &
         if let Some(first) = seen.get(&resource.name) {
             let message = format!("{kind} {} is in {} too", resource.name, first.origin.place());
             let path = crate::origin::FieldPath::default().key("metadata").key("name");
-            diagnostics.push(resource.origin.error(&path, message, "rename or remove one of them"));
+            let error = resource.origin.error(&path, message, "rename or remove one of them");
+            diagnostics.push(error.because(Reason::Conflict));
         } else {
             seen.insert(&resource.name, resource);
         }

@@ -1,25 +1,31 @@
 //! Manifests as service documents.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, Source};
-use tamis_engine::ToolFilter;
+use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
-use super::{action, auth, duplicate_names};
+use super::custom::Customs;
+use super::unusable::Unusables;
+use super::{CompileEnv, action, auth, duplicate_names, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ServiceManifestSpec, ServiceRef};
 use crate::scribe::Scribe;
-use crate::{Diagnostic, Resource};
+use crate::{Diagnostic, Reason, Resource};
 
 /// A manifest, and what came of it.
 pub(super) struct Service<'r> {
     pub(super) resource: &'r Arc<Resource<ServiceManifestSpec>>,
-    /// None where the manifest is in error.
-    pub(super) document: Option<(Digest, Arc<ServiceDocument>)>,
+    /// None where the manifest is in error, for this reason.
+    pub(super) document: Result<(Digest, Arc<ServiceDocument>), Reason>,
+    /// The tool that each tool of CustomTools is made of.
+    aliases: BTreeMap<String, String>,
+    /// Whether there are CustomTools of the service that are in error, or cannot be read.
+    pub(super) lacks_aliases: bool,
 }
 
 impl Service<'_> {
@@ -28,9 +34,20 @@ impl Service<'_> {
         self.resource.spec.name.as_deref().unwrap_or(&self.resource.name.name)
     }
 
-    /// Tool names, in the order of the manifest.
+    /// Tool names, in the order of the manifest, then those of CustomTools.
     pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
+        self.own_tools().chain(self.aliases.keys().map(String::as_str))
+    }
+
+    /// Tool names, in the order of the manifest.
+    pub(super) fn own_tools(&self) -> impl Iterator<Item = &str> {
         self.resource.spec.http.iter().flat_map(|http| http.actions.keys().map(String::as_str))
+    }
+
+    /// The declared shape of a tool's output.
+    pub(super) fn response_type(&self, tool: &str) -> Option<ResponseType> {
+        let tool = self.aliases.get(tool).map_or(tool, String::as_str);
+        self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.kind
     }
 
     /// The filter inside the manifest.
@@ -51,24 +68,47 @@ pub(super) struct Services<'r> {
 }
 
 impl<'r> Services<'r> {
-    pub(super) fn new(manifests: &'r [Arc<Resource<ServiceManifestSpec>>], diagnostics: &mut Vec<Diagnostic>) -> Self {
+    pub(super) fn new(
+        manifests: &'r [Arc<Resource<ServiceManifestSpec>>],
+        customs: &Customs<'r>,
+        unusable: &Unusables<'r>,
+        env: &CompileEnv<'_>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
         duplicate_names("ServiceManifest", manifests, diagnostics);
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {
             let mut scribe = Scribe::new(&resource.origin, diagnostics);
-            let document = document(resource, &mut scribe);
-            let document = (!scribe.failed).then(|| (document.digest(), Arc::new(document)));
+            let mut document = document(resource, &mut scribe);
+            let mut failed = scribe.failed.then_some(Reason::InvalidManifest);
             let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
+            let mut lacks_aliases = false;
             if let Some(first) = services.by_ref.get(&key) {
                 let first = &services.all[*first].resource.origin;
                 let message = format!("service {name} {} is in {} too", resource.spec.version, first.place());
-                let path = FieldPath::spec(["name"]);
-                diagnostics.push(resource.origin.error(&path, message, "change name or version of one of them"));
+                let error =
+                    resource.origin.error(&FieldPath::spec(["name"]), message, "change name or version of one of them");
+                diagnostics.push(error.because(Reason::Conflict));
             } else {
                 services.by_ref.insert(key, services.all.len());
+                lacks_aliases = customs.add_to(&mut document, key, &resource.origin.place(), diagnostics);
             }
-            services.all.push(Service { resource, document });
+            let wanted = ServiceRef { name: name.to_owned(), version: resource.spec.version.clone() };
+            lacks_aliases |= unusable.tools(key.0, &wanted).is_some();
+            let json = serde_json::to_vec(&document).unwrap_or_default();
+            let too_large = env.cluster.and_then(|_| size::service(&document, json.len()));
+            if let (None, Some(message)) = (failed, too_large) {
+                failed = Some(Reason::TooLarge);
+                let error = resource.origin.error(&FieldPath::spec([]), message, "split it into several services");
+                diagnostics.push(error.because(Reason::TooLarge));
+            }
+            let made = |(name, tool): (&String, &tamis_config::ServiceTool)| {
+                tool.alias.as_ref().map(|alias| (name.clone(), alias.tool.clone()))
+            };
+            let aliases = document.tools.iter().filter_map(made).collect();
+            let document = failed.map_or_else(|| Ok((Digest::of(&json), Arc::new(document))), Err);
+            services.all.push(Service { resource, document, aliases, lacks_aliases });
         }
         services
     }
@@ -124,7 +164,8 @@ fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -
             scribe.warning(&at.key("actions"), "there is no action, so no tool", "add one");
         }
     } else {
-        scribe.error(&FieldPath::spec([]), "has no source", "add `http`, the only one implemented yet");
+        let remedy = "add `http`, the only one implemented yet";
+        scribe.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
     }
     ServiceDocument {
         format_version: FORMAT_VERSION,
@@ -137,14 +178,14 @@ fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -
 }
 
 /// The conformance suite of MCP is stricter than its text.
-fn tool_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn tool_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
         scribe.error(at, "is not a name for a tool", "use 1 to 64 of A-Z a-z 0-9 _ . / -");
     }
 }
 
-fn base_url(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn base_url(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     let url = match Url::parse(text) {
         Ok(url) => url,
         Err(error) => return scribe.error(at, format!("is not a URL: {error}"), "write https://HOST"),

@@ -1,5 +1,7 @@
 //! `{name}` in paths, queries, headers and bodies.
 
+use crate::origin::FieldPath;
+
 /// The names that a template asks for. A brace that does not enclose a plain name is an ordinary character: a GraphQL
 /// query in a body is full of them.
 pub(super) fn placeholders(template: &str) -> impl Iterator<Item = &str> {
@@ -39,4 +41,18 @@ pub(super) fn is_name(name: &str) -> bool {
 
 fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// Every text in a JSON value that may be a template, with its place. Keys are none.
+pub(super) fn strings(value: &serde_json::Value, at: &FieldPath, each: &mut impl FnMut(&FieldPath, &str)) {
+    match value {
+        serde_json::Value::String(text) => each(at, text),
+        serde_json::Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| strings(item, &at.index(index), each));
+        }
+        serde_json::Value::Object(members) => {
+            members.iter().for_each(|(key, value)| strings(value, &at.key(key), each));
+        }
+        _ => {}
+    }
 }

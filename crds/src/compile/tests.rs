@@ -7,6 +7,11 @@ use tamis_engine::ToolFilter;
 use super::*;
 use crate::parse_document;
 
+mod cluster;
+mod derived;
+mod keep_or_stop;
+mod world;
+
 /// The resources of one text, which must be in order.
 fn resources(text: &str) -> Resources {
     let parsed = parse_document("test.yaml", text.as_bytes());
@@ -312,7 +317,7 @@ fn patterns_of_tool_names() {
         ("a", "A", false),
     ];
     for (pattern, text, expected) in table {
-        assert_eq!(expose::matches(pattern, text), expected, "{pattern} {text}");
+        assert_eq!(tools::matches(pattern, text), expected, "{pattern} {text}");
     }
 }
 
@@ -439,13 +444,10 @@ fn what_comes_later_is_refused_by_name_and_place() {
         (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
         (spec("ServiceManifest", "version: 1.0.0\n  openapi: {}"), "6:", "spec.openapi"),
         (spec("ServiceManifest", "version: 1.0.0\n  mcp: {url: a}"), "6:", "spec.mcp"),
-        (exposition("access: {apiKeys: {}}"), "6:", "spec.access.apiKeys"),
         (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
-        (exposition("configurationPlan: {name: a}"), "6:", "spec.configurationPlan"),
-        (spec("CustomTools", "customTools: {}"), "2:7", "kind"),
-        (spec("ConfigurationPlan", "endpoint: a"), "2:7", "kind"),
+        (spec("ConfigurationPlan", "tls: {}"), "5:", "spec.tls"),
+        (spec("ConfigurationPlan", "headers: {forward: [a]}"), "5:", "spec.headers.forward"),
         (spec("GatewayGroup", "commands: {enabled: true}"), "5:", "spec.commands.enabled"),
-        (spec("GatewayGroup", "allowedNamespaces: {from: All, selector: {}}"), "5:", "spec.allowedNamespaces.selector"),
         (spec("GatewayGroup", "store: {redis: {}}"), "5:", "spec.store"),
         (spec("GatewayGroup", "listener: {tls: {}}"), "5:", "spec.listener.tls"),
     ];

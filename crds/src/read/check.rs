@@ -5,9 +5,11 @@ use serde::de::DeserializeOwned;
 use tamis_engine::Enforcement;
 use url::{Host, Url};
 
+use crate::Reason;
 use crate::origin::FieldPath;
 use crate::resources::{
-    ExpositionSpec, GatewayGroupSpec, LimitsSpec, Quantity, ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
+    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, NamespacesFrom, Quantity,
+    ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
 };
 use crate::scribe::Scribe;
 
@@ -21,6 +23,8 @@ pub(super) trait Spec: DeserializeOwned {
     /// Whether what else is wrong with it can be told although some field is in error: where fields stand by
     /// themselves, one mistake does not look like several.
     const INDEPENDENT: bool = false;
+    /// What a condition says of a document that is not in order.
+    const REASON: Reason = Reason::InvalidManifest;
 
     /// Says what is wrong with it.
     fn check(&self, scribe: &mut Scribe<'_>);
@@ -32,6 +36,7 @@ impl Spec for ServiceManifestSpec {
 
 impl Spec for ToolsFiltersSpec {
     const INDEPENDENT: bool = true;
+    const REASON: Reason = Reason::InvalidFilter;
 
     fn check(&self, scribe: &mut Scribe<'_>) {
         service_ref(&self.service, scribe);
@@ -50,6 +55,12 @@ impl Spec for ExpositionSpec {
         service_ref(&self.service, scribe);
         if let Some(limits) = &self.limits {
             check_limits(limits, scribe);
+        }
+        if let Some(keys) = self.access.as_ref().and_then(|access| access.api_keys.as_ref())
+            && !is_secret_name(&keys.secret_ref.name)
+        {
+            let path = FieldPath::spec(["access", "apiKeys", "secretRef"]).key("name");
+            scribe.error(&path, "is not a name in Kubernetes", "use a-z A-Z 0-9 - _ and . only");
         }
         if self.enforcement == Enforcement::Enforced && self.filters.as_ref().is_some_and(Vec::is_empty) {
             let remedy = "name the sets that protect it";
@@ -72,6 +83,15 @@ impl Spec for GatewayGroupSpec {
                 scribe.error(&path, message, "write 10.1.0.0/16, 192.0.2.7, api.internal or *.example.com");
             }
         }
+        let allowed = self.allowed_namespaces.as_ref();
+        if allowed.is_some_and(|allowed| allowed.from == NamespacesFrom::Selector && allowed.selector.is_none()) {
+            let path = FieldPath::spec(["allowedNamespaces", "selector"]);
+            scribe.error(&path, "is missing, so no namespace is allowed", "add `matchLabels`, or write `from: Same`");
+        }
+        if allowed.is_some_and(|allowed| allowed.from != NamespacesFrom::Selector && allowed.selector.is_some()) {
+            let path = FieldPath::spec(["allowedNamespaces", "selector"]);
+            scribe.error(&path, "means nothing without `from: Selector`", "add that, or remove it");
+        }
         if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
             scribe.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
         }
@@ -80,6 +100,37 @@ impl Spec for GatewayGroupSpec {
             let path = FieldPath::spec(["listener", "externalUrl"]);
             scribe.error(&path, "is not a URL", "write https://HOST");
         }
+    }
+}
+
+impl Spec for CustomToolsSpec {
+    fn check(&self, scribe: &mut Scribe<'_>) {
+        service_ref(&self.service, scribe);
+        if self.custom_tools.is_empty() {
+            scribe.warning(&FieldPath::spec(["customTools"]), "makes no tool", "add one");
+        }
+    }
+}
+
+impl Spec for ConfigurationPlanSpec {
+    fn check(&self, scribe: &mut Scribe<'_>) {
+        let call = self.timeouts.as_ref().and_then(|timeouts| timeouts.call.as_deref());
+        if let Some(text) = call {
+            timeout(text, self.call_timeout_ms(), &FieldPath::spec(["timeouts", "call"]), scribe);
+        }
+    }
+}
+
+/// A file name too (`--secrets`), so nothing that leads out of its folder.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)
+}
+
+fn timeout(text: &str, ms: Option<u64>, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    if !ms.is_some_and(|ms| (1..=MAX_TIMEOUT_MS).contains(&ms)) {
+        let message = format!("`{}` is no duration from 1ms to 1h", super::excerpt(text));
+        scribe.error(at, message, "write a number with ms, s, m or h, for example 30s");
     }
 }
 
@@ -102,11 +153,7 @@ fn check_limits(limits: &LimitsSpec, scribe: &mut Scribe<'_>) {
         scribe.error(&at.key("burst"), "means nothing without `requestsPerSecond`", "add that, or remove it");
     }
     if let Some(text) = &limits.timeout {
-        let valid = limits.timeout_ms().is_some_and(|ms| (1..=MAX_TIMEOUT_MS).contains(&ms));
-        if !valid {
-            let message = format!("`{}` is no duration from 1ms to 1h", super::excerpt(text));
-            scribe.error(&at.key("timeout"), message, "write a number with ms, s, m or h, for example 30s");
-        }
+        timeout(text, limits.timeout_ms(), &at.key("timeout"), scribe);
     }
     if let Some(quantity) = &limits.max_response_bytes {
         let valid = quantity.bytes().is_some_and(|bytes| (1..=MAX_RESPONSE_BYTES).contains(&bytes));

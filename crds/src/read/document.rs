@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use super::check::Spec;
-use super::schema::{EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS};
+use super::head::head;
+use super::schema::{
+    CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS,
+};
 use super::{excerpt, kimbap, shape, spelling};
-use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
-use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, Resource, Resources};
+use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, Resource, Resources, Unusable};
 use crate::scribe::Scribe;
 use crate::yaml::{Entry, Node, Resolved, Value};
+use crate::{Diagnostic, Reason};
 
 /// What Kubernetes writes into `metadata` by itself; `kubectl get -o yaml` shows it.
 const METADATA: &[&str] = &[
@@ -41,18 +44,48 @@ pub(super) struct Reader<'a> {
     diagnostics: Vec<Diagnostic>,
     /// Documents so far, for the names of those that have none.
     count: usize,
+    /// What each document of ours is, as far as that can be told of a broken one.
+    heads: Vec<Unusable>,
+    is_object: bool,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a Arc<str>) -> Self {
-        Self { file, resources: Resources::default(), diagnostics: Vec::new(), count: 0 }
+    /// `is_object`: the file is an object of the Kubernetes API.
+    pub(super) fn new(file: &'a Arc<str>, is_object: bool) -> Self {
+        Self { file, resources: Resources::default(), diagnostics: Vec::new(), count: 0, heads: Vec::new(), is_object }
     }
 
-    pub(super) fn finish(self) -> (Resources, Vec<Diagnostic>) {
+    /// Where something is in error, every document of the file is among the unusable ones, those that are in order too:
+    /// none of the file is used.
+    pub(super) fn finish(mut self) -> (Resources, Vec<Diagnostic>) {
+        if let Some(error) = self.diagnostics.iter().find(|d| d.is_error()) {
+            let first = error.statement();
+            self.resources.unusable = self
+                .heads
+                .into_iter()
+                .map(|head| {
+                    let message = if head.message.is_empty() { first.clone() } else { head.message };
+                    Arc::new(Unusable { message, ..head })
+                })
+                .collect();
+        }
         (self.resources, self.diagnostics)
     }
 
+    /// Reads one document.
     pub(super) fn read(&mut self, document: Node) {
+        let (before, head) = (self.diagnostics.len(), head(self.file, &document));
+        let known = self.heads.len();
+        self.document(document);
+        let own = self.diagnostics[before..].iter().find(|d| d.is_error()).map(Diagnostic::statement);
+        // A list is its items, and what is somebody else's is skipped.
+        if let Some(mut head) = head.filter(|_| self.heads.len() == known) {
+            head.message = own.unwrap_or_default();
+            self.heads.push(head);
+        }
+    }
+
+    fn document(&mut self, document: Node) {
         self.count += 1;
         let Some(entries) = document.entries() else {
             let message = format!("the document is {}, but a mapping is wanted", document.describe());
@@ -94,11 +127,18 @@ impl<'a> Reader<'a> {
                     self.resources.groups.push(read);
                 }
             }
+            "CustomTools" => {
+                if let Some(read) = self.resource(document, &CUSTOM_TOOLS) {
+                    self.resources.tools.push(read);
+                }
+            }
+            "ConfigurationPlan" => {
+                if let Some(read) = self.resource(document, &CONFIGURATION_PLAN) {
+                    self.resources.plans.push(read);
+                }
+            }
             "GatewayConfig" => {
                 self.error(kind, "kind", "GatewayConfig is written by the operator only", "remove the document");
-            }
-            known if KINDS.iter().any(|(name, _)| *name == known) => {
-                self.error(kind, "kind", format!("{known} is not implemented yet"), "remove the document");
             }
             unknown => {
                 let known = KINDS.iter().filter(|(_, implemented)| *implemented).map(|(name, _)| *name);
@@ -154,7 +194,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resource<S: Spec>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
+    fn resource<S: Spec>(&mut self, document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
+        let before = self.diagnostics.len();
+        let read = self.read_resource(document, schema);
+        for diagnostic in &mut self.diagnostics[before..] {
+            if diagnostic.reason == Reason::InvalidManifest {
+                diagnostic.reason = S::REASON;
+            }
+        }
+        read
+    }
+
+    fn read_resource<S: Spec>(&mut self, mut document: Node, schema: &SpecSchema) -> Option<Arc<Resource<S>>> {
         let before = self.diagnostics.len();
         let Value::Map(entries) = &mut document.value else { return None };
         for entry in entries.iter().filter(|e| !ENVELOPE.contains(&&*e.key)) {
@@ -178,7 +229,8 @@ impl<'a> Reader<'a> {
         let told: Vec<_> = self.diagnostics[before..].iter().filter(|d| d.is_error()).map(Diagnostic::spot).collect();
         match serde_json::from_str::<S>(&json) {
             Ok(spec) => {
-                let origin = Origin { file: Arc::clone(self.file), tree: Arc::new(document) };
+                let tree = Arc::new(document);
+                let origin = Origin { file: Arc::clone(self.file), tree, is_object: self.is_object };
                 let mut found = Vec::new();
                 let mut scribe = Scribe::new(&origin, &mut found);
                 spec.check(&mut scribe);

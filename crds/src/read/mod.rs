@@ -2,16 +2,18 @@
 
 mod check;
 mod document;
+mod head;
 mod kimbap;
 mod published;
 mod schema;
 mod shape;
 mod spelling;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use check::is_secret_name;
 pub use published::document_schema;
 pub(crate) use shape::excerpt;
 
@@ -41,52 +43,79 @@ impl ParsedFile {
 
     /// A file of which nothing is known but that it cannot be read.
     pub(crate) fn broken(file: Arc<str>, diagnostic: Diagnostic) -> Self {
-        Self { file, resources: Resources::default(), documents: 0, diagnostics: vec![diagnostic] }
+        let unusable = Unusable {
+            kind: None,
+            name: None,
+            service: None,
+            set: None,
+            file: Arc::clone(&file),
+            message: diagnostic.statement(),
+        };
+        let resources = Resources { unusable: vec![Arc::new(unusable)], ..Resources::default() };
+        Self { file, resources, documents: 0, diagnostics: vec![diagnostic] }
     }
 }
 
 /// Reads the documents of one file. Pure: `file` is only a name, for messages and to tell JSON (`.json`) from YAML.
+///
+/// Where something in it is an error, all its documents are in [`Resources::unusable`] too.
 #[must_use]
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
-    let documents = match yaml::parse(&file, bytes) {
-        Ok(documents) => documents,
-        Err(diagnostic) => return ParsedFile::broken(file, *diagnostic),
+    match yaml::parse(&file, bytes) {
+        Ok(documents) => documents_of(file, documents, false),
+        Err(diagnostic) => {
+            let mut read = ParsedFile::broken(file, *diagnostic);
+            // A group protects without being named: where one may be in the file, that must not go unnoticed.
+            if contains(bytes, b"GatewayGroup") {
+                let group =
+                    |file: &Arc<Unusable>| Unusable { kind: Some("GatewayGroup".into()), ..Unusable::clone(file) };
+                let groups: Vec<_> = read.resources.unusable.iter().map(group).map(Arc::new).collect();
+                read.resources.unusable.extend(groups);
+            }
+            read
+        }
+    }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+/// Reads an object of the Kubernetes API. Its name in messages and in [`crate::Diagnostic::file`] is
+/// `Kind namespace/name`. Like [`parse_document`], but what cannot be used is in [`Resources::unusable`] only.
+#[must_use]
+pub fn read_object(object: &serde_json::Value) -> ParsedFile {
+    let text = |pointer: &str| object.pointer(pointer).and_then(serde_json::Value::as_str);
+    let kind = text("/kind");
+    let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
+    let name = ObjectName { namespace, name: text("/metadata/name").unwrap_or_default().to_owned() };
+    let file: Arc<str> = format!("{} {name}", kind.unwrap_or("object")).into();
+    let mut read = match yaml::parse_json(&file, &object.to_string()) {
+        Ok(document) => documents_of(Arc::clone(&file), document.into_iter().collect(), true),
+        Err(diagnostic) => ParsedFile::broken(Arc::clone(&file), *diagnostic),
     };
+    if read.is_broken() {
+        let unusable = std::mem::take(&mut read.resources.unusable);
+        // The API knows kind and name of whatever it holds.
+        let known = |document: &Arc<Unusable>| Unusable {
+            kind: kind.map(str::to_owned),
+            name: Some(name.clone()),
+            ..Unusable::clone(document)
+        };
+        read.resources =
+            Resources { unusable: unusable.iter().map(known).map(Arc::new).collect(), ..Resources::default() };
+    }
+    read
+}
+
+fn documents_of(file: Arc<str>, documents: Vec<yaml::Node>, is_object: bool) -> ParsedFile {
     let count = documents.len();
-    let mut reader = document::Reader::new(&file);
+    let mut reader = document::Reader::new(&file, is_object);
     for document in documents {
         reader.read(document);
     }
     let (resources, mut diagnostics) = reader.finish();
     Diagnostic::sort(&mut diagnostics);
     ParsedFile { file, resources, documents: count, diagnostics }
-}
-
-/// Reads an object of the Kubernetes API. Its name in messages and in [`crate::Diagnostic::file`] is
-/// `Kind namespace/name`. Like [`parse_document`], and what cannot be used is in [`Resources::unusable`].
-#[must_use]
-pub fn read_object(object: &serde_json::Value) -> ParsedFile {
-    let text = |pointer: &str| object.pointer(pointer).and_then(serde_json::Value::as_str);
-    let kind = text("/kind");
-    let name = ObjectName {
-        namespace: text("/metadata/namespace").unwrap_or_default().to_owned(),
-        name: text("/metadata/name").unwrap_or_default().to_owned(),
-    };
-    let label = format!("{} {name}", kind.unwrap_or("object"));
-    let mut read = parse_document(&label, object.to_string().as_bytes());
-    let first_error = read.diagnostics.iter().find(|d| d.is_error()).map(|d| format!("{}: {}", d.field, d.message));
-    if let Some(message) = first_error {
-        let service = object.pointer("/spec/service").and_then(|s| serde_json::from_value(s.clone()).ok());
-        read.resources = Resources::default();
-        read.resources.unusable.push(Arc::new(Unusable {
-            kind: kind.map(str::to_owned),
-            name: Some(name),
-            service,
-            set: text("/spec/name").map(str::to_owned),
-            file: Arc::clone(&read.file),
-            message,
-        }));
-    }
-    read
 }

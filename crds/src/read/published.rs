@@ -2,7 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use super::schema::{EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS};
+use super::schema::{
+    CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS,
+};
 use super::spelling::ALIASES;
 use crate::resources::API_VERSION;
 
@@ -10,11 +12,13 @@ use crate::resources::API_VERSION;
 /// and `spec`, and kimbap's manifests.
 #[must_use]
 pub fn document_schema() -> Json {
-    let kinds: [(&str, &SpecSchema); 4] = [
+    let kinds: [(&str, &SpecSchema); 6] = [
         ("ServiceManifest", &SERVICE_MANIFEST),
         ("ToolsFilters", &TOOLS_FILTERS),
         ("Exposition", &EXPOSITION),
         ("GatewayGroup", &GATEWAY_GROUP),
+        ("CustomTools", &CUSTOM_TOOLS),
+        ("ConfigurationPlan", &CONFIGURATION_PLAN),
     ];
     let mut definitions = serde_json::Map::new();
     let mut documents = Vec::new();

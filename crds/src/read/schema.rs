@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde_json::Value as Json;
 
-use crate::resources::{ExpositionSpec, GatewayGroupSpec, LATER, ServiceManifestSpec, ToolsFiltersSpec};
+use crate::resources::{
+    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LATER, ServiceManifestSpec,
+    ToolsFiltersSpec,
+};
 use crate::yaml::{Node, Value};
 
 /// The keyword in a schema that gives text its unit: a number alone is not enough.
@@ -18,6 +21,8 @@ pub(crate) static SERVICE_MANIFEST: LazyLock<SpecSchema> = LazyLock::new(SpecSch
 pub(crate) static TOOLS_FILTERS: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ToolsFiltersSpec>);
 pub(crate) static EXPOSITION: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ExpositionSpec>);
 pub(crate) static GATEWAY_GROUP: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<GatewayGroupSpec>);
+pub(crate) static CUSTOM_TOOLS: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<CustomToolsSpec>);
+pub(crate) static CONFIGURATION_PLAN: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ConfigurationPlanSpec>);
 
 impl SpecSchema {
     fn of<T: JsonSchema>() -> Self {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::schema::{Object, Shape, View};
-use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Position, Resolved, Scalar, Value};
+use crate::{Diagnostic, Reason};
 
 /// The tree as JSON; only to be used for finding more mistakes if there was an error.
 pub(super) fn check(
@@ -22,6 +22,10 @@ pub(super) fn check(
     checker.json
 }
 
+/// Where a ServiceManifest says what kind of service it is.
+const SOURCES: &[&str] =
+    &["spec.command", "spec.appleScript", "spec.openapi", "spec.graphql", "spec.grpc", "spec.mcp", "spec.llm"];
+
 struct Checker<'a> {
     file: &'a Arc<str>,
     diagnostics: &'a mut Vec<Diagnostic>,
@@ -32,7 +36,14 @@ impl Checker<'_> {
     fn node(&mut self, node: &Node, view: View<'_>, field: &str) {
         let at = node.position;
         match (view.shape(node).1, &node.value) {
-            (Shape::Later, _) => self.error(at, field, "is not implemented yet", "remove it"),
+            (Shape::Later, _) => {
+                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", "remove it");
+                self.diagnostics.push(if SOURCES.contains(&field) {
+                    error.because(Reason::UnsupportedSource)
+                } else {
+                    error
+                });
+            }
             (Shape::Any, _) => self.any(node, field),
             (Shape::Object(object), Value::Map(entries)) => self.object(node, object, entries, field),
             (Shape::Map(values), Value::Map(entries)) => {

@@ -177,7 +177,7 @@ fn as_written(file: &str, bytes: &[u8]) -> Vec<serde_json::Value> {
 }
 
 /// The document as its author wrote it.
-fn plain(node: &crate::yaml::Node) -> serde_json::Value {
+pub(crate) fn plain(node: &crate::yaml::Node) -> serde_json::Value {
     use crate::yaml::{Resolved, Value};
     match &node.value {
         Value::List(items) => items.iter().map(plain).collect(),

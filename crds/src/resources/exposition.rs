@@ -1,13 +1,39 @@
 //! `Exposition`: who sees which service, how.
 
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::Enforcement;
 
-use super::{Later, LocalName, NamespacedName, Quantity, ServiceRef};
+use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, ServiceRef};
 
 /// One service, published for one audience.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "reshapr.io",
+    version = "v1alpha1",
+    kind = "Exposition",
+    plural = "expositions",
+    namespaced,
+    shortname = "expo",
+    category = "tamis",
+    status = "ExpositionStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    selectable = ".spec.service.name",
+    printcolumn(name = "Service", type_ = "string", json_path = ".spec.service.name"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
+    printcolumn(name = "Tools", type_ = "integer", json_path = ".status.tools"),
+    printcolumn(name = "Saved", type_ = "string", json_path = ".status.saved"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpositionSpec {
     /// The service that is published.
@@ -122,7 +148,7 @@ impl LimitsSpec {
 }
 
 /// Kubernetes' durations: numbers with `ms`, `s`, `m` or `h`, added up.
-fn duration_ms(mut text: &str) -> Option<u64> {
+pub(super) fn duration_ms(mut text: &str) -> Option<u64> {
     let mut total = 0_u64;
     if text.is_empty() {
         return None;

@@ -3,14 +3,40 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{Enforcement, ToolFilter};
 
-use super::ServiceRef;
+use super::{ResourceStatus, ServiceRef};
 
 /// What of each tool's output may pass.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "reshapr.io",
+    version = "v1alpha1",
+    kind = "ToolsFilters",
+    plural = "toolsfilters",
+    namespaced,
+    shortname = "tf",
+    category = "tamis",
+    status = "ResourceStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    selectable = ".spec.name",
+    selectable = ".spec.service.name",
+    printcolumn(name = "Set", type_ = "string", json_path = ".spec.name"),
+    printcolumn(name = "Service", type_ = "string", json_path = ".spec.service.name"),
+    printcolumn(name = "Enforcement", type_ = "string", json_path = ".spec.enforcement"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsFiltersSpec {
     /// The set's name, by which an Exposition asks for it. A set without one is the default of its service.

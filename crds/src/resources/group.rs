@@ -1,13 +1,37 @@
 //! `GatewayGroup`: what a gateway allows, and the floors that no exposition goes below.
 
 use indexmap::IndexMap;
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AuditMode, Later};
+use super::{AuditMode, GatewayGroupStatus, Later};
 
 /// Gateways that serve together. In a folder for `tamis serve` it configures the one process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "reshapr.io",
+    version = "v1alpha1",
+    kind = "GatewayGroup",
+    plural = "gatewaygroups",
+    namespaced,
+    shortname = "gwg",
+    category = "tamis",
+    status = "GatewayGroupStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
+    printcolumn(name = "Expositions", type_ = "integer", json_path = ".status.attachedExpositions"),
+    printcolumn(name = "Gateways", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GatewayGroupSpec {
     /// How many gateways; `tamis serve` is always one.

@@ -3,15 +3,40 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
-use super::{Later, SecretKeyRef};
+use super::{Later, ResourceStatus, SecretKeyRef};
 
 /// What can be called: exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`, `llm`, of
 /// which `http` is implemented yet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "reshapr.io",
+    version = "v1alpha1",
+    kind = "ServiceManifest",
+    plural = "servicemanifests",
+    namespaced,
+    shortname = "sm",
+    category = "tamis",
+    status = "ResourceStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    selectable = ".spec.name",
+    selectable = ".spec.version",
+    printcolumn(name = "Service", type_ = "string", json_path = ".spec.name"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceManifestSpec {
     /// What others bind to; `metadata.name` by default.

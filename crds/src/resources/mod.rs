@@ -7,6 +7,7 @@ mod filters;
 mod group;
 mod manifest;
 mod plan;
+mod status;
 mod tools;
 
 use std::fmt;
@@ -14,19 +15,22 @@ use std::sync::Arc;
 
 pub(crate) use common::LATER;
 pub use common::{Later, LocalName, NamespacedName, Quantity, SecretKeyRef, ServiceRef};
-pub use exposition::{AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, ExpositionSpec, LimitsSpec, ToolSelection};
-pub use filters::ToolsFiltersSpec;
+pub use exposition::{
+    AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, Exposition, ExpositionSpec, LimitsSpec, ToolSelection,
+};
+pub use filters::{ToolsFilters, ToolsFiltersSpec};
 pub use group::{
-    AllowedNamespaces, AuditSink, AutoscalingSpec, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroupSpec,
-    GroupAuditSpec, ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom, PodResources, PodSpec,
+    AllowedNamespaces, AuditSink, AutoscalingSpec, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroup,
+    GatewayGroupSpec, GroupAuditSpec, ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom,
+    PodResources, PodSpec,
 };
 pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
-    RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifestSpec,
+    RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec,
 };
-
-pub use plan::{ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
-pub use tools::{CustomToolSpec, CustomToolsSpec};
+pub use plan::{ConfigurationPlan, ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
+pub use status::{ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus};
+pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 
 use crate::origin::Origin;
 
@@ -41,8 +45,8 @@ pub(crate) const KINDS: &[(&str, bool)] = &[
     ("ToolsFilters", true),
     ("Exposition", true),
     ("GatewayGroup", true),
-    ("CustomTools", false),
-    ("ConfigurationPlan", false),
+    ("CustomTools", true),
+    ("ConfigurationPlan", true),
     ("GatewayConfig", false),
 ];
 
@@ -103,7 +107,7 @@ pub struct Unusable {
     pub name: Option<ObjectName>,
     /// The service that it is or binds to, where that can be read.
     pub service: Option<ServiceRef>,
-    /// `spec.name`, where that can be read.
+    /// The name of a ToolsFilters' set, where that can be read.
     pub set: Option<String>,
     /// The file, or kind and name, as messages say it.
     pub file: Arc<str>,

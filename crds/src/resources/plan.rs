@@ -1,14 +1,36 @@
 //! `ConfigurationPlan`: what expositions share towards an upstream.
 
 use indexmap::IndexMap;
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AuthSpec, Later};
+use super::{AuthSpec, Later, ResourceStatus};
 
 /// How the upstream of a service is reached by the expositions that name the plan: another endpoint, another credential,
 /// other headers.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "reshapr.io",
+    version = "v1alpha1",
+    kind = "ConfigurationPlan",
+    plural = "configurationplans",
+    namespaced,
+    shortname = "cplan",
+    category = "tamis",
+    status = "ResourceStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.endpoint"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigurationPlanSpec {
     /// In the place of the manifest's `baseUrl`.
@@ -54,4 +76,12 @@ pub struct PlanTimeoutsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-tamis-unit" = "s"))]
     pub call: Option<String>,
+}
+
+impl ConfigurationPlanSpec {
+    /// `timeouts.call` in milliseconds; none where it is absent or no duration.
+    #[must_use]
+    pub fn call_timeout_ms(&self) -> Option<u64> {
+        super::exposition::duration_ms(self.timeouts.as_ref()?.call.as_deref()?)
+    }
 }

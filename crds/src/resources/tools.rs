@@ -1,14 +1,37 @@
 //! `CustomTools`: tools under names, schemas and arguments of one's own.
 
 use indexmap::IndexMap;
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::JsonText;
 
-use super::ServiceRef;
+use super::{ResourceStatus, ServiceRef};
 
 /// Further tools of a service, each made of one that its manifest has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "reshapr.io",
+    version = "v1alpha1",
+    kind = "CustomTools",
+    plural = "customtools",
+    namespaced,
+    shortname = "ct",
+    category = "tamis",
+    status = "ResourceStatus",
+    derive = "PartialEq",
+    schema = "disabled",
+    selectable = ".spec.service.name",
+    printcolumn(name = "Service", type_ = "string", json_path = ".spec.service.name"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CustomToolsSpec {
     /// The service whose tools they are made of. Every exposition of it publishes them, as its `tools` allows.

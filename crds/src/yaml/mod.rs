@@ -41,6 +41,14 @@ pub fn parse(file: &Arc<str>, bytes: &[u8]) -> Result<Vec<Node>, Box<Diagnostic>
     }
 }
 
+/// The document of a JSON text; none where it holds nothing but white space.
+///
+/// # Errors
+/// One diagnostic, as for [`parse`].
+pub(crate) fn parse_json(file: &Arc<str>, text: &str) -> Result<Option<Node>, Box<Diagnostic>> {
+    json::parse(file, text)
+}
+
 /// UTF-8 without a byte order mark and without control characters.
 fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
     let error =

@@ -31,7 +31,7 @@ pub enum Enforcement {
 }
 
 /// The declared shape of a tool's output (`response.type`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ResponseType {
     /// The document is the payload.

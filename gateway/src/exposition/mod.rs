@@ -12,11 +12,13 @@ use sha2::{Digest as _, Sha256};
 use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceTool};
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
 
+use crate::access::{KeyDigest, Turned};
 use crate::limiter::Limiter;
 use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
 use crate::registry::Programs;
 use crate::service::Service;
+use crate::upstream::{CredentialScope, Credentials, Handles};
 
 pub(crate) use list::ToolList;
 
@@ -31,6 +33,8 @@ pub(crate) struct Exposition {
     pub(crate) enforcement: Enforcement,
     /// Who may call.
     pub(crate) access: Option<Access>,
+    /// How it knows the credentials of its service.
+    handles: Handles,
     /// Bounds on calls.
     pub(crate) limits: CallLimits,
     /// What an audit record holds.
@@ -106,11 +110,13 @@ impl Exposition {
             None => Arc::new(ExpositionSeries::new(&id)),
         };
         let list_digest = list::digest(service, &tools);
+        let handles = Handles::new(&document.credentials)?;
         Ok(Self {
             id,
             digest: digest(document),
             enforcement: document.enforcement,
             access: document.access.clone(),
+            handles,
             limits: document.limits.clone(),
             audit: document.audit,
             service: Arc::clone(service),
@@ -125,6 +131,32 @@ impl Exposition {
     /// Whether it was made of this very document.
     pub(crate) fn is_of(&self, document: &ExpositionDocument) -> bool {
         self.digest == digest(document)
+    }
+
+    /// Its service's credentials.
+    pub(crate) fn credentials<'a>(&'a self, store: &'a dyn Credentials) -> CredentialScope<'a> {
+        CredentialScope { store, namespace: &self.id.namespace, handles: &self.handles }
+    }
+
+    /// Whether whoever presents this key may call now; the caller's name, where access is by name.
+    ///
+    /// # Errors
+    /// [`Turned`]: away.
+    pub(crate) fn admit(
+        &self,
+        store: &dyn Credentials,
+        presented: impl FnOnce() -> Option<KeyDigest>,
+    ) -> Result<Option<Arc<str>>, Turned> {
+        match &self.access {
+            None | Some(Access::Anonymous) => Ok(None),
+            Some(Access::ApiKeys { secret, handle }) => {
+                let callers = store.callers(&self.id.namespace, secret, handle.as_ref()).ok_or(Turned::NoCallers)?;
+                let name = presented().and_then(|key| callers.find(&key).cloned());
+                name.map(Some).ok_or(Turned::Unauthorized)
+            }
+            // A kind that this gateway does not know admits nobody.
+            Some(_) => Err(Turned::Unauthorized),
+        }
     }
 
     /// What `tools/list` answers.

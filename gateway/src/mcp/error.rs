@@ -74,6 +74,11 @@ impl RpcError {
         Self { retry_after: Some(retry_after), ..Self::new(-32000, status, message) }
     }
 
+    /// No caller's key, or nobody's. Whoever sent it learns nothing else.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(-32000, 401, "a caller's key is wanted: `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+    }
+
     /// The client gave the call up; it waits for no answer.
     pub(crate) fn cancelled() -> Self {
         Self::new(-32000, 200, "the call was cancelled")

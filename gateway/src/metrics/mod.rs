@@ -9,7 +9,7 @@ use prometheus::{
     Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
 
-pub(crate) use series::{ExpositionSeries, ToolSeries};
+pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
 
 /// How a tool call ended; the label of `tamis_tool_calls_total` and the verdict in an audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(crate) enum Rejection {
     Stopped,
     /// Not JSON-RPC, a wrong header, an unknown version.
     Protocol,
+    /// No key of a caller.
+    Unauthorized,
 }
 
 impl Rejection {
@@ -80,6 +82,7 @@ impl Rejection {
             Self::Unknown => "unknown",
             Self::Stopped => "stopped",
             Self::Protocol => "protocol",
+            Self::Unauthorized => "unauthorized",
         }
     }
 }

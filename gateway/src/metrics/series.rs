@@ -16,6 +16,23 @@ fn detached() -> IntCounter {
     IntCounter::new("detached", "Of an exposition that is gone.").expect("a valid name")
 }
 
+/// Bytes of outputs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// From upstreams.
+    pub(crate) input: u64,
+    /// To callers.
+    pub(crate) output: u64,
+}
+
+impl Totals {
+    /// Adds others.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+    }
+}
+
 /// The counters of one tool of one exposition. Small until the first call: most tools of most expositions are idle.
 #[derive(Debug)]
 pub(crate) struct ToolSeries {
@@ -51,6 +68,12 @@ impl ToolSeries {
         self.get(|c| &c.input, &metrics.input, None).inc_by(input as u64);
         self.get(|c| &c.output, &metrics.output, None).inc_by(output as u64);
         self.get(|c| &c.saved, &metrics.saved, None).inc_by(input.saturating_sub(output) as u64);
+    }
+
+    /// The bytes that were counted so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let read = |counter: &Lazy| counter.get().map_or(0, IntCounter::get);
+        self.counters.get().map_or_else(Totals::default, |c| Totals { input: read(&c.input), output: read(&c.output) })
     }
 
     /// Counts a failed stage.
@@ -152,7 +175,7 @@ const STAGES: [Stage; 9] = [
     Stage::Compact,
 ];
 
-const REJECTIONS: [Rejection; 9] = [
+const REJECTIONS: [Rejection; 10] = [
     Rejection::Rate,
     Rejection::Concurrency,
     Rejection::Calls,
@@ -162,6 +185,7 @@ const REJECTIONS: [Rejection; 9] = [
     Rejection::Unknown,
     Rejection::Stopped,
     Rejection::Protocol,
+    Rejection::Unauthorized,
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -13,8 +14,10 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::detached::Detached;
+use super::guest::Guest;
 use super::stream::{self, Open};
 use super::{Body, origin, session};
+use crate::access::Turned;
 use crate::call::{self, Caller};
 use crate::dispatch::{self, Task};
 use crate::exposition::Exposition;
@@ -24,10 +27,14 @@ use crate::mcp::era::{self, BATCHES};
 use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, headers};
 use crate::metrics::Rejection;
-use crate::registry::{Slot, State};
+use crate::registry::State;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// What is read, to be thrown away, of a body whose sender is not let in.
+const DISCARDED: usize = 64 << 10;
+/// How long that may take.
+const DISCARDING: Duration = Duration::from_secs(1);
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Answers one request.
@@ -56,9 +63,14 @@ pub(super) async fn handle(
             return turn_away(gateway, &parts.method, body, &RpcError::unavailable(message), era).await;
         }
     };
+    // Before anything is read of the body or counted against a limit.
+    let guest = match Guest::admit(gateway, &slot, exposition, &parts.headers) {
+        Ok(guest) => guest,
+        Err(turned) => return refuse_guest(gateway, exposition, turned, body, era).await,
+    };
     match parts.method {
-        Method::POST => post(gateway, &slot, exposition, &parts.headers, body, Caller::Peer(peer), shutdown).await,
-        Method::GET if era == Era::Legacy => get(gateway, &slot, &parts.headers, shutdown),
+        Method::POST => post(gateway, exposition, &parts.headers, body, guest, peer, shutdown).await,
+        Method::GET if era == Era::Legacy => get(gateway, guest, &parts.headers, shutdown),
         _ => {
             let allowed = if era == Era::Legacy { "GET, POST" } else { "POST" };
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
@@ -66,6 +78,35 @@ pub(super) async fn handle(
             response
         }
     }
+}
+
+/// Answers a request whose sender is not let in. Its body is thrown away unread, so that the answer arrives.
+async fn refuse_guest(
+    gateway: &Gateway,
+    exposition: &Exposition,
+    turned: Turned,
+    mut body: HttpIncoming,
+    era: Era,
+) -> Response<Body> {
+    let (reason, error) = match turned {
+        Turned::Unauthorized => (Rejection::Unauthorized, RpcError::unauthorized()),
+        Turned::NoCallers => {
+            (Rejection::Stopped, RpcError::unavailable("not served: SecretNotFound: the callers' keys are not there"))
+        }
+    };
+    exposition.series.rejected(&gateway.metrics, reason);
+    let mut left = DISCARDED;
+    let discard = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // Whoever is slow gets the answer with a closed connection.
+    let _ = tokio::time::timeout(DISCARDING, discard).await;
+    refuse(None, &error, era)
 }
 
 /// Answers a request that nothing serves, under its own id: some clients wait for an answer that names it.
@@ -94,23 +135,23 @@ fn header_era(headers: &HeaderMap) -> Era {
 }
 
 /// Opens the legacy stream of notifications.
-fn get(gateway: &Arc<Gateway>, slot: &Slot, headers: &HeaderMap, shutdown: &CancellationToken) -> Response<Body> {
+fn get(gateway: &Arc<Gateway>, guest: Guest, headers: &HeaderMap, shutdown: &CancellationToken) -> Response<Body> {
     if !accepts(headers, "text/event-stream") {
         return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
     }
     match Open::new(gateway) {
-        Some(open) => event_stream(stream::legacy(slot.changes(), shutdown, open)),
+        Some(open) => event_stream(stream::legacy(guest, shutdown, open)),
         None => refuse(None, &RpcError::busy(503, "too many open streams", 5), Era::Legacy),
     }
 }
 
 async fn post(
     gateway: &Arc<Gateway>,
-    slot: &Slot,
     exposition: &Arc<Exposition>,
     headers: &HeaderMap,
     body: HttpIncoming,
-    caller: Caller,
+    guest: Guest,
+    peer: IpAddr,
     shutdown: &CancellationToken,
 ) -> Response<Body> {
     let era = header_era(headers);
@@ -130,7 +171,8 @@ async fn post(
             return refuse(None, &error, era);
         }
     };
-    let connection = Connection { gateway, slot, exposition, headers, caller, shutdown };
+    let caller = guest.caller(peer);
+    let connection = Connection { gateway, exposition, headers, guest, caller, shutdown };
     let answered = match std::str::from_utf8(&body) {
         Err(_) => Err(refuse(None, &RpcError::parse_error(), era)),
         Ok(text) => match message::batch(text) {
@@ -161,14 +203,19 @@ async fn read(gateway: &Gateway, body: HttpIncoming) -> Result<Bytes, RpcError> 
 /// What the messages of one request share.
 struct Connection<'a> {
     gateway: &'a Arc<Gateway>,
-    slot: &'a Slot,
     exposition: &'a Arc<Exposition>,
     headers: &'a HeaderMap,
+    guest: Guest,
     caller: Caller,
     shutdown: &'a CancellationToken,
 }
 
 impl Connection<'_> {
+    /// Whose calls those of this request are.
+    fn holder(&self) -> String {
+        format!("{} {}", self.exposition.id, self.caller.name().unwrap_or_default())
+    }
+
     fn version(&self) -> Result<Option<&str>, RpcError> {
         headers::single(self.headers, &headers::VERSION)
     }
@@ -191,7 +238,7 @@ impl Connection<'_> {
                     && method == "notifications/cancelled"
                     && let (Some(session), Some(request)) = (session::named(self.headers), params.request_id)
                 {
-                    self.gateway.cancellable.cancel(session, request.get());
+                    self.gateway.cancellable.cancel(session, &self.holder(), request.get());
                 }
                 Ok(accepted())
             }
@@ -212,7 +259,7 @@ impl Connection<'_> {
                     params: &params,
                     era,
                     headers: Some(self.headers),
-                    caller: self.caller,
+                    caller: &self.caller,
                 };
                 match dispatch::dispatch(&request) {
                     Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
@@ -233,7 +280,7 @@ impl Connection<'_> {
                     Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway) {
                         Some(open) => {
                             let server = self.exposition.service.server_meta.clone();
-                            event_stream(stream::modern(listen, server, self.slot.changes(), self.shutdown, open))
+                            event_stream(stream::modern(listen, server, self.guest.clone(), self.shutdown, open))
                         }
                         None => refuse(Some(id), &RpcError::busy(503, "too many open streams", 5), era),
                     }),
@@ -249,10 +296,12 @@ impl Connection<'_> {
             return call::run(self.gateway, self.exposition, &call).await;
         }
         let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
-        let session = session::named(self.headers).map(Box::<str>::from);
+        let session = session::named(self.headers).map(|session| (Box::<str>::from(session), self.holder()));
         let run = async move {
             let id = std::str::from_utf8(&call.id).unwrap_or_default();
-            let Some(under_way) = gateway.cancellable.begin(session.as_deref(), id) else {
+            let Some(under_way) =
+                session.as_ref().and_then(|(session, holder)| gateway.cancellable.begin(session, holder, id))
+            else {
                 return call::run(&gateway, &exposition, &call).await;
             };
             tokio::select! {
@@ -311,7 +360,7 @@ impl Connection<'_> {
                     params: &params,
                     era,
                     headers: None,
-                    caller: self.caller,
+                    caller: &self.caller,
                 };
                 let answered = match dispatch::dispatch(&request) {
                     Ok(Task::Answer(body)) => Ok(body),
@@ -379,6 +428,9 @@ fn refuse(id: Option<&RawValue>, error: &RpcError, era: Era) -> Response<Body> {
     let mut response = json(status, encode::error(id, error, era));
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }

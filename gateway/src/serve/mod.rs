@@ -3,6 +3,7 @@
 mod accept;
 mod body;
 mod detached;
+mod guest;
 mod http;
 mod origin;
 mod session;
@@ -11,6 +12,9 @@ mod stream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::{Request, Version};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -28,9 +32,17 @@ impl Gateway {
         let listening = Listening::of(&self.options.limits);
         let answer = {
             let (gateway, shutdown) = (Arc::clone(&self), shutdown.clone());
-            move |request, peer: std::net::SocketAddr| {
+            move |request: Request<Incoming>, peer: std::net::SocketAddr| {
                 let (gateway, shutdown) = (Arc::clone(&gateway), shutdown.clone());
-                async move { http::handle(&gateway, request, peer.ip(), &shutdown).await }
+                let keeps = request.version() < Version::HTTP_2;
+                async move {
+                    let mut response = http::handle(&gateway, request, peer.ip(), &shutdown).await;
+                    // Its client goes elsewhere before this gateway stops; HTTP/2 has a message of its own for that.
+                    if keeps && gateway.draining.load(Ordering::Relaxed) {
+                        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    response
+                }
             }
         };
         let refused = {
@@ -39,7 +51,7 @@ impl Gateway {
         };
         let flag = async {
             shutdown.cancelled().await;
-            self.draining.store(true, Ordering::Relaxed);
+            self.begin_draining();
             std::future::pending::<()>().await;
         };
         tokio::select! {

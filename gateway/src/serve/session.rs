@@ -41,8 +41,9 @@ pub(super) fn named(headers: &HeaderMap) -> Option<&str> {
 #[derive(Debug, Default)]
 pub(crate) struct Cancellable(Mutex<HashMap<Key, CancellationToken>>);
 
-/// A session and the JSON text of a request's id.
-type Key = (Box<str>, Box<str>);
+/// A session, whose it is (exposition and caller), and the JSON text of a request's id. An id that has leaked cancels
+/// nothing of another caller's.
+type Key = (Box<str>, Box<str>, Box<str>);
 
 /// One call under way; it is forgotten when this is dropped.
 #[derive(Debug)]
@@ -58,10 +59,12 @@ impl Cancellable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a call. None where its client could not name it: no session, or an id that is in use.
-    pub(super) fn begin(&self, session: Option<&str>, request: &str) -> Option<UnderWay<'_>> {
-        let session = session.filter(|_| request.len() <= LONGEST_REQUEST)?;
-        let key: Key = (session.into(), request.into());
+    /// Remembers a call. None where its client could not name it: an id that is in use, or very long.
+    pub(super) fn begin(&self, session: &str, holder: &str, request: &str) -> Option<UnderWay<'_>> {
+        if request.len() > LONGEST_REQUEST {
+            return None;
+        }
+        let key: Key = (session.into(), holder.into(), request.into());
         let cancelled = CancellationToken::new();
         match self.lock().entry(key.clone()) {
             Entry::Occupied(_) => return None,
@@ -71,8 +74,8 @@ impl Cancellable {
     }
 
     /// Cancels a call of a session, if it is under way.
-    pub(super) fn cancel(&self, session: &str, request: &str) {
-        if let Some(call) = self.lock().get(&(session.into(), request.into())) {
+    pub(super) fn cancel(&self, session: &str, holder: &str, request: &str) {
+        if let Some(call) = self.lock().get(&(session.into(), holder.into(), request.into())) {
             call.cancel();
         }
     }
@@ -104,24 +107,24 @@ mod tests {
     #[test]
     fn only_the_session_that_called_cancels() {
         let calls = Cancellable::default();
-        let mine = calls.begin(Some("a"), "1").unwrap();
-        let yours = calls.begin(Some("b"), "1").unwrap();
-        calls.cancel("b", "2");
-        calls.cancel("c", "1");
+        let mine = calls.begin("a", "x", "1").unwrap();
+        let yours = calls.begin("b", "x", "1").unwrap();
+        calls.cancel("b", "x", "2");
+        calls.cancel("c", "x", "1");
+        calls.cancel("a", "y", "1");
         assert!(!mine.cancelled.is_cancelled() && !yours.cancelled.is_cancelled());
-        calls.cancel("a", "1");
+        calls.cancel("a", "x", "1");
         assert!(mine.cancelled.is_cancelled() && !yours.cancelled.is_cancelled());
     }
 
     #[test]
     fn a_call_is_forgotten_at_its_end() {
         let calls = Cancellable::default();
-        let call = calls.begin(Some("a"), "1").unwrap();
-        assert!(calls.begin(Some("a"), "1").is_none(), "an id in use names one call");
+        let call = calls.begin("a", "x", "1").unwrap();
+        assert!(calls.begin("a", "x", "1").is_none(), "an id in use names one call");
         drop(call);
         assert!(calls.lock().is_empty());
-        assert!(calls.begin(None, "1").is_none());
-        assert!(calls.begin(Some("a"), &"1".repeat(LONGEST_REQUEST + 1)).is_none());
+        assert!(calls.begin("a", "x", &"1".repeat(LONGEST_REQUEST + 1)).is_none());
         assert!(calls.lock().is_empty());
     }
 }

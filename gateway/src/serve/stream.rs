@@ -7,14 +7,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Body;
+use super::guest::Guest;
 use crate::dispatch::{LIST_CHANGED, Listen};
 use crate::gateway::Gateway;
 
 /// How often a silent stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often a stream asks whether its caller may still listen.
+const ASK_AGAIN: Duration = Duration::from_secs(3);
 
 /// A place among the open streams.
 pub(super) struct Open(Arc<Gateway>);
@@ -36,6 +40,7 @@ impl Drop for Open {
 
 struct Events {
     first: Option<Bytes>,
+    guest: Guest,
     changes: watch::Receiver<u64>,
     shutdown: CancellationToken,
     /// The subscription, in the modern era, and the members that name the server.
@@ -45,11 +50,12 @@ struct Events {
 }
 
 /// The stream that a legacy `GET` opens.
-pub(super) fn legacy(changes: watch::Receiver<u64>, shutdown: &CancellationToken, open: Open) -> Body {
+pub(super) fn legacy(guest: Guest, shutdown: &CancellationToken, open: Open) -> Body {
     // A comment, so that the headers are sent at once.
     events(Events {
         first: Some(Bytes::from_static(b": open\n\n")),
-        changes,
+        changes: guest.changes(),
+        guest,
         shutdown: shutdown.clone(),
         listen: None,
         ended: false,
@@ -61,13 +67,14 @@ pub(super) fn legacy(changes: watch::Receiver<u64>, shutdown: &CancellationToken
 pub(super) fn modern(
     listen: Listen,
     server_meta: String,
-    changes: watch::Receiver<u64>,
+    guest: Guest,
     shutdown: &CancellationToken,
     open: Open,
 ) -> Body {
     events(Events {
         first: Some(event(&listen.acknowledgement())),
-        changes,
+        changes: guest.changes(),
+        guest,
         shutdown: shutdown.clone(),
         listen: Some((listen, server_meta)),
         ended: false,
@@ -90,12 +97,21 @@ impl Events {
         if self.ended {
             return None;
         }
+        let keep_alive = Instant::now() + KEEP_ALIVE;
         loop {
             let changed = tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => false,
-                changed = self.changes.changed() => changed.is_ok(),
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(Bytes::from_static(b": keep-alive\n\n")),
+                () = self.shutdown.cancelled() => Some(false),
+                changed = self.changes.changed() => Some(changed.is_ok()),
+                () = tokio::time::sleep_until(keep_alive.min(Instant::now() + ASK_AGAIN)) => None,
+            };
+            let changed = match changed {
+                Some(false) => false,
+                // A key that was withdrawn: the stream ends as it does when the gateway stops.
+                _ if !self.guest.is_welcome() => false,
+                None if Instant::now() < keep_alive => continue,
+                None => return Some(Bytes::from_static(b": keep-alive\n\n")),
+                Some(true) => true,
             };
             match (changed, &self.listen) {
                 (true, None) => return Some(event(LIST_CHANGED)),

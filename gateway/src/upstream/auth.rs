@@ -7,7 +7,7 @@ use tamis_config::{Auth, AuthKind, CredentialRef};
 
 use super::headers::header_name;
 use super::render::encoded;
-use super::{Credentials, InvalidService, Secret, UpstreamError};
+use super::{CredentialScope, InvalidService, Secret, UpstreamError};
 
 /// A credential and its place in the request.
 #[derive(Debug, Clone)]
@@ -91,13 +91,9 @@ impl AuthPlan {
     ///
     /// # Errors
     /// [`UpstreamError::Credential`] where it is not there, empty, or holds control characters.
-    pub(super) fn authenticate(
-        &self,
-        credentials: &dyn Credentials,
-        namespace: &str,
-    ) -> Result<Authentication, UpstreamError> {
+    pub(super) fn authenticate(&self, credentials: CredentialScope<'_>) -> Result<Authentication, UpstreamError> {
         let unavailable = || UpstreamError::Credential(self.credential.clone());
-        let secret = credentials.get(namespace, &self.credential).ok_or_else(unavailable)?;
+        let secret = credentials.get(&self.credential).ok_or_else(unavailable)?;
         let value = secret.expose();
         if value.is_empty() || value.chars().any(char::is_control) {
             return Err(unavailable());

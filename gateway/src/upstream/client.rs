@@ -44,7 +44,7 @@ pub struct Client {
     options: ClientOptions,
     policy: Arc<EgressPolicy>,
     http: reqwest::Client,
-    /// For where an upstream redirects to: never loopback. Made when first needed.
+    /// For where an upstream redirects to: never loopback, never a Service by its name. Made when first needed.
     redirected: OnceLock<Option<(Arc<EgressPolicy>, reqwest::Client)>>,
 }
 
@@ -66,11 +66,11 @@ impl Client {
 
     /// For another origin that an upstream redirects to. None where the client cannot be made.
     pub(super) fn redirected(&self) -> Option<(&EgressPolicy, &reqwest::Client)> {
-        if !self.policy.allow_loopback {
+        if !self.policy.is_privileged() {
             return Some(self.direct());
         }
         let made = self.redirected.get_or_init(|| {
-            let policy = Arc::new(self.policy.without_loopback());
+            let policy = Arc::new(self.policy.restricted());
             build(&self.options, &policy).ok().map(|http| (policy, http))
         });
         made.as_ref().map(|(policy, http)| (policy.as_ref(), http))

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use tamis_config::CredentialRef;
+use tamis_config::{CredentialHandle, CredentialRef};
 
+use super::local_callers::LocalCallers;
 use super::{Credentials, Secret};
+use crate::access::Callers;
 
 /// A Secret's value is small; anything larger is some other file.
 const MAX_BYTES: u64 = 64 << 10;
@@ -17,12 +19,13 @@ const MAX_BYTES: u64 = 64 << 10;
 /// Credentials of a standalone gateway: `<folder>/<name>/<key>`, as Kubernetes mounts Secrets, then the environment
 /// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are not told apart.
 ///
-/// A file is looked at on each call and read again when it has changed.
+/// A file is looked at on each call and read again when it has changed. Callers come from the folder alone.
 #[derive(Debug)]
 pub struct LocalCredentials {
     folder: Option<PathBuf>,
     environment: fn(&str) -> Option<String>,
     files: Mutex<HashMap<CredentialRef, CachedFile>>,
+    callers: LocalCallers,
 }
 
 #[derive(Debug)]
@@ -36,7 +39,12 @@ impl LocalCredentials {
     /// Reads from `folder`, where there is one, and from the environment.
     #[must_use]
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, environment: |name| std::env::var(name).ok(), files: Mutex::default() }
+        Self {
+            folder,
+            environment: |name| std::env::var(name).ok(),
+            files: Mutex::default(),
+            callers: LocalCallers::default(),
+        }
     }
 
     fn file(&self, credential: &CredentialRef) -> Option<Secret> {
@@ -80,6 +88,12 @@ impl Credentials for LocalCredentials {
     fn get(&self, _namespace: &str, credential: &CredentialRef) -> Option<Secret> {
         let variable = || (self.environment)(&environment_variable(credential));
         self.file(credential).or_else(|| variable().map(|value| Secret::new(&value)))
+    }
+
+    /// Every file of `<folder>/<secret>/` is a caller, by its name. At most a second old.
+    fn callers(&self, _: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
+        let folder = self.folder.as_deref().filter(|_| handle.is_none() && is_one_component(secret))?;
+        self.callers.get(secret, &folder.join(secret))
     }
 }
 

@@ -3,6 +3,7 @@
 //! The policy is asked about the address itself: once for a literal address in a URL, and for a name by the
 //! [`Resolver`] that every connection goes through, so that neither DNS nor a redirect leads anywhere else.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -12,10 +13,12 @@ use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
+use super::cluster::ClusterNetwork;
+
 /// What calls may reach beside the public network.
 ///
-/// Never reached, unless `allow` says so: link-local and metadata addresses, private networks, everything that is not
-/// globally routed. `deny` wins over `allow`.
+/// Never reached, unless `allow` says so: link-local and metadata addresses, a cluster's API server, private networks,
+/// everything that is not globally routed. `deny` wins over `allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressPolicy {
     /// Whether `127.0.0.0/8` and `::1` may be reached.
@@ -24,13 +27,33 @@ pub struct EgressPolicy {
     pub allow: Vec<Destination>,
     /// Networks and hosts that may never be reached.
     pub deny: Vec<Destination>,
+    /// The cluster around the gateway: its Services are reached by their names. None standalone.
+    pub(super) cluster: Option<ClusterNetwork>,
 }
 
 impl EgressPolicy {
     /// The default of `tamis serve`: the public network and loopback.
     #[must_use]
     pub fn standalone() -> Self {
-        Self { allow_loopback: true, allow: Vec::new(), deny: Vec::new() }
+        Self { allow_loopback: true, allow: Vec::new(), deny: Vec::new(), cluster: None }
+    }
+
+    /// The default of a cluster's gateway: the public network, and Services by their `.svc` names. Whose Services, each
+    /// exposition's load decides ([`Upstream::reachable_from`](super::Upstream::reachable_from)). `api_server`: its
+    /// ClusterIP (`KUBERNETES_SERVICE_HOST`), and its endpoints where they are known.
+    #[must_use]
+    pub fn cluster(allow: Vec<Destination>, deny: Vec<Destination>, api_server: Vec<IpAddr>) -> Self {
+        Self { allow_loopback: false, allow, deny, cluster: Some(ClusterNetwork::new(api_server)) }
+    }
+
+    /// In the cluster domain that `/etc/resolv.conf`, whose text this is, has in the gateway's pod. Without it, or where
+    /// it says nothing, `cluster.local`.
+    #[must_use]
+    pub fn with_resolv_conf(mut self, resolv_conf: &str) -> Self {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.read_domain(resolv_conf);
+        }
+        self
     }
 
     /// Whether a connection to `address`, under the name `host`, is permitted.
@@ -38,12 +61,26 @@ impl EgressPolicy {
     pub fn permits(&self, host: &str, address: IpAddr) -> bool {
         let written = address;
         let address = embedded_v4(address).map_or(address, IpAddr::V4);
-        if self.deny.iter().any(|d| d.covers(host, address) || d.covers(host, written)) {
+        let names = |d: &Destination| self.covers_name(d, host);
+        if self.deny.iter().any(|d| d.covers(address) || d.covers(written) || names(d)) {
+            return false;
+        }
+        if self.allow.iter().any(|d| d.covers(address) || names(d)) {
+            return true;
+        }
+        let cluster = self.cluster.as_ref();
+        if is_metadata(address) || cluster.is_some_and(|cluster| cluster.is_api_server(address)) {
             return false;
         }
         is_public(address)
             || (self.allow_loopback && address.is_loopback())
-            || self.allow.iter().any(|d| d.covers(host, address))
+            || cluster.is_some_and(|cluster| cluster.serves(host, address))
+    }
+
+    /// Whether a destination names the host, however a Service's name is spelled.
+    fn covers_name(&self, destination: &Destination, host: &str) -> bool {
+        let spellings = || self.cluster.as_ref().and_then(|cluster| cluster.spellings(host));
+        destination.covers_host(host) || spellings().is_some_and(|all| all.iter().any(|s| destination.covers_host(s)))
     }
 
     /// Checks what a URL says by itself: a literal address, or a name that is denied as such. Names are checked again
@@ -52,15 +89,52 @@ impl EgressPolicy {
         let permitted = match url.host() {
             Some(Host::Ipv4(ip)) => self.permits(&ip.to_string(), IpAddr::V4(ip)),
             Some(Host::Ipv6(ip)) => self.permits(&ip.to_string(), IpAddr::V6(ip)),
-            Some(Host::Domain(name)) => !self.deny.iter().any(|d| d.covers_host(name)),
+            Some(Host::Domain(name)) => !self.deny.iter().any(|d| self.covers_name(d, name)),
             None => false,
         };
         if permitted { Ok(()) } else { Err(Denied) }
     }
 
-    /// The same policy for what an upstream, rather than a manifest, names.
-    pub(super) fn without_loopback(&self) -> Self {
-        Self { allow_loopback: false, ..self.clone() }
+    /// Whether an exposition of `namespace` may have this base URL, as far as its text says. Standalone, calls say it.
+    ///
+    /// # Errors
+    /// What is wrong, and the remedy.
+    pub(super) fn check_base(&self, url: &Url, namespace: &str) -> Result<(), String> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let host = url.host_str().unwrap_or_default();
+        let refuse = |reason: &str| {
+            Err(format!(
+                "source.http.baseUrl: {host} {reason}; the GatewayGroup's egress says what else may be reached"
+            ))
+        };
+        if self.check(url).is_err() {
+            return refuse("is an address that the gateway may not reach");
+        }
+        match cluster.namespace(host) {
+            Some(other) if other != namespace && !self.allow.iter().any(|d| self.covers_name(d, host)) => {
+                refuse(&format!("is a Service of namespace {other}, the exposition is of {namespace}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a manifest may name what an upstream may not: where [`restricted`](Self::restricted) differs.
+    pub(super) fn is_privileged(&self) -> bool {
+        self.allow_loopback || self.cluster.as_ref().is_some_and(|cluster| cluster.services)
+    }
+
+    /// The same policy for what an upstream, rather than a manifest, names: no loopback, no Service by its name.
+    pub(super) fn restricted(&self) -> Self {
+        let cluster = self.cluster.clone().map(ClusterNetwork::without_services);
+        Self { allow_loopback: false, cluster, ..self.clone() }
+    }
+
+    /// The name as the system is asked for it. A name that `allow` holds is its owner's to explain.
+    fn lookup<'a>(&self, host: &'a str) -> Cow<'a, str> {
+        match &self.cluster {
+            Some(cluster) if !self.allow.iter().any(|d| d.covers_host(host)) => cluster.whole(host),
+            _ => host.into(),
+        }
     }
 
     fn select(&self, host: &str, addresses: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, Denied> {
@@ -88,11 +162,8 @@ pub enum Destination {
 }
 
 impl Destination {
-    fn covers(&self, host: &str, address: IpAddr) -> bool {
-        match self {
-            Self::Net(net) => net.contains(&address),
-            Self::Host(_) | Self::Below(_) => self.covers_host(host),
-        }
+    fn covers(&self, address: IpAddr) -> bool {
+        matches!(self, Self::Net(net) if net.contains(&address))
     }
 
     fn covers_host(&self, host: &str) -> bool {
@@ -159,7 +230,8 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let policy = Arc::clone(&self.0);
         Box::pin(async move {
-            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let whole = policy.lookup(name.as_str());
+            let addresses = tokio::net::lookup_host((&*whole, 0)).await?;
             let permitted = policy.select(name.as_str(), addresses)?;
             Ok(Box::new(permitted.into_iter()) as Addrs)
         })
@@ -176,6 +248,22 @@ fn embedded_v4(address: IpAddr) -> Option<Ipv4Addr> {
         (0x2002, ..) => pair(b, c),
         _ => None,
     }
+}
+
+/// Where clouds tell their machines secrets, beyond the link-local addresses: Alibaba, Azure, Oracle; Amazon, Google,
+/// Oracle and Scaleway over IPv6.
+const METADATA: [IpAddr; 7] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
+];
+
+fn is_metadata(address: IpAddr) -> bool {
+    METADATA.contains(&address)
 }
 
 /// Whether an address is globally routed unicast (IANA special-purpose registries).

@@ -59,7 +59,8 @@ impl Fault {
 /// Sends a request and follows redirects. `requests` counts what was sent.
 ///
 /// A redirect never takes credentials or the manifest's headers to another origin, never leaves `https`, never takes
-/// anything but `GET` and `HEAD` to another origin, and never leads to loopback from elsewhere.
+/// anything but `GET` and `HEAD` to another origin, and never leads to loopback from elsewhere, nor to a Service by its
+/// name.
 pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests: &mut u32) -> Result<Incoming, Fault> {
     let mut url = outgoing.url.clone();
     let mut method = outgoing.method.clone();
@@ -67,7 +68,8 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
     let mut at_home = true;
     let mut redirects = 0;
     loop {
-        let local = redirects == 0 || at_home || is_loopback(outgoing.url);
+        let loopback = client.direct().0.allow_loopback && is_loopback(outgoing.url);
+        let local = redirects == 0 || at_home || loopback;
         let (policy, http) = if local { Some(client.direct()) } else { client.redirected() }
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
         policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;

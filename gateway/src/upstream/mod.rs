@@ -1,15 +1,18 @@
 //! Calls to upstreams. What a source answers becomes bytes; nothing here knows of filters or MCP.
 
+mod alias;
 mod auth;
 mod body;
 mod call;
 mod client;
+mod cluster;
 mod credentials;
 mod egress;
 mod error;
 mod exchange;
 mod extract;
 mod headers;
+mod local_callers;
 mod merge;
 mod pages;
 mod path;
@@ -20,10 +23,14 @@ mod service;
 mod template;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tamis_config::CredentialRef;
+use std::collections::BTreeMap;
+use tamis_config::{CredentialHandle, CredentialRef};
+
+use crate::access::Callers;
 
 pub use client::{Client, ClientError, ClientOptions};
 pub use credentials::{LocalCredentials, environment_variable};
@@ -89,20 +96,79 @@ pub struct PageReport {
 }
 
 /// Where credential values come from. A value is read at each call, so that it rotates without a reload.
+///
+/// Standalone, a value is known by its name ([`get`](Self::get)). In a cluster it is known by the handle that came with
+/// the exposition's document ([`by_handle`](Self::by_handle)), and by nothing else: a name would give today's value to
+/// yesterday's base URL.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The value, or none where it is not there.
+    /// The value of that name, or none where it is not there. A store of a cluster knows no names.
     fn get(&self, namespace: &str, credential: &CredentialRef) -> Option<Secret>;
+
+    /// The value under a handle, or none where it is not there.
+    fn by_handle(&self, handle: &CredentialHandle) -> Option<Secret> {
+        let _ = handle;
+        None
+    }
+
+    /// The callers whom a Secret names: by its handle where there is one, else by its name. None where the Secret is
+    /// not there or cannot be used; the exposition then serves nobody. Asked at every request.
+    fn callers(&self, namespace: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
+        let _ = (namespace, secret, handle);
+        None
+    }
 }
 
-/// A credential's value. Its `Debug` says nothing.
+/// By which handles an exposition knows the credentials of its service. None at all: by their names, as standalone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Handles(Box<[(CredentialRef, CredentialHandle)]>);
+
+impl Handles {
+    /// Reads the map of an exposition's document, `name/key` to handle.
+    ///
+    /// # Errors
+    /// Names the entry that is no `name/key`.
+    pub fn new(credentials: &BTreeMap<String, CredentialHandle>) -> Result<Self, String> {
+        let each = |(reference, handle): (&String, &CredentialHandle)| {
+            let (name, key) =
+                reference.split_once('/').ok_or_else(|| format!("credentials.{reference}: not name/key"))?;
+            Ok((CredentialRef { name: name.to_owned(), key: key.to_owned() }, handle.clone()))
+        };
+        credentials.iter().map(each).collect::<Result<_, String>>().map(Self)
+    }
+}
+
+/// The credentials of one exposition.
+#[derive(Debug, Clone, Copy)]
+pub struct CredentialScope<'a> {
+    /// Where values come from.
+    pub store: &'a dyn Credentials,
+    /// The exposition's namespace.
+    pub namespace: &'a str,
+    /// How it knows them.
+    pub handles: &'a Handles,
+}
+
+impl CredentialScope<'_> {
+    /// The value of a credential. Where the exposition has handles it is read by its own and never by its name: it
+    /// could be of another generation than the URL that it is sent to.
+    pub(crate) fn get(&self, credential: &CredentialRef) -> Option<Secret> {
+        if self.handles.0.is_empty() {
+            return self.store.get(self.namespace, credential);
+        }
+        let handle = self.handles.0.iter().find(|(known, _)| known == credential).map(|(_, handle)| handle)?;
+        self.store.by_handle(handle)
+    }
+}
+
+/// A credential's value; a copy of it is cheap. Its `Debug` says nothing.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Takes a value; surrounding line ends are the file's, not the secret's.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        Self(value.trim_end_matches(['\r', '\n']).to_owned())
+        Self(value.trim_end_matches(['\r', '\n']).into())
     }
 
     /// The value, for the request only.
@@ -124,6 +190,7 @@ mod tests {
     #![allow(clippy::needless_pass_by_value)]
 
     mod calls;
+    mod handles;
     mod paging;
     mod redirects;
     mod retries;

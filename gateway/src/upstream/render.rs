@@ -113,7 +113,7 @@ impl RequestPlan {
 }
 
 /// The arguments that a tool's schema declares.
-fn properties(tool: &ServiceTool) -> serde_json::Map<String, serde_json::Value> {
+pub(super) fn properties(tool: &ServiceTool) -> serde_json::Map<String, serde_json::Value> {
     let schema: Option<serde_json::Value> = serde_json::from_str(tool.input_schema.as_str()).ok();
     match schema.as_ref().and_then(|s| s.get("properties")) {
         Some(serde_json::Value::Object(properties)) => properties.clone(),

@@ -9,18 +9,21 @@ use tamis_config::{Auth, HttpSource, Pagination, PaginationKind, Retry, ServiceD
 use tamis_engine::ResponseType;
 use url::Url;
 
+use super::alias::AliasPlan;
 use super::auth::{AuthPlan, Authentication};
 use super::call::Call;
 use super::pages::Start;
 use super::render::RequestPlan;
 use super::template::refuse;
-use super::{Answer, Arguments, CallBounds, Client, Credentials, UpstreamError};
+use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamError};
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
 pub struct Upstream {
     client: Arc<Client>,
+    base: Url,
     tools: IndexMap<String, Action>,
+    aliases: IndexMap<String, AliasPlan>,
 }
 
 /// A tool, ready to be called.
@@ -63,13 +66,36 @@ impl Upstream {
             return Err(InvalidService::new("source", "is of a kind that this gateway does not know"));
         };
         let base = base_url(source)?;
-        let tools = document.tools.iter().map(|(name, tool)| {
-            Ok((name.clone(), Action::new(&format!("tools.{name}.http"), &base, source.auth.as_ref(), tool)?))
-        });
-        Ok(Self { client, tools: tools.collect::<Result<_, _>>()? })
+        let (mut tools, mut aliases) = (IndexMap::new(), IndexMap::new());
+        for (name, tool) in &document.tools {
+            if let Some(alias) = &tool.alias {
+                aliases.insert(name.clone(), AliasPlan::new(&format!("tools.{name}.alias"), alias, tool, document)?);
+            } else {
+                let action = Action::new(&format!("tools.{name}.http"), &base, source.auth.as_ref(), tool)?;
+                tools.insert(name.clone(), action);
+            }
+        }
+        Ok(Self { client, base, tools, aliases })
     }
 
-    /// Calls a tool with arguments that its schema has accepted.
+    /// Whether an exposition of this namespace may call it. A service is held once for all expositions of it, a Service
+    /// of the cluster is for those of its namespace.
+    ///
+    /// # Errors
+    /// What the egress policy forbids, and the remedy.
+    pub fn reachable_from(&self, namespace: &str) -> Result<(), String> {
+        self.client.direct().0.check_base(&self.base, namespace)
+    }
+
+    /// The tool that a tool is made of, and that tool's arguments; none where it is a tool of its own.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Argument`] for an argument that does not fit its place.
+    pub fn made_of(&self, tool: &str, arguments: &Arguments) -> Result<Option<(&str, Arguments)>, UpstreamError> {
+        self.aliases.get(tool).map(|alias| Ok((alias.tool(), alias.arguments(arguments)?))).transpose()
+    }
+
+    /// Calls a tool with arguments that its schema has accepted. One that is made of another is called by that one.
     ///
     /// # Errors
     /// [`UpstreamError`]; none holds a credential, or a part of an answer but for [`UpstreamError::Status`].
@@ -78,13 +104,12 @@ impl Upstream {
         tool: &str,
         arguments: &Arguments,
         bounds: CallBounds,
-        credentials: &dyn Credentials,
-        namespace: &str,
+        credentials: CredentialScope<'_>,
     ) -> Result<Answer, UpstreamError> {
         let action = self.tools.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
         let authentication = match &action.auth {
-            Some(auth) => auth.authenticate(credentials, namespace)?,
+            Some(auth) => auth.authenticate(credentials)?,
             None => Authentication::default(),
         };
         let rendered = action.plan.render(arguments, authentication.body.as_ref())?;

@@ -1,8 +1,10 @@
 //! The serving path over real connections: a real upstream, a gateway, a real HTTP client.
 
+mod access;
 mod boundaries;
 mod calls;
 mod eras;
+mod generations;
 mod operations;
 mod reloads;
 mod stdio;

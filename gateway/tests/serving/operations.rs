@@ -102,7 +102,7 @@ async fn full_records_keep_the_output_before_filtering() {
     let mut document = exposition("api", &service, Enforced, &[("read", Some(r#"{"retain":["/a"]}"#))]);
     document.audit = Audit::Full;
     let unkept = start(options()).await.gateway.apply(&snapshot(&service, [document.clone()]));
-    assert!(unkept.failed[0].1.contains("audit"), "{unkept:?}");
+    assert!(unkept.failed[0].message.contains("audit"), "{unkept:?}");
     running.gateway.apply(&snapshot(&service, [document]));
     running.call("api", "read", json!({})).await;
     let files = || std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect::<Vec<_>>();
@@ -135,7 +135,7 @@ async fn beyond_loopback_every_exposition_says_who_may_call() {
         assert_eq!(check(address, &open, insecure), allowed, "{address} {insecure}");
     }
     let cluster = start(Options { require_access: true, ..options() }).await;
-    assert!(cluster.gateway.apply(&open).failed[0].1.contains("access"));
+    assert!(cluster.gateway.apply(&open).failed[0].message.contains("access"));
     document.access = Some(Access::Anonymous);
     let said = snapshot(&service, [document]);
     assert!(check("0.0.0.0:1", &said, false));

@@ -155,7 +155,7 @@ async fn what_cannot_be_loaded_keeps_what_was_there_or_stops() {
     assert_eq!(running.legacy("api", "tools/list", json!({})).await.0, 503);
     running.gateway.apply(&snapshot(&service, [good]));
     let report = running.gateway.apply(&snapshot(&service, [broken.clone()]));
-    assert!(report.failed[0].1.contains("retain"), "{report:?}");
+    assert!(report.failed[0].message.contains("retain"), "{report:?}");
     assert_eq!(running.call("api", "read", json!({})).await["structuredContent"], json!({"a": 1}));
     // What tightens is not delayed by what is broken.
     let loose = exposition("api", &service, Advisory, &[("read", None)]);
@@ -166,5 +166,5 @@ async fn what_cannot_be_loaded_keeps_what_was_there_or_stops() {
     assert_eq!(running.gateway.apply(&snapshot(&service, [bare])).failed.len(), 1);
     let mut future = exposition("future", &service, Advisory, &[("read", None)]);
     future.format_version = 99;
-    assert!(running.gateway.apply(&snapshot(&service, [future])).failed[0].1.contains("format version"));
+    assert!(running.gateway.apply(&snapshot(&service, [future])).failed[0].message.contains("format version"));
 }

@@ -152,6 +152,8 @@ pub struct ClusterGateway {
     pub admin: Admin,
     /// `http://127.0.0.1:PORT` of the serving port.
     pub url: String,
+    /// The folder in which it keeps what it was given last; it stays over restarts.
+    pub cache: PathBuf,
     launch: Launch,
     _port: Port,
 }
@@ -196,7 +198,7 @@ impl ClusterGateway {
         let name = format!("tamis gateway of {group}");
         let launch = Launch { name, arguments, kubeconfig: kubeconfig.to_owned(), log };
         let url = format!("http://{}", port.address());
-        Ok(Self { process: launch.spawn()?, admin, url, launch, _port: port })
+        Ok(Self { process: launch.spawn()?, admin, url, cache, launch, _port: port })
     }
 
     /// Waits until it is ready.

@@ -8,7 +8,7 @@ fn ip(text: &str) -> IpAddr {
 
 fn policy(allow: &[&str], deny: &[&str]) -> EgressPolicy {
     let parse = |all: &[&str]| all.iter().map(|d| d.parse().unwrap()).collect();
-    EgressPolicy { allow_loopback: false, allow: parse(allow), deny: parse(deny) }
+    EgressPolicy { allow_loopback: false, allow: parse(allow), deny: parse(deny), cluster: None }
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn loopback_is_one_switch() {
     let policy = EgressPolicy::standalone();
     for address in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
         assert!(policy.permits("localhost", ip(address)), "{address}");
-        assert!(!policy.without_loopback().permits("localhost", ip(address)), "{address}");
+        assert!(!policy.restricted().permits("localhost", ip(address)), "{address}");
     }
     for address in ["10.0.0.1", "169.254.169.254", "fe80::1", "0.0.0.0"] {
         assert!(!policy.permits("localhost", ip(address)), "{address}");
@@ -141,4 +141,128 @@ fn destinations_are_read_and_written() {
     for text in ["", "10.0.0.0/33", "http://x", "a b", "*.10.0.0.1", "a/b"] {
         assert!(matches!(text.parse::<Destination>(), Err(InvalidDestination(_))), "{text}");
     }
+}
+
+fn cluster(allow: &[&str], deny: &[&str]) -> EgressPolicy {
+    let parse = |all: &[&str]| all.iter().map(|d| d.parse().unwrap()).collect();
+    EgressPolicy::cluster(parse(allow), parse(deny), vec![ip("10.96.0.1"), ip("34.1.2.3"), ip("fd00:10::1")])
+}
+
+#[test]
+fn in_a_cluster_services_are_reached_by_their_names_only() {
+    let policy = cluster(&[], &[]);
+    for (host, address) in [
+        ("api.team.svc", "10.96.4.5"),
+        ("api.team.svc.", "172.20.1.1"),
+        ("API.TEAM.svc.cluster.local", "192.168.7.7"),
+        ("pod-0.api.team.svc", "100.64.3.4"),
+        ("api.team.svc", "fd12::5"),
+        ("api.team.svc", "::ffff:10.96.4.5"),
+        ("api.team.svc", "8.8.8.8"),
+        ("api.example.com", "8.8.8.8"),
+    ] {
+        assert!(policy.permits(host, ip(address)), "{host} {address}");
+    }
+    for (host, address) in [
+        ("api.example.com", "10.96.4.5"),
+        ("10.96.4.5", "10.96.4.5"),
+        ("api.team", "10.96.4.5"),
+        ("api.team.svc.evil.example", "10.96.4.5"),
+        ("10-1-2-3.team.pod.cluster.local", "10.1.2.3"),
+        ("localhost", "127.0.0.1"),
+        ("api.team.svc", "127.0.0.1"),
+        ("api.team.svc", "::1"),
+        ("api.team.svc", "0.0.0.0"),
+        ("api.team.svc", "169.254.169.254"),
+        ("api.team.svc", "::ffff:169.254.169.254"),
+        ("api.team.svc", "fe80::1"),
+        ("api.team.svc", "fd00:ec2::254"),
+        ("api.team.svc", "100.100.100.200"),
+        ("api.team.svc", "224.0.0.1"),
+        // The API server, wherever it is and however it is named.
+        ("kubernetes.default.svc", "10.96.0.1"),
+        ("api.team.svc", "10.96.0.1"),
+        ("api.team.svc", "::ffff:10.96.0.1"),
+        ("api.team.svc", "64:ff9b::a60:1"),
+        ("api.team.svc", "fd00:10::1"),
+        ("api.example.com", "34.1.2.3"),
+        ("34.1.2.3", "34.1.2.3"),
+    ] {
+        assert!(!policy.permits(host, ip(address)), "{host} {address}");
+    }
+}
+
+#[test]
+fn metadata_is_out_of_reach_unless_it_is_named() {
+    for address in ["168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"] {
+        for policy in [EgressPolicy::standalone(), cluster(&[], &[])] {
+            assert!(!policy.permits("host", ip(address)), "{address}");
+        }
+        assert!(cluster(&[address], &[]).permits("host", ip(address)), "{address}");
+    }
+}
+
+#[test]
+fn the_group_opens_and_closes_by_any_spelling() {
+    let policy = cluster(&["10.96.0.1", "db.shared.svc", "*.corp.example"], &["api.team.svc", "*.closed.svc"]);
+    for (host, address) in [
+        ("kubernetes.default.svc", "10.96.0.1"),
+        ("db.shared.svc.cluster.local.", "10.1.1.1"),
+        ("git.corp.example", "10.1.1.1"),
+    ] {
+        assert!(policy.permits(host, ip(address)), "{host}");
+    }
+    for host in ["api.team.svc", "api.team.svc.cluster.local", "API.team.SVC.", "x.closed.svc.cluster.local"] {
+        assert!(!policy.permits(host, ip("10.1.1.1")), "{host}");
+        assert!(!policy.permits(host, ip("8.8.8.8")), "{host}");
+        let url = format!("http://{host}/").parse().unwrap();
+        assert!(policy.check(&url).is_err(), "{host}");
+    }
+    assert_eq!(policy.lookup("git.corp.example"), "git.corp.example", "its owner explains it");
+    assert_eq!(policy.lookup("api.github.com"), "api.github.com.");
+    assert_eq!(EgressPolicy::standalone().lookup("api.github.com"), "api.github.com");
+}
+
+#[test]
+fn an_exposition_has_the_services_of_its_namespace() {
+    let policy = cluster(&["db.shared.svc", "10.5.0.0/16"], &["api.shut.svc"]);
+    let check = |base: &str, namespace: &str| policy.check_base(&base.parse().unwrap(), namespace);
+    for (base, namespace) in [
+        ("http://api.team.svc:8080/v1", "team"),
+        ("http://API.team.SVC.cluster.local./", "team"),
+        ("http://pod-0.api.team.svc", "team"),
+        ("http://db.shared.svc.cluster.local", "team"),
+        ("https://api.github.com", "team"),
+        ("http://10.5.1.1", "team"),
+        ("http://api.svc.svc", "svc"),
+    ] {
+        assert_eq!(check(base, namespace), Ok(()), "{base}");
+    }
+    for (base, namespace, expected) in [
+        ("http://api.team.svc", "other", "namespace team"),
+        ("http://team.api.svc.cluster.local.", "team", "namespace api"),
+        ("http://team.api.other.svc", "team", "namespace other"),
+        ("http://api.shut.svc", "shut", "may not reach"),
+        ("http://10.96.4.5", "team", "may not reach"),
+        ("http://[::ffff:10.0.0.1]", "team", "may not reach"),
+        ("http://0x0a000001/", "team", "may not reach"),
+        ("http://2852039166/", "team", "may not reach"),
+        ("http://127.0.0.1", "team", "may not reach"),
+    ] {
+        let refused = check(base, namespace).unwrap_err();
+        assert!(refused.contains(expected) && refused.contains("egress"), "{base}: {refused}");
+    }
+    assert_eq!(EgressPolicy::standalone().check_base(&"http://10.0.0.1".parse().unwrap(), "team"), Ok(()));
+}
+
+#[test]
+fn a_redirect_leads_to_no_service() {
+    let policy = cluster(&["db.shared.svc"], &[]);
+    assert!(policy.is_privileged());
+    let restricted = policy.restricted();
+    assert!(!restricted.is_privileged());
+    assert!(!restricted.permits("api.team.svc", ip("10.96.4.5")));
+    assert!(restricted.permits("db.shared.svc.cluster.local", ip("10.96.4.5")));
+    assert!(restricted.permits("api.example.com", ip("8.8.8.8")));
+    assert!(!restricted.permits("kubernetes.default.svc", ip("10.96.0.1")));
 }

@@ -6,7 +6,7 @@ use axum::response::IntoResponse as _;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{Given, Seen, Server, TOKEN, arguments, bounds, call, document, schema};
+use super::support::{Seen, Server, TOKEN, arguments, bounds, call, document, given, schema};
 use crate::upstream::{Client, ClientOptions, EgressPolicy, Upstream, UpstreamError};
 
 fn to(status: u16, location: &str) -> axum::response::Response {
@@ -182,7 +182,7 @@ async fn only_loopback_leads_to_loopback() {
         let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
         let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
         let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
-        let error = upstream.call("call", &arguments("{}"), bounds(), &Given(TOKEN), "default").await.unwrap_err();
+        let error = upstream.call("call", &arguments("{}"), bounds(), given()).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
     }
     assert_eq!(target.seen().len(), 0);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,7 +16,8 @@ use tamis_config::{CredentialRef, ServiceDocument};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::upstream::{
-    Answer, Arguments, CallBounds, Client, ClientOptions, Credentials, InvalidService, Secret, Upstream, UpstreamError,
+    Answer, Arguments, CallBounds, Client, ClientOptions, CredentialScope, Credentials, Handles, InvalidService,
+    Secret, Upstream, UpstreamError,
 };
 
 pub(crate) const TOKEN: &str = "s3cr3t-t0ken/+&=";
@@ -113,6 +114,12 @@ impl Credentials for Given {
     }
 }
 
+/// The token for every name, as an exposition without handles reads it.
+pub(crate) fn given() -> CredentialScope<'static> {
+    static BY_NAME: LazyLock<Handles> = LazyLock::new(Handles::default);
+    CredentialScope { store: &Given(TOKEN), namespace: "default", handles: &BY_NAME }
+}
+
 /// A service document with one tool, `call`. `tool` is merged over what a plain GET of `/` has.
 pub(crate) fn document(base: &str, auth: Option<Value>, tool: Value) -> ServiceDocument {
     let mut call = json!({"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}});
@@ -181,7 +188,7 @@ pub(crate) async fn call_within(
     json: &str,
     bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
-    upstream(document).unwrap().call("call", &arguments(json), bounds, &Given(TOKEN), "default").await
+    upstream(document).unwrap().call("call", &arguments(json), bounds, given()).await
 }
 
 /// A server that answers each request with the next of some bytes, and closes the connection where they are empty or

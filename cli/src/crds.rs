@@ -1,0 +1,54 @@
+//! `tamis crds`: the CustomResourceDefinitions and the admission policies.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tamis_crds::definitions::{self, ServiceAccount};
+
+/// Print the CustomResourceDefinitions, for kubectl.
+///
+/// They are those of this version of Tamis: apply them before its operator is started.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis crds | kubectl apply --server-side -f -
+  tamis crds --policies | kubectl apply --server-side -f -
+  # where the operator does not run as tamis-system/tamis-operator:
+  tamis crds --policies --operator platform/tamis | kubectl apply --server-side -f -")]
+pub(crate) struct Args {
+    /// Print the admission policies too
+    #[arg(long)]
+    policies: bool,
+    /// The ServiceAccount of the operator, which alone writes GatewayConfigs
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value_t, requires = "policies")]
+    operator: ServiceAccount,
+    /// How to print them
+    #[arg(long, default_value = "yaml")]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Output {
+    /// A stream of YAML documents
+    Yaml,
+    /// One JSON object, a `List`
+    Json,
+}
+
+/// Writes them to standard output.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut documents = definitions::custom_resource_definitions();
+    if args.policies {
+        documents.extend(definitions::policies(&args.operator));
+    }
+    let text = match args.output {
+        Output::Yaml => definitions::yaml(&documents),
+        Output::Json => {
+            let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": documents });
+            format!("{}\n", serde_json::to_string_pretty(&list).context("cannot write the definitions")?)
+        }
+    };
+    io::stdout().write_all(text.as_bytes()).context("cannot write the definitions")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,193 @@
+//! `tamis gateway`: serves the expositions of a GatewayGroup in a cluster.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use tamis_gateway::cluster::Source;
+use tamis_gateway::upstream::{ClientOptions, Destination, EgressPolicy};
+use tamis_gateway::{Gateway, Options};
+use tokio_util::sync::CancellationToken;
+
+use crate::serve::{bind, runtime, stop_signal};
+
+/// Serve the expositions of a GatewayGroup in a Kubernetes cluster.
+///
+/// Watches the GatewayConfigs that the operator writes for the group, and the Secrets with the group's credentials, and
+/// swaps expositions one by one as they change: no restart, no failed call. The operator runs this; run it by hand to
+/// try a group from outside the cluster. Credentials for the API server are those of the pod's ServiceAccount, or of
+/// KUBECONFIG.
+///
+/// It listens once everything that there is has been processed. While the API server is away it goes on with what it
+/// has; a restart then needs --cache. On SIGTERM /readyz fails at once, calls are accepted for --drain-delay, then calls
+/// under way end, and streams are closed politely.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis gateway --group public --namespace tamis-public
+  tamis gateway --group public --namespace tamis-public --cache /var/cache/tamis --egress-allow 10.20.0.0/16
+  KUBECONFIG=~/.kube/config tamis gateway --group default --namespace team-a \\
+    --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
+
+Exit codes:
+  0  stopped by SIGINT or SIGTERM, calls under way ended
+  1  no credentials for an API server, an address is in use, or the cache cannot be used
+  2  usage")]
+pub(crate) struct Args {
+    /// The GatewayGroup's name.
+    #[arg(long, env = "GROUP", value_name = "NAME")]
+    group: String,
+    /// The GatewayGroup's namespace.
+    #[arg(long, env = "NAMESPACE", value_name = "NS")]
+    namespace: String,
+    /// Address of the MCP endpoints.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    listen: String,
+    /// Address of /metrics, /livez, /readyz, and of /config and /acks, which want the group's token.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9090")]
+    admin: String,
+    /// Where the last good set is kept, for a start while the API server is away. It holds credentials in clear text:
+    /// use a volume in memory.
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// How long to go on accepting after SIGTERM, until clients are sent elsewhere: 5s, 500ms.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    drain_delay: Duration,
+    /// A network or host that may be called although it is not public: 10.0.0.0/8, api.internal, *.corp.example.
+    /// Repeatable.
+    #[arg(long, value_name = "DESTINATION")]
+    egress_allow: Vec<Destination>,
+    /// A network or host that may never be called; wins over --egress-allow. Repeatable.
+    #[arg(long, value_name = "DESTINATION")]
+    egress_deny: Vec<Destination>,
+    /// Whether tools have metric series of their own, or are counted together by exposition.
+    #[arg(long, value_enum, value_name = "DETAIL", default_value = "Tool")]
+    metrics_detail: MetricsDetail,
+    /// A name under which browsers reach the gateway: what `Origin` may say. Repeatable.
+    #[arg(long, value_name = "NAME")]
+    hostname: Vec<String>,
+    /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
+    #[arg(long, value_name = "DIR")]
+    audit_dir: Option<PathBuf>,
+}
+
+/// As a GatewayGroup says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+enum MetricsDetail {
+    /// A series a tool.
+    Tool,
+    /// A series an exposition.
+    Exposition,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| "must be a time such as 5s".to_owned())?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(|| "is too long".to_owned()),
+        _ => Err("must end with ms, s or m".to_owned()),
+    }
+}
+
+/// Serves until a signal.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(serve(args));
+    // Watches and retries of calls to an API server that is away are not waited for.
+    runtime.shutdown_background();
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(args: &Args) -> anyhow::Result<()> {
+    let listener = bind(&args.listen, "--listen").await?;
+    let admin = bind(&args.admin, "--admin").await?;
+    let config = kube::Config::infer().await.context("there are no credentials for an API server")?;
+    let api_server = api_server(&config);
+    let client = kube::Client::try_from(config).context("the API server cannot be talked to")?;
+    let source = Source::new(&args.namespace, &args.group, args.cache.clone());
+    let gateway = Gateway::new(options(args, &source, api_server))?;
+
+    let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
+    let mut stop = std::pin::pin!(stop_signal());
+    let mut following = source
+        .follow(client, Arc::clone(&gateway), shutdown.clone())
+        .context("the folder of --cache cannot be used")?;
+    // The admin port answers from the first moment to the last: a start and a drain can be watched.
+    let admin = tokio::spawn(Arc::clone(&gateway).serve_admin(admin, admin_shutdown.clone()));
+    tracing::info!(group = args.group, namespace = args.namespace, "waiting for the configuration");
+    let loaded = tokio::select! {
+        loaded = following.loaded() => loaded,
+        () = stop.as_mut() => {
+            shutdown.cancel();
+            following.ended().await;
+            return Ok(());
+        }
+    };
+    if !loaded {
+        bail!("following the configuration broke");
+    }
+    tracing::info!(address = %listener.local_addr()?, "serving");
+    let serving = tokio::spawn(Arc::clone(&gateway).serve(listener, shutdown.clone()));
+    let broken = tokio::select! {
+        () = stop => false,
+        () = following.broken() => true,
+    };
+    gateway.begin_draining();
+    if !broken {
+        tokio::time::sleep(args.drain_delay).await;
+    }
+    shutdown.cancel();
+    serving.await?;
+    following.ended().await;
+    admin_shutdown.cancel();
+    admin.await?;
+    if broken {
+        bail!("following the configuration broke");
+    }
+    Ok(())
+}
+
+fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
+    let egress = EgressPolicy::cluster(args.egress_allow.clone(), args.egress_deny.clone(), api_server);
+    let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    Options {
+        client: ClientOptions { egress: egress.with_resolv_conf(&resolv_conf), ..ClientOptions::default() },
+        audit_dir: args.audit_dir.clone(),
+        require_access: true,
+        tool_series: args.metrics_detail == MetricsDetail::Tool,
+        hostnames: args.hostname.clone(),
+        admin_token: Some(source.admin_token()),
+        ..Options::new(source.credentials())
+    }
+}
+
+/// Where the API server is, as this process is told: upstreams are not to be there.
+fn api_server(config: &kube::Config) -> Vec<IpAddr> {
+    let told = std::env::var("KUBERNETES_SERVICE_HOST").ok();
+    let host = config.cluster_url.host().map(str::to_owned);
+    let address = |host: String| host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    told.into_iter().chain(host).filter_map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["", "5", "s", "-5s", "5h", "1.5s", "99999999999999999999s", "18446744073709551615m"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

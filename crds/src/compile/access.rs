@@ -1,0 +1,78 @@
+//! Who may call.
+
+use tamis_config::{Access, CredentialHandle, names};
+
+use super::CompileEnv;
+use super::expose::Stop;
+use crate::cluster::{Cluster, SecretRole, SecretState};
+use crate::origin::FieldPath;
+use crate::resources::{ApiKeysSpec, ExpositionSpec};
+use crate::{Reason, Resource};
+
+/// What an exposition says of its callers. In a cluster it has to say something.
+pub(super) fn access(exposition: &Resource<ExpositionSpec>, env: &CompileEnv<'_>) -> Result<Option<Access>, Stop> {
+    let at = FieldPath::spec(["access"]);
+    let stop = |message: &str| {
+        let remedy = "write `apiKeys: {secretRef: {name: ..}}`, or `anonymous: true` for everyone";
+        Err(Stop::new(Reason::AccessRequired, at.clone(), message, remedy))
+    };
+    let Some(access) = &exposition.spec.access else {
+        return if env.cluster.is_some() { stop("says nothing of who may call") } else { Ok(None) };
+    };
+    match (access.anonymous.unwrap_or(false), &access.api_keys) {
+        (true, Some(_)) => stop("says that everyone may call, and that callers need a key"),
+        (true, None) => Ok(Some(Access::Anonymous)),
+        (false, None) => stop("says of nobody that they may call"),
+        (false, Some(keys)) => {
+            let namespace = &exposition.name.namespace;
+            let cluster = env.cluster.as_ref();
+            api_keys(keys, &at, |secret, path| {
+                cluster.map(|cluster| callers(cluster, namespace, secret, path)).transpose()
+            })
+            .map(Some)
+        }
+    }
+}
+
+fn api_keys(
+    keys: &ApiKeysSpec,
+    at: &FieldPath,
+    handle: impl FnOnce(&str, FieldPath) -> Result<Option<CredentialHandle>, Stop>,
+) -> Result<Access, Stop> {
+    let secret = keys.secret_ref.name.clone();
+    let handle = handle(&secret, at.key("apiKeys").key("secretRef"))?;
+    Ok(Access::ApiKeys { secret, handle })
+}
+
+/// Where the keys of callers lie, or why they may not be used.
+pub(super) fn callers(
+    cluster: &Cluster<'_>,
+    namespace: &str,
+    secret: &str,
+    path: FieldPath,
+) -> Result<CredentialHandle, Stop> {
+    let label = format!("label it `{}: callers`", names::CREDENTIALS_LABEL);
+    match cluster.secrets.find(namespace, secret) {
+        SecretState::Found(facts) if facts.role == SecretRole::Callers => Ok(facts.whole()),
+        SecretState::Found(_) => {
+            let message = format!("Secret {namespace}/{secret} is for upstreams, not for callers");
+            Err(Stop::new(Reason::SecretNotLabelled, path, message, label))
+        }
+        SecretState::Unlabelled => {
+            let message = format!("Secret {namespace}/{secret} does not take part");
+            Err(Stop::new(Reason::SecretNotLabelled, path, message, label))
+        }
+        SecretState::Missing => Err(missing(namespace, secret, path)),
+        SecretState::Forbidden => Err(forbidden(namespace, path)),
+    }
+}
+
+pub(super) fn missing(namespace: &str, secret: &str, path: FieldPath) -> Stop {
+    let message = format!("there is no Secret {namespace}/{secret}");
+    Stop::new(Reason::SecretNotFound, path, message, "add it")
+}
+
+pub(super) fn forbidden(namespace: &str, path: FieldPath) -> Stop {
+    let message = format!("the operator may not read Secrets of namespace {namespace}");
+    Stop::new(Reason::RefNotPermitted, path, message, "bind its role there")
+}

@@ -1,0 +1,212 @@
+//! CustomTools: further tools of a service, each made of one that its manifest has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+use tamis_config::{Alias, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_engine::JsonText;
+
+use super::duplicate_names;
+use super::service::{Services, tool_name};
+use super::template::{placeholders, strings};
+use super::unusable::Unusables;
+use crate::diagnostic::did_you_mean;
+use crate::origin::FieldPath;
+use crate::resources::{CustomToolSpec, CustomToolsSpec, ServiceRef};
+use crate::scribe::Scribe;
+use crate::{Diagnostic, Reason, Resource};
+
+type Custom = Arc<Resource<CustomToolsSpec>>;
+
+/// All CustomTools, by what they bind to.
+pub(super) struct Customs<'r> {
+    all: &'r [Custom],
+    by_service: BTreeMap<(&'r str, &'r str, &'r str), Vec<&'r Custom>>,
+}
+
+impl<'r> Customs<'r> {
+    pub(super) fn new(all: &'r [Custom], diagnostics: &mut Vec<Diagnostic>) -> Self {
+        duplicate_names("CustomTools", all, diagnostics);
+        let mut by_service: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for custom in all {
+            let ServiceRef { name, version } = &custom.spec.service;
+            by_service
+                .entry((custom.name.namespace.as_str(), name.as_str(), version.as_str()))
+                .or_default()
+                .push(custom);
+        }
+        Self { all, by_service }
+    }
+
+    /// Adds the tools of one service to its document; what is in error is left out. Gives whether something was.
+    pub(super) fn add_to(
+        &self,
+        document: &mut ServiceDocument,
+        key: (&str, &str, &str),
+        manifest: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> bool {
+        let mut lost = false;
+        let own: Vec<String> = document.tools.keys().cloned().collect();
+        let mut taken: BTreeMap<String, String> = own.into_iter().map(|tool| (tool, manifest.to_owned())).collect();
+        for custom in self.by_service.get(&key).into_iter().flatten() {
+            for (alias, spec) in &custom.spec.custom_tools {
+                let at = FieldPath::spec(["customTools", alias]);
+                let mut scribe = Scribe::new(&custom.origin, diagnostics);
+                if let Some(other) = taken.get(alias) {
+                    let message = format!("a tool of this name is in {other} too");
+                    scribe.because(Reason::Conflict).error(&at, message, "choose another name");
+                    lost |= !document.tools.contains_key(alias);
+                    continue;
+                }
+                let tool = tool(document, spec, alias, &at, &mut scribe).filter(|_| !scribe.failed);
+                lost |= tool.is_none();
+                if let Some(tool) = tool {
+                    document.tools.insert(alias.clone(), tool);
+                }
+                taken.insert(alias.clone(), custom.origin.place());
+            }
+        }
+        lost
+    }
+
+    /// CustomTools name a service that is there.
+    pub(super) fn references(&self, services: &Services<'_>, unusable: &Unusables<'_>, out: &mut Vec<Diagnostic>) {
+        for custom in self.all {
+            let (namespace, service) = (&custom.name.namespace, &custom.spec.service);
+            if let Err((message, remedy)) = services.find(namespace, service)
+                && unusable.manifest(namespace, service).is_none()
+            {
+                let error = custom.origin.error(&FieldPath::spec(["service"]), message, remedy);
+                out.push(error.because(Reason::ServiceNotFound));
+            }
+        }
+    }
+}
+
+/// The tool under another name; none where there is nothing to make it of.
+fn tool(
+    document: &ServiceDocument,
+    spec: &CustomToolSpec,
+    alias: &str,
+    at: &FieldPath,
+    scribe: &mut Scribe<'_>,
+) -> Option<ServiceTool> {
+    tool_name(alias, at, scribe);
+    let manifest = || document.tools.iter().filter(|(_, tool)| tool.alias.is_none());
+    let Some((_, made_of)) = manifest().find(|(name, _)| **name == spec.tool) else {
+        let remedy = match did_you_mean(&spec.tool, manifest().map(|(name, _)| name.as_str())) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => "name a tool of the ServiceManifest".to_owned(),
+        };
+        let message = format!("service {} has no tool `{}`", document.name, spec.tool);
+        scribe.because(Reason::ToolNotFound).error(&at.key("tool"), message, remedy);
+        return None;
+    };
+    let input = match &spec.input {
+        Some(input) => {
+            if !check_input(input, &at.key("input"), scribe) {
+                return None;
+            }
+            input
+        }
+        None => &made_of.input_schema,
+    };
+    let mut takes = members(&made_of.input_schema, "properties");
+    let mut given = members(input, "properties");
+    // What goes on where the gateway fetches pages is the caller's to say, whatever the schemas name.
+    let paging = made_of.http.pagination.as_ref().map(|pages| match pages.kind {
+        PaginationKind::Cursor => "cursor",
+        PaginationKind::Offset => "offset",
+    });
+    takes.extend(paging.map(str::to_owned));
+    given.extend(paging.map(str::to_owned));
+    match &spec.arguments {
+        Some(arguments) => check_arguments(arguments, spec, (&takes, &given), &at.key("arguments"), scribe),
+        None => {
+            let input = at.key("input").key("properties");
+            for name in given.iter().filter(|name| !takes.contains(name)) {
+                let message = format!("tool `{}` has no such argument", spec.tool);
+                scribe.error(&input.key(name), message, "say with `arguments` where it goes, or remove it");
+            }
+        }
+    }
+    for name in required(&made_of.input_schema) {
+        let there = spec.arguments.as_ref().map_or_else(|| given.contains(&name), |map| map.contains_key(&name));
+        if !there {
+            let message = format!("tool `{}` wants the argument `{name}`", spec.tool);
+            scribe.error(&at.key("arguments"), message, "give it a value");
+        }
+    }
+    Some(ServiceTool {
+        title: spec.title.clone().or_else(|| made_of.title.clone()),
+        description: spec.description.clone().or_else(|| made_of.description.clone()),
+        input_schema: input.clone(),
+        alias: Some(Alias { tool: spec.tool.clone(), arguments: spec.arguments.clone() }),
+        ..made_of.clone()
+    })
+}
+
+/// Whether it is the schema of an object, and one that the gateway can hold arguments to.
+fn check_input(input: &JsonText, at: &FieldPath, scribe: &mut Scribe<'_>) -> bool {
+    let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        scribe.error(at, "is not the schema of an object", "write `type: object`, with `properties`");
+        return false;
+    }
+    if let Err(error) = jsonschema::options().offline().build(&schema) {
+        let message = format!("is not a JSON Schema: {}", crate::read::excerpt(&error.masked().to_string()));
+        scribe.error(at, message, "compare it with JSON Schema 2020-12");
+        return false;
+    }
+    for name in members(input, "properties").iter().filter(|name| name.starts_with('_')) {
+        let at = at.key("properties").key(name);
+        scribe.error(&at, "names that begin with `_` are reserved", "rename the argument");
+    }
+    true
+}
+
+/// Every argument is one that the tool takes, and is made of what the alias is given.
+fn check_arguments(
+    arguments: &IndexMap<String, JsonText>,
+    spec: &CustomToolSpec,
+    (takes, given): (&[String], &[String]),
+    at: &FieldPath,
+    scribe: &mut Scribe<'_>,
+) {
+    for (name, template) in arguments {
+        let at = at.key(name);
+        if !takes.contains(name) {
+            let remedy = match did_you_mean(name, takes.iter().map(String::as_str)) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => "remove it".to_owned(),
+            };
+            scribe.error(&at, format!("tool `{}` has no such argument", spec.tool), remedy);
+        }
+        let value: Value = serde_json::from_str(template.as_str()).unwrap_or_default();
+        strings(&value, &at, &mut |at, text| {
+            for place in placeholders(text).filter(|place| !given.iter().any(|given| given == place)) {
+                let remedy = match did_you_mean(place, given.iter().map(String::as_str)) {
+                    Some(known) => format!("did you mean `{{{known}}}`?"),
+                    None => "declare it in `input`; a space behind the brace makes it ordinary text".to_owned(),
+                };
+                scribe.error(at, format!("there is no argument `{place}`"), remedy);
+            }
+        });
+    }
+}
+
+fn members(schema: &JsonText, of: &str) -> Vec<String> {
+    let schema: Value = serde_json::from_str(schema.as_str()).unwrap_or_default();
+    let members = schema.get(of).and_then(Value::as_object);
+    members.into_iter().flat_map(|members| members.keys().cloned()).collect()
+}
+
+/// Arguments that a call must have.
+fn required(schema: &JsonText) -> Vec<String> {
+    let schema: Value = serde_json::from_str(schema.as_str()).unwrap_or_default();
+    let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,188 @@
+//! What a base URL says by itself of where a gateway would call. Names are looked up by the gateway, which checks the
+//! address that it connects to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use tamis_config::{ServiceDocument, Source};
+use url::{Host, Url};
+
+use super::expose::Stop;
+use crate::origin::FieldPath;
+use crate::resources::{EgressSpec, GatewayGroupSpec};
+use crate::{Reason, Resource};
+
+/// Stops an exposition whose upstream its group's gateways may not call.
+pub(super) fn check(
+    service: &ServiceDocument,
+    namespace: &str,
+    group: &Resource<GatewayGroupSpec>,
+    path: &FieldPath,
+) -> Result<(), Stop> {
+    let Source::Http(source) = &service.source else { return Ok(()) };
+    let nothing = EgressSpec::default();
+    let Err(what) = permitted(&source.base_url, namespace, group.spec.egress.as_ref().unwrap_or(&nothing)) else {
+        return Ok(());
+    };
+    let remedy = format!("call another host, or have GatewayGroup {} allow it in `egress`", group.name);
+    Err(Stop::new(Reason::EgressDenied, path.clone(), what, remedy))
+}
+
+/// Whether a base URL may be called from a namespace; else why not.
+fn permitted(base_url: &str, namespace: &str, egress: &EgressSpec) -> Result<(), String> {
+    let Ok(url) = Url::parse(base_url) else { return Ok(()) };
+    let Some(host) = url.host() else { return Ok(()) };
+    let covered = |list: &[String]| list.iter().any(|entry| covers(entry, &host));
+    if covered(&egress.deny) {
+        return Err(format!("the group denies {host}"));
+    }
+    let refused = match &host {
+        Host::Ipv4(ip) => reserved(IpAddr::V4(*ip)),
+        Host::Ipv6(ip) => reserved(IpAddr::V6(*ip)),
+        Host::Domain(name) => name_of(name.trim_end_matches('.'), namespace),
+    };
+    match refused {
+        Some(what) if !covered(&egress.allow) => Err(format!("{host} is {what}")),
+        _ => Ok(()),
+    }
+}
+
+/// Why a name is not called by default.
+fn name_of(name: &str, namespace: &str) -> Option<&'static str> {
+    if name == "localhost" || name.ends_with(".localhost") {
+        return Some("the gateway's own machine");
+    }
+    if matches!(name, "metadata" | "metadata.google.internal") {
+        return Some("a metadata service");
+    }
+    let service = name.strip_suffix(".cluster.local").unwrap_or(name).strip_suffix(".svc")?;
+    match service.rsplit_once('.').unwrap_or(("", service)) {
+        ("kubernetes", "default") => Some("the API server"),
+        (_, of) if of == namespace => None,
+        _ => Some("in another namespace"),
+    }
+}
+
+/// Why an address is not called by default (IANA special-purpose registries).
+fn reserved(address: IpAddr) -> Option<&'static str> {
+    let written = address;
+    let address = embedded_v4(address).map_or(address, IpAddr::V4);
+    let loopback = address.is_loopback() || written.is_loopback();
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    let public = match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
+    };
+    match (loopback, link_local, public) {
+        (true, ..) => Some("the gateway's own machine"),
+        (_, true, _) => Some("a link-local address"),
+        (.., false) => Some("not a public address"),
+        _ => None,
+    }
+}
+
+/// The IPv4 address inside an IPv6 one that leads to it (mapped, NAT64, 6to4).
+fn embedded_v4(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(v6) = address else { return None };
+    let [a, b, c, d, e, f, g, h] = v6.segments();
+    let pair = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
+    match (a, b, c, d, e, f) {
+        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => pair(g, h),
+        (0x2002, ..) => pair(b, c),
+        _ => None,
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_documentation()
+        || a == 0
+        || a >= 224
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (18..20).contains(&b)))
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, ..] = address.segments();
+    (0x2000..0x4000).contains(&a) && !(a == 0x2001 && (b < 0x200 || b == 0xdb8)) && a != 0x3fff
+}
+
+/// Whether an entry of `egress` is or holds a host: `10.1.0.0/16`, `192.0.2.7`, `api.internal`, `*.example.com`.
+fn covers(entry: &str, host: &Host<&str>) -> bool {
+    let address = match host {
+        Host::Ipv4(ip) => Some(IpAddr::V4(*ip)),
+        Host::Ipv6(ip) => Some(IpAddr::V6(*ip)),
+        Host::Domain(_) => None,
+    };
+    if let Some(address) = address {
+        let net = entry.parse::<IpNet>().ok().or_else(|| entry.parse::<IpAddr>().ok().map(IpNet::from));
+        let inner = embedded_v4(address).map(IpAddr::V4);
+        return net.is_some_and(|net| net.contains(&address) || inner.is_some_and(|inner| net.contains(&inner)));
+    }
+    let Host::Domain(name) = host else { return false };
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    let entry = entry.trim_end_matches('.').to_ascii_lowercase();
+    match entry.strip_prefix("*.") {
+        Some(domain) => name.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        None => name == entry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_url_says_by_itself() {
+        let none: [&str; 0] = [];
+        let table: [(&str, &[&str], &[&str], bool); 34] = [
+            ("https://api.example.com", &none, &none, true),
+            ("https://8.8.8.8", &none, &none, true),
+            ("https://[2606:4700::1111]", &none, &none, true),
+            ("https://localhost", &none, &none, false),
+            ("https://a.localhost:1", &none, &none, false),
+            ("https://127.0.0.1", &none, &none, false),
+            ("https://0x7f.1", &none, &none, false),
+            ("https://[::1]", &none, &none, false),
+            ("https://[::ffff:127.0.0.1]", &none, &none, false),
+            ("https://169.254.169.254", &none, &none, false),
+            ("https://[fe80::1]", &none, &none, false),
+            ("https://[64:ff9b::a9fe:a9fe]", &none, &none, false),
+            ("https://metadata.google.internal", &none, &none, false),
+            ("https://10.0.0.1", &none, &none, false),
+            ("https://100.64.0.1", &none, &none, false),
+            ("https://[fd00::1]", &none, &none, false),
+            ("http://api.team-a.svc", &none, &none, true),
+            ("http://api.team-a.svc.cluster.local:80", &none, &none, true),
+            ("http://api.team-a.svc.", &none, &none, true),
+            ("http://pod-0.api.team-a.svc", &none, &none, true),
+            ("http://api.team-b.svc", &none, &none, false),
+            ("http://api.team-b.svc.cluster.local", &none, &none, false),
+            ("http://svc.cluster.local", &none, &none, true),
+            ("http://team-b.svc", &none, &none, false),
+            ("https://kubernetes.default.svc", &none, &none, false),
+            ("https://10.0.0.1", &["10.0.0.0/8"], &none, true),
+            ("https://10.0.0.1", &["10.0.0.1"], &none, true),
+            ("https://10.0.0.1", &["10.0.0.2"], &none, false),
+            ("https://10.0.0.1", &["10.0.0.0/8"], &["10.0.0.1"], false),
+            ("http://api.team-b.svc", &["*.team-b.svc"], &none, true),
+            ("http://api.team-b.svc", &["api.team-b.svc"], &none, true),
+            ("https://api.example.com", &none, &["*.example.com"], false),
+            ("https://API.example.com.", &none, &["api.example.com"], false),
+            ("https://example.com", &none, &["*.example.com"], true),
+        ];
+        for (url, allow, deny, expected) in table {
+            let list = |list: &[&str]| list.iter().map(|entry| (*entry).to_owned()).collect();
+            let egress = EgressSpec { allow: list(allow), deny: list(deny) };
+            assert_eq!(permitted(url, "team-a", &egress).is_ok(), expected, "{url} {allow:?} {deny:?}");
+        }
+        assert!(permitted("https://kubernetes.default.svc", "default", &EgressSpec::default()).is_err());
+    }
+}

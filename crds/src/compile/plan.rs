@@ -1,0 +1,145 @@
+//! ConfigurationPlans: the same service, reached in another way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tamis_config::{Auth, Digest, ServiceDocument, Source};
+
+use super::service::base_url;
+use super::template::placeholders;
+use super::{auth, duplicate_names};
+use crate::diagnostic::did_you_mean;
+use crate::origin::FieldPath;
+use crate::resources::{ConfigurationPlanSpec, PlanHeadersSpec};
+use crate::scribe::Scribe;
+use crate::{Diagnostic, ObjectName, Resource};
+
+/// A plan, and whether it can be used.
+pub(super) struct Plan<'r> {
+    pub(super) resource: &'r Arc<Resource<ConfigurationPlanSpec>>,
+    auth: Option<Auth>,
+    /// What it says is in error.
+    pub(super) failed: bool,
+}
+
+/// All plans by namespace and name, and the services derived with them.
+pub(super) struct Plans<'r> {
+    by_name: HashMap<(&'r str, &'r str), Plan<'r>>,
+    derived: HashMap<(Digest, &'r str, &'r str), (Digest, Arc<ServiceDocument>)>,
+}
+
+impl<'r> Plans<'r> {
+    pub(super) fn new(all: &'r [Arc<Resource<ConfigurationPlanSpec>>], diagnostics: &mut Vec<Diagnostic>) -> Self {
+        duplicate_names("ConfigurationPlan", all, diagnostics);
+        let mut by_name = HashMap::new();
+        for resource in all {
+            let mut scribe = Scribe::new(&resource.origin, diagnostics);
+            let auth = check(&resource.spec, &mut scribe);
+            let plan = Plan { resource, auth, failed: scribe.failed };
+            by_name.entry((resource.name.namespace.as_str(), resource.name.name.as_str())).or_insert(plan);
+        }
+        Self { by_name, derived: HashMap::new() }
+    }
+
+    /// The plan that an exposition of `namespace` names, or what to say about its absence.
+    pub(super) fn find<'p>(&'p self, namespace: &'p str, name: &'p str) -> Result<&'p Plan<'r>, (String, String)> {
+        self.by_name.get(&(namespace, name)).ok_or_else(|| {
+            let here = self.by_name.keys().filter(|(of, _)| *of == namespace).map(|(_, name)| *name);
+            let message = format!("there is no ConfigurationPlan {namespace}/{name}");
+            let remedy = match did_you_mean(name, here) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "add it, or remove the field".to_owned(),
+            };
+            (message, remedy)
+        })
+    }
+
+    /// The service as a plan has it reached; held once for all expositions of both.
+    pub(super) fn derive(
+        &mut self,
+        (namespace, name): (&str, &str),
+        service: &(Digest, Arc<ServiceDocument>),
+    ) -> (Digest, Arc<ServiceDocument>) {
+        let Some(plan) = self.by_name.get(&(namespace, name)) else { return service.clone() };
+        let ObjectName { namespace, name } = &plan.resource.name;
+        self.derived
+            .entry((service.0.clone(), namespace, name))
+            .or_insert_with(|| {
+                let mut document = ServiceDocument::clone(&service.1);
+                plan.apply(&mut document);
+                (document.digest(), Arc::new(document))
+            })
+            .clone()
+    }
+}
+
+impl Plan<'_> {
+    fn apply(&self, document: &mut ServiceDocument) {
+        let spec = &self.resource.spec;
+        let Source::Http(source) = &mut document.source else { return };
+        if let Some(endpoint) = &spec.endpoint {
+            source.base_url.clone_from(endpoint);
+        }
+        if self.auth.is_some() {
+            source.auth.clone_from(&self.auth);
+        }
+        for tool in document.tools.values_mut() {
+            if self.auth.is_some() {
+                tool.http.auth = None;
+            }
+            if let Some(headers) = &spec.headers {
+                merge(&mut tool.http.request.headers, headers);
+            }
+        }
+    }
+}
+
+/// Names of headers are compared without regard to case.
+fn merge(headers: &mut IndexMap<String, String>, PlanHeadersSpec { set, remove, .. }: &PlanHeadersSpec) {
+    let goes = |name: &str| set.keys().chain(remove).any(|other| other.eq_ignore_ascii_case(name));
+    headers.retain(|name, _| !goes(name));
+    headers.extend(set.iter().map(|(name, value)| (name.clone(), value.clone())));
+}
+
+fn check(spec: &ConfigurationPlanSpec, scribe: &mut Scribe<'_>) -> Option<Auth> {
+    if let Some(endpoint) = &spec.endpoint {
+        base_url(endpoint, &FieldPath::spec(["endpoint"]), scribe);
+    }
+    if let Some(headers) = &spec.headers {
+        check_headers(headers, &FieldPath::spec(["headers"]), scribe);
+    }
+    spec.auth.as_ref().map(|spec| auth::compile(spec, &FieldPath::spec(["auth"]), scribe))
+}
+
+fn check_headers(headers: &PlanHeadersSpec, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    let mut seen: Vec<String> = Vec::new();
+    for (name, value) in &headers.set {
+        let at = at.key("set").key(name);
+        header(name, &at, scribe);
+        auth::header_text(value, &at, scribe);
+        if placeholders(value).next().is_some() {
+            // In a request's templates it would stand for an argument of the caller.
+            scribe.error(&at, "has a place for an argument, but the value is fixed", "write it without the braces");
+        }
+        if seen.contains(&name.to_ascii_lowercase()) {
+            scribe.error(&at, "occurs twice, in upper and lower case", "remove one of them");
+        }
+        seen.push(name.to_ascii_lowercase());
+    }
+    for (index, name) in headers.remove.iter().enumerate() {
+        let at = at.key("remove").index(index);
+        header(name, &at, scribe);
+        if seen.contains(&name.to_ascii_lowercase()) {
+            scribe.error(&at, "is set and removed", "say one of the two");
+        }
+    }
+}
+
+fn header(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    if name.eq_ignore_ascii_case("authorization") {
+        scribe.error(at, "a credential does not belong into a document", "use `auth` with a secretRef");
+    } else {
+        auth::header_name(name, at, scribe);
+    }
+}

@@ -1,0 +1,263 @@
+//! The tools of one exposition, and the filter of each.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tamis_config::{ExpositionTool, ServiceDocument, ServiceTool};
+use tamis_engine::{Enforcement, ToolFilter};
+
+use super::Degraded;
+use super::expose::{Chosen, Exposer, Stop, compiles};
+use super::service::Service;
+use crate::diagnostic::did_you_mean;
+use crate::origin::{FieldPath, Origin};
+use crate::resources::{ExpositionSpec, ToolSelection, ToolsFiltersSpec};
+use crate::{Diagnostic, Reason, Resource};
+
+/// A filter, and where it stands.
+struct Candidate<'c> {
+    /// The tool that it is written for.
+    name: &'c str,
+    filter: &'c Arc<ToolFilter>,
+    origin: &'c Origin,
+    path: FieldPath,
+    set: String,
+}
+
+impl<'r> Exposer<'_, 'r> {
+    /// `service` is none where its manifest cannot be read, and `document` then the last good one.
+    pub(super) fn tools(
+        &mut self,
+        service: Option<&Service<'r>>,
+        document: &ServiceDocument,
+        chosen: &Chosen<'r>,
+        enforcement: Enforcement,
+    ) -> Result<IndexMap<String, ExpositionTool>, Stop> {
+        let lost = self.lost_tools(service, document);
+        let selection = Selection::new(self.resource, document, &lost, self.diagnostics)?;
+        let mut tools = IndexMap::new();
+        let mut unnamed = Vec::new();
+        for (tool, declared) in document.tools.iter().filter(|(tool, _)| selection.selects(tool)) {
+            let published = if chosen.unreadable.is_some() {
+                self.kept(tool, declared, enforcement, |_| true)
+            } else if let Some(candidate) = self.candidate(service, tool, declared, chosen) {
+                self.other_sets(tool, declared, chosen);
+                self.filtered(tool, declared, &candidate, enforcement)
+            } else if service.is_none() && !chosen.none {
+                // The manifest may hold a filter, but nobody can read it.
+                self.kept(tool, declared, enforcement, |last| last.filter_set.as_deref().is_none_or(|s| s == MANIFEST))
+            } else if enforcement == Enforcement::Enforced {
+                unnamed.push(tool.as_str());
+                None
+            } else {
+                Some(ExpositionTool::default())
+            };
+            tools.extend(published.map(|published| (tool.clone(), published)));
+        }
+        let lost = lost.into_iter().filter(|tool| selection.selects(tool));
+        self.degraded.extend(lost.map(Degraded::Unpublished));
+        if !unnamed.is_empty() {
+            let message = format!("not published, since no filter set names them: {}", listing(&unnamed));
+            let remedy = "name each in a set, with `passthrough: true` where all of it may pass";
+            let warning = self.resource.origin.warning(&FieldPath::spec(["filters"]), message, remedy);
+            self.diagnostics.push(warning);
+        }
+        if tools.is_empty() && unnamed.is_empty() && self.degraded.is_empty() {
+            let remedy = "compare `tools` and the filter sets with the ServiceManifest";
+            let warning = self.resource.origin.warning(&FieldPath::spec([]), "publishes no tool", remedy);
+            self.diagnostics.push(warning);
+        }
+        Ok(tools)
+    }
+
+    /// Tools of CustomTools that are served, and gone since CustomTools are in error or cannot be read.
+    fn lost_tools(&self, service: Option<&Service<'r>>, document: &ServiceDocument) -> Vec<String> {
+        let Some(previous) = self.previous.filter(|_| service.is_some_and(|service| service.lacks_aliases)) else {
+            return Vec::new();
+        };
+        let served = previous.document.tools.keys().filter(|tool| !document.tools.contains_key(*tool));
+        let aliases = served.filter(|tool| previous.service.tools.get(*tool).is_some_and(|tool| tool.alias.is_some()));
+        aliases.cloned().collect()
+    }
+
+    /// The filter of the first set that names the tool, or the tool that it is made of; else the one inside the manifest,
+    /// unless the exposition wants none.
+    fn candidate<'c>(
+        &self,
+        service: Option<&'c Service<'r>>,
+        tool: &'c str,
+        declared: &'c ServiceTool,
+        chosen: &Chosen<'r>,
+    ) -> Option<Candidate<'c>>
+    where
+        'r: 'c,
+    {
+        for set in &chosen.sets {
+            if let Some((name, filter)) = named_in(&set.spec, tool, declared) {
+                let path = FieldPath::spec(["filters", name]);
+                return Some(Candidate { name, filter, origin: &set.origin, path, set: set.name.to_string() });
+            }
+        }
+        let service = service.filter(|_| !chosen.none)?;
+        let base = base_of(tool, declared);
+        let filter = service.embedded(base)?;
+        let path = Service::embedded_path(base);
+        Some(Candidate { name: base, filter, origin: &service.resource.origin, path, set: MANIFEST.to_owned() })
+    }
+
+    /// Says of the sets that name the tool too which one wins.
+    fn other_sets(&mut self, tool: &str, declared: &ServiceTool, chosen: &Chosen<'r>) {
+        let naming = |set: &&Arc<Resource<ToolsFiltersSpec>>| named_in(&set.spec, tool, declared).is_some();
+        let mut naming = chosen.sets.iter().filter(|set| naming(set));
+        let Some(first) = naming.next() else { return };
+        for other in naming {
+            let name = named_in(&other.spec, tool, declared).map_or(tool, |(name, _)| name);
+            let path = FieldPath::spec(["filters", name]);
+            let message =
+                format!("set {} names the tool too and wins in exposition {}", first.name, self.resource.name);
+            let remedy = "remove one of them, or list the sets in another order";
+            self.diagnostics.push(other.origin.warning(&path, message, remedy).because(Reason::Conflict));
+        }
+    }
+
+    /// The tool with its filter, with its last good filter, or not at all.
+    fn filtered(
+        &mut self,
+        tool: &str,
+        declared: &ServiceTool,
+        candidate: &Candidate<'_>,
+        enforcement: Enforcement,
+    ) -> Option<ExpositionTool> {
+        let Candidate { name, filter, origin, path, set } = candidate;
+        if self.sets.compiles(origin, path, name, filter, enforcement, declared.response_type) {
+            return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
+        }
+        // Under another posture the last good filter was a promise of another kind; another set's was never this one.
+        let same = self.previous.is_some_and(|previous| previous.document.enforcement == enforcement);
+        let last_good = self.kept(tool, declared, enforcement, |last| {
+            same && last.filter.is_some() && last.filter_set.as_ref() == Some(set)
+        })?;
+        self.degraded.push(Degraded::PreviousFilter(tool.to_owned()));
+        Some(last_good)
+    }
+
+    /// The tool as it is served now, where `fits` holds and its filter can be relied on under today's posture.
+    fn kept(
+        &mut self,
+        tool: &str,
+        declared: &ServiceTool,
+        enforcement: Enforcement,
+        fits: impl Fn(&ExpositionTool) -> bool,
+    ) -> Option<ExpositionTool> {
+        let last = self.previous.and_then(|previous| previous.document.tools.get(tool)).filter(|last| fits(last));
+        let good = last.filter(|last| match &last.filter {
+            Some(filter) => compiles(filter, enforcement, declared.response_type),
+            None => enforcement == Enforcement::Advisory,
+        });
+        if good.is_none() {
+            self.degraded.push(Degraded::Unpublished(tool.to_owned()));
+        }
+        good.cloned()
+    }
+}
+
+/// What documents call the filter inside a manifest.
+const MANIFEST: &str = "manifest";
+
+/// The tool that a tool is made of; itself, where it is a manifest's own.
+fn base_of<'t>(tool: &'t str, declared: &'t ServiceTool) -> &'t str {
+    declared.alias.as_ref().map_or(tool, |alias| &alias.tool)
+}
+
+/// A set's filter for a tool, under the tool's own name or else under that of the tool that it is made of.
+fn named_in<'s>(
+    set: &'s ToolsFiltersSpec,
+    tool: &str,
+    declared: &ServiceTool,
+) -> Option<(&'s str, &'s Arc<ToolFilter>)> {
+    let entry = |name: &str| set.filters.get_key_value(name).map(|(name, filter)| (name.as_str(), filter));
+    entry(tool).or_else(|| entry(base_of(tool, declared)))
+}
+
+/// `tools.include` and `tools.exclude`.
+struct Selection<'r> {
+    include: Option<&'r [String]>,
+    exclude: &'r [String],
+}
+
+impl<'r> Selection<'r> {
+    /// A name that is no tool stops the exposition: an excluded tool would be published under its right name.
+    fn new(
+        resource: &'r Resource<ExpositionSpec>,
+        service: &ServiceDocument,
+        lost: &[String],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<Self, Stop> {
+        let Some(ToolSelection { include, exclude }) = &resource.spec.tools else {
+            return Ok(Self { include: None, exclude: &[] });
+        };
+        let at = FieldPath::spec(["tools"]);
+        let included = include.iter().flatten().enumerate().map(|(index, p)| (at.key("include").index(index), p, true));
+        let excluded = exclude.iter().enumerate().map(|(index, p)| (at.key("exclude").index(index), p, false));
+        for (path, pattern, included) in included.chain(excluded) {
+            if service.tools.keys().chain(lost).any(|tool| matches(pattern, tool)) {
+                continue;
+            }
+            if !pattern.contains(['*', '?']) {
+                let remedy = match did_you_mean(pattern, service.tools.keys().map(String::as_str)) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => "remove it, or add the tool to the ServiceManifest".to_owned(),
+                };
+                let message = format!("service {} has no tool `{pattern}`", service.name);
+                return Err(Stop::new(Reason::ToolNotFound, path, message, remedy));
+            }
+            if included {
+                diagnostics.push(resource.origin.warning(
+                    &path,
+                    "matches no tool",
+                    "compare it with the ServiceManifest",
+                ));
+            }
+        }
+        Ok(Self { include: include.as_deref(), exclude })
+    }
+
+    fn selects(&self, tool: &str) -> bool {
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
+        self.include.is_none_or(any) && !any(self.exclude)
+    }
+}
+
+/// `*` is any text, `?` any character. Patterns and names are short, so the simple way is fast enough: linear but for
+/// the way back to the last `*`.
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t, mut back) = (0, 0, None);
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                back = Some((p, t));
+                p += 1;
+            }
+            Some(c) if *c == b'?' || *c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match back {
+                Some((star, from)) => {
+                    back = Some((star, from + 1));
+                    p = star + 1;
+                    t = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
+}
+
+/// At most ten names: a message is a line.
+fn listing(names: &[&str]) -> String {
+    let shown = names.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > 10 { format!("{shown} and {} more", names.len() - 10) } else { shown }
+}

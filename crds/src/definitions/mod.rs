@@ -1,0 +1,108 @@
+//! The CustomResourceDefinitions of the kinds, and the admission policies that stand beside them.
+//!
+//! A definition is made of what `kube` derives of a kind (names, columns), the schema that `schemars` derives of its
+//! types, turned into one that the API server takes (`structural`), and what types cannot say (`rules`). `crds/yaml/`
+//! holds the result.
+
+mod explain;
+mod policies;
+mod rules;
+mod structural;
+#[cfg(test)]
+mod tests;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use schemars::JsonSchema;
+use serde_json::{Value as Json, json};
+use tamis_config::carrier::{GatewayConfig, GatewayConfigSpec};
+
+use crate::resources::{
+    ConfigurationPlan, ConfigurationPlanSpec, CustomTools, CustomToolsSpec, Exposition, ExpositionSpec,
+    ExpositionStatus, GatewayGroup, GatewayGroupSpec, GatewayGroupStatus, ResourceStatus, ServiceManifest,
+    ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
+};
+pub use policies::{ServiceAccount, policies};
+use structural::{Additions, RULES, structural};
+
+/// The CustomResourceDefinition of every kind.
+#[must_use]
+pub fn custom_resource_definitions() -> Vec<Json> {
+    let additions = [rules::additions(), explain::additions()].concat();
+    all().into_iter().map(|(crd, spec, status)| definition(crd, &spec, status, &additions)).collect()
+}
+
+/// Of every kind: what `kube` derived, and what `schemars` says of `spec` and `status`.
+fn all() -> [(CustomResourceDefinition, Json, Option<Json>); 7] {
+    let resource = || Some(schema::<ResourceStatus>());
+    [
+        (ServiceManifest::crd(), schema::<ServiceManifestSpec>(), resource()),
+        (ToolsFilters::crd(), schema::<ToolsFiltersSpec>(), resource()),
+        (Exposition::crd(), schema::<ExpositionSpec>(), Some(schema::<ExpositionStatus>())),
+        (CustomTools::crd(), schema::<CustomToolsSpec>(), resource()),
+        (ConfigurationPlan::crd(), schema::<ConfigurationPlanSpec>(), resource()),
+        (GatewayGroup::crd(), schema::<GatewayGroupSpec>(), Some(schema::<GatewayGroupStatus>())),
+        (GatewayConfig::crd(), schema::<GatewayConfigSpec>(), None),
+    ]
+}
+
+/// Documents as one YAML stream, as `kubectl apply -f -` reads it.
+#[must_use]
+pub fn yaml(documents: &[Json]) -> String {
+    let mut stream = String::new();
+    for document in documents {
+        stream.push_str("---\n");
+        let options = serde_saphyr::ser_options! { compact_list_indent: false, prefer_block_scalars: true };
+        serde_saphyr::to_fmt_writer_with_options(&mut stream, document, options).expect("JSON can be written as YAML");
+        if !stream.ends_with('\n') {
+            stream.push('\n');
+        }
+    }
+    stream
+}
+
+fn schema<T: JsonSchema>() -> Json {
+    schemars::schema_for!(T).to_value()
+}
+
+/// Labels of what is installed once a cluster.
+fn labels(component: &str) -> Json {
+    json!({
+        "app.kubernetes.io/name": "tamis",
+        "app.kubernetes.io/part-of": "tamis",
+        "app.kubernetes.io/component": component,
+    })
+}
+
+/// What `kube` derived, with our schema and with what is the same for every kind.
+fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, additions: &Additions) -> Json {
+    let kind = crd.spec.names.kind.clone();
+    let mut crd = serde_json::to_value(crd).expect("a definition is JSON");
+    // Deleting a definition deletes every object of the kind: no chart does that by being uninstalled.
+    crd["metadata"]["annotations"] = json!({ "helm.sh/resource-policy": "keep" });
+    crd["metadata"]["labels"] = labels("crds");
+    let mut root = json!({
+        "description": structural::prose(spec["description"].as_str().unwrap_or_default()),
+        "type": "object",
+        "properties": {
+            "apiVersion": {
+                "description": format!("`{}`.", crate::resources::API_VERSION),
+                "type": "string",
+            },
+            "kind": { "description": format!("`{kind}`."), "type": "string" },
+            // The API server describes it itself, and takes no description here.
+            "metadata": { "type": "object" },
+            "spec": structural(spec, additions),
+        },
+        "required": ["spec"],
+    });
+    let on_object = rules::on_object(&kind);
+    if !on_object.is_empty() {
+        root[RULES] = on_object.into();
+    }
+    if let Some(status) = status {
+        root["properties"]["status"] = structural(&status, additions);
+    }
+    crd["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": root });
+    crd
+}

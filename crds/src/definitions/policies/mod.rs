@@ -1,0 +1,73 @@
+//! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
+
+pub(super) mod filters;
+mod writers;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::{Value as Json, json};
+
+/// The ServiceAccount that an operator runs under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceAccount {
+    namespace: String,
+    name: String,
+}
+
+impl Default for ServiceAccount {
+    fn default() -> Self {
+        Self { namespace: "tamis-system".to_owned(), name: "tamis-operator".to_owned() }
+    }
+}
+
+impl ServiceAccount {
+    /// As the API server names who sends a request.
+    #[must_use]
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for ServiceAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl FromStr for ServiceAccount {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // The name becomes part of an expression: nothing but what Kubernetes takes for names.
+        let valid = |name: &str| {
+            (1..=253).contains(&name.len())
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
+        };
+        let (namespace, name) =
+            text.split_once('/').ok_or("write NAMESPACE/NAME, for example tamis-system/tamis-operator")?;
+        if !valid(namespace) || !valid(name) {
+            return Err("is no name of a ServiceAccount: use a-z, 0-9, - and .");
+        }
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+/// The policies, each with its binding: what a filter may say, and that only the operator writes GatewayConfigs.
+#[must_use]
+pub fn policies(operator: &ServiceAccount) -> Vec<Json> {
+    [policy("tamis-filters", &filters::spec()), policy("tamis-gatewayconfigs", &writers::spec(operator))].concat()
+}
+
+fn policy(name: &str, spec: &Json) -> [Json; 2] {
+    let object = |kind: &str, spec: &Json| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": { "name": name, "labels": super::labels("policies") },
+            "spec": spec,
+        })
+    };
+    let binding = json!({ "policyName": name, "validationActions": ["Deny"] });
+    [object("ValidatingAdmissionPolicy", spec), object("ValidatingAdmissionPolicyBinding", &binding)]
+}

@@ -1,0 +1,42 @@
+//! Who writes GatewayConfigs: the operator. A gateway serves whatever they say.
+
+use serde_json::{Value as Json, json};
+
+use super::ServiceAccount;
+
+/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
+const COLLECTORS: [&str; 3] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:kube-controller-manager",
+];
+
+/// The policy's `spec`.
+pub(super) fn spec(operator: &ServiceAccount) -> Json {
+    let operator = operator.user();
+    let collectors = COLLECTORS.map(|user| format!("'{user}'")).join(", ");
+    // The collector changes `finalizers` and `ownerReferences` before an object goes.
+    let cel = format!(
+        "request.userInfo.username == '{operator}' || (request.userInfo.username in [{collectors}] && \
+         (request.operation == 'DELETE' || (request.operation == 'UPDATE' && object.spec == oldObject.spec)))"
+    );
+    let message = format!(
+        "'only the operator ({operator}) writes GatewayConfigs, not ' + request.userInfo.username + \
+         ': change the ServiceManifest, ToolsFilters or Exposition that this one is made of'"
+    );
+    json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": { "resourceRules": [{
+            "apiGroups": ["reshapr.io"],
+            "apiVersions": ["*"],
+            "resources": ["gatewayconfigs"],
+            "operations": ["CREATE", "UPDATE", "DELETE"],
+        }] },
+        "validations": [{
+            "expression": cel,
+            "message": format!("only the operator ({operator}) writes GatewayConfigs"),
+            "messageExpression": message,
+            "reason": "Forbidden",
+        }],
+    })
+}

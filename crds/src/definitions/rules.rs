@@ -1,0 +1,332 @@
+//! What the API server holds the kinds to beyond the types of their fields: bounds, and CEL rules.
+//!
+//! The compile step checks all of this again and more: files never meet an API server, and neither does an object that
+//! was stored under an older definition. Messages say what is wrong and the remedy; the API server puts the field
+//! before them. Bounds are generous: most are there because the API server wants to know how much a rule can cost.
+
+use serde_json::{Value as Json, json};
+
+use super::structural::{RULES, rule};
+
+/// Tools of one service, and filters of one set.
+const MAX_TOOLS: u32 = 5000;
+/// Filter sets of one exposition.
+const MAX_SETS: u32 = 64;
+/// Entries of other lists and maps.
+const MAX_ENTRIES: u32 = 256;
+/// Characters of a name or version.
+const MAX_NAME: u32 = 128;
+/// Characters of a URL.
+const MAX_URL: u32 = 2048;
+
+/// What is said of the fields, by place.
+pub(super) fn additions() -> Vec<(&'static str, Json)> {
+    [common(), manifest(), filters(), exposition(), plan(), group(), carrier()].concat()
+}
+
+/// Rules on whole objects. Only their names can be seen from there.
+pub(super) fn on_object(kind: &str) -> Vec<Json> {
+    let name = "self.metadata.name.size() <= 63";
+    match kind {
+        // `tamis-<group>-credentials-<shard>` is the longest name made of it, and a Deployment's pods add 17 characters:
+        // 40 leaves room in the 63 of a label.
+        "GatewayGroup" => vec![rule(
+            "self.metadata.name.size() <= 40 && !self.metadata.name.contains('.')",
+            "metadata.name of a GatewayGroup becomes part of names of Services, Secrets and pods: write at most 40 of a-z, 0-9 and -",
+        )],
+        "GatewayConfig" => Vec::new(),
+        "Exposition" => vec![rule(name, "metadata.name of an Exposition becomes a label: write at most 63 characters")],
+        _ => vec![rule(name, "metadata.name is too long: write at most 63 characters")],
+    }
+}
+
+fn rules<const N: usize>(rules: [(&str, &str); N]) -> Json {
+    json!({ RULES: rules.map(|(cel, message)| rule(cel, message)).to_vec() })
+}
+
+/// Text of 1 to so many characters.
+fn text(longest: u32) -> Json {
+    json!({ "minLength": 1, "maxLength": longest })
+}
+
+/// A list of distinct names of filter sets. The order counts, so it is no set to the API server.
+fn set_names() -> Json {
+    json!({
+        "maxItems": MAX_SETS,
+        RULES: [rule("self.all(set, self.exists_one(other, other == set))", "a set occurs twice, remove one of them")],
+    })
+}
+
+/// Where requests go.
+fn upstream_url() -> Json {
+    // On the text, not on `url(self).getHostname()`, whose length the API server cannot bound.
+    let http = "self.matches('(?i)^(https:|http://(([^/:@]*[.])?localhost|[^/:@]*[.]svc([.]cluster[.]local)?|127[.][0-9.]+|\\\\[::1\\\\])[.]?([:/]|$))') || !isURL(self)";
+    json!({
+        "minLength": 1,
+        "maxLength": MAX_URL,
+        RULES: [
+            rule(
+                "isURL(self) && url(self).getScheme() in ['http', 'https']",
+                "is not a URL: write https://HOST",
+            ),
+            rule("!self.contains('?') && !self.contains('#')", "has a query or a fragment: write parameters into `request.query`"),
+            rule(http, "http is for loopback and in-cluster names only: write https"),
+        ],
+    })
+}
+
+fn secret_name() -> Json {
+    // A file name too under `tamis serve --secrets`.
+    json!({ "minLength": 1, "maxLength": 253, "pattern": "^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$" })
+}
+
+/// References are written as a whole: two writers of halves would make one that neither meant.
+fn atomic() -> Json {
+    json!({ "x-kubernetes-map-type": "atomic" })
+}
+
+fn common() -> Vec<(&'static str, Json)> {
+    let named = |field: &str| {
+        format!("['header', 'query', 'body'].exists(type, type == self.type) ? has(self.{field}) : !has(self.{field})")
+    };
+    let auth = json!({ RULES: [
+        rule(&named("name"), "types header, query and body need `name`, where the credential goes; the others take none"),
+        rule("!has(self.prefix) || self.type == 'header'", "only type header takes a `prefix`: remove it"),
+        rule("!has(self.username) || self.type == 'basic'", "only type basic takes a `username`: remove it"),
+        rule(
+            "(self.type == 'none') != has(self.secretRef)",
+            "every type but none needs a credential: add `secretRef: {name: .., key: ..}`; type none takes none",
+        ),
+    ] });
+    vec![
+        ("ServiceRef", atomic()),
+        ("ServiceRef.name", text(MAX_NAME)),
+        ("ServiceRef.version", text(MAX_NAME)),
+        ("NamespacedName", atomic()),
+        ("NamespacedName.name", text(253)),
+        ("NamespacedName.namespace", text(63)),
+        ("LocalName", atomic()),
+        ("LocalName.name", text(253)),
+        ("SecretKeyRef", atomic()),
+        ("SecretKeyRef.name", secret_name()),
+        ("SecretKeyRef.key", secret_name()),
+        ("AuthSpec", auth),
+        ("AuthSpec.name", text(256)),
+        ("AuthSpec.prefix", json!({ "maxLength": 256 })),
+        ("AuthSpec.username", json!({ "maxLength": 256, "pattern": "^[^:]*$" })),
+        (
+            "Quantity",
+            json!({
+                "maxLength": 16,
+                RULES: [rule(
+                    "type(self) == int ? self >= 1 && self <= 1073741824 : \
+                     self.matches('^[0-9]+(k|M|G|Ki|Mi|Gi)?$') && !quantity(self).isLessThan(quantity('1')) && \
+                     !quantity(self).isGreaterThan(quantity('1Gi'))",
+                    "is no number of bytes up to 1Gi: write a number, alone or with k, M, G, Ki, Mi or Gi",
+                )],
+            }),
+        ),
+    ]
+}
+
+fn manifest() -> Vec<(&'static str, Json)> {
+    let sources = "[has(self.http), has(self.command), has(self.appleScript), has(self.openapi), has(self.graphql), \
+        has(self.grpc), has(self.mcp), has(self.llm)].filter(given, given).size() == 1";
+    vec![
+        (
+            "ServiceManifestSpec",
+            rules([(sources, "needs exactly one source: write `http`, the only one implemented yet")]),
+        ),
+        ("ServiceManifestSpec.name", text(MAX_NAME)),
+        ("ServiceManifestSpec.version", text(MAX_NAME)),
+        ("HttpSpec.baseUrl", upstream_url()),
+        ("HttpSpec.actions", json!({ "maxProperties": MAX_TOOLS })),
+        (
+            "ActionSpec.method",
+            json!({
+                "maxLength": 16,
+                RULES: [rule(
+                    "self.upperAscii() in ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']",
+                    "is not a method: write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
+                )],
+            }),
+        ),
+        (
+            "ActionSpec.path",
+            json!({
+                "maxLength": MAX_URL,
+                RULES: [rule("self.startsWith('/')", "does not begin with /: write the path below `baseUrl`, as in /users")],
+            }),
+        ),
+        ("RetrySpec.maxAttempts", json!({ "minimum": 1, "maximum": 10 })),
+        ("RetrySpec.backoffMs", json!({ "maximum": 60_000 })),
+        ("RetrySpec.retryOn", json!({ "maxItems": MAX_ENTRIES })),
+        ("RetrySpec.retryOn.*", json!({ "minimum": 400, "maximum": 599 })),
+        ("PaginationSpec.maxPages", json!({ "minimum": 1, "maximum": 100 })),
+        (
+            "PaginationSpec",
+            rules([(
+                "(self.type == 'cursor') == has(self.nextPath)",
+                "type cursor needs `nextPath`, where an answer says how to go on; type offset takes none",
+            )]),
+        ),
+    ]
+}
+
+fn filters() -> Vec<(&'static str, Json)> {
+    vec![
+        ("ToolsFiltersSpec.name", text(MAX_NAME)),
+        ("ToolsFiltersSpec.filters", json!({ "maxProperties": MAX_TOOLS })),
+        ("CustomToolsSpec.customTools", json!({ "maxProperties": MAX_TOOLS })),
+        ("CustomToolSpec.tool", text(64)),
+    ]
+}
+
+fn exposition() -> Vec<(&'static str, Json)> {
+    let anonymous = "has(self.anonymous) && self.anonymous";
+    let known = "has(self.apiKeys) || has(self.jwt)";
+    let access = json!({ RULES: [
+        rule(
+            &format!("({anonymous}) || {known}"),
+            "says of nobody that they may call: write `apiKeys`, or `anonymous: true`",
+        ),
+        rule(
+            &format!("!({anonymous} && ({known}))"),
+            "`anonymous: true` lets everyone call, with a key or without: remove it, or the other",
+        ),
+    ] });
+    let count = || json!({ "minimum": 1 });
+    vec![
+        ("ExpositionSpec.filters", set_names()),
+        ("ExpositionSpec.filters.*", text(MAX_NAME)),
+        ("ToolSelection.include", json!({ "maxItems": MAX_TOOLS })),
+        ("ToolSelection.include.*", text(MAX_NAME)),
+        ("ToolSelection.exclude", json!({ "maxItems": MAX_TOOLS })),
+        ("ToolSelection.exclude.*", text(MAX_NAME)),
+        ("AccessSpec", access),
+        ("LimitsSpec.requestsPerSecond", count()),
+        ("LimitsSpec.burst", count()),
+        ("LimitsSpec.concurrent", count()),
+        (
+            "LimitsSpec",
+            rules([(
+                "!has(self.burst) || has(self.requestsPerSecond)",
+                "`burst` means nothing without `requestsPerSecond`: add that, or remove it",
+            )]),
+        ),
+    ]
+}
+
+fn plan() -> Vec<(&'static str, Json)> {
+    vec![
+        ("ConfigurationPlanSpec.endpoint", upstream_url()),
+        ("ConfigurationPlanSpec.filters", set_names()),
+        ("ConfigurationPlanSpec.filters.*", text(MAX_NAME)),
+        ("PlanHeadersSpec.set", json!({ "maxProperties": MAX_ENTRIES })),
+        ("PlanHeadersSpec.remove", json!({ "maxItems": MAX_ENTRIES })),
+        ("PlanHeadersSpec.remove.*", text(256)),
+    ]
+}
+
+fn group() -> Vec<(&'static str, Json)> {
+    let immutable = "has(self.controllerName) == has(oldSelf.controllerName) && \
+        (!has(self.controllerName) || self.controllerName == oldSelf.controllerName)";
+    let own = |what: &str| {
+        let cel = "self.all(key, !key.startsWith('app.kubernetes.io/') && !key.contains('reshapr.io/'))";
+        let message = format!("app.kubernetes.io/ and reshapr.io/ {what} are the operator's own: use others");
+        json!({ "maxProperties": MAX_ENTRIES, RULES: [rule(cel, &message)] })
+    };
+    let amounts = || {
+        json!({
+            "maxProperties": 2,
+            RULES: [
+                rule("self.all(key, key in ['cpu', 'memory'])", "only `cpu` and `memory` can be given"),
+                rule("self.all(key, isQuantity(self[key]))", "is no amount: write 500m or 2 for cpu, 512Mi for memory"),
+            ],
+        })
+    };
+    vec![
+        (
+            "GatewayGroupSpec",
+            rules([
+                (
+                    "!(has(self.replicas) && has(self.autoscaling))",
+                    "`replicas` stands beside `autoscaling`: remove one of them",
+                ),
+                (immutable, "`controllerName` cannot be changed, added or removed: make another GatewayGroup"),
+                (
+                    "!has(self.require) || !has(self.require.audit) || self.require.audit != 'Full' || \
+                     (has(self.audit) && self.audit.sink == 'File')",
+                    "`require.audit: Full` needs a place for whole outputs: write `audit: {sink: File}`",
+                ),
+            ]),
+        ),
+        ("GatewayGroupSpec.replicas", json!({ "maximum": 1000 })),
+        ("GatewayGroupSpec.controllerName", text(253)),
+        (
+            "AutoscalingSpec",
+            rules([("self.minReplicas <= self.maxReplicas", "`minReplicas` is above `maxReplicas`: lower it")]),
+        ),
+        ("AutoscalingSpec.minReplicas", json!({ "minimum": 1, "maximum": 1000 })),
+        ("AutoscalingSpec.maxReplicas", json!({ "minimum": 1, "maximum": 1000 })),
+        ("AutoscalingSpec.targetCpuUtilization", json!({ "minimum": 1, "maximum": 1000 })),
+        (
+            "AllowedNamespaces",
+            rules([(
+                "(self.from == 'Selector') == has(self.selector)",
+                "`from: Selector` needs `selector`, and only that takes one: add it, or change `from`",
+            )]),
+        ),
+        (
+            "NamespaceSelector.matchLabels",
+            json!({
+                "minProperties": 1,
+                "maxProperties": MAX_ENTRIES,
+            }),
+        ),
+        (
+            "ListenerSpec.port",
+            json!({ "minimum": 1, RULES: [rule("self != 9090", "9090 is the admin port: choose another")] }),
+        ),
+        ("ListenerSpec.hostname", json!({ "maxLength": 253, "pattern": "^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?$" })),
+        (
+            "ListenerSpec.externalUrl",
+            json!({
+                "maxLength": MAX_URL,
+                RULES: [rule(
+                    "isURL(self) && url(self).getScheme() in ['http', 'https']",
+                    "is not a URL: write https://HOST",
+                )],
+            }),
+        ),
+        ("CommandsSpec.enabled", rules([("!self", "true is not implemented yet: write false")])),
+        ("EgressSpec.allow", json!({ "maxItems": MAX_ENTRIES })),
+        ("EgressSpec.allow.*", text(256)),
+        ("EgressSpec.deny", json!({ "maxItems": MAX_ENTRIES })),
+        ("EgressSpec.deny.*", text(256)),
+        ("PodSpec.image", text(1024)),
+        ("PodSpec.imagePullPolicy", json!({ "enum": ["Always", "IfNotPresent", "Never"] })),
+        ("PodSpec.imagePullSecrets", json!({ "maxItems": MAX_ENTRIES })),
+        ("PodSpec.imagePullSecrets.*", text(253)),
+        ("PodSpec.labels", own("labels")),
+        ("PodSpec.labels.*", json!({ "maxLength": 63 })),
+        ("PodSpec.annotations", own("annotations")),
+        ("PodSpec.nodeSelector", json!({ "maxProperties": MAX_ENTRIES })),
+        ("PodSpec.priorityClassName", text(253)),
+        ("PodResources.requests", amounts()),
+        ("PodResources.requests.*", json!({ "maxLength": 32 })),
+        ("PodResources.limits", amounts()),
+        ("PodResources.limits.*", json!({ "maxLength": 32 })),
+    ]
+}
+
+fn carrier() -> Vec<(&'static str, Json)> {
+    vec![
+        ("GatewayConfigSpec.gatewayGroup", text(253)),
+        ("GatewayConfigSpec.digest", json!({ "pattern": "^[0-9a-f]{64}$" })),
+        (
+            "GatewayConfigSpec",
+            rules([("self.part < self.parts", "`part` is not below `parts`: let the operator write GatewayConfigs")]),
+        ),
+    ]
+}

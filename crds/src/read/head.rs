@@ -1,0 +1,78 @@
+//! What a document is, as far as that can be told without reading all of it: a broken one is not an absent one.
+
+use std::sync::Arc;
+
+use super::kimbap;
+use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, ServiceRef, Unusable};
+use crate::yaml::{Node, Resolved, Value};
+
+/// The kind, name and service of a document; none for a list, and for what is somebody else's.
+pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
+    let entries = document.entries();
+    let version = document.get("apiVersion").and_then(Node::as_source);
+    let kind = document.get("kind").and_then(Node::as_source);
+    let ours = |kind: &str| kind == OTHER_NAME || KINDS.iter().any(|(known, _)| *known == kind);
+    match (version, kind) {
+        (Some("v1"), Some("List")) => return None,
+        (Some(version), Some(kind)) if version != API_VERSION && !ours(kind) && !version.starts_with("reshapr.io") => {
+            return None;
+        }
+        _ => {}
+    }
+    let is_kimbap = version.is_none() && kind.is_none() && entries.is_some_and(kimbap::is_manifest);
+    let kind = match kind {
+        None if is_kimbap => Some("ServiceManifest"),
+        Some(OTHER_NAME) => Some("ToolsFilters"),
+        kind => kind,
+    };
+    // The seed documents' own forms have no `spec`.
+    let spec = document.get("spec").unwrap_or(document);
+    let name = name(document);
+    let service = match kind {
+        Some("ServiceManifest") => manifest(document, spec),
+        Some("ToolsFilters" | "CustomTools" | "Exposition") => spec.get("service").and_then(service),
+        _ => None,
+    };
+    let set = if kind == Some("ToolsFilters") { spec.get("name").and_then(text) } else { None };
+    Some(Unusable {
+        kind: kind.map(str::to_owned),
+        name,
+        service,
+        set: set.map(str::to_owned),
+        file: Arc::clone(file),
+        message: String::new(),
+    })
+}
+
+/// reShapr's later name of ToolsFilters.
+const OTHER_NAME: &str = "ToolsOutputFilters";
+
+/// Where a document without `metadata` names nothing, it may be anything of its namespace.
+fn name(document: &Node) -> Option<ObjectName> {
+    let metadata = document.get("metadata")?;
+    let name = metadata.get("name").and_then(text)?.to_owned();
+    let namespace = match metadata.get("namespace") {
+        None => DEFAULT_NAMESPACE.to_owned(),
+        Some(namespace) => text(namespace)?.to_owned(),
+    };
+    Some(ObjectName { namespace, name })
+}
+
+fn manifest(document: &Node, spec: &Node) -> Option<ServiceRef> {
+    let name = spec.get("name").or_else(|| document.get("metadata")?.get("name"));
+    Some(ServiceRef { name: text(name?)?.to_owned(), version: text(spec.get("version")?)?.to_owned() })
+}
+
+fn service(node: &Node) -> Option<ServiceRef> {
+    Some(ServiceRef { name: text(node.get("name")?)?.to_owned(), version: text(node.get("version")?)?.to_owned() })
+}
+
+/// Text, or what is taken for it with a warning.
+fn text(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar(scalar) if !matches!(scalar.resolved, Resolved::Null | Resolved::Bool(_)) => {
+            Some(&scalar.source).filter(|source| !source.is_empty()).map(|source| &**source)
+        }
+        _ => None,
+    }
+}

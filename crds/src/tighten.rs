@@ -1,0 +1,117 @@
+//! What loosens waits: the tighter of what is served and what is to be served.
+//!
+//! Documents that change together (a namespace that is deleted, a checkout, a folder that is copied) are seen one after
+//! the other. Who decides when to wait calls this; `access`, `limits` and fewer tools never wait.
+
+use std::sync::Arc;
+
+use tamis_config::{ExpositionDocument, ExpositionTool};
+
+/// `next`, with the posture and the filters of `previous` where those protect more. The same `Arc` where nothing in `next`
+/// is looser.
+///
+/// Looser is a posture that sinks, a tool that loses its filter, and a filter of a set that is gone (`is_gone`, by the
+/// `namespace/name` of its resource) that gives way to another. All else is today's: service, credentials, `access`,
+/// `limits`, and no tool is there that `next` has not.
+#[must_use]
+pub fn tighten(
+    previous: &ExpositionDocument,
+    next: &Arc<ExpositionDocument>,
+    is_gone: &dyn Fn(&str) -> bool,
+) -> Arc<ExpositionDocument> {
+    if next.enforcement > previous.enforcement {
+        // What is stricter as a whole waits for nothing, and older filters may not be fit for it.
+        return Arc::clone(next);
+    }
+    let sinks = next.enforcement < previous.enforcement;
+    let looser = |tool: &ExpositionTool, now: &ExpositionTool| {
+        let replaced = || tool.filter != now.filter && tool.filter_set.as_deref().is_some_and(is_gone);
+        tool.filter.is_some() && (now.filter.is_none() || replaced())
+    };
+    let mut kept = ExpositionDocument::clone(next);
+    kept.enforcement = previous.enforcement;
+    kept.tools.retain(|name, now| match previous.tools.get(name) {
+        Some(tool) => {
+            // A filter was checked under the posture that it had.
+            if sinks || looser(tool, now) {
+                *now = tool.clone();
+            }
+            true
+        }
+        // A tool that nobody could call has no filter to lose.
+        None => !sinks,
+    });
+    if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
+}
+
+/// Whether a tool is published as it is, and by nobody's word: `passthrough` is a filter.
+#[must_use]
+pub fn is_bare(document: &ExpositionDocument) -> bool {
+    document.tools.values().any(|tool| tool.filter.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tamis_config::{Access, Audit, CallLimits, Digest, ExpositionId, FORMAT_VERSION};
+    use tamis_engine::Enforcement::{self, Advisory, Enforced};
+
+    use super::*;
+
+    /// Tools as `name=set:retain`; `name` alone is bare.
+    fn document(enforcement: Enforcement, service: &str, tools: &str) -> Arc<ExpositionDocument> {
+        let tool = |text: &str| {
+            let (name, filter) = text.split_once('=').map_or((text, None), |(name, filter)| (name, Some(filter)));
+            let filter = filter.and_then(|filter| filter.split_once(':'));
+            let tool = ExpositionTool {
+                filter: filter.map(|(_, path)| {
+                    serde_json::from_value(serde_json::json!({ "retain": [path] })).expect("is a filter")
+                }),
+                filter_set: filter.map(|(set, _)| set.to_owned()),
+            };
+            (name.to_owned(), tool)
+        };
+        Arc::new(ExpositionDocument {
+            format_version: FORMAT_VERSION,
+            id: ExpositionId { namespace: "n".into(), name: "e".into() },
+            service: Digest::of(service.as_bytes()),
+            enforcement,
+            tools: tools.split_whitespace().map(tool).collect(),
+            credentials: BTreeMap::new(),
+            access: Some(Access::Anonymous),
+            limits: CallLimits::default(),
+            audit: Audit::Digest,
+        })
+    }
+
+    #[test]
+    fn what_loosens_is_held() {
+        // What is served, what is to be served, what comes of both; the set `gone` is gone.
+        let table = [
+            ("a filter is lost", (Advisory, "a=x:/1"), (Advisory, "a"), (Advisory, "a=x:/1")),
+            ("a filter is edited", (Advisory, "a=x:/1"), (Advisory, "a=x:/2"), (Advisory, "a=x:/2")),
+            ("a set is gone", (Advisory, "a=gone:/1"), (Advisory, "a=x:/2"), (Advisory, "a=gone:/1")),
+            ("a set is gone, its filter stays", (Advisory, "a=gone:/1"), (Advisory, "a=x:/1"), (Advisory, "a=x:/1")),
+            ("it was bare", (Advisory, "a"), (Advisory, "a"), (Advisory, "a")),
+            ("a filter comes", (Advisory, "a"), (Advisory, "a=x:/1"), (Advisory, "a=x:/1")),
+            ("a tool comes", (Advisory, "a=x:/1"), (Advisory, "a=x:/1 b"), (Advisory, "a=x:/1 b")),
+            ("a tool goes", (Advisory, "a=x:/1 b=x:/1"), (Advisory, "a"), (Advisory, "a=x:/1")),
+            ("the posture sinks", (Enforced, "a=x:/1"), (Advisory, "a=x:/2 b=x:/1"), (Enforced, "a=x:/1")),
+            ("the posture rises", (Advisory, "a=gone:/1"), (Enforced, "a=x:/2"), (Enforced, "a=x:/2")),
+        ];
+        for (what, (was, before), (is, after), (posture, tools)) in table {
+            let (previous, next) = (document(was, "old", before), document(is, "new", after));
+            let kept = tighten(&previous, &next, &|set| set == "gone");
+            assert_eq!(kept, document(posture, "new", tools), "{what}");
+            assert_eq!(Arc::ptr_eq(&kept, &next), *kept == *next, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_tool_without_filter_is_bare() {
+        for (tools, expected) in [("", false), ("a=x:/1", false), ("a=x:/1 b", true)] {
+            assert_eq!(is_bare(&document(Advisory, "s", tools)), expected, "{tools}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The way back to the operator: what became of each document, and what the expositions saved. `/acks` streams it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use tamis_config::acks::{Ack, AckEvent, AckState, Saved};
+use tamis_config::{Digest, ExpositionId, FORMAT_VERSION};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::exposition::hex;
+use crate::gateway::Gateway;
+use crate::metrics::Totals;
+use crate::serve::Body;
+
+/// Changes that a reader may lag behind; one that is slower is dropped and begins anew with a snapshot.
+const LAG: usize = 16_384;
+/// Streams at once.
+const STREAMS: usize = 32;
+/// How long changes are gathered before they are sent.
+const GATHER: Duration = Duration::from_millis(5);
+/// How often counters are looked at.
+const COUNT: Duration = Duration::from_secs(1);
+/// How often a silent stream says that it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What became of every document.
+#[derive(Debug)]
+pub(crate) struct Acks {
+    instance: String,
+    state: Mutex<State>,
+    /// Counts the changes.
+    version: watch::Sender<u64>,
+    streams: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    acks: BTreeMap<ExpositionId, Ack>,
+    /// Which expositions changed, newest last.
+    log: VecDeque<ExpositionId>,
+    /// Changes that are not in the log any more.
+    forgotten: u64,
+}
+
+impl State {
+    fn version(&self) -> u64 {
+        self.forgotten + self.log.len() as u64
+    }
+
+    /// What changed since a version; none where that is too long ago.
+    fn since(&self, version: u64) -> Option<AckEvent> {
+        let skip = usize::try_from(version.checked_sub(self.forgotten)?).ok()?;
+        let changed: BTreeSet<_> = self.log.iter().skip(skip).collect();
+        let (mut expositions, mut removed) = (Vec::new(), Vec::new());
+        for id in changed {
+            match self.acks.get(id) {
+                Some(ack) => expositions.push(ack.clone()),
+                None => removed.push(id.clone()),
+            }
+        }
+        Some(AckEvent::Changed { expositions, removed })
+    }
+}
+
+impl Acks {
+    /// Of a process that begins. None where the system has no random numbers.
+    pub(crate) fn new() -> Option<Self> {
+        let mut instance = [0; 16];
+        aws_lc_rs::rand::fill(&mut instance).ok()?;
+        Some(Self {
+            instance: hex(&instance),
+            state: Mutex::default(),
+            version: watch::Sender::new(0),
+            streams: AtomicUsize::new(0),
+        })
+    }
+
+    /// Notes what became of documents; none for an exposition that is gone.
+    pub(crate) fn note(&self, acks: impl IntoIterator<Item = (ExpositionId, Option<(Digest, AckState)>)>) {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *guard;
+        for (id, ack) in acks {
+            let ack = ack.map(|(digest, state)| Ack { id: id.clone(), digest, state });
+            if state.acks.get(&id) == ack.as_ref() {
+                continue;
+            }
+            match ack {
+                Some(ack) => state.acks.insert(id.clone(), ack),
+                None => state.acks.remove(&id),
+            };
+            state.log.push_back(id);
+            if state.log.len() > LAG {
+                state.log.pop_front();
+                state.forgotten += 1;
+            }
+        }
+        let version = state.version();
+        drop(guard);
+        self.version.send_if_modified(|before| std::mem::replace(before, version) != version);
+    }
+}
+
+/// A place among the streams.
+struct Place(Arc<Gateway>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.acks.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The body of `/acks`, until `shutdown`. None where there are too many streams.
+pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken) -> Option<Body> {
+    let others = gateway.acks.streams.fetch_add(1, Ordering::Relaxed);
+    let place = Place(Arc::clone(gateway));
+    if others >= STREAMS {
+        return None;
+    }
+    let now = Instant::now();
+    let reader = Reader {
+        changes: gateway.acks.version.subscribe(),
+        shutdown: shutdown.clone(),
+        seen: None,
+        counted: BTreeMap::new(),
+        count_at: now,
+        said_at: now,
+        place,
+    };
+    Some(Body::Stream(Box::pin(stream::unfold(reader, |mut reader| async {
+        let next = reader.next().await?;
+        Some((next, reader))
+    }))))
+}
+
+/// One stream: how far it has come.
+struct Reader {
+    changes: watch::Receiver<u64>,
+    shutdown: CancellationToken,
+    /// The version that was told; none before the snapshot.
+    seen: Option<u64>,
+    counted: BTreeMap<ExpositionId, Totals>,
+    count_at: Instant,
+    said_at: Instant,
+    place: Place,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        let text = self.text().await?;
+        self.said_at = Instant::now();
+        Some(text)
+    }
+
+    async fn text(&mut self) -> Option<Bytes> {
+        let Some(seen) = self.seen else { return Some(event(&self.snapshot())) };
+        loop {
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return None,
+                () = sleep_until(self.count_at) => {
+                    self.count_at = Instant::now() + COUNT;
+                    let saved = self.count();
+                    if !saved.is_empty() {
+                        return Some(event(&AckEvent::Counted { saved }));
+                    }
+                }
+                changed = self.changes.changed() => {
+                    changed.ok()?;
+                    tokio::time::sleep(GATHER).await;
+                    self.changes.borrow_and_update();
+                    let state = self.place.0.acks.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (changed, version) = (state.since(seen), state.version());
+                    drop(state);
+                    if version == seen {
+                        continue;
+                    }
+                    self.seen = Some(version);
+                    let changed = changed?;
+                    if let AckEvent::Changed { removed, .. } = &changed {
+                        for id in removed {
+                            self.counted.remove(id);
+                        }
+                    }
+                    return Some(event(&changed));
+                }
+                () = sleep_until(self.said_at + KEEP_ALIVE) => return Some(Bytes::from_static(b": keep-alive\n\n")),
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> AckEvent {
+        self.changes.borrow_and_update();
+        let saved = self.count();
+        self.count_at = Instant::now() + COUNT;
+        let acks = &self.place.0.acks;
+        let state = acks.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.seen = Some(state.version());
+        AckEvent::Snapshot {
+            instance: acks.instance.clone(),
+            format_versions: vec![FORMAT_VERSION],
+            expositions: state.acks.values().cloned().collect(),
+            saved,
+        }
+    }
+
+    /// Totals that have grown.
+    fn count(&mut self) -> Vec<Saved> {
+        let slots = self.place.0.registry.all();
+        let mut saved = Vec::new();
+        for slot in slots.values() {
+            let totals = slot.totals();
+            let told = self.counted.get(&slot.id).copied().unwrap_or_default();
+            // While a tool goes, its bytes may be missing for a moment.
+            if totals.input > told.input || totals.output > told.output {
+                self.counted.insert(slot.id.clone(), totals);
+                saved.push(Saved { id: slot.id.clone(), input_bytes: totals.input, output_bytes: totals.output });
+            }
+        }
+        saved.sort_by(|a, b| a.id.cmp(&b.id));
+        saved
+    }
+}
+
+fn event(event: &AckEvent) -> Bytes {
+    // JSON of these types has no line ends, and making it does not fail.
+    format!("data: {}\n\n", serde_json::to_string(event).unwrap_or_default()).into()
+}
+
+#[cfg(test)]
+#[path = "acks_tests.rs"]
+mod tests;

@@ -1,0 +1,308 @@
+//! The last good set on disk, for a start while the API server is away.
+//!
+//! One file an object, under the object's name, so that what a change costs does not grow with the others; an
+//! exposition's file holds its credentials too, so that none is ever served with another's. Files are for their owner
+//! alone and should lie in memory (an `emptyDir` of `medium: Memory`): they hold secrets in clear text.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tamis_config::{CredentialHandle, Digest, GatewayConfigSpec};
+
+use super::assemble::Object;
+use crate::upstream::Secret;
+
+/// A file is one object of the API and its credentials; anything larger is none of ours.
+const MAX_BYTES: u64 = 8 << 20;
+const EXPOSITION: &str = "tamis-exposition-";
+const SERVICE: &str = "tamis-service-";
+const TOKEN: &str = "token";
+/// Is there once everything has been written: a part must never pass for all of it.
+const COMPLETE: &str = "complete";
+
+/// A folder of one group's gateway.
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    folder: PathBuf,
+    /// What the first line of each file says before its digest.
+    owner: String,
+}
+
+/// What an exposition's file holds.
+#[derive(Serialize, Deserialize)]
+struct Exposition {
+    spec: GatewayConfigSpec,
+    values: HashMap<CredentialHandle, String>,
+}
+
+/// What was read.
+#[derive(Default)]
+pub(super) struct Recalled {
+    pub(super) objects: Vec<Object>,
+    pub(super) values: HashMap<CredentialHandle, Secret>,
+    pub(super) token: Option<Secret>,
+    /// Files that were not used, and why.
+    pub(super) broken: Vec<String>,
+}
+
+impl Cache {
+    /// Prepares the folder: made where it is not there, for its owner alone.
+    ///
+    /// # Errors
+    /// It cannot be made, or its permissions cannot be set.
+    pub(super) fn open(folder: &Path, namespace: &str, group: &str) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        restrict(folder)?;
+        Ok(Self { folder: folder.to_owned(), owner: format!("tamis-cache 1 {namespace}/{group} ") })
+    }
+
+    /// All that is there and whole. None where no complete set was ever written.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(super) fn read(&self) -> io::Result<Option<Recalled>> {
+        let mut recalled = Recalled::default();
+        if !self.folder.join(COMPLETE).exists() {
+            return Ok(None);
+        }
+        for name in self.names()? {
+            if let Err(message) = self.read_one(&name, &mut recalled) {
+                recalled.broken.push(format!("{name}: {message}"));
+            }
+        }
+        Ok(Some(recalled))
+    }
+
+    fn read_one(&self, name: &str, recalled: &mut Recalled) -> Result<(), String> {
+        if name == COMPLETE {
+            return Ok(());
+        }
+        let body = self.body(name).map_err(|error| error.to_string())?;
+        let json = |error: serde_json::Error| format!("is not what it should be: {error}");
+        let mut object = |spec| recalled.objects.push(Object { name: name.to_owned(), spec: Ok(Arc::new(spec)) });
+        if name == TOKEN {
+            recalled.token = Some(Secret::new(&String::from_utf8_lossy(&body)));
+        } else if name.starts_with(EXPOSITION) {
+            let Exposition { spec, values } = serde_json::from_slice(&body).map_err(json)?;
+            object(spec);
+            recalled.values.extend(values.iter().map(|(handle, value)| (handle.clone(), Secret::new(value))));
+        } else if name.starts_with(SERVICE) {
+            object(serde_json::from_slice(&body).map_err(json)?);
+        } else {
+            return Err("is none of ours".to_owned());
+        }
+        Ok(())
+    }
+
+    fn body(&self, name: &str) -> io::Result<Vec<u8>> {
+        let broken = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
+        let mut bytes = Vec::new();
+        File::open(self.folder.join(name))?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(broken("is too large"));
+        }
+        let rest = bytes.strip_prefix(self.owner.as_bytes()).ok_or_else(|| broken("is not of this group"))?;
+        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| broken("is cut"))?;
+        let (digest, body) = (&rest[..end], &rest[end + 1..]);
+        if Digest::of(body).0.as_bytes() != digest {
+            return Err(broken("does not match its digest"));
+        }
+        Ok(body.to_owned())
+    }
+
+    /// Names of all files, but for ones that were being written when a process ended.
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            if let Ok(name) = entry?.file_name().into_string()
+                && !name.starts_with('.')
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Writes a file as a whole or not at all; one that is there already is left alone.
+    fn write(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        let mut content = format!("{}{}\n", self.owner, Digest::of(body)).into_bytes();
+        content.extend_from_slice(body);
+        let path = self.folder.join(name);
+        if fs::read(&path).is_ok_and(|there| there == content) {
+            return Ok(());
+        }
+        let fresh = self.folder.join(format!(".{name}"));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&fresh)?;
+        file.write_all(&content)?;
+        file.sync_all()?;
+        fs::rename(&fresh, &path)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.folder.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes renames and removals last.
+    fn settle(&self) -> io::Result<()> {
+        #[cfg(unix)]
+        File::open(&self.folder)?.sync_all()?;
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn restrict(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// A change of the set.
+pub(super) enum Write {
+    /// An exposition is served, or stopped, as this object says.
+    Put {
+        /// The object's name.
+        name: String,
+        /// The object.
+        spec: Arc<GatewayConfigSpec>,
+        /// The service's objects by name; none for an exposition that is stopped.
+        parts: Vec<(String, Arc<GatewayConfigSpec>)>,
+        /// The credentials that it names.
+        values: HashMap<CredentialHandle, Secret>,
+    },
+    /// An exposition is gone.
+    Remove(String),
+    /// The group's token; none where there is none any more.
+    Token(Option<Secret>),
+    /// All there is has been put.
+    Complete,
+}
+
+/// Keeps a folder as it should be. Changes are gathered and then written together: of several to one object the last
+/// counts.
+pub(super) struct Keeper {
+    cache: Cache,
+    pending: HashMap<String, Write>,
+    token: Option<Option<Secret>>,
+    completes: bool,
+    /// The service parts that each exposition needs.
+    needs: HashMap<String, Vec<String>>,
+    /// How many expositions need a part.
+    needed: HashMap<String, usize>,
+}
+
+impl Keeper {
+    /// Knows of nothing in the folder yet.
+    pub(super) fn new(cache: Cache) -> Self {
+        Self {
+            cache,
+            pending: HashMap::new(),
+            token: None,
+            completes: false,
+            needs: HashMap::new(),
+            needed: HashMap::new(),
+        }
+    }
+
+    /// Takes note of a change.
+    pub(super) fn note(&mut self, write: Write) {
+        match write {
+            Write::Put { ref name, .. } | Write::Remove(ref name) => {
+                self.pending.insert(name.clone(), write);
+            }
+            Write::Token(token) => self.token = Some(token),
+            Write::Complete => self.completes = true,
+        }
+    }
+
+    /// Writes what was noted: services before the expositions that name them, removals last.
+    ///
+    /// # Errors
+    /// A file cannot be written. What was noted and not written is lost to the folder until it changes again, so the
+    /// folder passes for incomplete from then on.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let written = self.write_all();
+        if written.is_err() {
+            self.completes = false;
+            self.cache.remove(COMPLETE)?;
+        }
+        written
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        match self.token.take() {
+            Some(Some(token)) => self.cache.write(TOKEN, token.expose().as_bytes())?,
+            Some(None) => self.cache.remove(TOKEN)?,
+            None => {}
+        }
+        let mut unneeded = Vec::new();
+        let mut gone = Vec::new();
+        for (name, write) in std::mem::take(&mut self.pending) {
+            let mut needs = Vec::new();
+            if let Write::Put { spec, parts, values, .. } = write {
+                for (part, spec) in parts {
+                    let users = self.needed.entry(part.clone()).or_default();
+                    if *users == 0 {
+                        self.cache.write(&part, &serde_json::to_vec(&*spec)?)?;
+                    }
+                    *users += 1;
+                    needs.push(part);
+                }
+                let values = values.iter().map(|(handle, value)| (handle.clone(), value.expose().to_owned())).collect();
+                let body = Exposition { spec: GatewayConfigSpec::clone(&spec), values };
+                self.cache.write(&name, &serde_json::to_vec(&body)?)?;
+                unneeded.extend(self.needs.insert(name, needs).unwrap_or_default());
+            } else {
+                unneeded.extend(self.needs.remove(&name).unwrap_or_default());
+                gone.push(name);
+            }
+        }
+        self.cache.settle()?;
+        for name in gone {
+            self.cache.remove(&name)?;
+        }
+        for part in unneeded {
+            if let Some(users) = self.needed.get_mut(&part) {
+                *users -= 1;
+                if *users == 0 {
+                    self.needed.remove(&part);
+                    self.cache.remove(&part)?;
+                }
+            }
+        }
+        if std::mem::take(&mut self.completes) {
+            self.complete()?;
+        }
+        self.cache.settle()
+    }
+
+    /// Removes what is of another time, and says that all is there.
+    fn complete(&self) -> io::Result<()> {
+        for name in self.cache.names()? {
+            let ours = name.starts_with(EXPOSITION) || name.starts_with(SERVICE);
+            if ours && !self.needs.contains_key(&name) && !self.needed.contains_key(&name) {
+                self.cache.remove(&name)?;
+            }
+        }
+        self.cache.write(COMPLETE, b"")
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

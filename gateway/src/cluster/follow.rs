@@ -1,0 +1,278 @@
+//! Takes what watches tell, decides, changes the gateway, and says what became of it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::mpsc as blocking;
+use std::time::{Duration, Instant};
+
+use tamis_config::acks::AckState;
+use tamis_config::names::{self, CREDENTIAL_SHARDS};
+use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfigSpec, Stopped};
+use tokio::sync::{mpsc, watch};
+
+use super::assemble::{self, Assembler, Decision, Event, Offer, Verdict};
+use super::cache::{Cache, Write};
+use super::vault::Vault;
+use super::watch::Message;
+use crate::admin::AdminToken;
+use crate::gateway::{Gateway, Readiness};
+use crate::reload::{Change, Failure};
+use crate::upstream::Credentials as _;
+
+/// Messages that are taken together, where there are so many.
+const MESSAGES: usize = 1_024;
+/// Expositions that are changed together: bounds what is decoded at once.
+const DECISIONS: usize = 128;
+/// How often values that are used no more are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// What follows a group's configuration, on a thread of its own.
+pub(super) struct Follower {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) vault: Arc<Vault>,
+    pub(super) token: Arc<AdminToken>,
+    pub(super) group: String,
+    /// Where the last good set is read, and who writes it.
+    pub(super) cache: Option<(Cache, blocking::Sender<Write>)>,
+    /// Told once, when all there is has been processed.
+    pub(super) loaded: watch::Sender<bool>,
+}
+
+/// What it knows.
+struct State {
+    assembler: Assembler,
+    /// The credentials of what is served.
+    used: HashMap<ExpositionId, Vec<CredentialHandle>>,
+    /// What the API server has told: the list of GatewayConfigs, and each shard.
+    listed: bool,
+    shards: HashSet<usize>,
+    /// Whether what is served came from the disk.
+    recalled: bool,
+    /// Whether the cache was told that it is complete.
+    completed: bool,
+    /// What watches fail at.
+    failing: HashMap<String, String>,
+    swept: Instant,
+}
+
+impl State {
+    fn is_complete(&self) -> bool {
+        self.listed && self.shards.len() == CREDENTIAL_SHARDS
+    }
+}
+
+impl Follower {
+    /// Follows until all watches have ended.
+    pub(super) fn run(self, mut inbox: mpsc::Receiver<Message>) {
+        let mut state = State {
+            assembler: Assembler::new(&self.group),
+            used: HashMap::new(),
+            listed: false,
+            shards: HashSet::new(),
+            recalled: false,
+            completed: false,
+            failing: HashMap::new(),
+            swept: Instant::now(),
+        };
+        while let Some(message) = inbox.blocking_recv() {
+            self.take(&mut state, message);
+            for _ in 1..MESSAGES {
+                let Ok(message) = inbox.try_recv() else { break };
+                self.take(&mut state, message);
+            }
+            self.advance(&mut state);
+        }
+    }
+
+    fn take(&self, state: &mut State, message: Message) {
+        match message {
+            Message::Config(event) => {
+                match &event {
+                    Event::ListBegins => {}
+                    Event::ListEnds => {
+                        state.listed = true;
+                        recovered(state, "GatewayConfigs");
+                    }
+                    _ => recovered(state, "GatewayConfigs"),
+                }
+                state.assembler.observe(event);
+            }
+            Message::Shard(shard, values) => {
+                recovered(state, &format!("Secret {}", names::credentials_secret(&self.group, shard)));
+                state.shards.insert(shard);
+                let handles = values.keys().cloned().collect();
+                // What is decided on must be there.
+                self.vault.put(shard, values, Instant::now());
+                state.assembler.observe(Event::Values(shard, handles));
+            }
+            Message::Token(token) => {
+                recovered(state, &format!("Secret {}", names::token_secret(&self.group)));
+                self.token.set(token.as_ref());
+                self.keep(Write::Token(token));
+            }
+            Message::Failed(what, error) => {
+                let error = error.to_string();
+                if state.failing.insert(what.clone(), error.clone()).is_none() {
+                    tracing::warn!("{what} cannot be watched, trying again: {error}");
+                } else {
+                    tracing::debug!("{what} cannot be watched, trying again: {error}");
+                }
+            }
+            Message::Patience => self.recall(state),
+        }
+    }
+
+    /// Falls back on the disk, unless everything has come.
+    fn recall(&self, state: &mut State) {
+        let Some((cache, _)) = &self.cache else { return };
+        let Some(missing) = state.assembler.waits_for() else { return };
+        let recalled = match cache.read() {
+            Ok(Some(recalled)) => recalled,
+            Ok(None) => {
+                tracing::warn!("{missing} have not come yet, and nothing was kept on disk");
+                return;
+            }
+            Err(error) => {
+                tracing::error!("what was kept on disk cannot be read: {error}");
+                return;
+            }
+        };
+        for problem in &recalled.broken {
+            tracing::warn!("a file that was kept is not used: {problem}");
+        }
+        tracing::warn!(
+            objects = recalled.objects.len(),
+            "{missing} have not come yet: serving what was kept on disk until they do"
+        );
+        state.recalled = true;
+        let handles = recalled.values.keys().cloned().collect();
+        self.vault.recall(recalled.values, Instant::now());
+        if !self.token.is_known() {
+            self.token.set(recalled.token.as_ref());
+        }
+        state.assembler.observe(Event::Recalled(recalled.objects, handles));
+    }
+
+    /// Does all that can be done now.
+    fn advance(&self, state: &mut State) {
+        for problem in state.assembler.strange() {
+            tracing::warn!("GatewayConfig not used: {problem}");
+        }
+        loop {
+            let decisions = state.assembler.decide(DECISIONS);
+            if decisions.is_empty() {
+                break;
+            }
+            self.carry_out(state, decisions);
+        }
+        if state.swept.elapsed() >= SWEEP {
+            state.swept = Instant::now();
+            self.vault.sweep(state.swept, || state.used.values().flatten().cloned().collect());
+        }
+        if let Some(missing) = state.assembler.waits_for() {
+            let mut why: Vec<_> = state.failing.iter().map(|(what, error)| format!("{what}: {error}")).collect();
+            why.sort_unstable();
+            let why = why.first().map(|why| format!(" ({why})")).unwrap_or_default();
+            self.gateway.set_readiness(Readiness::WaitsFor(format!("{missing}{why}")));
+            return;
+        }
+        if state.is_complete() && !state.completed {
+            state.completed = true;
+            self.keep(Write::Complete);
+            if state.recalled {
+                tracing::info!("the API server has told everything, what was kept on disk is not needed any more");
+            }
+        }
+        let note = (!state.is_complete()).then(|| "from what was kept on disk, the API server is away".to_owned());
+        self.gateway.set_readiness(Readiness::Ready(note));
+        self.loaded.send_if_modified(|loaded| !std::mem::replace(loaded, true));
+    }
+
+    fn carry_out(&self, state: &mut State, decisions: Vec<Decision>) {
+        let changes: Vec<Change> = decisions.iter().map(change).collect();
+        let report = self.gateway.update(&changes);
+        drop(changes);
+        let mut failed: HashMap<_, _> = report.failed.into_iter().map(|f| (f.id.clone(), f)).collect();
+        let mut acks = Vec::with_capacity(decisions.len());
+        for Decision { id, digest, verdict } in decisions {
+            let ack = match verdict {
+                Verdict::Serve(offer) => Some(self.served(state, &id, &offer, failed.remove(&id))),
+                Verdict::Stop(_, spec) => {
+                    state.used.remove(&id);
+                    self.put(&id, spec, Vec::new(), HashMap::new());
+                    Some(AckState::Stopped)
+                }
+                Verdict::Wait(message) => {
+                    tracing::info!(exposition = %id, "waits: {message}");
+                    Some(AckState::Waiting { message })
+                }
+                Verdict::Refuse { reason, message } => {
+                    tracing::error!(exposition = %id, reason, "exposition refused: {message}");
+                    Some(AckState::Refused { reason: reason.to_owned(), message })
+                }
+                Verdict::Remove => {
+                    state.used.remove(&id);
+                    self.keep(Write::Remove(names::exposition_object(&id)));
+                    None
+                }
+            };
+            acks.push((id, ack.map(|state| (digest, state))));
+        }
+        // Of several to one exposition the last counts.
+        let last: HashMap<ExpositionId, Option<(Digest, AckState)>> = acks.into_iter().collect();
+        self.gateway.acks.note(last);
+    }
+
+    /// What became of a document that was offered to the gateway.
+    fn served(&self, state: &mut State, id: &ExpositionId, offer: &Offer, failure: Option<Failure>) -> AckState {
+        if failure.is_none() || !self.gateway.serves(id) {
+            // One that is refused and leaves nothing behind would be refused again.
+            let handles: Vec<_> = assemble::credentials(&offer.document).map(|(_, handle)| handle.clone()).collect();
+            let values = |handle: &CredentialHandle| Some((handle.clone(), self.vault.by_handle(handle)?));
+            let parts =
+                offer.parts.iter().map(|spec| (names::service_object(&spec.digest, spec.part), Arc::clone(spec)));
+            self.put(id, Arc::clone(&offer.spec), parts.collect(), handles.iter().filter_map(values).collect());
+            state.used.insert(id.clone(), handles);
+        }
+        match failure {
+            None => AckState::Loaded,
+            Some(Failure { reason, message, .. }) => AckState::Refused { reason: reason.into_owned(), message },
+        }
+    }
+
+    fn put(
+        &self,
+        id: &ExpositionId,
+        spec: Arc<GatewayConfigSpec>,
+        parts: Vec<(String, Arc<GatewayConfigSpec>)>,
+        values: HashMap<CredentialHandle, crate::upstream::Secret>,
+    ) {
+        self.keep(Write::Put { name: names::exposition_object(id), spec, parts, values });
+    }
+
+    fn keep(&self, write: Write) {
+        if let Some((_, keeper)) = &self.cache {
+            // The keeper ends after this does.
+            let _ = keeper.send(write);
+        }
+    }
+}
+
+/// A watch works again.
+fn recovered(state: &mut State, what: &str) {
+    if state.failing.remove(what).is_some() {
+        tracing::info!("{what} can be watched again");
+    }
+}
+
+fn change(decision: &Decision) -> Change {
+    let id = decision.id.clone();
+    let stopped = |reason: &'static str, message: &str| Stopped { reason: reason.into(), message: message.to_owned() };
+    match &decision.verdict {
+        Verdict::Serve(offer) => Change::Serve(Arc::clone(&offer.document), Arc::clone(&offer.service)),
+        Verdict::Stop(stopped, _) => Change::Stop(id, stopped.clone()),
+        Verdict::Wait(message) => Change::Keep(id, stopped("Pending", message)),
+        Verdict::Refuse { reason, message } => Change::Keep(id, stopped(reason, message)),
+        Verdict::Remove => Change::Remove(id),
+    }
+}

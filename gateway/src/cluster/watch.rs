@@ -1,0 +1,159 @@
+//! What a gateway watches: its GatewayConfigs by label, and each of its Secrets by name, so that a Role that lists the
+//! names is enough.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt as _};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret as SecretObject;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+use tamis_config::names::{self, CREDENTIAL_SHARDS};
+use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfig, GatewayConfigSpec};
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+use super::assemble::{Event, Malformed, Object};
+use crate::upstream::Secret;
+
+/// Characters of a message that is made of an object's content.
+const MESSAGE: usize = 300;
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// GatewayConfigs.
+    Config(Event),
+    /// What a shard holds now.
+    Shard(usize, HashMap<CredentialHandle, Secret>),
+    /// The group's token; none where there is none.
+    Token(Option<Secret>),
+    /// A watch failed; it goes on trying.
+    Failed(String, watcher::Error),
+    /// The time to wait for the first list is over.
+    Patience,
+}
+
+/// Starts all watches of a group. They end with the set, or when nobody listens any more.
+pub(super) fn start(client: &kube::Client, namespace: &str, group: &str, tell: &Sender<Message>) -> JoinSet<()> {
+    let mut watches = JoinSet::new();
+    let resource = ApiResource::erase::<GatewayConfig>(&());
+    let configs: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let selector = format!("{}={group}", names::GROUP_LABEL);
+    let stream = watcher(configs, watcher::Config::default().labels(&selector)).default_backoff();
+    watches.spawn(forward("GatewayConfigs".to_owned(), stream, tell.clone(), config));
+    for shard in 0..CREDENTIAL_SHARDS {
+        let name = names::credentials_secret(group, shard);
+        watch_secret(client, namespace, &name, tell, &mut watches, move |data| Message::Shard(shard, values(data)));
+    }
+    let token = |data: Option<Data>| {
+        let token = data.and_then(|mut data| data.remove(names::TOKEN_KEY));
+        Message::Token(token.and_then(|bytes| text(&bytes)))
+    };
+    watch_secret(client, namespace, &names::token_secret(group), tell, &mut watches, token);
+    watches
+}
+
+type Data = std::collections::BTreeMap<String, ByteString>;
+
+fn watch_secret(
+    client: &kube::Client,
+    namespace: &str,
+    name: &str,
+    tell: &Sender<Message>,
+    watches: &mut JoinSet<()>,
+    message: impl Fn(Option<Data>) -> Message + Send + 'static,
+) {
+    let api: Api<SecretObject> = Api::namespaced(client.clone(), namespace);
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut listed = None;
+    let each = move |event| match event {
+        watcher::Event::Init => {
+            listed = None;
+            None
+        }
+        watcher::Event::InitApply(secret) => {
+            listed = Some(secret);
+            None
+        }
+        watcher::Event::InitDone => Some(message(listed.take().map(content))),
+        watcher::Event::Apply(secret) => Some(message(Some(content(secret)))),
+        watcher::Event::Delete(_) => Some(message(None)),
+    };
+    watches.spawn(forward(format!("Secret {name}"), watcher(api, config).default_backoff(), tell.clone(), each));
+}
+
+fn content(secret: SecretObject) -> Data {
+    secret.data.unwrap_or_default()
+}
+
+fn text(bytes: &ByteString) -> Option<Secret> {
+    std::str::from_utf8(&bytes.0).ok().map(Secret::new)
+}
+
+fn values(data: Option<Data>) -> HashMap<CredentialHandle, Secret> {
+    let each = |(key, bytes): (String, ByteString)| {
+        let value = text(&bytes);
+        if value.is_none() {
+            tracing::warn!(handle = key, "a credential is left out: it is no text");
+        }
+        value.map(|value| (CredentialHandle(key), value))
+    };
+    data.unwrap_or_default().into_iter().filter_map(each).collect()
+}
+
+/// Passes on what a watch sees until nobody listens.
+async fn forward<K>(
+    what: String,
+    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+    tell: Sender<Message>,
+    mut message: impl FnMut(watcher::Event<K>) -> Option<Message>,
+) {
+    let mut stream = std::pin::pin!(stream);
+    while let Some(event) = stream.next().await {
+        let message = match event {
+            Ok(event) => message(event),
+            Err(error) => Some(Message::Failed(what.clone(), error)),
+        };
+        if let Some(message) = message
+            && tell.send(message).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn config(event: watcher::Event<DynamicObject>) -> Option<Message> {
+    let event = match event {
+        watcher::Event::Init => Event::ListBegins,
+        watcher::Event::InitDone => Event::ListEnds,
+        watcher::Event::InitApply(object) | watcher::Event::Apply(object) => Event::Applied(read(object)),
+        watcher::Event::Delete(object) => Event::Deleted(object.metadata.name.unwrap_or_default()),
+    };
+    Some(Message::Config(event))
+}
+
+/// Reads an object field by field: one that is malformed must not stop the watch of the others.
+fn read(mut object: DynamicObject) -> Object {
+    let spec = object.data["spec"].take();
+    let digest = spec["digest"].as_str().map(|digest| Digest(digest.to_owned()));
+    let spec = serde_json::from_value::<GatewayConfigSpec>(spec).map(Into::into).map_err(|error| {
+        let labels = object.metadata.labels.as_ref();
+        let label = |name| labels.and_then(|labels| labels.get(name)).cloned();
+        let id = label(names::EXPOSITION_NAMESPACE_LABEL)
+            .zip(label(names::EXPOSITION_LABEL))
+            .map(|(namespace, name)| ExpositionId { namespace, name });
+        let message = format!("spec: {error}").chars().take(MESSAGE).collect();
+        Malformed { id, digest, message }
+    });
+    Object { name: object.metadata.name.unwrap_or_default(), spec }
+}
+
+/// Tells when a while is over.
+pub(super) async fn patience(after: Duration, tell: Sender<Message>) {
+    tokio::time::sleep(after).await;
+    // Nobody listens any more: nobody waits.
+    let _ = tell.send(Message::Patience).await;
+}

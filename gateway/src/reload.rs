@@ -1,0 +1,320 @@
+//! How documents become what is served: loads what differs, swaps exposition by exposition, keeps what may stay.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tamis_config::{Audit, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot, Stopped};
+
+use crate::exposition::{Exposition, Tool};
+use crate::gateway::Gateway;
+use crate::metrics::Metrics;
+use crate::registry::{Shared, Slot, Slots, State};
+use crate::service::Service;
+
+/// What is to become of one exposition.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// It is served as the document says, over the service that the document names.
+    Serve(Arc<ExpositionDocument>, Arc<ServiceDocument>),
+    /// It answers 503, whatever was served before.
+    Stop(ExpositionId, Stopped),
+    /// What was served stays; where nothing was, it answers 503.
+    Keep(ExpositionId, Stopped),
+    /// Its address goes away.
+    Remove(ExpositionId),
+}
+
+impl Change {
+    /// Whose it is.
+    #[must_use]
+    pub fn id(&self) -> &ExpositionId {
+        match self {
+            Self::Serve(document, _) => &document.id,
+            Self::Stop(id, _) | Self::Keep(id, _) | Self::Remove(id) => id,
+        }
+    }
+}
+
+/// What [`Gateway::apply`] or [`Gateway::update`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReloadReport {
+    /// Expositions that are new.
+    pub added: Vec<ExpositionId>,
+    /// Expositions that were swapped.
+    pub changed: Vec<ExpositionId>,
+    /// Expositions that are gone.
+    pub removed: Vec<ExpositionId>,
+    /// Expositions that were given and stayed as they were.
+    pub unchanged: usize,
+    /// Expositions that could not be loaded and why; each keeps what it had, or answers 503.
+    pub failed: Vec<Failure>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// An exposition that could not be loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its name.
+    pub id: ExpositionId,
+    /// A reason of `Accepted`, `ResolvedRefs` or `Programmed`.
+    pub reason: Cow<'static, str>,
+    /// Names the field and the remedy.
+    pub message: String,
+}
+
+/// A document that cannot be loaded.
+struct Unloadable {
+    stopped: Stopped,
+    /// Whether what was served before may go on.
+    keeps: bool,
+}
+
+/// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
+/// tightens: a stricter posture, another access, a tool that is published no more.
+fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
+    previous.enforcement >= wanted.enforcement
+        && previous.access == wanted.access
+        && previous.tools.keys().all(|tool| wanted.tools.contains_key(tool))
+}
+
+impl Gateway {
+    /// Serves `snapshot` and nothing else from now on: loads what differs and swaps exposition by exposition. A call in
+    /// flight keeps the exposition that it started with; what is equal stays as it is.
+    pub fn apply(&self, snapshot: &Snapshot) -> ReloadReport {
+        let mut reload = Reload::begin(self);
+        for (id, document) in &snapshot.expositions {
+            reload.serve(id, document, snapshot.services.get(&document.service));
+        }
+        for (id, stopped) in &snapshot.stopped {
+            reload.place(id, State::Stopped(stopped.clone()));
+        }
+        let named = |id: &ExpositionId| snapshot.expositions.contains_key(id) || snapshot.stopped.contains_key(id);
+        let gone: Vec<_> = reload.before.values().map(|slot| slot.id.clone()).filter(|id| !named(id)).collect();
+        for id in &gone {
+            reload.remove(id);
+        }
+        reload.end(None)
+    }
+
+    /// Changes some expositions and leaves the others alone. What it costs depends on the changes only, but for a new
+    /// or removed address: that copies the table of addresses, once for all of them. Of several changes to one
+    /// exposition the last counts.
+    pub fn update(&self, changes: &[Change]) -> ReloadReport {
+        let mut reload = Reload::begin(self);
+        for change in changes {
+            match change {
+                Change::Serve(document, service) => reload.serve(&document.id, document, Some(service)),
+                Change::Stop(id, stopped) => reload.place(id, State::Stopped(stopped.clone())),
+                Change::Keep(id, stopped) => {
+                    let kept = reload.slot(id).and_then(|slot| slot.state().serving().cloned());
+                    reload.place(id, kept.map_or_else(|| State::Stopped(stopped.clone()), State::Serving));
+                }
+                Change::Remove(id) => reload.remove(id),
+            }
+        }
+        reload.end(Some(changes))
+    }
+}
+
+/// A configuration that is being applied.
+struct Reload<'a> {
+    gateway: &'a Gateway,
+    shared: MutexGuard<'a, Shared>,
+    started: Instant,
+    before: Arc<Slots>,
+    /// Addresses that come, and those that go.
+    differing: HashMap<Arc<str>, Option<Arc<Slot>>>,
+    /// How many more expositions are served than before.
+    more: i64,
+    report: ReloadReport,
+}
+
+impl<'a> Reload<'a> {
+    fn begin(gateway: &'a Gateway) -> Self {
+        let started = Instant::now();
+        // One at a time; a reader never waits for this lock.
+        let shared = gateway.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        Self {
+            gateway,
+            shared,
+            started,
+            before: gateway.registry.all(),
+            differing: HashMap::new(),
+            more: 0,
+            report: ReloadReport::default(),
+        }
+    }
+
+    /// What answers at an exposition's address as far as this reload has come.
+    fn slot(&self, id: &ExpositionId) -> Option<Arc<Slot>> {
+        let path = id.to_string();
+        match self.differing.get(path.as_str()) {
+            Some(differing) => differing.clone(),
+            None => self.before.get(path.as_str()).cloned(),
+        }
+    }
+
+    fn serve(&mut self, id: &ExpositionId, document: &Arc<ExpositionDocument>, service: Option<&Arc<ServiceDocument>>) {
+        let state = self.slot(id).map(|slot| slot.state());
+        let previous = state.as_deref().and_then(State::serving);
+        if previous.is_some_and(|previous| previous.is_of(document)) {
+            self.report.unchanged += 1;
+            return;
+        }
+        let loaded = load(self.gateway, &mut self.shared, document, service, previous.map(AsRef::as_ref));
+        let next = match loaded {
+            Ok(exposition) => State::Serving(Arc::new(exposition)),
+            Err(Unloadable { stopped, keeps }) => {
+                let Stopped { reason, message } = stopped.clone();
+                self.report.failed.push(Failure { id: id.clone(), reason, message });
+                match previous.filter(|previous| keeps && may_stay(previous, document)) {
+                    Some(previous) => State::Serving(Arc::clone(previous)),
+                    None => State::Stopped(stopped),
+                }
+            }
+        };
+        self.place(id, next);
+    }
+
+    /// Puts a state at an address, new or not.
+    fn place(&mut self, id: &ExpositionId, next: State) {
+        let serves = i64::from(next.serving().is_some());
+        let Some(slot) = self.slot(id) else {
+            self.more += serves;
+            self.report.added.push(id.clone());
+            self.differing.insert(id.to_string().into(), Some(Arc::new(Slot::new(id.clone(), next))));
+            return;
+        };
+        let before = slot.state();
+        let same = match (before.as_ref(), &next) {
+            (State::Serving(a), State::Serving(b)) => Arc::ptr_eq(a, b),
+            (State::Stopped(a), State::Stopped(b)) => a == b,
+            _ => false,
+        };
+        if same {
+            self.report.unchanged += 1;
+            return;
+        }
+        self.more += serves - i64::from(before.serving().is_some());
+        self.report.changed.push(id.clone());
+        let kept = next.serving().cloned();
+        slot.swap(next);
+        retire(&self.gateway.metrics, &slot, before.serving().map(AsRef::as_ref), kept.as_deref());
+    }
+
+    fn remove(&mut self, id: &ExpositionId) {
+        let Some(slot) = self.slot(id) else { return };
+        tracing::debug!(exposition = %id, "exposition removed");
+        let state = slot.state();
+        self.more -= i64::from(state.serving().is_some());
+        self.report.removed.push(id.clone());
+        self.differing.insert(id.to_string().into(), None);
+        retire(&self.gateway.metrics, &slot, state.serving().map(AsRef::as_ref), None);
+    }
+
+    /// Publishes addresses, and says what was done. Without `given`, nothing is served that was not given.
+    fn end(mut self, given: Option<&[Change]>) -> ReloadReport {
+        if !self.differing.is_empty() {
+            let mut slots = Slots::clone(&self.before);
+            for (path, slot) in self.differing {
+                match slot {
+                    Some(slot) => slots.insert(path, slot),
+                    None => slots.remove(&path),
+                };
+            }
+            self.gateway.registry.replace(slots);
+        }
+        self.gateway.metrics.expositions.add(self.more);
+        self.report.removed.sort();
+        self.report.took = self.started.elapsed();
+        note(self.gateway, &self.report, given);
+        self.shared.prune();
+        self.report
+    }
+}
+
+fn load(
+    gateway: &Gateway,
+    shared: &mut Shared,
+    document: &Arc<ExpositionDocument>,
+    service: Option<&Arc<ServiceDocument>>,
+    previous: Option<&Exposition>,
+) -> Result<Exposition, Unloadable> {
+    let fail = |reason: &'static str, message, keeps| Unloadable {
+        stopped: Stopped { reason: reason.into(), message },
+        keeps,
+    };
+    if document.format_version != FORMAT_VERSION {
+        let version = document.format_version;
+        let message = format!("format version {version} is not the one that this gateway knows, {FORMAT_VERSION}");
+        return Err(fail("GatewayTooOld", message, true));
+    }
+    if gateway.options.require_access && document.access.is_none() {
+        let message = "access: say who may call, `anonymous: true` for everyone";
+        return Err(fail("AccessRequired", message.to_owned(), false));
+    }
+    if document.audit == Audit::Full && !gateway.auditor.keeps_files() {
+        let message = "audit.mode: Full needs a folder for the records";
+        return Err(fail("InvalidManifest", message.to_owned(), false));
+    }
+    let Some(service) = service else {
+        let message = format!("service {} is not in the snapshot", document.service);
+        return Err(fail("ServiceNotFound", message, false));
+    };
+    let service = shared
+        .services
+        .get(&document.service, || Service::load(&document.service, service, &gateway.client))
+        .map_err(|message| fail("InvalidManifest", message, true))?;
+    let namespace = &document.id.namespace;
+    service.upstream.reachable_from(namespace).map_err(|message| fail("EgressDenied", message, false))?;
+    Exposition::load(document, &service, previous, gateway.options.tool_series, &mut shared.programs)
+        .map_err(|message| fail("InvalidFilter", message, true))
+}
+
+fn note(gateway: &Gateway, report: &ReloadReport, given: Option<&[Change]>) {
+    gateway.metrics.reload_duration.observe(report.took.as_secs_f64());
+    gateway.metrics.reloaded(if report.failed.is_empty() { "applied" } else { "partial" });
+    for Failure { id, reason, message } in &report.failed {
+        tracing::error!(exposition = %id, %reason, "exposition could not be loaded: {message}");
+    }
+    tracing::info!(
+        added = report.added.len(),
+        changed = report.changed.len(),
+        removed = report.removed.len(),
+        unchanged = report.unchanged,
+        failed = report.failed.len(),
+        took_us = u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
+        "configuration applied"
+    );
+    let mut status = gateway.status.lock().unwrap_or_else(PoisonError::into_inner);
+    status.applied += 1;
+    status.error = None;
+    match given {
+        None => status.failed.clear(),
+        Some(given) => given.iter().for_each(|change| drop(status.failed.remove(change.id()))),
+    }
+    status.failed.extend(report.failed.iter().map(|failure| (failure.id.clone(), failure.message.clone())));
+}
+
+/// Takes away the series of what `kept` does not use any more; the slot goes on counting.
+fn retire(metrics: &Metrics, slot: &Slot, before: Option<&Exposition>, kept: Option<&Exposition>) {
+    let Some(before) = before else { return };
+    let mut retired = None;
+    for (name, tool) in &before.tools {
+        let same = |kept: &Tool| Arc::ptr_eq(&kept.series, &tool.series);
+        let lives =
+            kept.is_some_and(|k| k.tools.get(name).is_some_and(same) || k.tools.values().next().is_some_and(same));
+        // Without series of their own all tools count into one.
+        if !lives && retired.is_none_or(|retired| !Arc::ptr_eq(retired, &tool.series)) {
+            slot.bury(tool.series.totals());
+            tool.series.retire(metrics);
+            retired = Some(&tool.series);
+        }
+    }
+    if kept.is_none_or(|kept| !Arc::ptr_eq(&kept.series, &before.series)) {
+        before.series.retire(metrics);
+    }
+}

@@ -1,0 +1,95 @@
+//! Tools that are made of others: their arguments become those of the other tool.
+
+use indexmap::IndexMap;
+use tamis_config::{Alias, HttpCall, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_engine::JsonText;
+
+use super::body::Body;
+use super::query::is_paging;
+use super::render::properties;
+use super::template::Values;
+use super::{Arguments, InvalidService, UpstreamError};
+
+/// How the arguments of another tool are made, parsed once.
+#[derive(Debug)]
+pub(super) struct AliasPlan {
+    tool: Box<str>,
+    /// An object of templates; none passes the arguments on.
+    arguments: Option<Body>,
+    /// Passed on whatever the templates say.
+    paging: Option<&'static str>,
+}
+
+impl AliasPlan {
+    /// Parses the templates of an alias.
+    ///
+    /// # Errors
+    /// The other tool is not there, or is an alias itself; the templates cannot be read.
+    pub(super) fn new(
+        field: &str,
+        alias: &Alias,
+        own: &ServiceTool,
+        document: &ServiceDocument,
+    ) -> Result<Self, InvalidService> {
+        let made_of = document.tools.get(&alias.tool).filter(|tool| tool.alias.is_none());
+        let call = &made_of
+            .ok_or_else(|| InvalidService::new(format!("{field}.tool"), format!("`{}` is no tool", alias.tool)))?
+            .http;
+        let given = properties(own);
+        let known = |name: &str| given.contains_key(name) || is_paging(call, name);
+        let arguments = match &alias.arguments {
+            Some(templates) => Body::parse(&format!("{field}.arguments"), Some(&object(templates)), None, &known)?,
+            None => None,
+        };
+        Ok(Self { tool: alias.tool.as_str().into(), arguments, paging: paging(call, alias) })
+    }
+
+    /// The tool that is called.
+    pub(super) fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// The arguments of that tool.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Argument`] for one that has no text where text is wanted.
+    pub(super) fn arguments(&self, given: &Arguments) -> Result<Arguments, UpstreamError> {
+        let Some(templates) = &self.arguments else { return Ok(given.clone()) };
+        let defaults = IndexMap::new();
+        let made = templates.write(&Values::new(given, &defaults), None)?.unwrap_or_default();
+        let mut made: Arguments =
+            serde_json::from_slice(&made).map_err(|_| super::template::refuse("arguments", "do not give an object"))?;
+        if let Some((name, value)) = self.paging.and_then(|name| Some((name, given.get(name)?))) {
+            made.insert(name.to_owned(), value.clone());
+        }
+        Ok(made)
+    }
+}
+
+/// The argument that goes on where the gateway fetches pages, where the alias does not make it itself.
+fn paging(call: &HttpCall, alias: &Alias) -> Option<&'static str> {
+    let name = match call.pagination.as_ref()?.kind {
+        PaginationKind::Cursor => "cursor",
+        PaginationKind::Offset => "offset",
+    };
+    let own = alias.arguments.as_ref().is_some_and(|templates| templates.contains_key(name));
+    (!own).then_some(name)
+}
+
+fn object(members: &IndexMap<String, JsonText>) -> String {
+    let mut text = String::from("{");
+    for (name, value) in members {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&serde_json::Value::from(name.as_str()).to_string());
+        text.push(':');
+        text.push_str(value.as_str());
+    }
+    text.push('}');
+    text
+}
+
+#[cfg(test)]
+#[path = "tests/alias.rs"]
+mod tests;

@@ -1,0 +1,265 @@
+//! Listens to gateways: one task an endpoint, which streams its `/acks`, hands on each event, and begins again when the
+//! stream ends.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tamis_config::acks::AckEvent;
+use tamis_crds::ObjectName;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::News;
+use super::sse::Parser;
+
+/// Bytes of one event: a snapshot of 100,000 expositions takes a third of it.
+const MAX_EVENT_BYTES: usize = 64 << 20;
+/// Until a gateway's address answers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Until a gateway answers the request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A stream without a byte for so long has died; a gateway says something, if only a comment, three times as often.
+const SILENCE: Duration = Duration::from_secs(45);
+/// Pauses between attempts. Short, since a gateway that cannot be heard for five seconds counts as lost.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A group's token: what a gateway wants to be shown before it says anything. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(Arc<str>);
+
+impl Token {
+    /// The token as the Secret has it.
+    #[must_use]
+    pub fn new(token: &str) -> Self {
+        Self(token.trim().into())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// A gateway to listen to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its group.
+    pub group: ObjectName,
+    /// What the table and messages call it: the pod's name, or the URL of one that is no pod.
+    pub name: String,
+    /// Where its admin port is, as `http://10.0.0.7:9090`.
+    pub url: String,
+    /// What it wants to be shown.
+    pub token: Token,
+}
+
+/// What was heard, and of whom. `Table::hear` takes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    /// The group of the endpoint.
+    pub group: ObjectName,
+    /// Its name.
+    pub endpoint: String,
+    /// What was heard.
+    pub news: News,
+}
+
+/// The gateways that are listened to.
+#[derive(Debug)]
+pub struct Endpoints {
+    listener: Listener,
+    running: HashMap<(ObjectName, String), (Endpoint, AbortOnDropHandle<()>)>,
+}
+
+impl Endpoints {
+    /// Listens to nobody yet. What will be heard goes to `sender`; when nobody takes it, gateways wait.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made: no TLS provider.
+    pub fn new(sender: mpsc::Sender<Heard>) -> Result<Self, reqwest::Error> {
+        Self::with_limit(sender, MAX_EVENT_BYTES)
+    }
+
+    fn with_limit(sender: mpsc::Sender<Heard>, max_event_bytes: usize) -> Result<Self, reqwest::Error> {
+        // The token goes to the address that was asked for and nowhere else: no proxy, no redirect.
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .http1_only()
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(SILENCE)
+            .tcp_keepalive(SILENCE / 3)
+            .pool_max_idle_per_host(0)
+            .build()?;
+        Ok(Self { listener: Listener { client, sender, max_event_bytes }, running: HashMap::new() })
+    }
+
+    /// Listens to these and to no others. One whose address or token is another is begun anew. To be called within a
+    /// Tokio runtime.
+    pub fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>) {
+        let mut before = std::mem::take(&mut self.running);
+        for endpoint in endpoints {
+            let key = (endpoint.group.clone(), endpoint.name.clone());
+            let kept = before.remove(&key).filter(|(running, task)| *running == endpoint && !task.is_finished());
+            let entry = kept.unwrap_or_else(|| {
+                let task = tokio::spawn(self.listener.clone().listen(endpoint.clone()));
+                (endpoint, AbortOnDropHandle::new(task))
+            });
+            self.running.insert(key, entry);
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Listener {
+    client: reqwest::Client,
+    sender: mpsc::Sender<Heard>,
+    max_event_bytes: usize,
+}
+
+/// Why a stream has ended.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("{}", chain(.0))]
+    Http(reqwest::Error),
+    #[error("it does not answer")]
+    NoAnswer,
+    #[error("it refuses the group's token")]
+    Token,
+    #[error("it answers with status {0}")]
+    Status(u16),
+    #[error("an event is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("an event cannot be read: {0}")]
+    Unreadable(serde_json::Error),
+    #[error("its first event is no snapshot")]
+    NoSnapshot,
+    #[error("it has ended the stream")]
+    Closed,
+    /// Nobody listens to us any more.
+    #[error("the operator stops")]
+    Stopping,
+}
+
+impl From<reqwest::Error> for Ended {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Http(error.without_url())
+    }
+}
+
+impl Listener {
+    async fn listen(self, endpoint: Endpoint) {
+        let mut pause = FIRST_PAUSE;
+        let mut last = None;
+        loop {
+            let mut heard = false;
+            let ended = self.stream(&endpoint, &mut heard).await;
+            // Once for what was heard, and once for whoever was listened to under that name before.
+            if (heard || last.is_none()) && self.send(&endpoint, News::Disconnected).await.is_err() {
+                return;
+            }
+            if matches!(ended, Ended::Stopping) {
+                return;
+            }
+            if heard {
+                pause = FIRST_PAUSE;
+            }
+            let why = ended.to_string();
+            let Endpoint { group, name, .. } = &endpoint;
+            if last.as_ref() == Some(&why) {
+                tracing::debug!(%group, gateway = name, why, "cannot listen to a gateway");
+            } else {
+                tracing::info!(%group, gateway = name, why, "cannot listen to a gateway");
+                last = Some(why);
+            }
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// One stream, from its request to its end. `heard` is set with its snapshot.
+    async fn stream(&self, endpoint: &Endpoint, heard: &mut bool) -> Ended {
+        match self.try_stream(endpoint, heard).await {
+            Ok(()) => Ended::Closed,
+            Err(ended) => ended,
+        }
+    }
+
+    async fn try_stream(&self, endpoint: &Endpoint, heard: &mut bool) -> Result<(), Ended> {
+        let url = format!("{}/acks", endpoint.url.trim_end_matches('/'));
+        let request = self.client.get(url).header("accept", "text/event-stream").bearer_auth(&endpoint.token.0);
+        let mut response =
+            tokio::time::timeout(ANSWER_TIMEOUT, request.send()).await.map_err(|_| Ended::NoAnswer)??;
+        match response.status().as_u16() {
+            200 => {}
+            401 | 403 => return Err(Ended::Token),
+            status => return Err(Ended::Status(status)),
+        }
+        let mut parser = Parser::new(self.max_event_bytes);
+        while let Some(bytes) = response.chunk().await? {
+            let events = parser.push(&bytes).map_err(|_| Ended::TooLarge(self.max_event_bytes))?;
+            for data in events {
+                let Some(event) = parse(&data)? else { continue };
+                if !*heard {
+                    if !matches!(event, AckEvent::Snapshot { .. }) {
+                        return Err(Ended::NoSnapshot);
+                    }
+                    *heard = true;
+                    tracing::debug!(group = %endpoint.group, gateway = endpoint.name, "listening to a gateway");
+                }
+                self.send(endpoint, News::Event(event)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&self, endpoint: &Endpoint, news: News) -> Result<(), Ended> {
+        let heard = Heard { group: endpoint.group.clone(), endpoint: endpoint.name.clone(), news };
+        self.sender.send(heard).await.map_err(|_| Ended::Stopping)
+    }
+}
+
+/// The event, or none where it is of a sort that only newer gateways know.
+fn parse(data: &[u8]) -> Result<Option<AckEvent>, Ended> {
+    #[derive(Deserialize)]
+    struct Sort {
+        event: String,
+    }
+    match serde_json::from_slice(data) {
+        Ok(event) => Ok(Some(event)),
+        Err(error) => match serde_json::from_slice::<Sort>(data) {
+            Ok(Sort { event }) if !matches!(event.as_str(), "snapshot" | "changed" | "counted") => Ok(None),
+            _ => Err(Ended::Unreadable(error)),
+        },
+    }
+}
+
+/// Between half of the pause and all of it: gateways that went together are not called together.
+fn jittered(pause: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0_u8);
+    pause / 2 + pause.mul_f64(f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX) / 2.0)
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

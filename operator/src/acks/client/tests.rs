@@ -1,0 +1,251 @@
+//! Against a real server over real sockets: it streams, is cut, says nonsense, and comes back.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::{StreamExt as _, stream};
+use tamis_config::acks::{Ack, AckState, Saved};
+use tamis_config::{Digest, ExpositionId};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// What the server does with one request.
+enum Answer {
+    /// It sends these pieces and then ends the stream.
+    Cut(Vec<Vec<u8>>),
+    /// It sends these pieces and leaves the stream open.
+    Stay(Vec<Vec<u8>>),
+    Status(StatusCode),
+    Redirect(String),
+}
+
+#[derive(Default)]
+struct Script {
+    answers: Mutex<VecDeque<Answer>>,
+    /// The `authorization` of each request.
+    shown: Mutex<Vec<String>>,
+}
+
+async fn acks(State(script): State<Arc<Script>>, headers: HeaderMap) -> Response {
+    let shown = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+    script.shown.lock().unwrap().push(shown.unwrap_or_default());
+    let pieces = |pieces: Vec<Vec<u8>>| stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
+    let answer = script.answers.lock().unwrap().pop_front();
+    match answer {
+        Some(Answer::Cut(list)) => Body::from_stream(pieces(list)).into_response(),
+        Some(Answer::Stay(list)) => Body::from_stream(pieces(list).chain(stream::pending())).into_response(),
+        Some(Answer::Status(status)) => status.into_response(),
+        Some(Answer::Redirect(to)) => (StatusCode::TEMPORARY_REDIRECT, [("location", to)]).into_response(),
+        None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+async fn serve(answers: Vec<Answer>) -> (SocketAddr, Arc<Script>, AbortOnDropHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (script, task) = start(listener, answers);
+    (address, script, task)
+}
+
+fn start(listener: TcpListener, answers: Vec<Answer>) -> (Arc<Script>, AbortOnDropHandle<()>) {
+    let script = Arc::new(Script { answers: Mutex::new(answers.into()), ..Script::default() });
+    let app = axum::Router::new().route("/acks", get(acks)).with_state(Arc::clone(&script));
+    let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (script, AbortOnDropHandle::new(task))
+}
+
+fn group() -> ObjectName {
+    ObjectName { namespace: "edge".to_owned(), name: "public".to_owned() }
+}
+
+fn endpoint(name: &str, address: SocketAddr, token: &str) -> Endpoint {
+    Endpoint { group: group(), name: name.to_owned(), url: format!("http://{address}/"), token: Token::new(token) }
+}
+
+fn id() -> ExpositionId {
+    ExpositionId { namespace: "team".to_owned(), name: "github".to_owned() }
+}
+
+fn snapshot(instance: &str) -> AckEvent {
+    AckEvent::Snapshot {
+        instance: instance.to_owned(),
+        format_versions: vec![1],
+        expositions: vec![Ack { id: id(), digest: Digest("d1".to_owned()), state: AckState::Loaded }],
+        saved: vec![],
+    }
+}
+
+fn counted(input_bytes: u64) -> AckEvent {
+    AckEvent::Counted { saved: vec![Saved { id: id(), input_bytes, output_bytes: 1 }] }
+}
+
+fn sse(event: &AckEvent) -> Vec<u8> {
+    format!("data: {}\n\n", serde_json::to_string(event).unwrap()).into_bytes()
+}
+
+struct Ear {
+    endpoints: Endpoints,
+    receiver: mpsc::Receiver<Heard>,
+}
+
+impl Ear {
+    fn new() -> Self {
+        Self::with_limit(MAX_EVENT_BYTES)
+    }
+
+    fn with_limit(limit: usize) -> Self {
+        let (sender, receiver) = mpsc::channel(1);
+        Self { endpoints: Endpoints::with_limit(sender, limit).unwrap(), receiver }
+    }
+
+    async fn next(&mut self) -> Heard {
+        tokio::time::timeout(Duration::from_secs(20), self.receiver.recv()).await.unwrap().unwrap()
+    }
+
+    async fn news(&mut self) -> News {
+        self.next().await.news
+    }
+}
+
+#[tokio::test]
+async fn events_arrive_however_they_are_cut_and_again_after_a_cut() {
+    let bytes = [b": hello\n\n".to_vec(), sse(&snapshot("1")), sse(&counted(5))].concat();
+    let pieces = bytes.chunks(7).map(<[u8]>::to_vec).collect();
+    let (address, script, _server) =
+        serve(vec![Answer::Cut(pieces), Answer::Stay(vec![sse(&snapshot("2")), sse(&counted(6))])]).await;
+    let mut ear = Ear::new();
+    ear.endpoints.set([endpoint("a", address, "secret")]);
+    let first = ear.next().await;
+    assert_eq!((first.group, first.endpoint.as_str()), (group(), "a"));
+    assert_eq!(first.news, News::Event(snapshot("1")));
+    assert_eq!(ear.news().await, News::Event(counted(5)));
+    assert_eq!(ear.news().await, News::Disconnected);
+    assert_eq!(ear.news().await, News::Event(snapshot("2")));
+    assert_eq!(ear.news().await, News::Event(counted(6)));
+    assert_eq!(*script.shown.lock().unwrap(), ["Bearer secret", "Bearer secret"]);
+}
+
+#[tokio::test]
+async fn a_gateway_that_cannot_be_reached_is_found_when_it_can() {
+    // A port that is taken, so that nobody else gets it, and does not listen yet.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut ear = Ear::new();
+    ear.endpoints.set([endpoint("a", socket.local_addr().unwrap(), "secret")]);
+    assert_eq!(ear.news().await, News::Disconnected, "which is said once");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(ear.receiver.try_recv().is_err());
+    let listener = socket.listen(8).unwrap();
+    let _server = start(listener, vec![Answer::Stay(vec![sse(&snapshot("1"))])]).1;
+    assert_eq!(ear.news().await, News::Event(snapshot("1")));
+}
+
+#[tokio::test]
+async fn what_is_no_stream_of_events_is_not_believed() {
+    let wide = format!("data: {{\"event\": \"snapshot\", \"instance\": \"{}", "x".repeat(3000));
+    let (other, elsewhere, _other) = serve(vec![]).await;
+    let answers = vec![
+        Answer::Status(StatusCode::UNAUTHORIZED),
+        Answer::Status(StatusCode::NOT_FOUND),
+        Answer::Redirect(format!("http://{other}/acks")),
+        Answer::Cut(vec![sse(&counted(1))]),
+        Answer::Cut(vec![b"data: {\"event\": \"snapshot\"}\n\n".to_vec()]),
+        Answer::Cut(vec![b"data: nonsense\n\n".to_vec()]),
+        Answer::Stay(vec![wide.into_bytes()]),
+        // A sort of event that is not known yet is passed over.
+        Answer::Stay(vec![
+            b"data: {\"event\": \"weather\", \"sun\": true}\n\n".to_vec(),
+            sse(&snapshot("1")),
+            b"data: {\"event\": \"weather\"}\n\n".to_vec(),
+            sse(&counted(7)),
+            b"data: {\"event\": \"counted\", \"saved\": 5}\n\n".to_vec(),
+        ]),
+        Answer::Stay(vec![sse(&snapshot("2"))]),
+    ];
+    let (address, _, _server) = serve(answers).await;
+    let mut ear = Ear::with_limit(2000);
+    ear.endpoints.set([endpoint("a", address, "secret")]);
+    assert_eq!(ear.news().await, News::Disconnected);
+    assert_eq!(ear.news().await, News::Event(snapshot("1")));
+    assert_eq!(ear.news().await, News::Event(counted(7)));
+    assert_eq!(ear.news().await, News::Disconnected, "a difference is lost: only a snapshot can be trusted now");
+    assert_eq!(ear.news().await, News::Event(snapshot("2")));
+    assert!(elsewhere.shown.lock().unwrap().is_empty(), "the token went elsewhere");
+}
+
+#[tokio::test]
+async fn tasks_follow_the_set_of_endpoints() {
+    let stay = |instance: &str| Answer::Stay(vec![sse(&snapshot(instance))]);
+    let (a, script_a, _server_a) = serve(vec![stay("a1"), stay("a2")]).await;
+    let (b, script_b, _server_b) = serve(vec![stay("b1")]).await;
+    let mut ear = Ear::new();
+    ear.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
+    let mut heard = [ear.next().await.endpoint, ear.next().await.endpoint];
+    heard.sort();
+    assert_eq!(heard, ["a", "b"]);
+    // The same again: nothing begins anew.
+    ear.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(ear.receiver.try_recv().is_err());
+    // Another token, and one that is gone.
+    ear.endpoints.set([endpoint("a", a, "new")]);
+    assert_eq!(ear.news().await, News::Event(snapshot("a2")));
+    assert_eq!(ear.endpoints.running.len(), 1);
+    assert_eq!(*script_a.shown.lock().unwrap(), ["Bearer old", "Bearer new"]);
+    assert_eq!(*script_b.shown.lock().unwrap(), ["Bearer old"]);
+}
+
+#[tokio::test]
+async fn a_reader_that_is_slow_keeps_everything_in_order() {
+    let events: Vec<Vec<u8>> = (0..500).map(|n| sse(&counted(n))).collect();
+    let (address, _, _server) = serve(vec![Answer::Cut([vec![sse(&snapshot("1"))], events].concat())]).await;
+    let mut ear = Ear::new();
+    ear.endpoints.set([endpoint("a", address, "secret")]);
+    assert_eq!(ear.news().await, News::Event(snapshot("1")));
+    for n in 0..500 {
+        if n % 100 == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(ear.news().await, News::Event(counted(n)));
+    }
+    assert_eq!(ear.news().await, News::Disconnected);
+}
+
+#[tokio::test]
+async fn it_ends_with_whoever_listens() {
+    let (address, _, _server) = serve(vec![Answer::Cut(vec![sse(&snapshot("1"))])]).await;
+    let mut ear = Ear::new();
+    ear.endpoints.set([endpoint("a", address, "secret")]);
+    ear.next().await;
+    let Ear { endpoints, receiver } = ear;
+    drop(receiver);
+    let ended = async {
+        while !endpoints.running.values().all(|(_, task)| task.is_finished()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
+}
+
+#[test]
+fn a_token_is_not_printed() {
+    let endpoint = endpoint("a", "127.0.0.1:1".parse().unwrap(), " hunter2\n");
+    assert!(!format!("{endpoint:?}").contains("hunter2"));
+    assert_eq!(&*endpoint.token.0, "hunter2", "as files have it, with its line end");
+}
+
+#[test]
+fn pauses_differ_and_are_bounded() {
+    for _ in 0..1000 {
+        let pause = jittered(LONGEST_PAUSE);
+        assert!(pause >= LONGEST_PAUSE / 2 && pause <= LONGEST_PAUSE, "{pause:?}");
+    }
+    assert_ne!(jittered(LONGEST_PAUSE), jittered(LONGEST_PAUSE));
+}

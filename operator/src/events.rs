@@ -1,0 +1,213 @@
+//! Kubernetes Events: what a person should notice. Which they are is decided by a pure function, from the status before
+//! and the status after; so they come with a write of the status, and not again when the operator starts anew.
+//!
+//! Never for what is pending: that passes. What many objects suffer from together (no gateway of a group is ready) is
+//! said once, of the group.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{EventType, Recorder, Reporter};
+use serde_json::Value;
+use tamis_crds::resources::API_VERSION;
+use tokio::sync::mpsc;
+
+use crate::object::ObjectKey;
+use crate::status::{self, Seen, Truth, message};
+use crate::verdict::{ConditionType, Verdict};
+
+/// Events that wait to be published. More are dropped: an Event is a courtesy, the status says it all.
+const QUEUE: usize = 1024;
+/// For one Event.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// `Warning` where somebody should do something.
+    pub type_: EventType,
+    /// A reason of the contract.
+    pub reason: String,
+    /// What the operator was doing: `Compile`, `Resolve`, `Load` or `Serve`.
+    pub action: &'static str,
+    /// What there is to know, at most 1 KiB.
+    pub note: String,
+}
+
+impl Event {
+    fn warning(reason: &str, action: &'static str, note: &str) -> Self {
+        Self { type_: EventType::Warning, reason: reason.to_owned(), action, note: message::whole(note) }
+    }
+
+    fn normal(reason: &str, action: &'static str, note: &str) -> Self {
+        Self { type_: EventType::Normal, reason: reason.to_owned(), action, note: message::whole(note) }
+    }
+}
+
+/// The Events that go with the write of a status: `previous` is the one in the API, `next` what [`status::desired`]
+/// gave, `verdict` what it was made of.
+#[must_use]
+pub fn events(previous: Option<&Value>, next: &Value, verdict: &Verdict) -> Vec<Event> {
+    let pair = |type_| (Seen::find(previous, type_), Seen::find(Some(next), type_));
+    let mut events = Vec::new();
+    for (condition, type_, action) in [
+        (ConditionType::Accepted, status::ACCEPTED, "Compile"),
+        (ConditionType::ResolvedRefs, status::RESOLVED_REFS, "Resolve"),
+    ] {
+        if let (before, Some(after)) = pair(type_) {
+            of_findings(&mut events, verdict, condition, action, before, after);
+        }
+    }
+    let (before, after) = pair(status::PROGRAMMED);
+    if verdict.exposed.is_some()
+        && let Some(after) = after
+    {
+        // Not the message: which gateway it is may change with each that is replaced.
+        let refused = |seen: &Seen<'_>| seen.truth() == Some(Truth::False) && is_refusal(seen.reason());
+        let was = before.filter(refused).map(Seen::reason);
+        if refused(&after) && was != Some(after.reason()) {
+            events.push(Event::warning(after.reason(), "Load", after.message()));
+        } else if was.is_some() && after.truth() == Some(Truth::True) {
+            events.push(Event::normal(status::PROGRAMMED, "Load", after.message()));
+        }
+    }
+    if let (before, Some(after)) = pair(status::READY) {
+        of_ready(&mut events, verdict, before, after);
+    }
+    events
+}
+
+fn is_refusal(reason: &str) -> bool {
+    matches!(reason, status::GATEWAY_TOO_OLD | status::GATEWAY_REFUSED)
+}
+
+fn of_findings(
+    events: &mut Vec<Event>,
+    verdict: &Verdict,
+    condition: ConditionType,
+    action: &'static str,
+    before: Option<Seen<'_>>,
+    after: Seen<'_>,
+) {
+    let failed = before.filter(|before| before.truth() == Some(Truth::False));
+    if after.truth() == Some(Truth::False) {
+        let same =
+            failed.is_some_and(|failed| failed.reason() == after.reason() && failed.message() == after.message());
+        if !same {
+            // The warnings are in its message, after the errors.
+            events.push(Event::warning(after.reason(), action, after.message()));
+        }
+        return;
+    }
+    if let Some(failed) = failed {
+        let note = format!("{} is resolved", failed.reason());
+        events.push(Event::normal(after.text("type").unwrap_or_default(), action, &note));
+    }
+    let said = before.map(Seen::message).unwrap_or_default();
+    let mut new: Vec<String> = Vec::new();
+    for finding in verdict.findings.iter().filter(|finding| !finding.is_error && finding.condition == condition) {
+        let text = status::warning(finding);
+        // What did not fit into the message is not remembered there: it is not said, rather than again and again.
+        if after.message().contains(&text) && !said.contains(&text) && !new.contains(&text) {
+            events.push(Event::warning(finding.reason, action, &message::part(&finding.message)));
+            new.push(text);
+        }
+    }
+}
+
+fn of_ready(events: &mut Vec<Event>, verdict: &Verdict, before: Option<Seen<'_>>, after: Seen<'_>) {
+    let said = |reason: &str, seen: Seen<'_>| seen.truth() == Some(Truth::False) && seen.reason() == reason;
+    let (unavailable, previous) = (status::GATEWAY_UNAVAILABLE, status::SERVING_PREVIOUS);
+    let is_true = after.truth() == Some(Truth::True);
+    if verdict.group.is_some() {
+        let was = before.is_some_and(|before| said(unavailable, before));
+        if said(unavailable, after) && !was {
+            events.push(Event::warning(unavailable, "Serve", after.message()));
+        } else if was && is_true {
+            events.push(Event::normal(status::READY, "Serve", after.message()));
+        }
+    }
+    // Where a finding of its own has just been said, that is the reason.
+    if events.is_empty() {
+        let was = before.filter(|before| said(previous, *before));
+        if said(previous, after) && was.is_none_or(|was| was.message() != after.message()) {
+            events.push(Event::warning(previous, "Serve", after.message()));
+        } else if was.is_some() && is_true {
+            events.push(Event::normal(status::READY, "Serve", "What the resources say is served again"));
+        }
+    }
+}
+
+/// The object that Events are of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Regarding {
+    /// Its kind and name.
+    pub key: ObjectKey,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`. Events of another version are Events of their own: without it the recorder would
+    /// count a new text as one more of the old.
+    pub resource_version: String,
+}
+
+impl Regarding {
+    fn reference(self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(self.key.kind.as_str().to_owned()),
+            namespace: Some(self.key.name.namespace),
+            name: Some(self.key.name.name),
+            uid: Some(self.uid),
+            resource_version: Some(self.resource_version),
+            field_path: None,
+        }
+    }
+}
+
+/// Publishes Events, one after the other, without holding up whoever has them. Only a leader should have any.
+#[derive(Debug, Clone)]
+pub struct Publisher {
+    sender: mpsc::Sender<(ObjectReference, Event)>,
+}
+
+impl Publisher {
+    /// Starts the task that publishes; it ends when the last clone of the publisher is gone. To be called within a
+    /// Tokio runtime.
+    #[must_use]
+    pub fn start(client: Client, reporter: Reporter) -> Self {
+        let (sender, mut receiver) = mpsc::channel::<(ObjectReference, Event)>(QUEUE);
+        let recorder = Recorder::new(client, reporter);
+        tokio::spawn(async move {
+            while let Some((object, event)) = receiver.recv().await {
+                let event = kube::runtime::events::Event {
+                    type_: event.type_,
+                    reason: event.reason,
+                    note: Some(event.note),
+                    action: event.action.to_owned(),
+                    secondary: None,
+                };
+                let why = match tokio::time::timeout(PUBLISH_TIMEOUT, recorder.publish(&event, &object)).await {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "the API server does not answer".to_owned(),
+                };
+                tracing::warn!(object = object.name, reason = event.reason, why, "an Event is not published");
+            }
+        });
+        Self { sender }
+    }
+
+    /// Publishes Events of an object when their turn comes.
+    pub fn publish(&self, object: Regarding, events: Vec<Event>) {
+        let object = object.reference();
+        for event in events {
+            if let Err(error) = self.sender.try_send((object.clone(), event)) {
+                tracing::debug!(object = object.name, %error, "an Event is dropped");
+            }
+        }
+    }
+}

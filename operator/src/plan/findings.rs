@@ -1,0 +1,192 @@
+//! From what compiling has to say to what is thought of each object.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tamis_config::carrier::decode_exposition;
+use tamis_config::{ExpositionId, ExpositionPayload};
+use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
+
+use super::{Plan, Planned, id, url};
+use crate::object::{Kind, ObjectKey};
+use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
+use crate::world::{Object, ServiceKey, World};
+
+/// Fills in the verdicts of a service's objects and of the chosen expositions.
+pub(super) fn judge(
+    world: &World,
+    key: &ServiceKey,
+    chosen: &BTreeSet<ObjectName>,
+    compilation: &Compilation,
+    plan: &mut Plan,
+) {
+    let mut said: BTreeMap<&str, Vec<&Diagnostic>> = BTreeMap::new();
+    for diagnostic in &compilation.diagnostics {
+        said.entry(&diagnostic.file).or_default().push(diagnostic);
+    }
+    let verdict = |object: &Object| Verdict {
+        findings: findings(&object.diagnostics, said.get(object.key.to_string().as_str()).map_or(&[], Vec::as_slice)),
+        ..Verdict::default()
+    };
+    let Some(members) = world.members(key) else { return };
+    let own = [
+        (Kind::ServiceManifest, &members.manifests),
+        (Kind::ToolsFilters, &members.filters),
+        (Kind::CustomTools, &members.tools),
+    ];
+    for (kind, names) in own {
+        for object in names.iter().filter_map(|name| world.get(kind, name)) {
+            plan.verdicts.insert(object.key.clone(), verdict(object));
+        }
+    }
+    for name in chosen {
+        let Some(object) = world.get(Kind::Exposition, name) else { continue };
+        if let Some(exposition) = object.resources.expositions.first()
+            && let Some(named) = &exposition.spec.configuration_plan
+        {
+            let name = ObjectName { namespace: name.namespace.clone(), name: named.name.clone() };
+            if let Some(object) = world.get(Kind::ConfigurationPlan, &name) {
+                plan.verdicts.insert(object.key.clone(), verdict(object));
+            }
+        }
+        let mut verdict = verdict(object);
+        exposed(world, name, compilation, plan, &mut verdict);
+        plan.verdicts.insert(object.key.clone(), verdict);
+    }
+}
+
+/// What is wrong with the shape of an object, and what compiling says of it.
+pub(crate) fn findings(shape: &[Diagnostic], compiled: &[&Diagnostic]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = shape.iter().chain(compiled.iter().copied()).map(finding).collect();
+    findings.sort();
+    findings.dedup();
+    // What was found first in the document is said first.
+    findings.sort_by_key(|finding| !finding.is_error);
+    findings
+}
+
+fn finding(diagnostic: &Diagnostic) -> Finding {
+    Finding {
+        condition: match diagnostic.reason.condition() {
+            Condition::Accepted => ConditionType::Accepted,
+            Condition::ResolvedRefs => ConditionType::ResolvedRefs,
+        },
+        reason: diagnostic.reason.as_str(),
+        message: diagnostic.statement(),
+        is_error: diagnostic.is_error(),
+    }
+}
+
+fn exposed(world: &World, name: &ObjectName, compilation: &Compilation, plan: &mut Plan, verdict: &mut Verdict) {
+    let exposition = id(name);
+    let mut exposed = Exposed { group: compilation.placements.get(&exposition).cloned(), ..Exposed::default() };
+    if let Some(Planned::Document(document)) = plan.expositions.get(name) {
+        verdict.documents.push(Wanted {
+            group: document.group.clone(),
+            id: exposition.clone(),
+            digest: document.spec.digest.clone(),
+        });
+        if let Ok(ExpositionPayload::Serve(served)) = decode_exposition(&document.spec) {
+            exposed.tools = served.tools.len();
+            let mut sets: Vec<(String, usize)> = Vec::new();
+            for set in served.tools.values().filter_map(|tool| tool.filter_set.as_ref()) {
+                match sets.iter_mut().find(|(known, _)| known == set) {
+                    Some((_, tools)) => *tools += 1,
+                    None => sets.push((set.clone(), 1)),
+                }
+            }
+            plan.sets.insert(name.clone(), sets.clone());
+            exposed.filters = sets.into_iter().map(|(set, tools)| (shown(world, &set), tools)).collect();
+        } else {
+            exposed.stopped = true;
+        }
+    } else {
+        exposed.stopped = true;
+    }
+    if let Some(group) = &exposed.group
+        && let Some(object) = world.get(Kind::GatewayGroup, group)
+        && let Some(resource) = object.resources.groups.first()
+    {
+        exposed.url = Some(url(group, &resource.spec, Some(name)));
+    }
+    if let Some(degraded) = compilation.degraded.get(&exposition) {
+        exposed.serving_previous = previous(degraded);
+        let message = describe(degraded);
+        verdict.findings.push(Finding {
+            condition: ConditionType::Accepted,
+            reason: "InvalidFilter",
+            message,
+            is_error: exposed.serving_previous.is_none(),
+        });
+    }
+    if let Some(stopped) = compilation.snapshot.stopped.get(&exposition)
+        && !verdict.findings.iter().any(|finding| finding.is_error)
+    {
+        verdict.findings.push(said_of_stopped(&exposition, &stopped.reason, &stopped.message));
+    }
+    verdict.exposed = Some(exposed);
+}
+
+/// A stop without a diagnostic of its own.
+fn said_of_stopped(_: &ExpositionId, reason: &str, message: &str) -> Finding {
+    let known = tamis_crds::Reason::ALL.into_iter().find(|known| known.as_str() == reason);
+    let condition = match known.map(tamis_crds::Reason::condition) {
+        Some(Condition::ResolvedRefs) => ConditionType::ResolvedRefs,
+        _ => ConditionType::Accepted,
+    };
+    let reason = known.map_or("Pending", tamis_crds::Reason::as_str);
+    Finding { condition, reason, message: message.to_owned(), is_error: true }
+}
+
+/// Why something older is served; none where no older thing is.
+fn previous(degraded: &[Degraded]) -> Option<String> {
+    let older = |d: &&Degraded| !matches!(d, Degraded::Unpublished(_));
+    degraded.iter().any(|d| older(&d)).then(|| describe(degraded))
+}
+
+fn describe(degraded: &[Degraded]) -> String {
+    let mut parts = Vec::new();
+    if degraded.contains(&Degraded::PreviousService) {
+        parts.push("the ServiceManifest has errors, its last good version is served".to_owned());
+    }
+    let tools = |pick: fn(&Degraded) -> Option<&String>| degraded.iter().filter_map(pick).cloned().collect::<Vec<_>>();
+    let kept = tools(|d| if let Degraded::PreviousFilter(tool) = d { Some(tool) } else { None });
+    if !kept.is_empty() {
+        parts.push(format!("the last good filter applies to {}", kept.join(", ")));
+    }
+    let unpublished = tools(|d| if let Degraded::Unpublished(tool) = d { Some(tool) } else { None });
+    if !unpublished.is_empty() {
+        parts.push(format!("not published, since their filter has never compiled: {}", unpublished.join(", ")));
+    }
+    parts.join("; ")
+}
+
+/// The name by which an exposition asks for a set; the resource's, for a default one.
+fn shown(world: &World, set: &str) -> String {
+    let Some((namespace, name)) = set.split_once('/') else { return set.to_owned() };
+    let key = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
+    let object = world.get(Kind::ToolsFilters, &key);
+    let named = object.and_then(|object| object.resources.filters.first()?.spec.name.clone());
+    named.unwrap_or_else(|| name.to_owned())
+}
+
+/// The objects that have to be loaded for their generation to be in use everywhere: keys of what an exposition uses.
+pub(crate) fn uses(world: &World, exposition: &ObjectName, sets: &[(String, usize)]) -> BTreeSet<ObjectKey> {
+    let mut keys = BTreeSet::new();
+    let Some(object) = world.get(Kind::Exposition, exposition) else { return keys };
+    for (set, _) in sets {
+        if let Some((namespace, name)) = set.split_once('/') {
+            let name = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
+            keys.insert(ObjectKey { kind: Kind::ToolsFilters, name });
+        }
+    }
+    for members in object.services().iter().filter_map(|service| world.members(service)) {
+        for (kind, names) in [(Kind::ServiceManifest, &members.manifests), (Kind::CustomTools, &members.tools)] {
+            keys.extend(names.iter().map(|name| ObjectKey { kind, name: name.clone() }));
+        }
+    }
+    if let Some(plan) = object.resources.expositions.first().and_then(|e| e.spec.configuration_plan.as_ref()) {
+        let name = ObjectName { namespace: exposition.namespace.clone(), name: plan.name.clone() };
+        keys.insert(ObjectKey { kind: Kind::ConfigurationPlan, name });
+    }
+    keys
+}

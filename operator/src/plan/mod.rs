@@ -1,0 +1,301 @@
+//! From what is known to what should be: dereference, validate, compile. Pure, for one service at a time, since that is
+//! what expositions share; the compile step is the one that `tamis serve` runs.
+
+mod findings;
+mod previous;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tamis_config::carrier::encode_exposition;
+use tamis_config::{
+    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, ServiceDocument,
+    Snapshot, StopDocument, Stopped, names,
+};
+use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
+use tamis_crds::resources::{GatewayGroupSpec, ListenerSpec, Resources};
+use tamis_crds::{Compilation, CompileEnv, ObjectName, compile, is_bare, tighten};
+
+use crate::object::{Kind, ObjectKey};
+pub(crate) use findings::{findings, uses};
+
+use crate::verdict::Verdict;
+use crate::world::{Object, Scope, ServiceKey, World};
+
+/// How long a default set has to be gone before its expositions do without: a namespace that is being deleted loses its
+/// filters before its expositions.
+const GONE: Duration = Duration::from_secs(5);
+/// How long an exposition that is new waits before it publishes a tool as it is: the filters may have been applied in one
+/// go with it, and come after.
+const NEW: Duration = Duration::from_millis(500);
+
+/// What an exposition should be.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Document {
+    /// The group whose gateways serve it.
+    pub(crate) group: ObjectName,
+    /// What to write.
+    pub(crate) spec: GatewayConfigSpec,
+}
+
+/// What was planned for one exposition.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Planned {
+    /// This document, and no other anywhere.
+    Document(Box<Document>),
+    /// No document anywhere.
+    Nothing,
+    /// What is there stays: it is not ours, or cannot be judged.
+    Untouched,
+}
+
+/// What should be, for one service.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// By exposition.
+    pub(crate) expositions: BTreeMap<ObjectName, Planned>,
+    /// Service documents that the expositions name.
+    pub(crate) services: BTreeMap<Digest, Arc<ServiceDocument>>,
+    /// What is thought of the objects.
+    pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
+    /// Expositions to look at again although nothing changes, and when.
+    pub(crate) wake: Option<(Instant, BTreeSet<ObjectName>)>,
+    /// Secrets that were asked for.
+    pub(crate) secrets: BTreeSet<ObjectName>,
+    /// Tools of each exposition by the set that filters them.
+    pub(crate) sets: BTreeMap<ObjectName, Vec<(String, usize)>>,
+}
+
+/// What does not change while the operator runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) default_group: Option<ObjectName>,
+    pub(crate) controller_name: String,
+}
+
+/// Remembers what planning alone cannot know: since when an exposition has been about to publish something unfiltered, and
+/// the service documents of the last good plans.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    bare_since: HashMap<ObjectName, Instant>,
+    pub(crate) documents: HashMap<Digest, Arc<ServiceDocument>>,
+}
+
+/// Plans a service's expositions, as far as the scope goes.
+pub(crate) fn service(
+    world: &mut World,
+    memory: &mut Memory,
+    settings: &Settings,
+    key: &ServiceKey,
+    scope: &Scope,
+    now: Instant,
+) -> Plan {
+    let chosen: BTreeSet<ObjectName> = match (world.members(key), scope) {
+        (None, _) => BTreeSet::new(),
+        (Some(members), Scope::All) => members.expositions.clone(),
+        (Some(members), Scope::Some(names)) => names.intersection(&members.expositions).cloned().collect(),
+    };
+    let resources = resources(world, key, &chosen);
+    let previous = previous::snapshot(world, memory, &chosen);
+    let view = View { world, asked: RefCell::default() };
+    let cluster = Cluster {
+        default_group: settings.default_group.as_ref(),
+        controller_name: &settings.controller_name,
+        namespaces: &view,
+        secrets: &view,
+    };
+    let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(cluster) };
+    let mut compilation = compile(&resources, &env);
+    let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
+    hold(world, memory, &previous, &mut compilation, now, &mut plan);
+    for name in &chosen {
+        let planned = document(world, name, &previous, &compilation);
+        plan.expositions.insert(name.clone(), planned);
+    }
+    findings::judge(world, key, &chosen, &mut compilation, &mut plan);
+    plan.services = std::mem::take(&mut compilation.snapshot.services);
+    for (digest, document) in &plan.services {
+        memory.documents.insert(digest.clone(), Arc::clone(document));
+    }
+    plan
+}
+
+fn id(name: &ObjectName) -> ExpositionId {
+    ExpositionId { namespace: name.namespace.clone(), name: name.name.clone() }
+}
+
+/// What compiling is given: the chosen expositions, and what could have a say in them. The older of two comes first.
+fn resources(world: &World, key: &ServiceKey, chosen: &BTreeSet<ObjectName>) -> Resources {
+    let mut resources = Resources::default();
+    let mut add = |objects: Vec<&Arc<Object>>| {
+        let mut objects = objects;
+        objects.sort_by(|a, b| a.age().cmp(&b.age()));
+        for object in objects {
+            resources.extend(&object.resources);
+        }
+    };
+    let named = |kind: Kind, names: &BTreeSet<ObjectName>| -> Vec<&Arc<Object>> {
+        names.iter().filter_map(|name| world.get(kind, name)).collect()
+    };
+    add(world.all(Kind::GatewayGroup).filter(|group| !group.is_unusable()).collect());
+    let Some(members) = world.members(key) else { return resources };
+    add(named(Kind::ServiceManifest, &members.manifests));
+    add(named(Kind::ToolsFilters, &members.filters));
+    add(named(Kind::CustomTools, &members.tools));
+    let expositions = named(Kind::Exposition, chosen);
+    let plans: BTreeSet<ObjectName> = expositions
+        .iter()
+        .filter_map(|object| object.resources.expositions.first()?.spec.configuration_plan.as_ref())
+        .map(|plan| ObjectName { namespace: key.namespace.clone(), name: plan.name.clone() })
+        .collect();
+    add(named(Kind::ConfigurationPlan, &plans));
+    add(expositions);
+    add(world.unusable().collect());
+    resources
+}
+
+/// What compiling sees of the cluster.
+struct View<'a> {
+    world: &'a World,
+    asked: RefCell<BTreeSet<ObjectName>>,
+}
+
+impl Secrets for View<'_> {
+    fn find(&self, namespace: &str, name: &str) -> SecretState<'_> {
+        let name = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
+        let state = self.world.secrets.state(&name);
+        self.asked.borrow_mut().insert(name);
+        state
+    }
+}
+
+impl Namespaces for View<'_> {
+    fn labels(&self, namespace: &str) -> Option<&BTreeMap<String, String>> {
+        Some(&self.world.namespace(namespace)?.labels)
+    }
+}
+
+/// Keeps back what would loosen too early.
+fn hold(
+    world: &mut World,
+    memory: &mut Memory,
+    previous: &Snapshot,
+    compilation: &mut Compilation,
+    now: Instant,
+    plan: &mut Plan,
+) {
+    let mut wake: Option<Instant> = None;
+    let mut held = BTreeSet::new();
+    let due = |wake: &mut Option<Instant>, at: Instant| *wake = Some(wake.map_or(at, |before| before.min(at)));
+    let Compilation { snapshot, .. } = compilation;
+    for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
+        let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
+        let Some(before) = previous.expositions.get(&exposition) else {
+            let since = *memory.bare_since.entry(name.clone()).or_insert(now);
+            if is_bare(&document) && now < since + NEW {
+                due(&mut wake, since + NEW);
+                held.insert(name);
+                let waits = "published in a moment: its filters may be on their way".to_owned();
+                let stopped = previous.stopped.get(&exposition).cloned();
+                let stopped = stopped.unwrap_or(Stopped { reason: "Pending".into(), message: waits });
+                snapshot.stopped.insert(exposition, stopped);
+            } else {
+                memory.bare_since.remove(&name);
+                snapshot.expositions.insert(exposition, document);
+            }
+            continue;
+        };
+        let terminating = world.namespace(&exposition.namespace).is_some_and(|facts| facts.terminating);
+        let waiting = RefCell::new(None);
+        let gone = RefCell::new(&mut *world);
+        let is_gone = |set: &str| {
+            let Some(since) = gone.borrow_mut().gone_since(set, now) else { return false };
+            let until = since + GONE;
+            if terminating || now < until {
+                *waiting.borrow_mut() = Some(if terminating { now + GONE } else { until });
+                return true;
+            }
+            false
+        };
+        let kept = tighten(before, &document, &is_gone);
+        if !Arc::ptr_eq(&kept, &document) && kept != document {
+            held.insert(name);
+            due(&mut wake, waiting.into_inner().unwrap_or(now + GONE));
+            if let Some(service) = previous.services.get(&kept.service) {
+                snapshot.services.entry(kept.service.clone()).or_insert_with(|| Arc::clone(service));
+            }
+        }
+        snapshot.expositions.insert(exposition, kept);
+    }
+    plan.wake = wake.map(|wake| (wake, held));
+}
+
+/// What to write for one exposition.
+fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: &Compilation) -> Planned {
+    let id = id(name);
+    let Some(object) = world.get(Kind::Exposition, name).filter(|object| !object.deleting) else {
+        return Planned::Nothing;
+    };
+    if untouched(compilation, &id) {
+        return Planned::Untouched;
+    }
+    let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
+        (Some(document), _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
+        (None, Some(stopped)) => stop(&id, &stopped.reason, &stopped.message),
+        (None, None) => {
+            let message = object.diagnostics.first().map_or_else(String::new, ToString::to_string);
+            stop(&id, "InvalidManifest", &message)
+        }
+    };
+    let placed = compilation.placements.get(&id).cloned();
+    // One that its group takes no longer goes on to answer, with the reason; one that was never there is not written.
+    let there = || {
+        let object = world.configs.of_exposition(&id).into_iter().find(|config| config.ours)?;
+        let group = object.spec.as_ref()?.gateway_group.clone();
+        let group = ObjectName { namespace: object.name.namespace.clone(), name: group };
+        world.get(Kind::GatewayGroup, &group).map(|_| group)
+    };
+    let served = previous.expositions.contains_key(&id) || previous.stopped.contains_key(&id);
+    let Some(group) = placed.or_else(|| there().filter(|_| served)) else { return Planned::Nothing };
+    match encode_exposition(&group.name, &payload) {
+        Ok(spec) => Planned::Document(Box::new(Document { group, spec })),
+        Err(message) => {
+            let payload = stop(&id, "TooLarge", &format!("spec.filters: {message}, use fewer or smaller filters"));
+            match encode_exposition(&group.name, &payload) {
+                Ok(spec) => Planned::Document(Box::new(Document { group, spec })),
+                Err(_) => Planned::Untouched,
+            }
+        }
+    }
+}
+
+/// Whether it is another operator's, or its group cannot be read.
+fn untouched(compilation: &Compilation, id: &ExpositionId) -> bool {
+    compilation.foreign.contains(id) || compilation.held.contains_key(id)
+}
+
+fn stop(id: &ExpositionId, reason: &str, message: &str) -> ExpositionPayload {
+    ExpositionPayload::Stop(StopDocument {
+        format_version: FORMAT_VERSION,
+        id: id.clone(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    })
+}
+
+/// The URL of an exposition at its group: the address that something in front of it has, or its Service's.
+pub(crate) fn url(group: &ObjectName, spec: &GatewayGroupSpec, exposition: Option<&ObjectName>) -> String {
+    let listener = spec.listener.clone().unwrap_or_default();
+    let ListenerSpec { port, hostname, external_url, .. } = listener;
+    let base = match (external_url, hostname) {
+        (Some(url), _) => url.trim_end_matches('/').to_owned(),
+        (None, Some(host)) => format!("http://{host}"),
+        (None, None) => {
+            let service = names::group_object(&group.name);
+            format!("http://{service}.{}.svc:{}", group.namespace, port.unwrap_or(8080))
+        }
+    };
+    exposition.map_or_else(|| base.clone(), |name| format!("{base}/mcp/{}/{}", name.namespace, name.name))
+}

@@ -1,0 +1,263 @@
+//! GatewayGroups: their objects, their pods, and what is thought of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tamis_crds::cluster::Cluster;
+use tamis_crds::resources::Resources;
+use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
+
+use super::{Again, Done, Operator};
+use crate::acks::{Endpoint, Readiness};
+use crate::group::{self, GroupInput, GroupOutcome};
+use crate::leader::Permit;
+use crate::object::{Kind, ObjectKey};
+use crate::options::Token;
+use crate::plan;
+use crate::verdict::{GroupFacts, Verdict};
+
+/// Before another try at what failed.
+const FAILED: Duration = Duration::from_secs(2);
+
+/// What is known of a group.
+#[derive(Debug, Default)]
+pub(super) struct GroupState {
+    /// The last outcome; none before the first.
+    outcome: Option<GroupOutcome>,
+    /// Whether a reconciliation is under way, and whether another is wanted after it.
+    running: bool,
+    again: bool,
+}
+
+/// A reconciliation that has ended.
+#[derive(Debug)]
+pub(super) struct Reconciled {
+    group: ObjectName,
+    took: Duration,
+    outcome: Result<GroupOutcome, group::Error>,
+}
+
+/// Gateways that are not pods, as the command line names them: `URL`, or `NAMESPACE/GROUP=URL`.
+#[derive(Debug)]
+pub(super) struct Gateways {
+    urls: Vec<(Option<ObjectName>, String)>,
+    token: Option<Token>,
+}
+
+impl Gateways {
+    pub(super) fn new(arguments: Vec<String>, token: Option<Token>) -> Self {
+        let read = |argument: String| match argument.split_once('=') {
+            Some((group, url)) if !group.contains(':') => match group.split_once('/') {
+                Some((namespace, name)) => {
+                    (Some(ObjectName { namespace: namespace.to_owned(), name: name.to_owned() }), url.to_owned())
+                }
+                None => (None, argument.clone()),
+            },
+            _ => (None, argument),
+        };
+        Self { urls: arguments.into_iter().map(read).collect(), token }
+    }
+
+    /// Those of a group; one that names no group is of the only one.
+    fn of<'g>(&'g self, group: &'g ObjectName, only: bool) -> impl Iterator<Item = &'g str> {
+        let fits = move |named: &Option<ObjectName>| named.as_ref().map_or(only, |named| named == group);
+        self.urls.iter().filter(move |(named, _)| fits(named)).map(|(_, url)| url.as_str())
+    }
+}
+
+impl Operator {
+    /// Takes note of a change among the objects of groups.
+    pub(super) fn group_changed(&mut self, change: group::Change) {
+        match change {
+            group::Change::Children(group) | group::Change::Pods(group) => {
+                self.world.dirty.groups.insert(group);
+            }
+            group::Change::All => {
+                let all: Vec<_> = self.world.all(Kind::GatewayGroup).map(|g| g.key.name.clone()).collect();
+                self.world.dirty.groups.extend(all);
+            }
+        }
+    }
+
+    /// Begins to reconcile the groups that are marked, one at a time each.
+    pub(super) fn reconcile_groups(&mut self, permit: &Permit) {
+        let marked = std::mem::take(&mut self.world.dirty.groups);
+        if marked.is_empty() {
+            return;
+        }
+        self.judge_groups();
+        for name in marked {
+            let Some(input) = self.group_input(&name) else {
+                self.group_gone(&name);
+                continue;
+            };
+            let state = self.groups.entry(name.clone()).or_default();
+            if std::mem::replace(&mut state.running, true) {
+                state.again = true;
+                continue;
+            }
+            let (client, permit) = (self.client.clone(), permit.clone());
+            let (settings, observed, done) = (self.group_settings.clone(), self.observed.clone(), self.done.clone());
+            tokio::spawn(async move {
+                let began = Instant::now();
+                let outcome = group::reconcile(&client, &permit, &input, &settings, &observed).await;
+                let reconciled = Reconciled { group: name, took: began.elapsed(), outcome };
+                // Nobody listens any more when the operator ends.
+                let _ = done.send(Done::Group(Box::new(reconciled)));
+            });
+        }
+        self.listen();
+    }
+
+    /// A group that is ours and can be read.
+    fn group_input(&self, name: &ObjectName) -> Option<GroupInput> {
+        let object = self.world.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
+        let spec = &object.resources.groups.first()?.spec;
+        let default = crate::options::Options::CONTROLLER_NAME;
+        let ours = spec.controller_name.as_deref().unwrap_or(default) == self.settings.controller_name;
+        let first = self.first_of_its_namespace(name);
+        (ours && first).then(|| GroupInput {
+            name: name.clone(),
+            uid: object.uid.clone(),
+            spec: Arc::new(spec.clone()),
+        })
+    }
+
+    /// One group a namespace: the oldest holds.
+    fn first_of_its_namespace(&self, name: &ObjectName) -> bool {
+        let same = self.world.all(Kind::GatewayGroup).filter(|g| g.key.name.namespace == name.namespace);
+        same.min_by(|a, b| a.age().cmp(&b.age())).is_none_or(|oldest| oldest.key.name == *name)
+    }
+
+    fn group_gone(&mut self, name: &ObjectName) {
+        if self.world.get(Kind::GatewayGroup, name).is_none() {
+            self.groups.remove(name);
+            self.attached.remove(name);
+            self.table.forget_group(name);
+            self.verdicts.remove(&ObjectKey { kind: Kind::GatewayGroup, name: name.clone() });
+        }
+    }
+
+    /// A reconciliation has ended.
+    pub(super) fn group_reconciled(&mut self, reconciled: Reconciled) {
+        let Reconciled { group, took, outcome } = reconciled;
+        let result = outcome.as_ref().map_or_else(group::Error::category, |_| "ok");
+        self.metrics.reconciled(Kind::GatewayGroup.as_str(), result, took);
+        let Some(state) = self.groups.get_mut(&group) else { return };
+        state.running = false;
+        let again = std::mem::take(&mut state.again);
+        match outcome {
+            Ok(outcome) => {
+                let retry = outcome.retry;
+                state.outcome = Some(outcome);
+                if let Some(after) = retry {
+                    self.again(after, Again::Group(group.clone()));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%group, "objects of the group: {error}");
+                self.again(FAILED, Again::Group(group.clone()));
+            }
+        }
+        if again {
+            self.world.dirty.groups.insert(group.clone());
+        }
+        self.listen();
+        self.judge_groups();
+        self.world.dirty.status.insert(ObjectKey { kind: Kind::GatewayGroup, name: group });
+    }
+
+    /// Listens to the gateways that there are.
+    fn listen(&mut self) {
+        let now = Instant::now();
+        let names: Vec<ObjectName> = self.groups.keys().cloned().collect();
+        let only = names.len() == 1;
+        let mut endpoints = Vec::new();
+        let mut touched = crate::acks::Touched::default();
+        for name in &names {
+            let Some(outcome) = self.groups.get(name).and_then(|state| state.outcome.as_ref()) else { continue };
+            let token = outcome.token.as_ref();
+            let mut members = Vec::new();
+            for pod in &outcome.pods {
+                let address = std::net::SocketAddr::from(pod.admin);
+                let readiness = if pod.ready { Readiness::Ready } else { Readiness::NotReady };
+                members.push((pod.name.clone(), readiness));
+                if let Some(token) = token {
+                    endpoints.push(endpoint(name, pod.name.clone(), format!("http://{address}"), token));
+                }
+            }
+            for url in self.gateways.of(name, only) {
+                members.push((url.to_owned(), Readiness::WhenConnected));
+                if let Some(token) = self.gateways.token.as_ref().or(token) {
+                    endpoints.push(endpoint(name, url.to_owned(), url.to_owned(), token));
+                }
+            }
+            touched.merge(self.table.set_endpoints(name, members, now));
+        }
+        self.endpoints.set(endpoints);
+        self.touched(touched);
+    }
+
+    /// What is thought of all groups: they can be in each other's way.
+    pub(super) fn judge_groups(&mut self) {
+        let mut groups: Vec<_> = self.world.all(Kind::GatewayGroup).cloned().collect();
+        groups.sort_by(|a, b| a.age().cmp(&b.age()));
+        let mut resources = Resources::default();
+        for group in &groups {
+            resources.extend(&group.resources);
+        }
+        let (namespaces, secrets) = (Nothing, Nothing);
+        let cluster = Cluster {
+            default_group: self.settings.default_group.as_ref(),
+            controller_name: &self.settings.controller_name,
+            namespaces: &namespaces,
+            secrets: &secrets,
+        };
+        let compiled = compile(&resources, &CompileEnv { cluster: Some(cluster), ..CompileEnv::default() });
+        let mut said: BTreeMap<&str, Vec<&Diagnostic>> = BTreeMap::new();
+        for diagnostic in &compiled.diagnostics {
+            said.entry(&diagnostic.file).or_default().push(diagnostic);
+        }
+        for object in groups {
+            let name = &object.key.name;
+            let label = object.key.to_string();
+            let compiled = said.get(label.as_str()).map_or(&[][..], Vec::as_slice);
+            let mut findings = plan::findings(&object.diagnostics, compiled);
+            let outcome = self.groups.get(name).and_then(|state| state.outcome.as_ref());
+            findings.extend(outcome.iter().flat_map(|outcome| outcome.findings.clone()));
+            let spec = object.resources.groups.first();
+            let heard = self.gateways.of(name, self.groups.len() == 1).count();
+            let facts = GroupFacts {
+                attached: self.attached.get(name).copied().unwrap_or_default(),
+                ready_replicas: outcome.map_or(0, |outcome| outcome.ready_replicas) + heard,
+                url: spec.map(|group| plan::url(name, &group.spec, None)),
+            };
+            let verdict = Verdict { findings, group: Some(facts), ..Verdict::default() };
+            let known = self.verdicts.get(&object.key);
+            if known.is_none_or(|(generation, known)| *generation != object.generation || *known != verdict) {
+                self.world.dirty.status.insert(object.key.clone());
+                self.verdicts.insert(object.key.clone(), (object.generation, verdict));
+            }
+        }
+    }
+}
+
+fn endpoint(group: &ObjectName, name: String, url: String, token: &Token) -> Endpoint {
+    Endpoint { group: group.clone(), name, url, token: crate::acks::Token::new(token.expose()) }
+}
+
+/// Groups are judged by what they say of themselves.
+struct Nothing;
+
+impl tamis_crds::cluster::Secrets for Nothing {
+    fn find(&self, _: &str, _: &str) -> tamis_crds::cluster::SecretState<'_> {
+        tamis_crds::cluster::SecretState::Missing
+    }
+}
+
+impl tamis_crds::cluster::Namespaces for Nothing {
+    fn labels(&self, _: &str) -> Option<&BTreeMap<String, String>> {
+        None
+    }
+}

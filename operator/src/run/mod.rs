@@ -1,0 +1,282 @@
+//! The running operator: what the watches tell goes into the world, the plan says what should be, the differences are
+//! written.
+//!
+//! One task knows everything, so that there is nothing to lock. Changes that come while it writes wait and are then one
+//! change. Requests that nothing waits for (status, the objects of groups) run beside it and report back.
+
+mod groups;
+mod pass;
+mod shards;
+mod sources;
+mod statuses;
+mod sweep;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use kube::Client;
+use kube::runtime::events::Reporter;
+use tamis_crds::ObjectName;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::acks::{Endpoints, Heard, Table, Touched};
+use crate::events;
+use crate::group::{self, Observed};
+use crate::leader::{self, Leadership, LeaseOptions};
+use crate::metrics::Metrics;
+use crate::object::{Kind, ObjectKey};
+use crate::options::Options;
+use crate::plan::{self, Memory};
+use crate::verdict::{Verdict, Wanted};
+use crate::watch::Message;
+use crate::world::{ServiceKey, World};
+
+/// Messages taken at once: what came together is planned together.
+const BATCH: usize = 4096;
+/// How often what is due by the clock is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Runs an operator until `shutdown`, then gives up the lease.
+///
+/// # Errors
+/// It cannot be set up. Once it runs, it goes on: an API server that is away is waited for.
+pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let metrics = Metrics::new().context("metrics")?;
+    let waiting = Arc::new(Mutex::new(vec!["the first lists".to_owned()]));
+    let said = Arc::clone(&waiting);
+    let waits = move || said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let admin_shutdown = CancellationToken::new();
+    let lease = LeaseOptions::new(options.lease_namespace.clone(), options.identity.clone());
+    let leadership = leader::run(options.client.clone(), lease, shutdown.clone());
+    let (observed, group_changes) = group::watch(&options.client, &options.namespaces);
+    let (heard_out, heard) = mpsc::channel(1024);
+    let (messages_out, messages) = mpsc::unbounded_channel();
+    let (done_out, done) = mpsc::unbounded_channel();
+    let admin = tokio::spawn(crate::admin::serve(options.admin, metrics.clone(), waits, admin_shutdown.clone()));
+    let settings = plan::Settings {
+        default_group: options.default_group.clone(),
+        controller_name: options.controller_name.clone(),
+    };
+    let mut operator = Operator {
+        world: World::new(options.default_group),
+        sources: sources::Sources::new(options.client.clone(), messages_out, options.namespaces, &shutdown),
+        group_settings: group::Settings::new(options.gateway_image, options.own_namespace),
+        events: events::Publisher::start(
+            options.client.clone(),
+            Reporter { controller: options.controller_name.clone(), instance: Some(options.identity.clone()) },
+        ),
+        client: options.client,
+        settings,
+        leadership,
+        observed,
+        metrics,
+        waiting,
+        gateways: groups::Gateways::new(options.gateway_admin, options.gateway_admin_token),
+        endpoints: Endpoints::new(heard_out).context("the client towards gateways")?,
+        done: done_out,
+        memory: Memory::default(),
+        table: Table::new(),
+        verdicts: HashMap::new(),
+        wanted: HashMap::new(),
+        uses: HashMap::new(),
+        users: HashMap::new(),
+        attached: HashMap::new(),
+        groups: HashMap::new(),
+        later: BTreeMap::new(),
+        seen: HashMap::new(),
+        statuses: statuses::Statuses::default(),
+        sweeper: sweep::Sweeper::default(),
+        leads: false,
+    };
+    operator.follow(messages, done, heard, group_changes, &shutdown).await;
+    operator.leadership.ended().await;
+    admin_shutdown.cancel();
+    admin.await.context("the admin listener")
+}
+
+/// What a request that ran beside has brought.
+#[derive(Debug)]
+enum Done {
+    Status(statuses::Written),
+    Group(Box<groups::Reconciled>),
+}
+
+/// What to look at again, although nothing has told of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Again {
+    Exposition(ObjectName),
+    Group(ObjectName),
+    Status(ObjectKey),
+}
+
+struct Operator {
+    client: Client,
+    settings: plan::Settings,
+    group_settings: group::Settings,
+    leadership: Leadership,
+    observed: Observed,
+    metrics: Metrics,
+    /// What `/readyz` says.
+    waiting: Arc<Mutex<Vec<String>>>,
+    sources: sources::Sources,
+    gateways: groups::Gateways,
+    endpoints: Endpoints,
+    events: events::Publisher,
+    done: mpsc::UnboundedSender<Done>,
+
+    world: World,
+    memory: Memory,
+    table: Table,
+    /// What is thought of each object, at which generation.
+    verdicts: HashMap<ObjectKey, (i64, Verdict)>,
+    /// The newest document of each exposition.
+    wanted: HashMap<ObjectName, Wanted>,
+    /// What each exposition uses, and the other way round.
+    uses: HashMap<ObjectName, BTreeSet<ObjectKey>>,
+    users: HashMap<ObjectKey, BTreeSet<ObjectName>>,
+    /// Expositions of each group.
+    attached: HashMap<ObjectName, usize>,
+    groups: HashMap<ObjectName, groups::GroupState>,
+    later: BTreeMap<Instant, BTreeSet<Again>>,
+    /// When the change was seen that a service is marked for.
+    seen: HashMap<ServiceKey, Instant>,
+    statuses: statuses::Statuses,
+    sweeper: sweep::Sweeper,
+    leads: bool,
+}
+
+impl Operator {
+    async fn follow(
+        &mut self,
+        mut messages: mpsc::UnboundedReceiver<Message>,
+        mut done: mpsc::UnboundedReceiver<Done>,
+        mut heard: mpsc::Receiver<Heard>,
+        mut group_changes: impl futures_util::Stream<Item = group::Change> + Send + Unpin,
+        shutdown: &CancellationToken,
+    ) {
+        let mut changes = self.leadership.changes();
+        let mut over = false;
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut batch, mut news) = (Vec::new(), Vec::new());
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                change = changes.changed(), if !over => over = change.is_err(),
+                _ = messages.recv_many(&mut batch, BATCH) => self.told(&mut batch),
+                Some(done) = done.recv() => self.done(done),
+                _ = heard.recv_many(&mut news, BATCH) => self.heard(&mut news),
+                Some(change) = group_changes.next() => self.group_changed(change),
+                _ = tick.tick() => {}
+            }
+            self.step(Instant::now()).await;
+        }
+    }
+
+    /// Does what there is to do.
+    async fn step(&mut self, now: Instant) {
+        self.due(now);
+        self.sources.want(&self.world);
+        let waiting = self.waits_for();
+        let synced = waiting.is_empty();
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
+        let permit = self.leadership.may_write();
+        self.metrics.leader(permit.is_some());
+        if self.leads != permit.is_some() {
+            self.leads = permit.is_some();
+            tracing::info!(leads = self.leads, "leadership changed");
+            if self.leads {
+                // What another operator did is not known: everything is compared, and only what differs is written.
+                self.world.mark_all();
+            }
+        }
+        let (Some(permit), true) = (permit, synced) else { return };
+        if self.world.dirty.has_work() {
+            self.reconcile_groups(&permit);
+            self.pass(&permit, now).await;
+        }
+        self.sweep(&permit, now).await;
+        self.write_statuses(&permit, now);
+    }
+
+    fn told(&mut self, batch: &mut Vec<Message>) {
+        let now = Instant::now();
+        for message in batch.drain(..) {
+            if !matches!(message.change, crate::watch::Change::Forbidden) || message.source.may_be_forbidden() {
+                self.sources.heard(&message.source);
+            }
+            self.world.apply(&message.source, message.change, now);
+        }
+        for service in self.world.dirty.services.keys() {
+            if !self.seen.contains_key(service) {
+                self.seen.insert(service.clone(), now);
+            }
+        }
+    }
+
+    fn heard(&mut self, news: &mut Vec<Heard>) {
+        let now = Instant::now();
+        let mut touched = Touched::default();
+        for heard in news.drain(..) {
+            touched.merge(self.table.hear(&heard.group, &heard.endpoint, heard.news, now));
+        }
+        self.touched(touched);
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Status(written) => self.status_written(written),
+            Done::Group(reconciled) => self.group_reconciled(*reconciled),
+        }
+    }
+
+    /// What is due by the clock.
+    fn due(&mut self, now: Instant) {
+        while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= now) {
+            for again in entry.remove() {
+                match again {
+                    Again::Exposition(name) => self.world.mark_exposition(&name),
+                    Again::Group(name) => drop(self.world.dirty.groups.insert(name)),
+                    Again::Status(key) => drop(self.world.dirty.status.insert(key)),
+                }
+            }
+        }
+        if self.table.next_tick().is_some_and(|due| due <= now) {
+            let touched = self.table.tick(now);
+            self.touched(touched);
+        }
+    }
+
+    fn again(&mut self, after: Duration, again: Again) {
+        self.later.entry(Instant::now() + after).or_default().insert(again);
+    }
+
+    /// Marks the status of what gateways have said something new of.
+    fn touched(&mut self, touched: Touched) {
+        for took in touched.loaded {
+            self.metrics.programmed(took);
+        }
+        for id in touched.expositions.iter().chain(&touched.counted) {
+            let name = ObjectName { namespace: id.namespace.clone(), name: id.name.clone() };
+            self.mark_status(&name);
+        }
+    }
+
+    /// Marks the status of an exposition and of what it uses.
+    fn mark_status(&mut self, name: &ObjectName) {
+        self.world.dirty.status.insert(ObjectKey { kind: Kind::Exposition, name: name.clone() });
+        self.world.dirty.status.extend(self.uses.get(name).into_iter().flatten().cloned());
+    }
+
+    fn waits_for(&self) -> Vec<String> {
+        let mut waiting = self.sources.waiting_for();
+        waiting.extend(self.observed.waiting_for());
+        waiting
+    }
+}

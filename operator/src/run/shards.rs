@@ -1,0 +1,124 @@
+//! What a group's credential shards should hold. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Secret;
+use tamis_config::CredentialHandle;
+use tamis_config::names::{CREDENTIAL_SHARDS, shard_of};
+
+/// A shard that is to be written: its number, and all that it shall hold.
+pub(super) type ShardWrite = (usize, BTreeMap<String, Vec<u8>>);
+
+/// Bytes of one shard, keys and values: below the limit of an object, with room for what the API adds.
+const SHARD_BYTES: usize = 900 << 10;
+
+/// A value that no shard has room for, or that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Lacking {
+    /// The Secret is gone or has another version by now: the next pass names another.
+    Value(CredentialHandle),
+    /// The shard is full.
+    Room(CredentialHandle),
+}
+
+/// The shards to be written so that these values are there. What is there already stays.
+pub(super) fn adding<'s>(
+    wanted: &BTreeSet<CredentialHandle>,
+    shard: impl Fn(usize) -> Option<&'s Secret>,
+    value: impl Fn(&CredentialHandle) -> Option<Vec<u8>>,
+) -> (Vec<ShardWrite>, Vec<Lacking>) {
+    let (mut writes, mut lacking) = (Vec::new(), Vec::new());
+    for number in 0..CREDENTIAL_SHARDS {
+        let mut data = content(shard(number));
+        let mut changed = false;
+        for handle in wanted.iter().filter(|handle| shard_of(&handle.0) == number) {
+            if data.contains_key(&handle.0) {
+                continue;
+            }
+            let Some(value) = value(handle) else {
+                lacking.push(Lacking::Value(handle.clone()));
+                continue;
+            };
+            let held: usize = data.iter().map(|(key, value)| key.len() + value.len() / 3 * 4).sum();
+            if held + value.len() / 3 * 4 > SHARD_BYTES {
+                lacking.push(Lacking::Room(handle.clone()));
+                continue;
+            }
+            data.insert(handle.0.clone(), value);
+            changed = true;
+        }
+        if changed {
+            writes.push((number, data));
+        }
+    }
+    (writes, lacking)
+}
+
+/// The shards to be written so that only what is used is there.
+pub(super) fn sweeping<'s>(
+    shard: impl Fn(usize) -> Option<&'s Secret>,
+    is_used: impl Fn(&CredentialHandle) -> bool,
+) -> Vec<ShardWrite> {
+    let kept = |number| {
+        let before = content(shard(number));
+        let count = before.len();
+        let data: BTreeMap<_, _> =
+            before.into_iter().filter(|(handle, _)| is_used(&CredentialHandle(handle.clone()))).collect();
+        (data.len() < count).then_some((number, data))
+    };
+    (0..CREDENTIAL_SHARDS).filter_map(kept).collect()
+}
+
+fn content(secret: Option<&Secret>) -> BTreeMap<String, Vec<u8>> {
+    let data = secret.and_then(|secret| secret.data.as_ref()).into_iter().flatten();
+    data.map(|(handle, value)| (handle.clone(), value.0.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn handle(text: &str) -> CredentialHandle {
+        CredentialHandle(text.to_owned())
+    }
+
+    fn secret(data: &[(&str, &[u8])]) -> Secret {
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.to_vec()))).collect();
+        Secret { data: Some(data), ..Secret::default() }
+    }
+
+    #[test]
+    fn only_what_is_missing_is_added_and_nothing_is_lost() {
+        let number = shard_of("old");
+        let there = secret(&[("old", b"1")]);
+        let shard = |n| (n == number).then_some(&there);
+        let one = BTreeSet::from([handle("old")]);
+        assert_eq!(adding(&one, shard, |_| Some(b"2".to_vec())), (vec![], vec![]));
+        // Another value of the same shard.
+        let new = (0..).map(|n| format!("new{n}")).find(|name| shard_of(name) == number).expect("is found");
+        let both = BTreeSet::from([handle("old"), handle(&new)]);
+        let (writes, lacking) = adding(&both, shard, |_| Some(b"2".to_vec()));
+        let data = BTreeMap::from([("old".to_owned(), b"1".to_vec()), (new.clone(), b"2".to_vec())]);
+        assert_eq!((writes, lacking), (vec![(number, data)], vec![]));
+        let (writes, lacking) = adding(&both, shard, |_| None);
+        assert_eq!((writes, lacking), (vec![], vec![Lacking::Value(handle(&new))]));
+    }
+
+    #[test]
+    fn a_full_shard_takes_no_more() {
+        let big = vec![b'x'; SHARD_BYTES];
+        let (writes, lacking) = adding(&BTreeSet::from([handle("a")]), |_| None, |_| Some(big.clone()));
+        assert_eq!((writes, lacking), (vec![], vec![Lacking::Room(handle("a"))]));
+    }
+
+    #[test]
+    fn what_nobody_names_goes() {
+        let there = secret(&[("a", b"1"), ("b", b"2")]);
+        let shard = |n| (n == 0).then_some(&there);
+        assert_eq!(sweeping(shard, |_| true), vec![]);
+        let kept = BTreeMap::from([("b".to_owned(), b"2".to_vec())]);
+        assert_eq!(sweeping(shard, |handle| handle.0 == "b"), vec![(0, kept)]);
+    }
+}

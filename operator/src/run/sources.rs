@@ -1,0 +1,95 @@
+//! Which watches run: those of our kinds from the start, those of Secrets where something names one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::object::Kind;
+use crate::watch::{Message, Source, Watched, follow};
+use crate::world::World;
+
+/// The watches.
+pub(super) struct Sources {
+    client: Client,
+    out: mpsc::UnboundedSender<Message>,
+    running: HashMap<Source, DropGuard>,
+    /// Sources that have told everything once.
+    heard: BTreeSet<Source>,
+    shutdown: CancellationToken,
+}
+
+impl Sources {
+    /// Starts those that always run. `namespaces`: where; everywhere if empty.
+    pub(super) fn new(
+        client: Client,
+        out: mpsc::UnboundedSender<Message>,
+        namespaces: Vec<String>,
+        shutdown: &CancellationToken,
+    ) -> Self {
+        let mut sources =
+            Self { client, out, running: HashMap::new(), heard: BTreeSet::new(), shutdown: shutdown.clone() };
+        let scopes: Vec<Option<String>> =
+            if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
+        for namespace in scopes {
+            for kind in Kind::ALL {
+                sources.start(Source { watched: Watched::Kind(kind), namespace: namespace.clone() });
+            }
+            sources.start(Source { watched: Watched::Configs, namespace });
+        }
+        sources.start(Source { watched: Watched::Namespaces, namespace: None });
+        sources
+    }
+
+    /// Starts and ends the watches of Secrets, as objects name them.
+    pub(super) fn want(&mut self, world: &World) {
+        let credentials = world.namespaces_with_secrets();
+        let groups: BTreeSet<String> = world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
+        let wanted = |watched: Watched, names: BTreeSet<String>| {
+            names.into_iter().map(move |name| Source { watched: watched.clone(), namespace: Some(name) })
+        };
+        let wanted: BTreeSet<Source> =
+            wanted(Watched::Secrets, credentials).chain(wanted(Watched::Shards, groups)).collect();
+        self.running.retain(|source, _| !is_dynamic(source) || wanted.contains(source));
+        let running = &self.running;
+        self.heard.retain(|source| running.contains_key(source));
+        for source in wanted {
+            if !self.running.contains_key(&source) {
+                self.start(source);
+            }
+        }
+    }
+
+    fn start(&mut self, source: Source) {
+        let token = self.shutdown.child_token();
+        tokio::spawn(follow(self.client.clone(), source.clone(), self.out.clone(), token.clone()));
+        self.running.insert(source, token.drop_guard());
+    }
+
+    /// A source has told everything, or that it may not.
+    pub(super) fn heard(&mut self, source: &Source) {
+        if self.running.contains_key(source) && !self.heard.contains(source) {
+            self.heard.insert(source.clone());
+        }
+    }
+
+    /// Whether the Secrets of a namespace, or the shards of its group, are known.
+    pub(super) fn knows(&self, watched: &Watched, namespace: &str) -> bool {
+        let source = Source { watched: watched.clone(), namespace: Some(namespace.to_owned()) };
+        !self.running.contains_key(&source) || self.heard.contains(&source)
+    }
+
+    /// What has not told everything yet. Secrets hold up only what names them: see [`Sources::knows`].
+    pub(super) fn waiting_for(&self) -> Vec<String> {
+        let silent = self.running.keys().filter(|source| !is_dynamic(source) && !self.heard.contains(source));
+        let mut waiting: Vec<_> = silent.map(ToString::to_string).collect();
+        waiting.sort();
+        waiting
+    }
+}
+
+/// Whether a watch runs only while something needs it.
+fn is_dynamic(source: &Source) -> bool {
+    matches!(source.watched, Watched::Secrets | Watched::Shards)
+}

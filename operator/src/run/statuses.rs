@@ -1,0 +1,211 @@
+//! Status: written beside everything else, one request an object at a time, and only where it says something else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::{Again, Done, Operator};
+use crate::events::{Event, Regarding, events};
+use crate::leader::Permit;
+use crate::object::{Kind, ObjectKey};
+use crate::status::{self, StatusInput};
+use crate::verdict::Verdict;
+use crate::watch::{self, Change, Source, Watched};
+
+/// Requests under way at once.
+const WRITERS: usize = 16;
+/// How often what many expositions have a say in is looked at: a group's count, a shared service's state.
+const SLOW: Duration = Duration::from_millis(250);
+/// Before another try at what the API refused.
+const FAILED: Duration = Duration::from_secs(5);
+/// The field manager of status.
+const MANAGER: &str = "tamis-operator";
+
+/// Requests under way, and what waits.
+#[derive(Debug)]
+pub(super) struct Statuses {
+    writers: Arc<Semaphore>,
+    in_flight: BTreeSet<ObjectKey>,
+    slow: BTreeSet<ObjectKey>,
+    slow_at: Option<Instant>,
+}
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self {
+            writers: Arc::new(Semaphore::new(WRITERS)),
+            in_flight: BTreeSet::new(),
+            slow: BTreeSet::new(),
+            slow_at: None,
+        }
+    }
+}
+
+impl Statuses {
+    /// Marks an object that many others have a say in.
+    pub(super) fn slowly(&mut self, key: ObjectKey) {
+        self.slow.insert(key);
+        self.slow_at.get_or_insert_with(|| Instant::now() + SLOW);
+    }
+}
+
+/// A status that was written, or not.
+#[derive(Debug)]
+pub(super) struct Written {
+    key: ObjectKey,
+    result: Result<DynamicObject, crate::run::statuses::Failure>,
+}
+
+/// Why a status was not written.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The object is another by now, or gone: the watch tells.
+    Stale,
+    /// Another operator leads.
+    Deposed,
+    /// Anything else.
+    Api(kube::Error),
+}
+
+impl Operator {
+    /// Writes what is marked and says something else than it does.
+    pub(super) fn write_statuses(&mut self, permit: &Permit, now: Instant) {
+        if self.statuses.slow_at.is_some_and(|at| at <= now) {
+            self.statuses.slow_at = None;
+            let slow = std::mem::take(&mut self.statuses.slow);
+            if slow.iter().any(|key| key.kind == Kind::GatewayGroup) {
+                self.judge_groups();
+            }
+            self.evaluate(permit, slow, now);
+        }
+        let marked = std::mem::take(&mut self.world.dirty.status);
+        let (own, shared): (BTreeSet<_>, BTreeSet<_>) =
+            marked.into_iter().partition(|key| matches!(key.kind, Kind::Exposition | Kind::GatewayGroup));
+        for key in shared {
+            self.statuses.slowly(key);
+        }
+        self.evaluate(permit, own, now);
+    }
+
+    fn evaluate(&mut self, permit: &Permit, keys: BTreeSet<ObjectKey>, now: Instant) {
+        for key in keys {
+            if self.statuses.in_flight.contains(&key) {
+                // Looked at again when that has ended.
+                self.again(Duration::from_millis(20), Again::Status(key));
+                continue;
+            }
+            if let Some((object, status, events)) = self.status_of(&key, now) {
+                self.statuses.in_flight.insert(key.clone());
+                self.write_status(permit.clone(), key, &object, status, events);
+            }
+        }
+    }
+
+    /// What the status should be, where it is not.
+    fn status_of(&mut self, key: &ObjectKey, now: Instant) -> Option<(Arc<crate::world::Object>, Value, Vec<Event>)> {
+        let object = Arc::clone(self.world.get(key.kind, &key.name)?);
+        self.judge_unused(key, &object);
+        let (generation, verdict) = self.verdicts.get(key)?;
+        if *generation != object.generation || object.deleting {
+            return None;
+        }
+        let mut verdict: Verdict = verdict.clone();
+        if !matches!(key.kind, Kind::Exposition | Kind::GatewayGroup) {
+            let users = self.users.get(key).into_iter().flatten();
+            verdict.documents = users.filter_map(|name| self.wanted.get(name).cloned()).collect();
+        }
+        let programmed = self.table.programmed(&verdict.documents, now);
+        let wanted = self.wanted.get(&key.name).filter(|_| key.kind == Kind::Exposition);
+        let saved = wanted.and_then(|wanted| self.table.saved(&wanted.group, &wanted.id));
+        let input = StatusInput {
+            kind: key.kind,
+            generation: object.generation,
+            previous: object.status.as_deref(),
+            verdict: &verdict,
+            programmed: &programmed,
+            saved,
+            now: jiff::Timestamp::now(),
+        };
+        let status = status::desired(&input)?;
+        let events = events(object.status.as_deref(), &status, &verdict);
+        Some((object, status, events))
+    }
+
+    /// A plan that no exposition names, or an object that cannot be read, is never planned: what is wrong with its shape
+    /// is all that there is to say.
+    fn judge_unused(&mut self, key: &ObjectKey, object: &crate::world::Object) {
+        let unplanned = object.is_unusable() || (key.kind == Kind::ConfigurationPlan && !self.users.contains_key(key));
+        let known = self.verdicts.get(key).is_some_and(|(generation, _)| *generation == object.generation);
+        if unplanned && !known {
+            let findings = crate::plan::findings(&object.diagnostics, &[]);
+            self.verdicts.insert(key.clone(), (object.generation, Verdict { findings, ..Verdict::default() }));
+        }
+    }
+
+    fn write_status(
+        &self,
+        permit: Permit,
+        key: ObjectKey,
+        object: &crate::world::Object,
+        status: Value,
+        events: Vec<Event>,
+    ) {
+        let resource = watch::resource_of(key.kind);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.name.namespace, &resource);
+        let body = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {
+                "name": key.name.name,
+                "namespace": key.name.namespace,
+                "uid": object.uid,
+                "resourceVersion": object.resource_version,
+            },
+            "status": status,
+        });
+        let regarding =
+            Regarding { key: key.clone(), uid: object.uid.clone(), resource_version: object.resource_version.clone() };
+        let publisher = self.events.clone();
+        let (writers, done) = (Arc::clone(&self.statuses.writers), self.done.clone());
+        tokio::spawn(async move {
+            let _place = writers.acquire().await;
+            let params = PatchParams::apply(MANAGER).force();
+            let patch = Patch::Apply(&body);
+            let result = match permit.write(api.patch_status(&key.name.name, &params, &patch)).await {
+                Err(_) => Err(Failure::Deposed),
+                Ok(Ok(object)) => {
+                    publisher.publish(regarding, events);
+                    Ok(object)
+                }
+                Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
+                    Err(Failure::Stale)
+                }
+                Ok(Err(error)) => Err(Failure::Api(error)),
+            };
+            // Nobody listens any more when the operator ends.
+            let _ = done.send(Done::Status(Written { key, result }));
+        });
+    }
+
+    pub(super) fn status_written(&mut self, written: Written) {
+        let Written { key, result } = written;
+        self.statuses.in_flight.remove(&key);
+        match result {
+            Ok(object) => {
+                let source = Source { watched: Watched::Kind(key.kind), namespace: None };
+                self.world.apply(&source, Change::Applied(object), Instant::now());
+            }
+            // The watch tells what it is by now.
+            Err(Failure::Stale) => self.again(Duration::from_millis(100), Again::Status(key)),
+            Err(Failure::Deposed) => {}
+            Err(Failure::Api(error)) => {
+                tracing::warn!(object = %key, "status not written: {error}");
+                self.again(FAILED, Again::Status(key));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Watches as changes: one stream a source, each of which begins with everything that is there.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Config, Event};
+use kube::{Client, ResourceExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::object::Kind;
+use tamis_config::{GatewayConfig, names};
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Watched {
+    /// One of our kinds.
+    Kind(Kind),
+    /// GatewayConfigs.
+    Configs,
+    /// Secrets that take part.
+    Secrets,
+    /// Credential shards that we wrote.
+    Shards,
+    /// Namespaces, for their labels.
+    Namespaces,
+}
+
+/// One watch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Source {
+    /// What.
+    pub(crate) watched: Watched,
+    /// Where; everywhere if none.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Source {
+    /// Whether the operator can do without: it then says so where it matters.
+    pub(crate) fn may_be_forbidden(&self) -> bool {
+        !matches!(self.watched, Watched::Kind(_) | Watched::Configs)
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.watched {
+            Watched::Kind(kind) => f.write_str(kind.plural())?,
+            Watched::Configs => f.write_str("gatewayconfigs")?,
+            Watched::Secrets => f.write_str("secrets")?,
+            Watched::Shards => f.write_str("credential shards")?,
+            Watched::Namespaces => f.write_str("namespaces")?,
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " of {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Everything that is there: at the start, and when a watch was cut for too long.
+    Listed(Vec<DynamicObject>),
+    /// New, or other than before.
+    Applied(DynamicObject),
+    /// Gone.
+    Deleted(DynamicObject),
+    /// It may not be watched.
+    Forbidden,
+}
+
+/// What a source tells.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) source: Source,
+    pub(crate) change: Change,
+}
+
+/// How often a watch that is forbidden is tried again.
+const FORBIDDEN: Duration = Duration::from_secs(10);
+
+/// Follows a source until told to stop. Objects of any content come through: what they say is judged later, so that one
+/// malformed object holds nobody up.
+pub(crate) async fn follow(
+    client: Client,
+    source: Source,
+    out: mpsc::UnboundedSender<Message>,
+    shutdown: CancellationToken,
+) {
+    let (resource, config) = described(&source.watched);
+    let api: Api<DynamicObject> = match &source.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let mut events = watcher::watcher(api, config).default_backoff().boxed();
+    let mut listed = Vec::new();
+    let tell = |change| out.send(Message { source: source.clone(), change }).is_ok();
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = shutdown.cancelled() => return,
+        };
+        let alive = match event {
+            None => return,
+            Some(Ok(Event::Init)) => {
+                listed.clear();
+                true
+            }
+            Some(Ok(Event::InitApply(object))) => {
+                listed.push(stripped(object));
+                true
+            }
+            Some(Ok(Event::InitDone)) => tell(Change::Listed(std::mem::take(&mut listed))),
+            Some(Ok(Event::Apply(object))) => tell(Change::Applied(stripped(object))),
+            Some(Ok(Event::Delete(object))) => tell(Change::Deleted(stripped(object))),
+            Some(Err(error)) => {
+                if is_forbidden(&error) {
+                    let alive = tell(Change::Forbidden);
+                    tokio::select! {
+                        () = tokio::time::sleep(FORBIDDEN) => {}
+                        () = shutdown.cancelled() => return,
+                    }
+                    alive
+                } else {
+                    // The client has tried again by itself; an outage is seen at /readyz only before the first list.
+                    tracing::debug!(%source, "watch interrupted: {error}");
+                    true
+                }
+            }
+        };
+        if !alive {
+            return;
+        }
+    }
+}
+
+fn stripped(mut object: DynamicObject) -> DynamicObject {
+    object.managed_fields_mut().clear();
+    object
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    let forbidden = |status: &kube::core::Status| status.code == 403;
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => forbidden(status),
+        watcher::Error::WatchError(status) => forbidden(status),
+        _ => false,
+    }
+}
+
+fn described(watched: &Watched) -> (ApiResource, Config) {
+    let core = |kind: &str, plural: &str| ApiResource {
+        group: String::new(),
+        version: "v1".to_owned(),
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    };
+    let all = Config::default();
+    match watched {
+        Watched::Kind(kind) => (resource_of(*kind), all),
+        Watched::Configs => (ApiResource::erase::<GatewayConfig>(&()), all),
+        Watched::Secrets => {
+            let label = format!("{} in (upstream,callers)", names::CREDENTIALS_LABEL);
+            (core("Secret", "secrets"), all.labels(&label))
+        }
+        Watched::Shards => {
+            let label = format!("app.kubernetes.io/managed-by={},{}", names::MANAGED_BY, names::SHARD_LABEL);
+            (core("Secret", "secrets"), all.labels(&label))
+        }
+        Watched::Namespaces => (core("Namespace", "namespaces"), all),
+    }
+}
+
+/// The API of one of our kinds.
+pub(crate) fn resource_of(kind: Kind) -> ApiResource {
+    ApiResource {
+        group: "reshapr.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: tamis_crds::resources::API_VERSION.to_owned(),
+        kind: kind.as_str().to_owned(),
+        plural: kind.plural().to_owned(),
+    }
+}

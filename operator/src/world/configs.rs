@@ -1,0 +1,267 @@
+//! The GatewayConfigs that are there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use kube::api::{DynamicObject, ObjectMeta};
+use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfigSpec, PayloadKind};
+use tamis_crds::ObjectName;
+
+use super::object::is_ours;
+
+/// One GatewayConfig.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ConfigObject {
+    pub(crate) name: ObjectName,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    /// Whether an operator of ours wrote it.
+    pub(crate) ours: bool,
+    /// The uid of the GatewayGroup that owns it.
+    pub(crate) owner: Option<String>,
+    /// None where it cannot be read: then it has to be written anew.
+    pub(crate) spec: Option<GatewayConfigSpec>,
+}
+
+impl ConfigObject {
+    /// Reads an object of the API.
+    pub(crate) fn read(object: &DynamicObject) -> Option<Self> {
+        let spec = object.data.get("spec").and_then(|spec| serde_json::from_value(spec.clone()).ok());
+        Self::new(&object.metadata, spec)
+    }
+
+    pub(crate) fn new(metadata: &ObjectMeta, spec: Option<GatewayConfigSpec>) -> Option<Self> {
+        let owners = metadata.owner_references.iter().flatten();
+        let owner = owners.filter(|owner| owner.kind == "GatewayGroup").map(|owner| owner.uid.clone()).next();
+        Some(Self {
+            name: ObjectName { namespace: metadata.namespace.clone()?, name: metadata.name.clone()? },
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            ours: is_ours(metadata.labels.as_ref()),
+            owner,
+            spec,
+        })
+    }
+
+    fn exposition(&self) -> Option<&ExpositionId> {
+        self.spec.as_ref().filter(|spec| spec.kind == PayloadKind::Exposition)?.exposition.as_ref()
+    }
+
+    fn service(&self) -> Option<&Digest> {
+        self.spec.as_ref().filter(|spec| spec.kind == PayloadKind::Service).map(|spec| &spec.digest)
+    }
+}
+
+/// What a change of the store means.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Expositions whose object is another than before.
+    pub(crate) expositions: Vec<ExpositionId>,
+    /// Service documents of a namespace that lost or changed a part.
+    pub(crate) services: Vec<(String, Digest)>,
+}
+
+/// All GatewayConfigs, and what they use.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigStore {
+    objects: HashMap<ObjectName, Arc<ConfigObject>>,
+    expositions: HashMap<ExpositionId, BTreeSet<ObjectName>>,
+    services: HashMap<(String, Digest), BTreeSet<ObjectName>>,
+    service_users: HashMap<(String, Digest), usize>,
+    credential_users: HashMap<(String, CredentialHandle), usize>,
+}
+
+impl ConfigStore {
+    pub(crate) fn get(&self, name: &ObjectName) -> Option<&Arc<ConfigObject>> {
+        self.objects.get(name)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &ObjectName> {
+        self.objects.keys()
+    }
+
+    /// All objects that say something of an exposition.
+    pub(crate) fn of_exposition(&self, id: &ExpositionId) -> Vec<Arc<ConfigObject>> {
+        self.expositions.get(id).into_iter().flatten().filter_map(|name| self.get(name).cloned()).collect()
+    }
+
+    /// All parts of a service document in a namespace.
+    pub(crate) fn of_service(&self, namespace: &str, digest: &Digest) -> Vec<Arc<ConfigObject>> {
+        let names = self.services.get(&(namespace.to_owned(), digest.clone()));
+        names.into_iter().flatten().filter_map(|name| self.get(name).cloned()).collect()
+    }
+
+    /// Whether an exposition's object of the namespace names the service document.
+    pub(crate) fn uses_service(&self, namespace: &str, digest: &Digest) -> bool {
+        self.service_users.contains_key(&(namespace.to_owned(), digest.clone()))
+    }
+
+    /// Whether an exposition's object of the namespace names the value.
+    pub(crate) fn uses_credential(&self, namespace: &str, handle: &CredentialHandle) -> bool {
+        self.credential_users.contains_key(&(namespace.to_owned(), handle.clone()))
+    }
+
+    /// Service documents that some exposition's object names.
+    pub(crate) fn used_services(&self) -> BTreeSet<Digest> {
+        self.service_users.keys().map(|(_, digest)| digest.clone()).collect()
+    }
+
+    /// Service documents that no exposition's object names.
+    pub(crate) fn unused_services(&self) -> Vec<(String, Digest)> {
+        self.services.keys().filter(|key| !self.service_users.contains_key(key)).cloned().collect()
+    }
+
+    /// Expositions that some object is about.
+    pub(crate) fn exposition_ids(&self) -> impl Iterator<Item = &ExpositionId> {
+        self.expositions.keys()
+    }
+
+    /// Takes note of an object. An older version than the one that is known is passed over: what we wrote ourselves is
+    /// known before the watch tells of what was there before.
+    pub(crate) fn put(&mut self, object: ConfigObject) -> Changed {
+        let before = self.objects.get(&object.name).cloned();
+        if let Some(before) = &before {
+            let older = before.uid == object.uid && is_older(&object.resource_version, &before.resource_version);
+            if older || **before == object {
+                return Changed::default();
+            }
+        }
+        let changed = changed(before.as_deref(), Some(&object));
+        if let Some(before) = &before {
+            self.unlink(before);
+        }
+        self.link(&object);
+        self.objects.insert(object.name.clone(), Arc::new(object));
+        changed
+    }
+
+    /// Takes note of a deletion, unless another object of the name is there by now.
+    pub(crate) fn remove(&mut self, name: &ObjectName, uid: Option<&str>) -> Changed {
+        let Some(before) = self.objects.get(name).filter(|o| uid.is_none_or(|uid| uid == o.uid)).cloned() else {
+            return Changed::default();
+        };
+        self.objects.remove(name);
+        self.unlink(&before);
+        changed(Some(&before), None)
+    }
+
+    fn link(&mut self, object: &ConfigObject) {
+        let namespace = || object.name.namespace.clone();
+        if let Some(id) = object.exposition() {
+            self.expositions.entry(id.clone()).or_default().insert(object.name.clone());
+            let spec = object.spec.iter();
+            for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
+                *self.service_users.entry((namespace(), digest.clone())).or_default() += 1;
+            }
+            for handle in spec.flat_map(|spec| &spec.credentials) {
+                *self.credential_users.entry((namespace(), handle.clone())).or_default() += 1;
+            }
+        }
+        if let Some(digest) = object.service() {
+            self.services.entry((namespace(), digest.clone())).or_default().insert(object.name.clone());
+        }
+    }
+
+    fn unlink(&mut self, object: &ConfigObject) {
+        let namespace = || object.name.namespace.clone();
+        if let Some(id) = object.exposition() {
+            leave(&mut self.expositions, id, &object.name);
+            let spec = object.spec.iter();
+            for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
+                count_down(&mut self.service_users, &(namespace(), digest.clone()));
+            }
+            for handle in spec.flat_map(|spec| &spec.credentials) {
+                count_down(&mut self.credential_users, &(namespace(), handle.clone()));
+            }
+        }
+        if let Some(digest) = object.service() {
+            leave(&mut self.services, &(namespace(), digest.clone()), &object.name);
+        }
+    }
+}
+
+fn changed(before: Option<&ConfigObject>, after: Option<&ConfigObject>) -> Changed {
+    let both = || [before, after].into_iter().flatten();
+    let mut expositions: Vec<_> = both().filter_map(|o| o.exposition().cloned()).collect();
+    expositions.dedup();
+    let mut services: Vec<_> = both().filter_map(|o| Some((o.name.namespace.clone(), o.service()?.clone()))).collect();
+    services.dedup();
+    Changed { expositions, services }
+}
+
+fn leave<K: Eq + Hash>(map: &mut HashMap<K, BTreeSet<ObjectName>>, key: &K, name: &ObjectName) {
+    if let Some(names) = map.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+fn count_down<K: Eq + Hash>(map: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = map.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            map.remove(key);
+        }
+    }
+}
+
+/// Versions of one object grow; of those that are no numbers nothing is known.
+pub(crate) fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
+}
+
+#[cfg(test)]
+mod tests {
+    use tamis_config::carrier::encode_exposition;
+    use tamis_config::{ExpositionPayload, StopDocument};
+
+    use super::*;
+
+    fn id(name: &str) -> ExpositionId {
+        ExpositionId { namespace: "team".to_owned(), name: name.to_owned() }
+    }
+
+    fn object(name: &str, version: &str, service: &str) -> ConfigObject {
+        let stop = StopDocument { format_version: 1, id: id(name), reason: String::new(), message: version.to_owned() };
+        let mut spec = encode_exposition("g", &ExpositionPayload::Stop(stop)).expect("is small");
+        spec.service = Some(Digest(service.to_owned()));
+        ConfigObject {
+            name: ObjectName { namespace: "gw".to_owned(), name: name.to_owned() },
+            uid: "u".to_owned(),
+            resource_version: version.to_owned(),
+            ours: true,
+            owner: None,
+            spec: Some(spec),
+        }
+    }
+
+    #[test]
+    fn what_the_watch_tells_late_changes_nothing() {
+        let mut store = ConfigStore::default();
+        assert_eq!(store.put(object("a", "9", "one")).expositions, [id("a")]);
+        assert_eq!(store.put(object("a", "10", "two")).expositions, [id("a")]);
+        assert_eq!(store.put(object("a", "9", "one")), Changed::default());
+        assert_eq!(store.put(object("a", "10", "two")), Changed::default());
+        let name = object("a", "1", "").name;
+        assert_eq!(store.remove(&name, Some("of one before")), Changed::default());
+        assert_eq!(store.names().count(), 1);
+        let anew = ConfigObject { uid: "v".to_owned(), ..object("a", "3", "one") };
+        assert_eq!(store.put(anew).expositions, [id("a")]);
+    }
+
+    #[test]
+    fn a_service_is_used_as_long_as_one_object_names_it() {
+        let mut store = ConfigStore::default();
+        let used = |store: &ConfigStore, name: &str| store.uses_service("gw", &Digest(name.to_owned()));
+        store.put(object("a", "1", "one"));
+        store.put(object("b", "2", "one"));
+        store.put(object("a", "3", "two"));
+        assert!(used(&store, "one") && used(&store, "two"));
+        store.remove(&object("b", "2", "one").name, Some("u"));
+        assert!(!used(&store, "one") && used(&store, "two"));
+        assert_eq!(store.of_exposition(&id("b")), []);
+    }
+}

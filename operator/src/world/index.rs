@@ -1,0 +1,233 @@
+//! Who uses what, so that a change leads to work only for what it touches.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tamis_config::Digest;
+use tamis_crds::ObjectName;
+
+use super::dirty::Dirty;
+use super::object::{Object, ServiceKey};
+use crate::object::{Kind, ObjectKey};
+
+/// What is, binds to or publishes one service.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    pub(crate) manifests: BTreeSet<ObjectName>,
+    pub(crate) filters: BTreeSet<ObjectName>,
+    pub(crate) tools: BTreeSet<ObjectName>,
+    pub(crate) expositions: BTreeSet<ObjectName>,
+    /// Expositions that name the set; those under none take the default sets, or what their plan names.
+    by_set: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
+}
+
+impl Members {
+    fn of(&mut self, kind: Kind) -> Option<&mut BTreeSet<ObjectName>> {
+        match kind {
+            Kind::ServiceManifest => Some(&mut self.manifests),
+            Kind::ToolsFilters => Some(&mut self.filters),
+            Kind::CustomTools => Some(&mut self.tools),
+            Kind::Exposition => Some(&mut self.expositions),
+            Kind::ConfigurationPlan | Kind::GatewayGroup => None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.manifests.is_empty() && self.filters.is_empty() && self.tools.is_empty() && self.expositions.is_empty()
+    }
+}
+
+/// All uses.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    services: HashMap<ServiceKey, Members>,
+    by_namespace: BTreeMap<String, BTreeSet<ServiceKey>>,
+    plans: HashMap<ObjectName, BTreeSet<ObjectName>>,
+    groups: HashMap<ObjectName, BTreeSet<ObjectName>>,
+    /// The groups that an exposition names, or may come to be served by.
+    groups_of: HashMap<ObjectName, Vec<ObjectName>>,
+    unusable: BTreeSet<ObjectKey>,
+    /// How many objects of a namespace name Secrets.
+    secrets: BTreeMap<String, usize>,
+    documents: HashMap<Digest, BTreeSet<ServiceKey>>,
+}
+
+impl Index {
+    pub(crate) fn members(&self, service: &ServiceKey) -> Option<&Members> {
+        self.services.get(service)
+    }
+
+    pub(crate) fn services(&self) -> Vec<ServiceKey> {
+        self.services.keys().cloned().collect()
+    }
+
+    pub(crate) fn services_of(&self, namespace: &str) -> Vec<ServiceKey> {
+        self.by_namespace.get(namespace).into_iter().flatten().cloned().collect()
+    }
+
+    pub(crate) fn expositions_in(&self, namespace: &str) -> BTreeSet<ObjectName> {
+        let services = self.by_namespace.get(namespace).into_iter().flatten();
+        services.filter_map(|service| self.services.get(service)).flat_map(|m| m.expositions.iter().cloned()).collect()
+    }
+
+    pub(crate) fn unusable(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.unusable.iter()
+    }
+
+    pub(crate) fn namespaces_with_secrets(&self) -> BTreeSet<String> {
+        self.secrets.keys().cloned().collect()
+    }
+
+    /// Expositions that a set of this name has a say in. Those that name none, and take their sets from defaults or a
+    /// plan, are among them whatever the set's name: a plan may name it.
+    pub(crate) fn users_of_set(&self, service: &ServiceKey, set: Option<&str>) -> BTreeSet<ObjectName> {
+        let Some(members) = self.services.get(service) else { return BTreeSet::new() };
+        let by = |name: Option<String>| members.by_set.get(&name).into_iter().flatten().cloned();
+        let planned = |name: &ObjectName| set.is_none() || self.plans.values().any(|users| users.contains(name));
+        let named = set.map(|set| by(Some(set.to_owned()))).into_iter().flatten();
+        by(None).filter(planned).chain(named).collect()
+    }
+
+    pub(crate) fn users_of_plan(&self, plan: &ObjectName) -> BTreeSet<ObjectName> {
+        self.plans.get(plan).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn users_of_group(&self, group: &ObjectName) -> BTreeSet<ObjectName> {
+        self.groups.get(group).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn groups_of(&self, exposition: &ObjectName) -> Vec<ObjectName> {
+        self.groups_of.get(exposition).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn note_document(&mut self, digest: &Digest, service: &ServiceKey) {
+        let services = self.documents.entry(digest.clone()).or_default();
+        if !services.contains(service) {
+            services.insert(service.clone());
+        }
+    }
+
+    pub(crate) fn mark_users_of_document(&self, digest: &Digest, dirty: &mut Dirty) {
+        for service in self.documents.get(digest).into_iter().flatten() {
+            dirty.whole_service(service.clone());
+        }
+    }
+
+    pub(crate) fn link(&mut self, object: &Object, default_group: Option<&ObjectName>) {
+        let name = &object.key.name;
+        if object.is_unusable() {
+            self.unusable.insert(object.key.clone());
+        }
+        if object.names_secrets {
+            *self.secrets.entry(name.namespace.clone()).or_default() += 1;
+        }
+        for service in object.services() {
+            self.by_namespace.entry(name.namespace.clone()).or_default().insert(service.clone());
+            let members = self.services.entry(service).or_default();
+            if let Some(names) = members.of(object.key.kind) {
+                names.insert(name.clone());
+            }
+            for set in sets(object) {
+                members.by_set.entry(set).or_default().insert(name.clone());
+            }
+        }
+        if let Some(plan) = plan(object) {
+            self.plans.entry(plan).or_default().insert(name.clone());
+        }
+        let groups = groups(object, default_group);
+        for group in &groups {
+            self.groups.entry(group.clone()).or_default().insert(name.clone());
+        }
+        if !groups.is_empty() {
+            self.groups_of.insert(name.clone(), groups);
+        }
+    }
+
+    pub(crate) fn unlink(&mut self, object: &Object, default_group: Option<&ObjectName>) {
+        let name = &object.key.name;
+        self.unusable.remove(&object.key);
+        if object.names_secrets
+            && let Some(count) = self.secrets.get_mut(&name.namespace)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.secrets.remove(&name.namespace);
+            }
+        }
+        for service in object.services() {
+            let Some(members) = self.services.get_mut(&service) else { continue };
+            if let Some(names) = members.of(object.key.kind) {
+                names.remove(name);
+            }
+            for set in sets(object) {
+                leave(&mut members.by_set, &set, name);
+            }
+            if members.is_empty() {
+                self.services.remove(&service);
+                if let Some(services) = self.by_namespace.get_mut(&name.namespace) {
+                    services.remove(&service);
+                    if services.is_empty() {
+                        self.by_namespace.remove(&name.namespace);
+                    }
+                }
+                self.documents.retain(|_, users| {
+                    users.remove(&service);
+                    !users.is_empty()
+                });
+            }
+        }
+        let drop_from = |map: &mut HashMap<ObjectName, BTreeSet<ObjectName>>, key: &ObjectName| {
+            if let Some(users) = map.get_mut(key) {
+                users.remove(name);
+                if users.is_empty() {
+                    map.remove(key);
+                }
+            }
+        };
+        if let Some(plan) = plan(object) {
+            drop_from(&mut self.plans, &plan);
+        }
+        for group in groups(object, default_group) {
+            drop_from(&mut self.groups, &group);
+        }
+        if object.key.kind == Kind::Exposition {
+            self.groups_of.remove(name);
+        }
+    }
+}
+
+fn leave(map: &mut BTreeMap<Option<String>, BTreeSet<ObjectName>>, key: &Option<String>, name: &ObjectName) {
+    if let Some(names) = map.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+/// What an exposition says of its filters, one by one.
+fn sets(object: &Object) -> Vec<Option<String>> {
+    match object.resources.expositions.first().map(|exposition| &exposition.spec.filters) {
+        None => Vec::new(),
+        Some(None) => vec![None],
+        Some(Some(names)) => names.iter().cloned().map(Some).collect(),
+    }
+}
+
+fn plan(object: &Object) -> Option<ObjectName> {
+    let plan = object.resources.expositions.first()?.spec.configuration_plan.as_ref()?;
+    Some(ObjectName { namespace: object.key.name.namespace.clone(), name: plan.name.clone() })
+}
+
+fn groups(object: &Object, default_group: Option<&ObjectName>) -> Vec<ObjectName> {
+    let Some(exposition) = object.resources.expositions.first() else { return Vec::new() };
+    let own = || object.key.name.namespace.clone();
+    match &exposition.spec.gateway_group {
+        Some(group) => {
+            vec![ObjectName { namespace: group.namespace.clone().unwrap_or_else(own), name: group.name.clone() }]
+        }
+        None => {
+            let own = ObjectName { namespace: own(), name: "default".to_owned() };
+            std::iter::once(own).chain(default_group.cloned()).collect()
+        }
+    }
+}

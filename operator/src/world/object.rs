@@ -1,0 +1,123 @@
+//! One object that people wrote, read.
+
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+use tamis_config::names;
+use tamis_crds::resources::{Resources, ServiceRef};
+use tamis_crds::{Diagnostic, ObjectName, read_object};
+
+use crate::object::{Kind, ObjectKey};
+
+/// A service as others bind to it, in its namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ServiceKey {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+impl ServiceKey {
+    pub(crate) fn new(namespace: &str, service: &ServiceRef) -> Self {
+        Self { namespace: namespace.to_owned(), name: service.name.clone(), version: service.version.clone() }
+    }
+}
+
+/// An object of one of our kinds.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    pub(crate) generation: i64,
+    /// When it was created, as RFC 3339 text: sorts by time.
+    pub(crate) created: String,
+    /// Somebody has asked for its deletion.
+    pub(crate) deleting: bool,
+    /// What it says: one resource, or what makes it unusable.
+    pub(crate) resources: Resources,
+    /// What is wrong with its shape.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) status: Option<Arc<Value>>,
+    /// Whether it names a Secret: the Secrets of its namespace are then watched.
+    pub(crate) names_secrets: bool,
+}
+
+impl Object {
+    /// Reads an object of the API. `before`: the same object as it was known; an unchanged spec is not read again.
+    pub(crate) fn read(kind: Kind, object: &DynamicObject, before: Option<&Self>) -> Option<Self> {
+        let metadata = &object.metadata;
+        let name =
+            ObjectName { namespace: metadata.namespace.clone().unwrap_or_default(), name: metadata.name.clone()? };
+        let uid = metadata.uid.clone().unwrap_or_default();
+        let generation = metadata.generation.unwrap_or_default();
+        let (resources, diagnostics) = match before.filter(|b| b.uid == uid && b.generation == generation) {
+            Some(before) => (before.resources.clone(), before.diagnostics.clone()),
+            None => {
+                let read = read_object(&bare(kind, &name, object));
+                (read.resources, read.diagnostics)
+            }
+        };
+        Some(Self {
+            key: ObjectKey { kind, name },
+            uid,
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            generation,
+            created: metadata.creation_timestamp.as_ref().map(|t| t.0.to_string()).unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            resources,
+            diagnostics,
+            status: object.data.get("status").cloned().map(Arc::new),
+            names_secrets: object.data.get("spec").is_some_and(names_secrets),
+        })
+    }
+
+    /// The services that it is, binds to or publishes.
+    pub(crate) fn services(&self) -> Vec<ServiceKey> {
+        let namespace = &self.key.name.namespace;
+        let resources = &self.resources;
+        let manifests = resources.manifests.iter().map(|manifest| ServiceKey {
+            namespace: namespace.clone(),
+            name: manifest.spec.name.clone().unwrap_or_else(|| manifest.name.name.clone()),
+            version: manifest.spec.version.clone(),
+        });
+        let bound = resources.filters.iter().map(|r| &r.spec.service);
+        let bound = bound.chain(resources.tools.iter().map(|r| &r.spec.service));
+        let bound = bound.chain(resources.expositions.iter().map(|r| &r.spec.service));
+        manifests.chain(bound.map(|service| ServiceKey::new(namespace, service))).collect()
+    }
+
+    /// Whether it cannot be read.
+    pub(crate) fn is_unusable(&self) -> bool {
+        !self.resources.unusable.is_empty()
+    }
+
+    /// The older one wins where two say the same; names decide between equals.
+    pub(crate) fn age(&self) -> (&str, &ObjectName) {
+        (&self.created, &self.key.name)
+    }
+}
+
+/// What the reader looks at, without status and the managed fields.
+fn bare(kind: Kind, name: &ObjectName, object: &DynamicObject) -> Value {
+    serde_json::json!({
+        "apiVersion": tamis_crds::resources::API_VERSION,
+        "kind": kind.as_str(),
+        "metadata": {"namespace": name.namespace, "name": name.name},
+        "spec": object.data.get("spec").cloned().unwrap_or(Value::Null),
+    })
+}
+
+fn names_secrets(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(key, value)| key == "secretRef" || names_secrets(value)),
+        Value::Array(items) => items.iter().any(names_secrets),
+        _ => false,
+    }
+}
+
+/// Whether an object was written by an operator of ours.
+pub(crate) fn is_ours(labels: Option<&std::collections::BTreeMap<String, String>>) -> bool {
+    labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by")).is_some_and(|by| by == names::MANAGED_BY)
+}

@@ -1,0 +1,196 @@
+//! Objects that the definitions refuse and take.
+
+use serde_json::{Value, json};
+
+use crate::object;
+
+/// The spec of a GatewayConfig; what it holds is nothing to the API server.
+pub(crate) fn config() -> Value {
+    json!({
+        "gatewayGroup": "default", "kind": "Service", "digest": "0".repeat(64), "formatVersion": 1,
+        "part": 0, "parts": 1, "data": "YQ==",
+    })
+}
+
+pub(crate) fn custom_tools() -> Value {
+    let tool = json!({
+        "tool": "list-issues", "input": { "type": "object", "properties": { "n": { "type": "integer" } } },
+        "arguments": { "owner": "acme", "number": 1, "deep": { "a": [null, 1.5] } },
+    });
+    object("CustomTools", "tools", &json!({ "service": service(), "customTools": { "ours": tool } }))
+}
+
+fn service() -> Value {
+    json!({ "name": "s", "version": "1" })
+}
+
+fn with(mut base: Value, more: &Value) -> Value {
+    for (key, value) in more.as_object().into_iter().flatten() {
+        base[key] = value.clone();
+    }
+    base
+}
+
+fn exposition(more: &Value) -> Value {
+    object("Exposition", "e", &with(json!({ "service": service() }), more))
+}
+
+fn group(spec: &Value) -> Value {
+    object("GatewayGroup", "g", spec)
+}
+
+fn plan(spec: &Value) -> Value {
+    object("ConfigurationPlan", "p", spec)
+}
+
+fn http(more: &Value) -> Value {
+    let http = with(json!({ "baseUrl": "https://a.example", "actions": {} }), more);
+    object("ServiceManifest", "m", &json!({ "version": "1", "http": http }))
+}
+
+fn action(more: &Value) -> Value {
+    http(&json!({ "actions": { "a": with(json!({ "path": "/a" }), more) } }))
+}
+
+pub(crate) fn bad() -> Vec<(Value, &'static str)> {
+    let secret = json!({ "name": "s", "key": "k" });
+    let mut table = vec![
+        // Names.
+        (object("GatewayGroup", &"g".repeat(41), &json!({})), "write at most 40 of a-z, 0-9 and -"),
+        (object("GatewayGroup", "a.b", &json!({})), "write at most 40 of a-z, 0-9 and -"),
+        (object("Exposition", &"e".repeat(64), &json!({ "service": service() })), "becomes a label: write at most 63"),
+        (object("ServiceManifest", &"m".repeat(64), &json!({ "version": "1" })), "write at most 63 characters"),
+        // ServiceManifest.
+        (object("ServiceManifest", "m", &json!({ "version": "1" })), "needs exactly one source: write `http`"),
+        (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
+        (object("ServiceManifest", "m", &json!({ "version": "", "openapi": {} })), "spec.version"),
+        (object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })), "`openapi` is not implemented yet, remove it"),
+        (object("ServiceManifest", "m", &json!({ "version": "1", "llm": { "a": 1 } })), "spec.llm: Invalid value: \"object\": `llm` is"),
+        (http(&json!({ "baseUrl": "a.example" })), "is not a URL: write https://HOST"),
+        (http(&json!({ "baseUrl": "ftp://a.example" })), "is not a URL"),
+        (http(&json!({ "baseUrl": "http://a.example" })), "http is for loopback and in-cluster names only"),
+        (http(&json!({ "baseUrl": "http://localhost.evil.example" })), "http is for loopback"),
+        (http(&json!({ "baseUrl": "http://a.svc@evil.example" })), "http is for loopback"),
+        (http(&json!({ "baseUrl": "https://a.example?a=b" })), "has a query or a fragment"),
+        (http(&json!({ "auth": { "type": "bearer" } })), "add `secretRef: {name: .., key: ..}`"),
+        (http(&json!({ "auth": { "type": "none", "secretRef": secret } })), "type none takes none"),
+        (http(&json!({ "auth": { "type": "header", "secretRef": secret } })), "types header, query and body need `name`"),
+        (http(&json!({ "auth": { "type": "bearer", "name": "a", "secretRef": secret } })), "the others take none"),
+        (http(&json!({ "auth": { "type": "bearer", "prefix": "a", "secretRef": secret } })), "only type header takes a `prefix`"),
+        (http(&json!({ "auth": { "type": "bearer", "username": "a", "secretRef": secret } })), "only type basic takes a `username`"),
+        (http(&json!({ "auth": { "type": "oauth" } })), "supported values: \"header\", \"bearer\""),
+        (http(&json!({ "auth": { "type": "bearer", "secretRef": { "name": "../a", "key": "k" } } })), "secretRef.name"),
+        (action(&json!({ "method": "FETCH" })), "is not a method: write GET, HEAD"),
+        (action(&json!({ "path": "a" })), "does not begin with /"),
+        (action(&json!({ "retry": { "maxAttempts": 11 } })), "less than or equal to 10"),
+        (action(&json!({ "retry": { "maxAttempts": 2, "backoffMs": 60_001 } })), "less than or equal to 60000"),
+        (action(&json!({ "retry": { "maxAttempts": 2, "retryOn": [200] } })), "greater than or equal to 400"),
+        (action(&json!({ "pagination": { "type": "cursor" } })), "type cursor needs `nextPath`"),
+        (action(&json!({ "pagination": { "type": "offset", "nextPath": "a" } })), "type offset takes none"),
+        (action(&json!({ "command": ["ls"] })), "`command` is not implemented yet"),
+        (action(&json!({ "successCodes": [0, 1] })), "`successCodes` is not implemented yet"),
+        (action(&json!({ "jsonFlag": "--json" })), "`jsonFlag` is not implemented yet"),
+        (action(&json!({ "inlineScript": "tell" })), "`inlineScript` is not implemented yet"),
+        (action(&json!({ "descripton": "a" })), "field not declared in schema"),
+        // Exposition.
+        (exposition(&json!({ "service": { "name": "s" } })), "spec.service.version"),
+        (exposition(&json!({ "service": { "name": "", "version": "1" } })), "spec.service.name"),
+        (exposition(&json!({ "enforcement": "enforced" })), "supported values: \"Advisory\", \"Enforced\""),
+        (exposition(&json!({ "filters": ["a", "b", "a"] })), "a set occurs twice, remove one of them"),
+        (exposition(&json!({ "access": {} })), "says of nobody that they may call: write `apiKeys`"),
+        (exposition(&json!({ "access": { "anonymous": false } })), "says of nobody that they may call"),
+        (
+            exposition(&json!({ "access": { "anonymous": true, "apiKeys": { "secretRef": { "name": "a" } } } })),
+            "`anonymous: true` lets everyone call, with a key or without",
+        ),
+        (exposition(&json!({ "access": { "jwt": { "issuer": "a" } } })), "`jwt` is not implemented yet, remove it"),
+        (exposition(&json!({ "limits": { "requestsPerSecond": 0 } })), "greater than or equal to 1"),
+        (exposition(&json!({ "limits": { "concurrent": -1 } })), "greater than or equal to 1"),
+        (exposition(&json!({ "limits": { "burst": 2 } })), "`burst` means nothing without `requestsPerSecond`"),
+        (exposition(&json!({ "limits": { "timeout": 30 } })), "spec.limits.timeout"),
+        (exposition(&json!({ "limits": { "timeout": "2h" } })), "is no duration from 1ms to 1h"),
+        (exposition(&json!({ "limits": { "timeout": "99999999999999999999h" } })), "spec.limits.timeout"),
+        (exposition(&json!({ "audit": {} })), "spec.audit.mode"),
+        // GatewayGroup.
+        (group(&json!({ "replicas": 1, "autoscaling": { "minReplicas": 1, "maxReplicas": 2 } })), "`replicas` stands beside"),
+        (group(&json!({ "autoscaling": { "minReplicas": 3, "maxReplicas": 2 } })), "`minReplicas` is above `maxReplicas`"),
+        (group(&json!({ "autoscaling": { "minReplicas": 0, "maxReplicas": 2 } })), "greater than or equal to 1"),
+        (group(&json!({ "allowedNamespaces": { "from": "Selector" } })), "`from: Selector` needs `selector`"),
+        (
+            group(&json!({ "allowedNamespaces": { "from": "All", "selector": { "matchLabels": { "a": "b" } } } })),
+            "only that takes one",
+        ),
+        (group(&json!({ "allowedNamespaces": { "from": "Selector", "selector": { "matchLabels": {} } } })), "at least 1"),
+        (group(&json!({ "listener": { "port": 9090 } })), "9090 is the admin port"),
+        (group(&json!({ "listener": { "port": 70_000 } })), "less than or equal to 65535"),
+        (group(&json!({ "listener": { "externalUrl": "a.example" } })), "is not a URL"),
+        (group(&json!({ "listener": { "tls": {} } })), "`tls` is not implemented yet"),
+        (group(&json!({ "store": { "redis": {} } })), "`store` is not implemented yet"),
+        (group(&json!({ "commands": { "enabled": true } })), "true is not implemented yet: write false"),
+        (group(&json!({ "commands": { "allow": ["ls"] } })), "`allow` is not implemented yet"),
+        (group(&json!({ "require": { "audit": "Full" } })), "write `audit: {sink: File}`"),
+        (group(&json!({ "pod": { "labels": { "app.kubernetes.io/name": "a" } } })), "are the operator's own"),
+        (group(&json!({ "pod": { "labels": { "reshapr.io/gateway-group": "a" } } })), "are the operator's own"),
+        (group(&json!({ "pod": { "resources": { "limits": { "memory": "much" } } } })), "is no amount: write 500m"),
+        (group(&json!({ "pod": { "resources": { "limits": { "gpu": "1" } } } })), "only `cpu` and `memory`"),
+        (group(&json!({ "pod": { "imagePullPolicy": "Sometimes" } })), "supported values: \"Always\""),
+        (group(&json!({ "pod": { "hostNetwork": true } })), "field not declared in schema"),
+        // The others.
+        (plan(&json!({ "endpoint": "http://a.example" })), "http is for loopback"),
+        (plan(&json!({ "tls": {} })), "`tls` is not implemented yet"),
+        (plan(&json!({ "headers": { "forward": ["a"] } })), "`forward` is not implemented yet"),
+        (plan(&json!({ "timeouts": { "call": "soon" } })), "is no duration from 1ms to 1h"),
+        (plan(&json!({ "filters": ["a", "a"] })), "a set occurs twice"),
+        (object("CustomTools", "t", &json!({ "service": service(), "customTools": { "a": { "tool": "" } } })), "tool"),
+    ];
+    let sizes = ["0", "1 MB", "2Gi", "-1", "1e3"].map(|size| json!(size)).into_iter().chain([json!(0), json!(1 << 31)]);
+    table.extend(
+        sizes.map(|size| (exposition(&json!({ "limits": { "maxResponseBytes": size } })), "is no number of bytes up to 1Gi")),
+    );
+    table
+}
+
+pub(crate) fn good() -> Vec<Value> {
+    let secret = json!({ "name": "s", "key": "k" });
+    let mut objects = vec![
+        object("GatewayGroup", &"g".repeat(40), &json!({})),
+        object("Exposition", "a.b", &json!({ "service": service() })),
+        exposition(&json!({ "access": { "anonymous": true } })),
+        exposition(&json!({ "access": { "apiKeys": { "secretRef": { "name": "partners" } } } })),
+        exposition(&json!({ "filters": [], "limits": { "requestsPerSecond": 1, "burst": 4_294_967_295_u32 } })),
+        group(&json!({
+            "replicas": 0, "controllerName": "a", "allowedNamespaces": { "from": "Selector", "selector": { "matchLabels": { "a": "" } } },
+            "listener": { "port": 8443, "hostname": "mcp.example", "externalUrl": "https://mcp.example/a" },
+            "commands": { "enabled": false }, "egress": { "allow": ["10.0.0.0/8"], "deny": ["*.example"] },
+            "require": { "access": true, "enforced": true, "audit": "Full" }, "audit": { "sink": "File" },
+            "metrics": { "detail": "Exposition" },
+            "pod": {
+                "image": "a/b:c", "imagePullPolicy": "Always", "imagePullSecrets": ["a"], "labels": { "a": "b" },
+                "resources": { "requests": { "cpu": "250m" }, "limits": { "cpu": "2", "memory": "512Mi" } },
+            },
+        })),
+        group(&json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": 2, "targetCpuUtilization": 80 } })),
+        plan(&json!({
+            "endpoint": "https://b.example", "auth": { "type": "header", "name": "X-Key", "prefix": "Key ", "secretRef": secret },
+            "headers": { "set": { "a": "b" }, "remove": ["c"] }, "filters": ["a"], "timeouts": { "call": "1m30s" },
+        })),
+        plan(&json!({})),
+        custom_tools(),
+        action(&json!({
+            "method": "post", "auth": { "type": "none" }, "retry": { "maxAttempts": 3, "backoffMs": 500, "retryOn": [503] },
+            "pagination": { "type": "cursor", "maxPages": 5, "nextPath": "a.b" },
+            "args": { "a": { "type": "string", "enum": ["x", 1, null], "default": { "any": [1] } } },
+            "request": { "body": { "a": ["{a}", null] } }, "errorMapping": { "404": "not there" },
+        })),
+    ];
+    for url in ["http://localhost:8080", "http://github.team-a.svc/api", "http://a.b.svc.cluster.local:80", "http://127.0.0.1", "http://[::1]:1"] {
+        objects.push(http(&json!({ "baseUrl": url })));
+    }
+    for size in [json!("16Mi"), json!("1Gi"), json!("1"), json!(1), json!(1 << 30), json!("500k")] {
+        objects.push(exposition(&json!({ "limits": { "maxResponseBytes": size } })));
+    }
+    for timeout in ["1ms", "1h", "500ms", "1m30s"] {
+        objects.push(exposition(&json!({ "limits": { "timeout": timeout } })));
+    }
+    objects
+}
