@@ -9,6 +9,7 @@ mod demo;
 mod filter;
 mod gateway;
 mod logging;
+mod operator;
 mod schema;
 mod serve;
 mod validate;
@@ -47,6 +48,7 @@ enum Command {
     Filter(filter::Args),
     Crds(crds::Args),
     Gateway(gateway::Args),
+    Operator(operator::Args),
     Completions(completions::Args),
 }
 
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Crds(args) => crds::run(args),
+        Command::Operator(args) => operator::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Gateway(args) => gateway::run(args),

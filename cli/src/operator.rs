@@ -1,0 +1,209 @@
+//! `tamis operator`: looks after the resources of a cluster.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use tamis_crds::ObjectName;
+use tamis_operator::options::{Options, Token};
+use tokio_util::sync::CancellationToken;
+
+use crate::serve::{bind, runtime, stop_signal};
+
+/// Where Kubernetes tells a pod its namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// More than any token has.
+const TOKEN_BYTES: u64 = 16 << 10;
+
+/// Look after the resources of a cluster: compile them, tell the gateways, say in status what became of them.
+///
+/// Reaches the API by the credentials of its pod, or else by KUBECONFIG. Several may run: one of them, elected by a
+/// Lease, writes; the others know all that it knows, and take over within seconds.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis operator
+  tamis operator --namespace team-a --namespace team-b
+  tamis operator --default-group tamis-public/public --gateway-image registry.example.com/tamis:1.0.0
+  tamis operator --gateway-admin http://127.0.0.1:9091 --gateway-admin-token-file token   (a gateway that is no pod)
+
+Exit codes:
+  0  stopped by SIGINT or SIGTERM, the Lease released
+  1  the API cannot be reached as configured, an address is in use, or something broke
+  2  usage")]
+pub(crate) struct Args {
+    /// A namespace to look after; may be repeated [default: all].
+    #[arg(long = "namespace", short = 'n', value_name = "NS", value_parser = label)]
+    namespaces: Vec<String>,
+    /// Base URL of the admin listener of a gateway that is no pod, NS/GROUP=URL where there is more than one group; may
+    /// be repeated.
+    #[arg(long, value_name = "URL", value_parser = gateway_admin)]
+    gateway_admin: Vec<String>,
+    /// The file with the token that the gateways of --gateway-admin want; without it, their group's.
+    #[arg(long, value_name = "FILE", requires = "gateway_admin")]
+    gateway_admin_token_file: Option<PathBuf>,
+    /// Address of /metrics, /livez and /readyz.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
+    admin: String,
+    /// The group of expositions that name none, where their namespace has no group `default`.
+    #[arg(long, value_name = "NS/NAME", value_parser = object_name)]
+    default_group: Option<ObjectName>,
+    /// Which groups are ours: those that name this, or no, `controllerName`.
+    #[arg(long, value_name = "NAME", default_value = Options::CONTROLLER_NAME)]
+    controller_name: String,
+    /// Who we are in the election; no two operators may have one identity [default: the pod's name, and a random part].
+    #[arg(long, value_name = "ID")]
+    identity: Option<String>,
+    /// The namespace of the Lease [default: the pod's, else `default`].
+    #[arg(long, value_name = "NS", value_parser = label)]
+    lease_namespace: Option<String>,
+    /// The image of gateways whose group names none.
+    #[arg(long, value_name = "IMAGE", env = "TAMIS_GATEWAY_IMAGE", default_value = IMAGE)]
+    gateway_image: String,
+}
+
+const IMAGE: &str = concat!("tamis:", env!("CARGO_PKG_VERSION"));
+
+/// Looks after a cluster until a signal.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(async {
+        let options = options(args).await?;
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        tokio::spawn(async move {
+            stop_signal().await;
+            stop.cancel();
+        });
+        tamis_operator::run(options, shutdown).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn options(args: &Args) -> anyhow::Result<Options> {
+    let config = kube::Config::infer()
+        .await
+        .context("no way to the API: run within a cluster, or name a kubeconfig with KUBECONFIG")?;
+    let client = kube::Client::try_from(config).context("the API cannot be reached as configured")?;
+    let own_namespace = own_namespace();
+    let lease_namespace = args.lease_namespace.clone().or_else(|| own_namespace.clone());
+    Ok(Options {
+        client,
+        namespaces: args.namespaces.clone(),
+        gateway_admin: args.gateway_admin.clone(),
+        gateway_admin_token: args.gateway_admin_token_file.as_ref().map(token).transpose()?,
+        admin: bind(&args.admin, "--admin").await?,
+        default_group: args.default_group.clone(),
+        controller_name: args.controller_name.clone(),
+        identity: args.identity.clone().unwrap_or_else(identity),
+        lease_namespace: lease_namespace.unwrap_or_else(|| "default".to_owned()),
+        own_namespace,
+        gateway_image: args.gateway_image.clone(),
+    })
+}
+
+/// The namespace of the pod that this is; none where it is none.
+fn own_namespace() -> Option<String> {
+    std::env::var_os("KUBERNETES_SERVICE_HOST")?;
+    let named = std::env::var("POD_NAMESPACE").ok().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok())?;
+    let named = named.trim();
+    (!named.is_empty()).then(|| named.to_owned())
+}
+
+/// The pod's name tells people who leads; what is random tells it from the process that ran there before.
+fn identity() -> String {
+    let named = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).unwrap_or_default();
+    let name = if named.is_empty() { "tamis" } else { &named };
+    format!("{name}_{}", tamis_operator::leader::random_suffix())
+}
+
+fn token(file: &PathBuf) -> anyhow::Result<Token> {
+    use std::io::Read as _;
+    let context = || format!("--gateway-admin-token-file {}", file.display());
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .and_then(|open| open.take(TOKEN_BYTES).read_to_string(&mut text))
+        .with_context(context)?;
+    match Token::new(&text) {
+        Some(token) => Ok(token),
+        None => bail!("{}: must hold one token and nothing else", context()),
+    }
+}
+
+/// A name of a namespace, by the rules of Kubernetes.
+fn label(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edges = text.starts_with('-') || text.ends_with('-');
+    if text.is_empty() || text.len() > 63 || edges || !text.bytes().all(fits) {
+        return Err("must be the name of a namespace".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn object_name(text: &str) -> Result<ObjectName, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok(ObjectName { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => Err("must be NAMESPACE/NAME".to_owned()),
+    }
+}
+
+/// An URL, or a group and an URL.
+fn gateway_admin(text: &str) -> Result<String, String> {
+    match text.split_once('=').filter(|(group, _)| !group.contains(':')) {
+        Some((group, url)) => Ok(format!("{}={}", object_name(group)?, base_url(url)?)),
+        None => base_url(text),
+    }
+}
+
+fn base_url(text: &str) -> Result<String, String> {
+    let url: http::Uri = text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    let scheme = matches!(url.scheme_str(), Some("http" | "https"));
+    if !scheme || url.host().is_none_or(str::is_empty) || url.query().is_some() {
+        return Err("must be like http://127.0.0.1:9090".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert!(label("team-a").is_ok());
+        for bad in ["", "-a", "a-", "A", "a/b", "a.b", &"a".repeat(64)] {
+            assert!(label(bad).is_err(), "{bad}");
+        }
+        assert_eq!(object_name("a/b").map(|name| name.to_string()).as_deref(), Ok("a/b"));
+        for bad in ["a", "/a", "a/", "a/b/c"] {
+            assert!(object_name(bad).is_err(), "{bad}");
+        }
+        assert_eq!(base_url("http://127.0.0.1:9090/").as_deref(), Ok("http://127.0.0.1:9090"));
+        assert_eq!(gateway_admin("a/b=http://c:1/").as_deref(), Ok("a/b=http://c:1"));
+        assert_eq!(gateway_admin("http://c:1").as_deref(), Ok("http://c:1"));
+        assert!(gateway_admin("b=http://c:1").is_err() && gateway_admin("a/b=c").is_err());
+        for bad in ["127.0.0.1:9090", "ftp://a", "http://", "http://a?b", "a b"] {
+            assert!(base_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_token_file_holds_one_token() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("token");
+        std::fs::write(&file, "s3cret\n").expect("writes");
+        let read = token(&file).expect("a token");
+        assert_eq!(read.expose(), "s3cret");
+        assert!(!format!("{read:?}").contains("s3cret"));
+        for bad in ["", "two words", "\n"] {
+            std::fs::write(&file, bad).expect("writes");
+            assert!(token(&file).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn identities_differ() {
+        assert_ne!(identity(), identity());
+    }
+}
