@@ -314,7 +314,7 @@ async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
     ensure!(outcome.findings.len() == 1 && outcome.findings[0].reason == "InvalidManifest", "{:?}", outcome.findings);
     let wrong = group(
         "uid-2",
-        json!({"pod": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2"}}}}),
+        json!({"replicas": 3, "pod": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2"}}}}),
     )?;
     let outcome = operator.reconcile(&wrong).await?;
     ensure!(

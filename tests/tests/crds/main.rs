@@ -57,7 +57,8 @@ fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
 async fn apply(client: &Client, object: &Value, dry_run: bool) -> Result<DynamicObject, kube::Error> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let params = PatchParams { dry_run, field_validation: Some(ValidationDirective::Strict), ..PatchParams::apply("test") };
+    let params =
+        PatchParams { dry_run, field_validation: Some(ValidationDirective::Strict), ..PatchParams::apply("test") };
     api(client, kind).patch(name, &params, &Patch::Apply(object)).await
 }
 
@@ -76,7 +77,11 @@ pub(crate) async fn refused(client: &Client, table: Vec<(Value, &str)>) -> Resul
     for (object, text) in table {
         let said = refusal(client, &object).await?;
         if !said.as_deref().is_some_and(|said| said.contains(text)) {
-            wrong.push(format!("{}\n  wanted: {text}\n  said:   {}", object["spec"], said.as_deref().unwrap_or("taken")));
+            wrong.push(format!(
+                "{}\n  wanted: {text}\n  said:   {}",
+                object["spec"],
+                said.as_deref().unwrap_or("taken")
+            ));
         }
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -125,7 +130,9 @@ async fn examples(cluster: &Cluster) -> Result<Vec<Value>> {
         let stream = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
         for read in stream {
             match read? {
-                list if list["kind"] == "List" => objects.extend(list["items"].as_array().into_iter().flatten().cloned()),
+                list if list["kind"] == "List" => {
+                    objects.extend(list["items"].as_array().into_iter().flatten().cloned())
+                }
                 object => objects.push(object),
             }
         }
@@ -288,11 +295,12 @@ async fn writers(cluster: &Cluster) -> Result<()> {
         cluster.kubectl(&["apply", "--server-side", "--force-conflicts", &user, "-f-"], Some(text)).await
     };
     let annotate = async |user: &str| {
-        cluster.kubectl(&["annotate", "--overwrite", "gwc/tamis-service-a-0", "a=b", &format!("--as={user}")], None).await
+        cluster
+            .kubectl(&["annotate", "--overwrite", "gwc/tamis-service-a-0", "a=b", &format!("--as={user}")], None)
+            .await
     };
-    let delete = async |user: &str| {
-        cluster.kubectl(&["delete", "gwc/tamis-service-a-0", &format!("--as={user}")], None).await
-    };
+    let delete =
+        async |user: &str| cluster.kubectl(&["delete", "gwc/tamis-service-a-0", &format!("--as={user}")], None).await;
     forbidden(apply(OTHER, &text).await)?;
     forbidden(apply(COLLECTOR, &text).await)?;
     apply(OPERATOR, &text).await?;

@@ -64,8 +64,14 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (object("ServiceManifest", "m", &json!({ "version": "1" })), "needs exactly one source: write `http`"),
         (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
         (object("ServiceManifest", "m", &json!({ "version": "", "openapi": {} })), "spec.version"),
-        (object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })), "`openapi` is not implemented yet, remove it"),
-        (object("ServiceManifest", "m", &json!({ "version": "1", "llm": { "a": 1 } })), "spec.llm: Invalid value: \"object\": `llm` is"),
+        (
+            object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })),
+            "`openapi` is not implemented yet, remove it",
+        ),
+        (
+            object("ServiceManifest", "m", &json!({ "version": "1", "llm": { "a": 1 } })),
+            "spec.llm: Invalid value: \"object\": `llm` is",
+        ),
         (http(&json!({ "baseUrl": "a.example" })), "is not a URL: write https://HOST"),
         (http(&json!({ "baseUrl": "ftp://a.example" })), "is not a URL"),
         (http(&json!({ "baseUrl": "http://a.example" })), "http is for loopback and in-cluster names only"),
@@ -74,10 +80,19 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (http(&json!({ "baseUrl": "https://a.example?a=b" })), "has a query or a fragment"),
         (http(&json!({ "auth": { "type": "bearer" } })), "add `secretRef: {name: .., key: ..}`"),
         (http(&json!({ "auth": { "type": "none", "secretRef": secret } })), "type none takes none"),
-        (http(&json!({ "auth": { "type": "header", "secretRef": secret } })), "types header, query and body need `name`"),
+        (
+            http(&json!({ "auth": { "type": "header", "secretRef": secret } })),
+            "types header, query and body need `name`",
+        ),
         (http(&json!({ "auth": { "type": "bearer", "name": "a", "secretRef": secret } })), "the others take none"),
-        (http(&json!({ "auth": { "type": "bearer", "prefix": "a", "secretRef": secret } })), "only type header takes a `prefix`"),
-        (http(&json!({ "auth": { "type": "bearer", "username": "a", "secretRef": secret } })), "only type basic takes a `username`"),
+        (
+            http(&json!({ "auth": { "type": "bearer", "prefix": "a", "secretRef": secret } })),
+            "only type header takes a `prefix`",
+        ),
+        (
+            http(&json!({ "auth": { "type": "bearer", "username": "a", "secretRef": secret } })),
+            "only type basic takes a `username`",
+        ),
         (http(&json!({ "auth": { "type": "oauth" } })), "supported values: \"header\", \"bearer\""),
         (http(&json!({ "auth": { "type": "bearer", "secretRef": { "name": "../a", "key": "k" } } })), "secretRef.name"),
         (action(&json!({ "method": "FETCH" })), "is not a method: write GET, HEAD"),
@@ -112,15 +127,24 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (exposition(&json!({ "limits": { "timeout": "99999999999999999999h" } })), "spec.limits.timeout"),
         (exposition(&json!({ "audit": {} })), "spec.audit.mode"),
         // GatewayGroup.
-        (group(&json!({ "replicas": 1, "autoscaling": { "minReplicas": 1, "maxReplicas": 2 } })), "`replicas` stands beside"),
-        (group(&json!({ "autoscaling": { "minReplicas": 3, "maxReplicas": 2 } })), "`minReplicas` is above `maxReplicas`"),
+        (
+            group(&json!({ "replicas": 1, "autoscaling": { "minReplicas": 1, "maxReplicas": 2 } })),
+            "`replicas` stands beside",
+        ),
+        (
+            group(&json!({ "autoscaling": { "minReplicas": 3, "maxReplicas": 2 } })),
+            "`minReplicas` is above `maxReplicas`",
+        ),
         (group(&json!({ "autoscaling": { "minReplicas": 0, "maxReplicas": 2 } })), "greater than or equal to 1"),
         (group(&json!({ "allowedNamespaces": { "from": "Selector" } })), "`from: Selector` needs `selector`"),
         (
             group(&json!({ "allowedNamespaces": { "from": "All", "selector": { "matchLabels": { "a": "b" } } } })),
             "only that takes one",
         ),
-        (group(&json!({ "allowedNamespaces": { "from": "Selector", "selector": { "matchLabels": {} } } })), "at least 1"),
+        (
+            group(&json!({ "allowedNamespaces": { "from": "Selector", "selector": { "matchLabels": {} } } })),
+            "at least 1",
+        ),
         (group(&json!({ "listener": { "port": 9090 } })), "9090 is the admin port"),
         (group(&json!({ "listener": { "port": 70_000 } })), "less than or equal to 65535"),
         (group(&json!({ "listener": { "externalUrl": "a.example" } })), "is not a URL"),
@@ -144,9 +168,9 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (object("CustomTools", "t", &json!({ "service": service(), "customTools": { "a": { "tool": "" } } })), "tool"),
     ];
     let sizes = ["0", "1 MB", "2Gi", "-1", "1e3"].map(|size| json!(size)).into_iter().chain([json!(0), json!(1 << 31)]);
-    table.extend(
-        sizes.map(|size| (exposition(&json!({ "limits": { "maxResponseBytes": size } })), "is no number of bytes up to 1Gi")),
-    );
+    table.extend(sizes.map(|size| {
+        (exposition(&json!({ "limits": { "maxResponseBytes": size } })), "is no number of bytes up to 1Gi")
+    }));
     table
 }
 
@@ -183,7 +207,13 @@ pub(crate) fn good() -> Vec<Value> {
             "request": { "body": { "a": ["{a}", null] } }, "errorMapping": { "404": "not there" },
         })),
     ];
-    for url in ["http://localhost:8080", "http://github.team-a.svc/api", "http://a.b.svc.cluster.local:80", "http://127.0.0.1", "http://[::1]:1"] {
+    for url in [
+        "http://localhost:8080",
+        "http://github.team-a.svc/api",
+        "http://a.b.svc.cluster.local:80",
+        "http://127.0.0.1",
+        "http://[::1]:1",
+    ] {
         objects.push(http(&json!({ "baseUrl": url })));
     }
     for size in [json!("16Mi"), json!("1Gi"), json!("1"), json!(1), json!(1 << 30), json!("500k")] {
