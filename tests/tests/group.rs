@@ -357,6 +357,8 @@ async fn gateways_are_pods_of_our_own(cluster: &Cluster, operator: &Operator, gr
             .await?;
         Ok(made)
     };
+    // Made by a controller elsewhere; no pod is admitted without.
+    cluster.service_account("edge", "default").await?;
     let uid = deployment.metadata.uid.clone().unwrap_or_default();
     let set = json!({"apiVersion": "apps/v1", "metadata": {"name": "tamis-public-1"},
                      "spec": {"selector": deployment.data["spec"]["selector"], "template": template}});
