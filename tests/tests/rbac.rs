@@ -51,9 +51,9 @@ const MAY: &[Row] = &[
     ("coordination.k8s.io/leases", Some("tamis-system"), "", &["create"]),
     ("coordination.k8s.io/leases", Some("tamis-system"), "tamis-operator", &["get", "list", "watch", "update"]),
     // Where there is a group.
-    ("reshapr.io/gatewayconfigs", Some(GROUP), "", &["create", "update", "patch", "delete"]),
+    ("reshapr.io/gatewayconfigs", Some(GROUP), "", &["create", "update", "delete"]),
     ("/secrets", Some(GROUP), "", READ),
-    ("/secrets", Some(GROUP), "", &["create", "update", "patch", "delete"]),
+    ("/secrets", Some(GROUP), "", &["create", "update"]),
     ("/services", Some(GROUP), "", WRITE),
     ("/serviceaccounts", Some(GROUP), "", WRITE),
     ("apps/deployments", Some(GROUP), "", WRITE),
@@ -74,7 +74,7 @@ const MAY_NOT: &[Row] = &[
     ("/secrets", Some("kube-system"), "", ALL),
     ("/secrets", Some("tamis-system"), "", ALL),
     ("/secrets", Some(SECRETS), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("/secrets", Some(GROUP), "", &["deletecollection"]),
+    ("/secrets", Some(GROUP), "", &["patch", "delete", "deletecollection"]),
     // What people wrote stays as they wrote it.
     ("reshapr.io/servicemanifests", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("reshapr.io/toolsfilters", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
