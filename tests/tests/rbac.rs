@@ -1,12 +1,14 @@
 //! What the operator may do, as the real authoriser sees it: `deploy/rbac.yaml`, line by line, and what it must not
 //! give. `docs/rbac.md` says why each line is there.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
-use tamis_tests::cluster::Cluster;
+use tamis_tests::cluster::{Cluster, Operator, eventually};
 use tamis_tests::root;
 
 /// A namespace with a group, one whose Secrets take part, and one of neither.
@@ -220,5 +222,49 @@ async fn the_manifests_are_valid() -> Result<()> {
         let said = cluster.kubectl(&apply, Some(&text)).await?;
         ensure!(said.contains("serverside-applied"), "{said}");
     }
+    Ok(())
+}
+
+/// The real binary with these rights and no others: it looks after a group, is refused nothing, and leaves the Lease to
+/// the next one when it is told to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_runs_with_these_rights() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    cluster.install_crds().await?;
+    cluster.apply(&std::fs::read_to_string(root().join("deploy/rbac.yaml"))?).await?;
+    cluster.namespace(GROUP).await?;
+    let account = "--serviceaccount=tamis-system:tamis-operator";
+    cluster
+        .kubectl(&["-n", GROUP, "create", "rolebinding", "tamis", "--clusterrole=tamis-group", account], None)
+        .await?;
+    let kubeconfig = cluster.service_account("tamis-system", "tamis-operator").await?;
+    let arguments = ["--lease-namespace", "tamis-system", "--identity", "first"];
+    let mut operator = Operator::start(&cluster, &kubeconfig, &arguments).await?;
+    let group = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+                       "metadata": {"name": "public", "namespace": GROUP}, "spec": {"replicas": 2}});
+    cluster.apply(&group.to_string()).await?;
+    let jsonpath = "jsonpath={.items[*].metadata.name}";
+    let all = "deployment,service,serviceaccount,role,rolebinding,networkpolicy,poddisruptionbudget,secret";
+    eventually("the group's objects", Duration::from_secs(20), async || {
+        let there = cluster.kubectl(&["-n", GROUP, "get", all, "-o", jsonpath], None).await?;
+        let there: Vec<_> = there.split_whitespace().collect();
+        let ours = there.iter().filter(|name| **name == "tamis-public").count();
+        Ok((ours == 7 && there.contains(&"tamis-public-token")).then_some(()))
+    })
+    .await?;
+    eventually("the group's status", Duration::from_secs(20), async || {
+        let status = ["-n", GROUP, "get", "gatewaygroup", "public", "-o", "jsonpath={.status.conditions[*].type}"];
+        Ok(cluster.kubectl(&status, None).await?.contains("Ready").then_some(()))
+    })
+    .await?;
+    ensure!((operator.admin.metric("tamis_leader", &[]).await? - 1.0).abs() < f64::EPSILON);
+    let holder = ["-n", "tamis-system", "get", "lease", "tamis-operator", "-o", "jsonpath={.spec.holderIdentity}"];
+    ensure!(cluster.kubectl(&holder, None).await? == "first");
+    operator.process.terminate()?;
+    let code = operator.process.ended(Duration::from_secs(10)).await?;
+    let log = operator.process.log();
+    ensure!(code.success(), "{code}\n{log}");
+    ensure!(cluster.kubectl(&holder, None).await?.is_empty(), "the Lease is released\n{log}");
+    ensure!(!log.to_lowercase().contains("forbidden"), "something was refused:\n{log}");
     Ok(())
 }
