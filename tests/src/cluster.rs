@@ -13,6 +13,7 @@ mod port;
 mod process;
 mod programs;
 mod server;
+mod stage;
 mod tamis;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use kube::Client;
 use tempfile::TempDir;
 
 pub use process::Process;
+pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};
 
 use programs::Programs;

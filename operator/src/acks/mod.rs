@@ -5,6 +5,10 @@
 //! sse      bytes -> events                                                pure
 //! table    what was heard, what is wanted -> what is loaded everywhere    pure
 //! ```
+//!
+//! Who uses it tells [`Endpoints`] and [`Table::set_endpoints`] which gateways there are, hands each [`Heard`] to
+//! [`Table::hear`], says [`Table::want`] once a document is in the API, calls [`Table::tick`] at [`Table::next_tick`], and
+//! looks again at the status of whatever is [`Touched`] and of what those expositions use.
 
 mod client;
 mod member;

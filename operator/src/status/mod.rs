@@ -203,11 +203,12 @@ fn programmed(input: &StatusInput<'_>) -> Option<Draft> {
     })
 }
 
-/// Where no gateway is ready: an outage if one ever was, else the first ones are still starting.
+/// Where no gateway is ready: an outage if one ever was, else the first ones are still starting. What is pending waits
+/// for gateways that are ready, so that one was.
 fn lost_or_awaited(before: Option<Seen<'_>>) -> Truth {
-    match before.and_then(Seen::truth) {
-        Some(Truth::True | Truth::False) => Truth::False,
-        Some(Truth::Unknown) | None => Truth::Unknown,
+    match before.and_then(|before| Some((before.truth()?, before.reason()))) {
+        None | Some((Truth::Unknown, GATEWAY_UNAVAILABLE)) => Truth::Unknown,
+        Some(_) => Truth::False,
     }
 }
 

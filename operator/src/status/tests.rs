@@ -278,7 +278,11 @@ fn an_outage_is_false_and_a_first_start_unknown() {
     let loaded = write(Kind::Exposition, 1, Some(&starting), &verdict, &Programmed::Loaded).unwrap();
     let gone = write(Kind::Exposition, 1, Some(&loaded), &verdict, &unavailable()).unwrap();
     assert!(line(&gone).ends_with("Programmed=False/GatewayUnavailable Ready=False/GatewayUnavailable"));
-    // Edited meanwhile: still an outage.
+    // Edited just before, and pending: still an outage.
+    let edited = write(Kind::Exposition, 2, Some(&loaded), &verdict, &pending()).unwrap();
+    let lost = write(Kind::Exposition, 2, Some(&edited), &verdict, &unavailable()).unwrap();
+    assert!(line(&lost).ends_with("Programmed=False/GatewayUnavailable Ready=False/GatewayUnavailable"));
+    // Edited meanwhile: still one.
     let edited = write(Kind::Exposition, 2, Some(&gone), &verdict, &unavailable()).unwrap();
     assert!(line(&edited).ends_with("Programmed=False/GatewayUnavailable Ready=False/GatewayUnavailable"));
 }

@@ -180,7 +180,22 @@ impl ClusterGateway {
     /// # Errors
     /// `tamis` is not built.
     pub fn spawn(cluster: &Cluster, group: &str, namespace: &str, kubeconfig: &Path, args: &[&str]) -> Result<Self> {
-        let (port, admin) = (Port::reserve()?, Admin::reserve()?);
+        Self::spawn_on(Self::ports()?, cluster, group, namespace, kubeconfig, args)
+    }
+
+    /// Where one will listen, for an operator that starts before it.
+    pub(super) fn ports() -> Result<(Port, Admin)> {
+        Ok((Port::reserve()?, Admin::reserve()?))
+    }
+
+    pub(super) fn spawn_on(
+        (port, admin): (Port, Admin),
+        cluster: &Cluster,
+        group: &str,
+        namespace: &str,
+        kubeconfig: &Path,
+        args: &[&str],
+    ) -> Result<Self> {
         let folder = cluster.folder.path();
         let cache = folder.join(format!("gateway-{}-cache", port.number()));
         std::fs::create_dir_all(&cache)?;

@@ -1,0 +1,236 @@
+//! A cluster with everything that a platform team has there: definitions, rights, a group in a namespace of its own, a
+//! team's namespace, an operator and a gateway that run with their own rights.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use serde_json::{Value, json};
+
+use super::{Cluster, ClusterGateway, Operator, eventually};
+use crate::{Era, Upstream, root};
+
+/// Long enough for a slow machine that does other things too; what takes it has failed.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// A cluster in use. The group is `tamis-public/public`, the team's namespace `team-a`.
+pub struct Stage {
+    /// The operator.
+    pub operator: Operator,
+    /// A gateway of the group.
+    pub gateway: ClusterGateway,
+    /// What the services call.
+    pub upstream: Upstream,
+    /// As whom operators run.
+    pub operator_access: PathBuf,
+    /// As whom gateways run.
+    pub gateway_access: PathBuf,
+    /// The API server. Last: the others have their files in its folder.
+    pub cluster: Cluster,
+}
+
+const GROUP: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: tamis-public}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tamis-group, namespace: tamis-public}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tamis-group}
+subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tamis-secrets, namespace: team-a}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tamis-secrets}
+subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}]
+---
+apiVersion: reshapr.io/v1alpha1
+kind: GatewayGroup
+metadata: {name: public, namespace: tamis-public}
+spec:
+  allowedNamespaces: {from: All}
+  egress: {allow: [127.0.0.0/8]}
+"#;
+
+impl Stage {
+    /// Sets it all up; the gateway is ready and serves nothing yet.
+    ///
+    /// # Errors
+    /// Something did not come up; the message has its log.
+    pub async fn set() -> Result<Self> {
+        let cluster = Cluster::start().await?;
+        cluster.install_crds().await?;
+        let rights = std::fs::read_to_string(root().join("deploy/rbac.yaml")).context("deploy/rbac.yaml")?;
+        cluster.apply(&rights).await?;
+        cluster.apply(GROUP).await?;
+        let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
+        let upstream = Upstream::start().await?;
+        // The operator has to know the gateway's address, and makes its account.
+        let ports = ClusterGateway::ports()?;
+        let operator = Operator::start(
+            &cluster,
+            &operator_access,
+            &["--gateway-admin", &ports.1.url, "--default-group", "tamis-public/public"],
+        )
+        .await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "tamis-public");
+        eventually("the gateways' ServiceAccount", SOON, async || Ok(accounts.get_opt("tamis-public").await?)).await?;
+        let gateway_access = cluster.service_account("tamis-public", "tamis-public").await?;
+        let egress = &["--egress-allow", "127.0.0.0/8"];
+        let mut gateway = ClusterGateway::spawn_on(ports, &cluster, "public", "tamis-public", &gateway_access, egress)?;
+        gateway.ready().await?;
+        Ok(Self { operator, gateway, upstream, operator_access, gateway_access, cluster })
+    }
+
+    /// The sample service, for [`Upstream`], in `team-a`.
+    #[must_use]
+    pub fn manifest(&self) -> String {
+        crate::documents::manifest(&self.upstream)
+            .replace("metadata: {name: tracker}", "metadata: {name: tracker, namespace: team-a}")
+    }
+
+    /// An exposition of the sample service for everyone, with further fields of its `spec`.
+    #[must_use]
+    pub fn exposition(name: &str, spec: &Value) -> String {
+        let mut document = json!({
+            "apiVersion": "reshapr.io/v1alpha1",
+            "kind": "Exposition",
+            "metadata": {"name": name, "namespace": "team-a"},
+            "spec": {"service": {"name": "tracker", "version": "1.0.0"}, "access": {"anonymous": true}},
+        });
+        merge(&mut document["spec"], spec);
+        document.to_string()
+    }
+
+    /// A filter set of the sample service.
+    #[must_use]
+    pub fn filters(name: &str, spec: &Value) -> String {
+        let mut document = json!({
+            "apiVersion": "reshapr.io/v1alpha1",
+            "kind": "ToolsFilters",
+            "metadata": {"name": name, "namespace": "team-a"},
+            "spec": {"service": {"name": "tracker", "version": "1.0.0"}},
+        });
+        merge(&mut document["spec"], spec);
+        document.to_string()
+    }
+
+    /// What `get-issue` answers a model, or the status and text of a refusal.
+    ///
+    /// # Errors
+    /// The gateway does not answer.
+    pub async fn issue(&self, exposition: &str) -> Result<Result<Value, (u16, String)>> {
+        let rpc = self.gateway.rpc("team-a", exposition, Era::Modern)?;
+        let arguments = json!({"owner": "o", "repo": "r", "number": 1});
+        let answer = rpc.call("get-issue", &arguments).await?;
+        match answer.text_block() {
+            Ok(text) => Ok(Ok(serde_json::from_str(&text)?)),
+            Err(_) => Ok(Err((answer.status, answer.text))),
+        }
+    }
+
+    /// Waits until `get-issue` has just these members.
+    ///
+    /// # Errors
+    /// It has not in time; the message says what it had.
+    pub async fn issue_has(&self, exposition: &str, members: &[&str]) -> Result<()> {
+        let wanted: Vec<String> = members.iter().map(|member| (*member).to_owned()).collect();
+        let last = std::cell::RefCell::new(String::new());
+        let found = eventually("the answer", SOON, async || {
+            let answer = self.issue(exposition).await?;
+            *last.borrow_mut() = format!("{answer:?}");
+            let found = answer.ok().and_then(|issue| Some(issue.as_object()?.keys().cloned().collect::<Vec<_>>()));
+            Ok(found.filter(|found| *found == wanted))
+        });
+        found.await.map(drop).with_context(|| format!("{exposition}: wanted {wanted:?}, had {}", last.borrow()))
+    }
+
+    /// Waits until the exposition answers 503, with this in the text.
+    ///
+    /// # Errors
+    /// It does not in time.
+    pub async fn issue_stopped(&self, exposition: &str, text: &str) -> Result<()> {
+        let last = std::cell::RefCell::new(String::new());
+        let found = eventually("the refusal", SOON, async || {
+            let answer = self.issue(exposition).await?;
+            *last.borrow_mut() = format!("{answer:?}");
+            Ok(answer.err().filter(|(status, said)| *status == 503 && said.contains(text)))
+        });
+        found.await.map(drop).with_context(|| format!("{exposition}: wanted 503 {text}, had {}", last.borrow()))
+    }
+
+    /// An object, as `kubectl get -o json` shows it.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub async fn object(&self, kind: &str, name: &str) -> Result<Value> {
+        let text = self.cluster.kubectl(&["get", kind, name, "-n", "team-a", "-o", "json"], None).await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// A condition of an object: its status, reason and message, once it is of the object's generation.
+    ///
+    /// # Errors
+    /// The object is not there.
+    pub async fn condition(&self, kind: &str, name: &str, condition: &str) -> Result<Option<(String, String, String)>> {
+        let object = self.object(kind, name).await?;
+        let generation = &object["metadata"]["generation"];
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.iter().find(|c| c["type"] == condition && c["observedGeneration"] == *generation);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(found.map(|c| (text(&c["status"]), text(&c["reason"]), text(&c["message"]))))
+    }
+
+    /// Waits until a condition has this status and reason; gives its message.
+    ///
+    /// # Errors
+    /// It has not in time; the message says what it had.
+    pub async fn condition_is(
+        &self,
+        kind: &str,
+        name: &str,
+        condition: &str,
+        status: &str,
+        reason: &str,
+    ) -> Result<String> {
+        let last = std::cell::RefCell::new(None);
+        let found = eventually("the condition", SOON, async || {
+            let found = self.condition(kind, name, condition).await?;
+            last.borrow_mut().clone_from(&found);
+            Ok(found.filter(|(s, r, _)| s == status && r == reason).map(|(_, _, message)| message))
+        });
+        found
+            .await
+            .with_context(|| format!("{kind}/{name}: wanted {condition} {status} {reason}, had {:?}", last.borrow()))
+    }
+
+    /// `kubectl wait --for=condition=Ready`.
+    ///
+    /// # Errors
+    /// It is not ready in time.
+    pub async fn ready(&self, kind: &str, name: &str) -> Result<()> {
+        let object = format!("{kind}/{name}");
+        let said = self
+            .cluster
+            .kubectl(&["wait", "-n", "team-a", "--for=condition=Ready", "--timeout=60s", &object], None)
+            .await?;
+        ensure!(said.contains("condition met"), "{said}");
+        Ok(())
+    }
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    if let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) {
+        for (key, value) in from {
+            into.insert(key.clone(), value.clone());
+        }
+    }
+}
