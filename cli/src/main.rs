@@ -72,10 +72,10 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Crds(args) => crds::run(args),
+        Command::Operator(args) => operator::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Gateway(args) => gateway::run(args),
-        Command::Operator(args) => operator::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("tamis: {error:#}");

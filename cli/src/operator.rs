@@ -202,6 +202,32 @@ mod tests {
         }
     }
 
+    /// What the operator starts gateways with is what `tamis gateway` takes.
+    #[test]
+    fn gateways_understand_their_arguments() {
+        use clap::Parser as _;
+        use tamis_operator::group::{ChildKind, GroupInput, Settings, children};
+
+        let spec = serde_json::json!({
+            "listener": {"hostname": "mcp.example.com"},
+            "egress": {"allow": ["10.1.0.0/16"], "deny": ["*.example.com"]},
+            "metrics": {"detail": "Exposition"},
+            "audit": {"sink": "File"},
+        });
+        let group = GroupInput {
+            name: ObjectName { namespace: "edge".into(), name: "public".into() },
+            uid: "u".into(),
+            spec: std::sync::Arc::new(serde_json::from_value(spec).expect("a spec")),
+        };
+        let children = children(&group, &Settings::new(IMAGE, None));
+        let deployment = children.iter().find(|child| child.kind == ChildKind::Deployment).expect("a Deployment");
+        let container = &deployment.body["spec"]["template"]["spec"]["containers"][0];
+        let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).expect("arguments");
+        assert!(arguments.len() > 9, "{arguments:?}");
+        let parsed = crate::Cli::try_parse_from([vec!["tamis".to_owned()], arguments].concat());
+        assert!(parsed.is_ok(), "{}", parsed.expect_err("is wrong"));
+    }
+
     #[test]
     fn identities_differ() {
         assert_ne!(identity(), identity());

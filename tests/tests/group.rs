@@ -314,7 +314,7 @@ async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
     ensure!(outcome.findings.len() == 1 && outcome.findings[0].reason == "InvalidManifest", "{:?}", outcome.findings);
     let wrong = group(
         "uid-2",
-        json!({"pod": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2"}}}}),
+        json!({"replicas": 3, "pod": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2"}}}}),
     )?;
     let outcome = operator.reconcile(&wrong).await?;
     ensure!(
@@ -357,6 +357,8 @@ async fn gateways_are_pods_of_our_own(cluster: &Cluster, operator: &Operator, gr
             .await?;
         Ok(made)
     };
+    // Made by a controller elsewhere; no pod is admitted without.
+    cluster.service_account("edge", "default").await?;
     let uid = deployment.metadata.uid.clone().unwrap_or_default();
     let set = json!({"apiVersion": "apps/v1", "metadata": {"name": "tamis-public-1"},
                      "spec": {"selector": deployment.data["spec"]["selector"], "template": template}});

@@ -129,7 +129,7 @@ fn arguments(group: &GroupInput) -> Vec<String> {
         option("hostname", &literal(&hostname));
     }
     if spec.metrics.unwrap_or_default().detail == MetricsDetail::Exposition {
-        option("metrics-detail", "exposition");
+        option("metrics-detail", "Exposition");
     }
     if audits_to_files(group) {
         option("audit-dir", "/audit");

@@ -146,7 +146,7 @@ fn what_a_group_says_becomes_arguments() {
         "--egress-deny=192.0.2.7",
         "--hostname=mcp.example.com",
         "--hostname=out.example.com",
-        "--metrics-detail=exposition",
+        "--metrics-detail=Exposition",
         "--audit-dir=/audit",
     ];
     assert_eq!(arguments(&everything()), [&always[..], &more[..]].concat());
@@ -218,7 +218,7 @@ fn an_object_is_written_where_it_differs() {
         edit(&mut object);
         match step(&group, deployment, Some(&object)) {
             Step::Update(update) => {
-                assert_eq!((update.uid.as_str(), update.resource_version.as_str()), ("u", "7"), "{what}")
+                assert_eq!((update.uid.as_str(), update.resource_version.as_str()), ("u", "7"), "{what}");
             }
             other => panic!("{what}: {other:?}"),
         }

@@ -252,6 +252,7 @@ impl Elector {
         let leading = self.is_leading();
         let held = self.lease.clone();
         let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.leads.send_if_modified(|leads| std::mem::replace(leads, false));
         let Some(claim) = claim.filter(|_| leading) else { return };
         // Whoever comes next must not meet a write of ours.
         self.writes.close();
