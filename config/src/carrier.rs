@@ -144,7 +144,7 @@ pub fn encode_service(group: &str, document: &ServiceDocument) -> Result<Vec<Gat
 /// The document does not fit into one object; the text says how large it is.
 pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<GatewayConfigSpec, String> {
     let json = serde_json::to_vec(payload).map_err(|error| error.to_string())?;
-    let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id().clone()), &json)?;
+    let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id()), &json)?;
     match (parts.pop(), parts.len()) {
         (Some(mut part), 0) => {
             if let ExpositionPayload::Serve(document) = payload {
@@ -195,7 +195,7 @@ fn parse<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Unreadable> {
 fn encode(
     group: &str,
     kind: PayloadKind,
-    exposition: Option<ExpositionId>,
+    exposition: Option<&ExpositionId>,
     json: &[u8],
 ) -> Result<Vec<GatewayConfigSpec>, String> {
     let too_large = || format!("the document is too large: {} bytes", json.len());
@@ -212,7 +212,7 @@ fn encode(
         .map(|(part, piece)| GatewayConfigSpec {
             gateway_group: group.to_owned(),
             kind,
-            exposition: exposition.clone(),
+            exposition: exposition.cloned(),
             digest: digest.clone(),
             service: None,
             credentials: Vec::new(),

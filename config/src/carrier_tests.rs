@@ -81,7 +81,7 @@ fn what_a_gateway_does_not_know_is_refused() {
     // A stage that a newer operator wrote without another version number.
     let mut json = serde_json::to_value(stop()).unwrap();
     json["stop"]["later"] = json!(true);
-    let spec = encode("g", PayloadKind::Exposition, good.exposition.clone(), json.to_string().as_bytes()).unwrap();
+    let spec = encode("g", PayloadKind::Exposition, good.exposition.as_ref(), json.to_string().as_bytes()).unwrap();
     assert!(matches!(decode_exposition(&spec[0]), Err(Unreadable::Unknown(_))));
 }
 
