@@ -60,8 +60,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// What a watch tells.
-#[derive(Debug)]
+/// What a watch tells. Its `Debug` shows no content: that of Secrets would be among it.
 pub(crate) enum Change {
     /// Everything that is there: at the start, and when a watch was cut for too long.
     Listed(Vec<DynamicObject>),
@@ -71,6 +70,18 @@ pub(crate) enum Change {
     Deleted(DynamicObject),
     /// It may not be watched.
     Forbidden,
+}
+
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
+        match self {
+            Self::Listed(objects) => write!(f, "Listed({} objects)", objects.len()),
+            Self::Applied(object) => write!(f, "Applied({})", name(object)),
+            Self::Deleted(object) => write!(f, "Deleted({})", name(object)),
+            Self::Forbidden => f.write_str("Forbidden"),
+        }
+    }
 }
 
 /// What a source tells.

@@ -40,6 +40,9 @@ pub(super) fn judge(
     }
     for name in chosen {
         let Some(object) = world.get(Kind::Exposition, name) else { continue };
+        if compilation.foreign.contains(&id(name)) {
+            continue;
+        }
         if let Some(exposition) = object.resources.expositions.first()
             && let Some(named) = &exposition.spec.configuration_plan
         {
@@ -116,6 +119,15 @@ fn exposed(world: &World, name: &ObjectName, compilation: &Compilation, plan: &m
             reason: "InvalidFilter",
             message,
             is_error: exposed.serving_previous.is_none(),
+        });
+    }
+    if let Some(group) = compilation.held.get(&exposition) {
+        exposed.stopped = false;
+        verdict.findings.push(Finding {
+            condition: ConditionType::ResolvedRefs,
+            reason: "InvalidManifest",
+            message: format!("GatewayGroup {group} cannot be read, so what is served stays: mend it"),
+            is_error: true,
         });
     }
     if let Some(stopped) = compilation.snapshot.stopped.get(&exposition)

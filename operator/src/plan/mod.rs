@@ -2,34 +2,30 @@
 //! what expositions share; the compile step is the one that `tamis serve` runs.
 
 mod findings;
+mod hold;
 mod previous;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tamis_config::carrier::encode_exposition;
 use tamis_config::{
     Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, ServiceDocument,
-    Snapshot, StopDocument, Stopped, names,
+    Snapshot, StopDocument, names,
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, ListenerSpec, Resources};
-use tamis_crds::{Compilation, CompileEnv, ObjectName, compile, is_bare, tighten};
+use tamis_crds::{Compilation, CompileEnv, ObjectName, compile};
 
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, uses};
 
 use crate::verdict::Verdict;
 use crate::world::{Object, Scope, ServiceKey, World};
-
-/// How long a default set has to be gone before its expositions do without: a namespace that is being deleted loses its
-/// filters before its expositions.
-const GONE: Duration = Duration::from_secs(5);
-/// How long an exposition that is new waits before it publishes a tool as it is: the filters may have been applied in one
-/// go with it, and come after.
-const NEW: Duration = Duration::from_millis(500);
 
 /// What an exposition should be.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) services: BTreeMap<Digest, Arc<ServiceDocument>>,
     /// What is thought of the objects.
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
+    /// Expositions of another operator's groups: nothing is said of them.
+    pub(crate) foreign: BTreeSet<ObjectName>,
     /// Expositions to look at again although nothing changes, and when.
     pub(crate) wake: Option<(Instant, BTreeSet<ObjectName>)>,
     /// Secrets that were asked for.
@@ -81,6 +79,13 @@ pub(crate) struct Settings {
 pub(crate) struct Memory {
     bare_since: HashMap<ObjectName, Instant>,
     pub(crate) documents: HashMap<Digest, Arc<ServiceDocument>>,
+}
+
+impl Memory {
+    /// Forgets expositions that are gone.
+    pub(crate) fn forget(&mut self, exposition: &ObjectName) {
+        self.bare_since.remove(exposition);
+    }
 }
 
 /// Plans a service's expositions, as far as the scope goes.
@@ -109,12 +114,13 @@ pub(crate) fn service(
     let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(cluster) };
     let mut compilation = compile(&resources, &env);
     let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
-    hold(world, memory, &previous, &mut compilation, now, &mut plan);
+    hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now, &mut plan);
     for name in &chosen {
         let planned = document(world, name, &previous, &compilation);
         plan.expositions.insert(name.clone(), planned);
     }
-    findings::judge(world, key, &chosen, &mut compilation, &mut plan);
+    findings::judge(world, key, &chosen, &compilation, &mut plan);
+    plan.foreign = chosen.iter().filter(|name| compilation.foreign.contains(&id(name))).cloned().collect();
     plan.services = std::mem::take(&mut compilation.snapshot.services);
     for (digest, document) in &plan.services {
         memory.documents.insert(digest.clone(), Arc::clone(document));
@@ -152,7 +158,10 @@ fn resources(world: &World, key: &ServiceKey, chosen: &BTreeSet<ObjectName>) -> 
         .collect();
     add(named(Kind::ConfigurationPlan, &plans));
     add(expositions);
-    add(world.unusable().collect());
+    // What cannot be read has a say in its own namespace; a group beyond it.
+    let near =
+        |object: &&Arc<Object>| object.key.name.namespace == key.namespace || object.key.kind == Kind::GatewayGroup;
+    add(world.unusable().filter(near).collect());
     resources
 }
 
@@ -177,61 +186,6 @@ impl Namespaces for View<'_> {
     }
 }
 
-/// Keeps back what would loosen too early.
-fn hold(
-    world: &mut World,
-    memory: &mut Memory,
-    previous: &Snapshot,
-    compilation: &mut Compilation,
-    now: Instant,
-    plan: &mut Plan,
-) {
-    let mut wake: Option<Instant> = None;
-    let mut held = BTreeSet::new();
-    let due = |wake: &mut Option<Instant>, at: Instant| *wake = Some(wake.map_or(at, |before| before.min(at)));
-    let Compilation { snapshot, .. } = compilation;
-    for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
-        let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
-        let Some(before) = previous.expositions.get(&exposition) else {
-            let since = *memory.bare_since.entry(name.clone()).or_insert(now);
-            if is_bare(&document) && now < since + NEW {
-                due(&mut wake, since + NEW);
-                held.insert(name);
-                let waits = "published in a moment: its filters may be on their way".to_owned();
-                let stopped = previous.stopped.get(&exposition).cloned();
-                let stopped = stopped.unwrap_or(Stopped { reason: "Pending".into(), message: waits });
-                snapshot.stopped.insert(exposition, stopped);
-            } else {
-                memory.bare_since.remove(&name);
-                snapshot.expositions.insert(exposition, document);
-            }
-            continue;
-        };
-        let terminating = world.namespace(&exposition.namespace).is_some_and(|facts| facts.terminating);
-        let waiting = RefCell::new(None);
-        let gone = RefCell::new(&mut *world);
-        let is_gone = |set: &str| {
-            let Some(since) = gone.borrow_mut().gone_since(set, now) else { return false };
-            let until = since + GONE;
-            if terminating || now < until {
-                *waiting.borrow_mut() = Some(if terminating { now + GONE } else { until });
-                return true;
-            }
-            false
-        };
-        let kept = tighten(before, &document, &is_gone);
-        if !Arc::ptr_eq(&kept, &document) && kept != document {
-            held.insert(name);
-            due(&mut wake, waiting.into_inner().unwrap_or(now + GONE));
-            if let Some(service) = previous.services.get(&kept.service) {
-                snapshot.services.entry(kept.service.clone()).or_insert_with(|| Arc::clone(service));
-            }
-        }
-        snapshot.expositions.insert(exposition, kept);
-    }
-    plan.wake = wake.map(|wake| (wake, held));
-}
-
 /// What to write for one exposition.
 fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: &Compilation) -> Planned {
     let id = id(name);
@@ -244,10 +198,8 @@ fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: 
     let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
         (Some(document), _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
         (None, Some(stopped)) => stop(&id, &stopped.reason, &stopped.message),
-        (None, None) => {
-            let message = object.diagnostics.first().map_or_else(String::new, ToString::to_string);
-            stop(&id, "InvalidManifest", &message)
-        }
+        // Callers see it: what is wrong with the object is said to its author only.
+        (None, None) => stop(&id, "InvalidManifest", &format!("{} cannot be read, mend it", object.key)),
     };
     let placed = compilation.placements.get(&id).cloned();
     // One that its group takes no longer goes on to answer, with the reason; one that was never there is not written.

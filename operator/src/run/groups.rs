@@ -1,6 +1,6 @@
 //! GatewayGroups: their objects, their pods, and what is thought of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use tamis_crds::cluster::Cluster;
 use tamis_crds::resources::Resources;
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
-use super::{Again, Done, Operator};
+use super::{Again, Done, Judged, Operator};
 use crate::acks::{Endpoint, Readiness};
 use crate::group::{self, GroupInput, GroupOutcome};
 use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Token;
 use crate::plan;
-use crate::verdict::{GroupFacts, Verdict};
+use crate::verdict::{ConditionType, Finding, GroupFacts, Verdict};
 
 /// Before another try at what failed.
 const FAILED: Duration = Duration::from_secs(2);
@@ -25,6 +25,10 @@ const FAILED: Duration = Duration::from_secs(2);
 pub(super) struct GroupState {
     /// The last outcome; none before the first.
     outcome: Option<GroupOutcome>,
+    /// The object that it is of: uid and generation.
+    of: Option<(String, i64)>,
+    /// Why its objects could not be written, where the API refused them.
+    refused: Option<String>,
     /// Whether a reconciliation is under way, and whether another is wanted after it.
     running: bool,
     again: bool,
@@ -34,6 +38,7 @@ pub(super) struct GroupState {
 #[derive(Debug)]
 pub(super) struct Reconciled {
     group: ObjectName,
+    of: (String, i64),
     took: Duration,
     outcome: Result<GroupOutcome, group::Error>,
 }
@@ -88,7 +93,7 @@ impl Operator {
         }
         self.judge_groups();
         for name in marked {
-            let Some(input) = self.group_input(&name) else {
+            let Some((of, input)) = self.group_input(&name) else {
                 self.group_gone(&name);
                 continue;
             };
@@ -102,7 +107,7 @@ impl Operator {
             tokio::spawn(async move {
                 let began = Instant::now();
                 let outcome = group::reconcile(&client, &permit, &input, &settings, &observed).await;
-                let reconciled = Reconciled { group: name, took: began.elapsed(), outcome };
+                let reconciled = Reconciled { group: name, of, took: began.elapsed(), outcome };
                 // Nobody listens any more when the operator ends.
                 let _ = done.send(Done::Group(Box::new(reconciled)));
             });
@@ -111,17 +116,28 @@ impl Operator {
     }
 
     /// A group that is ours and can be read.
-    fn group_input(&self, name: &ObjectName) -> Option<GroupInput> {
+    fn group_input(&self, name: &ObjectName) -> Option<((String, i64), GroupInput)> {
         let object = self.world.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
         let spec = &object.resources.groups.first()?.spec;
-        let default = crate::options::Options::CONTROLLER_NAME;
-        let ours = spec.controller_name.as_deref().unwrap_or(default) == self.settings.controller_name;
-        let first = self.first_of_its_namespace(name);
-        (ours && first).then(|| GroupInput {
-            name: name.clone(),
-            uid: object.uid.clone(),
-            spec: Arc::new(spec.clone()),
+        let input = || GroupInput { name: name.clone(), uid: object.uid.clone(), spec: Arc::new(spec.clone()) };
+        let takes_part = self.is_ours(name) && self.first_of_its_namespace(name);
+        takes_part.then(|| ((object.uid.clone(), object.generation), input()))
+    }
+
+    /// Whether a group names this operator, or cannot be read.
+    pub(super) fn is_ours(&self, name: &ObjectName) -> bool {
+        let spec = self.world.get(Kind::GatewayGroup, name).and_then(|object| object.resources.groups.first());
+        let named = spec.map(|group| group.spec.controller_name.as_deref());
+        named.is_none_or(|named| {
+            named.unwrap_or(crate::options::Options::CONTROLLER_NAME) == self.settings.controller_name
         })
+    }
+
+    /// Namespaces of other operators' groups only.
+    pub(super) fn foreign_namespaces(&self) -> BTreeSet<String> {
+        let groups = || self.world.all(Kind::GatewayGroup).map(|group| &group.key.name);
+        let ours: BTreeSet<_> = groups().filter(|name| self.is_ours(name)).map(|name| &name.namespace).collect();
+        groups().map(|name| &name.namespace).filter(|namespace| !ours.contains(namespace)).cloned().collect()
     }
 
     /// One group a namespace: the oldest holds.
@@ -136,12 +152,14 @@ impl Operator {
             self.attached.remove(name);
             self.table.forget_group(name);
             self.verdicts.remove(&ObjectKey { kind: Kind::GatewayGroup, name: name.clone() });
+        } else if !self.is_ours(name) {
+            self.groups.remove(name);
         }
     }
 
     /// A reconciliation has ended.
     pub(super) fn group_reconciled(&mut self, reconciled: Reconciled) {
-        let Reconciled { group, took, outcome } = reconciled;
+        let Reconciled { group, of, took, outcome } = reconciled;
         let result = outcome.as_ref().map_or_else(group::Error::category, |_| "ok");
         self.metrics.reconciled(Kind::GatewayGroup.as_str(), result, took);
         let Some(state) = self.groups.get_mut(&group) else { return };
@@ -151,11 +169,18 @@ impl Operator {
             Ok(outcome) => {
                 let retry = outcome.retry;
                 state.outcome = Some(outcome);
+                state.of = Some(of);
+                state.refused = None;
                 if let Some(after) = retry {
                     self.again(after, Again::Group(group.clone()));
                 }
             }
+            Err(group::Error::Deposed(_)) => self.leads = false,
             Err(error) => {
+                if let group::Error::Api { object, error: kube::Error::Api(status) } = &error {
+                    state.refused = Some(format!("{object} cannot be written: {}", status.message));
+                    state.of = Some(of);
+                }
                 tracing::warn!(%group, "objects of the group: {error}");
                 self.again(FAILED, Again::Group(group.clone()));
             }
@@ -220,12 +245,29 @@ impl Operator {
             said.entry(&diagnostic.file).or_default().push(diagnostic);
         }
         for object in groups {
+            if !self.is_ours(&object.key.name) {
+                self.verdicts.remove(&object.key);
+                continue;
+            }
+            let now = Some((object.uid.clone(), object.generation));
+            let takes_part = self.group_input(&object.key.name).is_some();
+            if takes_part && self.groups.get(&object.key.name).is_none_or(|state| state.of != now) {
+                // Its objects are on their way: nothing is claimed of this generation before.
+                continue;
+            }
             let name = &object.key.name;
             let label = object.key.to_string();
             let compiled = said.get(label.as_str()).map_or(&[][..], Vec::as_slice);
             let mut findings = plan::findings(&object.diagnostics, compiled);
             let outcome = self.groups.get(name).and_then(|state| state.outcome.as_ref());
             findings.extend(outcome.iter().flat_map(|outcome| outcome.findings.clone()));
+            let refused = self.groups.get(name).and_then(|state| state.refused.clone());
+            findings.extend(refused.map(|message| Finding {
+                condition: ConditionType::Accepted,
+                reason: "Pending",
+                message,
+                is_error: true,
+            }));
             let spec = object.resources.groups.first();
             let heard = self.gateways.of(name, self.groups.len() == 1).count();
             let facts = GroupFacts {
@@ -235,9 +277,9 @@ impl Operator {
             };
             let verdict = Verdict { findings, group: Some(facts), ..Verdict::default() };
             let known = self.verdicts.get(&object.key);
-            if known.is_none_or(|(generation, known)| *generation != object.generation || *known != verdict) {
+            if known.is_none_or(|known| !known.is_of(&object) || known.verdict != verdict) {
                 self.world.dirty.status.insert(object.key.clone());
-                self.verdicts.insert(object.key.clone(), (object.generation, verdict));
+                self.verdicts.insert(object.key.clone(), Judged::of(&object, verdict));
             }
         }
     }

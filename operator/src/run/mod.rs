@@ -4,6 +4,7 @@
 //! One task knows everything, so that there is nothing to lock. Changes that come while it writes wait and are then one
 //! change. Requests that nothing waits for (status, the objects of groups) run beside it and report back.
 
+mod apply;
 mod groups;
 mod pass;
 mod shards;
@@ -34,7 +35,7 @@ use crate::options::Options;
 use crate::plan::{self, Memory};
 use crate::verdict::{Verdict, Wanted};
 use crate::watch::Message;
-use crate::world::{ServiceKey, World};
+use crate::world::{Object, ServiceKey, World};
 
 /// Messages taken at once: what came together is planned together.
 const BATCH: usize = 4096;
@@ -63,7 +64,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         controller_name: options.controller_name.clone(),
     };
     let mut operator = Operator {
-        world: World::new(options.default_group),
+        world: World::new(options.default_group, &options.namespaces),
         sources: sources::Sources::new(options.client.clone(), messages_out, options.namespaces, &shutdown),
         group_settings: group::Settings::new(options.gateway_image, options.own_namespace),
         events: events::Publisher::start(
@@ -82,6 +83,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         memory: Memory::default(),
         table: Table::new(),
         verdicts: HashMap::new(),
+        pending: BTreeMap::new(),
+        more: false,
         wanted: HashMap::new(),
         uses: HashMap::new(),
         users: HashMap::new(),
@@ -104,6 +107,26 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
 enum Done {
     Status(statuses::Written),
     Group(Box<groups::Reconciled>),
+}
+
+/// What is thought of an object, and of which one: a claim is never made for another generation, nor for another object
+/// of the same name.
+#[derive(Debug)]
+struct Judged {
+    uid: String,
+    generation: i64,
+    verdict: Verdict,
+}
+
+impl Judged {
+    fn of(object: &Object, verdict: Verdict) -> Self {
+        Self { uid: object.uid.clone(), generation: object.generation, verdict }
+    }
+
+    /// Whether it is of the object as it is.
+    fn is_of(&self, object: &Object) -> bool {
+        self.uid == object.uid && self.generation == object.generation
+    }
 }
 
 /// What to look at again, although nothing has told of it.
@@ -133,7 +156,11 @@ struct Operator {
     memory: Memory,
     table: Table,
     /// What is thought of each object, at which generation.
-    verdicts: HashMap<ObjectKey, (i64, Verdict)>,
+    verdicts: HashMap<ObjectKey, Judged>,
+    /// Documents that are planned and wait to be written.
+    pending: BTreeMap<ObjectName, pass::Item>,
+    /// Whether there is more to do than fits into one pass.
+    more: bool,
     /// The newest document of each exposition.
     wanted: HashMap<ObjectName, Wanted>,
     /// What each exposition uses, and the other way round.
@@ -174,6 +201,7 @@ impl Operator {
                 _ = heard.recv_many(&mut news, BATCH) => self.heard(&mut news),
                 Some(change) = group_changes.next() => self.group_changed(change),
                 _ = tick.tick() => {}
+                () = std::future::ready(()), if self.more => {}
             }
             self.step(Instant::now()).await;
         }
@@ -182,32 +210,67 @@ impl Operator {
     /// Does what there is to do.
     async fn step(&mut self, now: Instant) {
         self.due(now);
-        self.sources.want(&self.world);
+        if std::mem::take(&mut self.world.watches_changed) {
+            for ended in self.sources.want(&self.world) {
+                self.world.forget_source(&ended);
+            }
+        }
         let waiting = self.waits_for();
         let synced = waiting.is_empty();
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
         let permit = self.leadership.may_write();
         self.metrics.leader(permit.is_some());
-        if self.leads != permit.is_some() {
-            self.leads = permit.is_some();
-            tracing::info!(leads = self.leads, "leadership changed");
-            if self.leads {
-                // What another operator did is not known: everything is compared, and only what differs is written.
-                self.world.mark_all();
+        let leads = permit.is_some() && synced;
+        if self.leads != leads {
+            self.leads = leads;
+            tracing::info!(leads, "leadership changed");
+            if leads {
+                self.begin();
             }
         }
-        let (Some(permit), true) = (permit, synced) else { return };
-        if self.world.dirty.has_work() {
+        let Some(permit) = permit.filter(|_| leads) else {
+            // Whoever begins to lead compares everything: till then nothing has to be remembered.
+            self.world.dirty.clear();
+            self.seen.clear();
+            self.more = false;
+            return;
+        };
+        if self.world.dirty.has_work() || !self.pending.is_empty() {
             self.reconcile_groups(&permit);
             self.pass(&permit, now).await;
+        } else {
+            self.more = false;
         }
         self.sweep(&permit, now).await;
         self.write_statuses(&permit, now);
     }
 
+    /// Begins to lead: what another operator did is not known, so that everything is compared; only what differs is
+    /// written.
+    fn begin(&mut self) {
+        self.pending.clear();
+        self.world.mark_all();
+        self.forget_gone();
+    }
+
+    /// Forgets what was thought of objects that are gone.
+    fn forget_gone(&mut self) {
+        let world = &self.world;
+        self.verdicts.retain(|key, _| world.get(key.kind, &key.name).is_some());
+        let left: Vec<_> =
+            self.wanted.keys().chain(self.uses.keys()).filter(|name| world.is_gone(name)).cloned().collect();
+        self.world.dirty.removed.extend(left);
+        let groups: Vec<_> =
+            self.groups.keys().filter(|name| self.world.get(Kind::GatewayGroup, name).is_none()).cloned().collect();
+        self.world.dirty.groups.extend(groups);
+    }
+
     fn told(&mut self, batch: &mut Vec<Message>) {
         let now = Instant::now();
         for message in batch.drain(..) {
+            if !self.sources.runs(&message.source) {
+                continue;
+            }
             if !matches!(message.change, crate::watch::Change::Forbidden) || message.source.may_be_forbidden() {
                 self.sources.heard(&message.source);
             }

@@ -1,13 +1,32 @@
 //! What a group's credential shards should hold. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use k8s_openapi::api::core::v1::Secret;
 use tamis_config::CredentialHandle;
 use tamis_config::names::{CREDENTIAL_SHARDS, shard_of};
 
-/// A shard that is to be written: its number, and all that it shall hold.
-pub(super) type ShardWrite = (usize, BTreeMap<String, Vec<u8>>);
+/// A shard that is to be written.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct ShardWrite {
+    pub(super) number: usize,
+    /// All that it shall hold.
+    pub(super) data: BTreeMap<String, Vec<u8>>,
+    /// What was not there, or was another value.
+    pub(super) added: BTreeSet<CredentialHandle>,
+}
+
+impl fmt::Debug for ShardWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.data.keys().collect();
+        f.debug_struct("ShardWrite")
+            .field("number", &self.number)
+            .field("names", &names)
+            .field("added", &self.added)
+            .finish_non_exhaustive()
+    }
+}
 
 /// Bytes of one shard, keys and values: below the limit of an object, with room for what the API adds.
 const SHARD_BYTES: usize = 900 << 10;
@@ -30,25 +49,28 @@ pub(super) fn adding<'s>(
     let (mut writes, mut lacking) = (Vec::new(), Vec::new());
     for number in 0..CREDENTIAL_SHARDS {
         let mut data = content(shard(number));
-        let mut changed = false;
+        let mut added = BTreeSet::new();
         for handle in wanted.iter().filter(|handle| shard_of(&handle.0) == number) {
-            if data.contains_key(&handle.0) {
-                continue;
-            }
             let Some(value) = value(handle) else {
+                if data.contains_key(&handle.0) {
+                    continue;
+                }
                 lacking.push(Lacking::Value(handle.clone()));
                 continue;
             };
+            if data.get(&handle.0) == Some(&value) {
+                continue;
+            }
             let held: usize = data.iter().map(|(key, value)| key.len() + value.len() / 3 * 4).sum();
             if held + value.len() / 3 * 4 > SHARD_BYTES {
                 lacking.push(Lacking::Room(handle.clone()));
                 continue;
             }
             data.insert(handle.0.clone(), value);
-            changed = true;
+            added.insert(handle.clone());
         }
-        if changed {
-            writes.push((number, data));
+        if !added.is_empty() {
+            writes.push(ShardWrite { number, data, added });
         }
     }
     (writes, lacking)
@@ -64,7 +86,7 @@ pub(super) fn sweeping<'s>(
         let count = before.len();
         let data: BTreeMap<_, _> =
             before.into_iter().filter(|(handle, _)| is_used(&CredentialHandle(handle.clone()))).collect();
-        (data.len() < count).then_some((number, data))
+        (data.len() < count).then(|| ShardWrite { number, data, added: BTreeSet::new() })
     };
     (0..CREDENTIAL_SHARDS).filter_map(kept).collect()
 }
@@ -95,15 +117,29 @@ mod tests {
         let there = secret(&[("old", b"1")]);
         let shard = |n| (n == number).then_some(&there);
         let one = BTreeSet::from([handle("old")]);
-        assert_eq!(adding(&one, shard, |_| Some(b"2".to_vec())), (vec![], vec![]));
+        assert_eq!(adding(&one, shard, |_| Some(b"1".to_vec())), (vec![], vec![]));
+        assert_eq!(adding(&one, shard, |_| None), (vec![], vec![]), "it stays although its Secret has moved on");
         // Another value of the same shard.
         let new = (0..).map(|n| format!("new{n}")).find(|name| shard_of(name) == number).expect("is found");
         let both = BTreeSet::from([handle("old"), handle(&new)]);
-        let (writes, lacking) = adding(&both, shard, |_| Some(b"2".to_vec()));
+        let (writes, lacking) =
+            adding(&both, shard, |handle| Some(if handle.0 == "old" { b"1" } else { b"2" }.to_vec()));
         let data = BTreeMap::from([("old".to_owned(), b"1".to_vec()), (new.clone(), b"2".to_vec())]);
-        assert_eq!((writes, lacking), (vec![(number, data)], vec![]));
+        let added = BTreeSet::from([handle(&new)]);
+        assert_eq!((writes, lacking), (vec![ShardWrite { number, data, added }], vec![]));
         let (writes, lacking) = adding(&both, shard, |_| None);
         assert_eq!((writes, lacking), (vec![], vec![Lacking::Value(handle(&new))]));
+    }
+
+    #[test]
+    fn what_somebody_has_changed_is_put_right() {
+        let number = shard_of("old");
+        let there = secret(&[("old", b"forged")]);
+        let one = BTreeSet::from([handle("old")]);
+        let (writes, lacking) = adding(&one, |n| (n == number).then_some(&there), |_| Some(b"1".to_vec()));
+        let data = BTreeMap::from([("old".to_owned(), b"1".to_vec())]);
+        assert!(!format!("{writes:?}").contains("49"), "no value is shown");
+        assert_eq!((writes, lacking), (vec![ShardWrite { number, data, added: one.clone() }], vec![]));
     }
 
     #[test]
@@ -119,6 +155,7 @@ mod tests {
         let shard = |n| (n == 0).then_some(&there);
         assert_eq!(sweeping(shard, |_| true), vec![]);
         let kept = BTreeMap::from([("b".to_owned(), b"2".to_vec())]);
-        assert_eq!(sweeping(shard, |handle| handle.0 == "b"), vec![(0, kept)]);
+        let write = ShardWrite { number: 0, data: kept, added: BTreeSet::new() };
+        assert_eq!(sweeping(shard, |handle| handle.0 == "b"), vec![write]);
     }
 }

@@ -42,8 +42,8 @@ impl Sources {
         sources
     }
 
-    /// Starts and ends the watches of Secrets, as objects name them.
-    pub(super) fn want(&mut self, world: &World) {
+    /// Starts and ends the watches of Secrets, as objects name them. Gives those that have ended.
+    pub(super) fn want(&mut self, world: &World) -> Vec<Source> {
         let credentials = world.namespaces_with_secrets();
         let groups: BTreeSet<String> = world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
         let wanted = |watched: Watched, names: BTreeSet<String>| {
@@ -51,7 +51,11 @@ impl Sources {
         };
         let wanted: BTreeSet<Source> =
             wanted(Watched::Secrets, credentials).chain(wanted(Watched::Shards, groups)).collect();
-        self.running.retain(|source, _| !is_dynamic(source) || wanted.contains(source));
+        let ended: Vec<Source> =
+            self.running.keys().filter(|source| is_dynamic(source) && !wanted.contains(source)).cloned().collect();
+        for source in &ended {
+            self.running.remove(source);
+        }
         let running = &self.running;
         self.heard.retain(|source| running.contains_key(source));
         for source in wanted {
@@ -59,6 +63,12 @@ impl Sources {
                 self.start(source);
             }
         }
+        ended
+    }
+
+    /// Whether a source is still of interest.
+    pub(super) fn runs(&self, source: &Source) -> bool {
+        self.running.contains_key(source)
     }
 
     fn start(&mut self, source: Source) {

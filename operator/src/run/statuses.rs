@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
+use tamis_crds::ObjectName;
 use tokio::sync::Semaphore;
 
-use super::{Again, Done, Operator};
+use super::{Again, Done, Judged, Operator};
 use crate::events::{Event, Regarding, events};
 use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
@@ -109,14 +110,14 @@ impl Operator {
     fn status_of(&mut self, key: &ObjectKey, now: Instant) -> Option<(Arc<crate::world::Object>, Value, Vec<Event>)> {
         let object = Arc::clone(self.world.get(key.kind, &key.name)?);
         self.judge_unused(key, &object);
-        let (generation, verdict) = self.verdicts.get(key)?;
-        if *generation != object.generation || object.deleting {
-            return None;
-        }
-        let mut verdict: Verdict = verdict.clone();
+        let judged = self.verdicts.get(key).filter(|judged| judged.is_of(&object) && !object.deleting)?;
+        let mut verdict: Verdict = judged.verdict.clone();
         if !matches!(key.kind, Kind::Exposition | Kind::GatewayGroup) {
+            // What is planned for them, written or not: what was loaded of an older plan says nothing of this one.
             let users = self.users.get(key).into_iter().flatten();
-            verdict.documents = users.filter_map(|name| self.wanted.get(name).cloned()).collect();
+            let key = |name: &ObjectName| ObjectKey { kind: Kind::Exposition, name: name.clone() };
+            let planned = users.filter_map(|name| self.verdicts.get(&key(name)));
+            verdict.documents = planned.flat_map(|judged| judged.verdict.documents.iter().cloned()).collect();
         }
         let programmed = self.table.programmed(&verdict.documents, now);
         let wanted = self.wanted.get(&key.name).filter(|_| key.kind == Kind::Exposition);
@@ -138,11 +139,12 @@ impl Operator {
     /// A plan that no exposition names, or an object that cannot be read, is never planned: what is wrong with its shape
     /// is all that there is to say.
     fn judge_unused(&mut self, key: &ObjectKey, object: &crate::world::Object) {
-        let unplanned = object.is_unusable() || (key.kind == Kind::ConfigurationPlan && !self.users.contains_key(key));
-        let known = self.verdicts.get(key).is_some_and(|(generation, _)| *generation == object.generation);
+        let alone = key.kind == Kind::ConfigurationPlan && !self.users.contains_key(key);
+        let unplanned = alone || (object.is_unusable() && key.kind != Kind::Exposition);
+        let known = self.verdicts.get(key).is_some_and(|judged| judged.is_of(object));
         if unplanned && !known {
             let findings = crate::plan::findings(&object.diagnostics, &[]);
-            self.verdicts.insert(key.clone(), (object.generation, Verdict { findings, ..Verdict::default() }));
+            self.verdicts.insert(key.clone(), Judged::of(object, Verdict { findings, ..Verdict::default() }));
         }
     }
 
@@ -191,17 +193,24 @@ impl Operator {
         });
     }
 
+    /// Whether an object is known, and no other of its name.
+    fn is_there(&self, key: &ObjectKey, object: &DynamicObject) -> bool {
+        self.world.get(key.kind, &key.name).is_some_and(|known| Some(&known.uid) == object.metadata.uid.as_ref())
+    }
+
     pub(super) fn status_written(&mut self, written: Written) {
         let Written { key, result } = written;
         self.statuses.in_flight.remove(&key);
         match result {
+            // It may be gone by now, and the watch may have told: an answer that comes late brings nothing back.
+            Ok(object) if !self.is_there(&key, &object) => {}
             Ok(object) => {
                 let source = Source { watched: Watched::Kind(key.kind), namespace: None };
                 self.world.apply(&source, Change::Applied(object), Instant::now());
             }
             // The watch tells what it is by now.
             Err(Failure::Stale) => self.again(Duration::from_millis(100), Again::Status(key)),
-            Err(Failure::Deposed) => {}
+            Err(Failure::Deposed) => self.leads = false,
             Err(Failure::Api(error)) => {
                 tracing::warn!(object = %key, "status not written: {error}");
                 self.again(FAILED, Again::Status(key));

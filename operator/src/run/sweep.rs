@@ -34,7 +34,8 @@ impl Operator {
             return;
         }
         self.sweeper.next = Some(now + EVERY);
-        self.world.forget_gone(now.checked_sub(GRACE * 2).unwrap_or(now));
+        self.world.forget(now.checked_sub(GRACE * 2).unwrap_or(now));
+        self.forget_gone();
         self.sweep_services(permit, now).await;
         self.sweep_credentials(permit, now).await;
         self.sweep_orphans();
@@ -43,7 +44,9 @@ impl Operator {
 
     /// Service documents that no document names.
     async fn sweep_services(&mut self, permit: &Permit, now: Instant) {
-        let unused: BTreeSet<_> = self.world.configs.unused_services().into_iter().collect();
+        let foreign = self.foreign_namespaces();
+        let unused = self.world.configs.unused_services().into_iter();
+        let unused: BTreeSet<_> = unused.filter(|(namespace, _)| !foreign.contains(namespace)).collect();
         self.sweeper.services.retain(|key, _| unused.contains(key));
         for (namespace, digest) in unused {
             let since = *self.sweeper.services.entry((namespace.clone(), digest.clone())).or_insert(now);
@@ -64,7 +67,8 @@ impl Operator {
 
     /// Values that no document names.
     async fn sweep_credentials(&mut self, permit: &Permit, now: Instant) {
-        let groups: Vec<ObjectName> = self.world.all(Kind::GatewayGroup).map(|g| g.key.name.clone()).collect();
+        let groups = self.world.all(Kind::GatewayGroup).map(|g| g.key.name.clone());
+        let groups: Vec<ObjectName> = groups.filter(|group| self.is_ours(group)).collect();
         let mut unused = BTreeSet::new();
         for group in groups {
             let Some(owner) = self.owner(&group) else { continue };
@@ -86,7 +90,7 @@ impl Operator {
                 let cell = std::cell::RefCell::new(&mut is_used);
                 shards::sweeping(shard, |handle| (cell.borrow_mut())(handle))
             };
-            for (number, data) in writes {
+            for shards::ShardWrite { number, data, .. } in writes {
                 match write::shard(&self.client, permit, &owner, number, data, shard(number)).await {
                     Ok(secret) => self.world.shard_applied(shard_name(&group, number), secret),
                     Err(Failure::Deposed(_)) => return,
@@ -104,7 +108,7 @@ impl Operator {
             .configs
             .exposition_ids()
             .map(|id| ObjectName { namespace: id.namespace.clone(), name: id.name.clone() })
-            .filter(|name| self.world.get(Kind::Exposition, name).is_none())
+            .filter(|name| self.world.is_gone(name))
             .collect();
         self.world.dirty.removed.extend(orphans);
     }
@@ -114,8 +118,9 @@ impl Operator {
         for kind in Kind::ALL {
             let (mut accepted, mut refused) = (0, 0);
             for object in self.world.all(kind) {
-                let fails = self.verdicts.get(&object.key).is_some_and(|(_, verdict)| {
-                    verdict
+                let fails = self.verdicts.get(&object.key).is_some_and(|judged| {
+                    judged
+                        .verdict
                         .findings
                         .iter()
                         .any(|f| f.is_error && f.condition == crate::verdict::ConditionType::Accepted)

@@ -102,6 +102,22 @@ impl ConfigStore {
         self.credential_users.contains_key(&(namespace.to_owned(), handle.clone()))
     }
 
+    /// Expositions whose objects in the namespace name one of the values. Looks through all objects.
+    pub(crate) fn users_of_credentials(
+        &self,
+        namespace: &str,
+        handles: &BTreeSet<CredentialHandle>,
+    ) -> Vec<ExpositionId> {
+        if handles.is_empty() {
+            return Vec::new();
+        }
+        let there = self.objects.values().filter(|object| object.name.namespace == namespace);
+        let naming = there.filter(|object| {
+            object.spec.as_ref().is_some_and(|spec| spec.credentials.iter().any(|handle| handles.contains(handle)))
+        });
+        naming.filter_map(|object| object.exposition().cloned()).collect()
+    }
+
     /// Service documents that some exposition's object names.
     pub(crate) fn used_services(&self) -> BTreeSet<Digest> {
         self.service_users.keys().map(|(_, digest)| digest.clone()).collect()

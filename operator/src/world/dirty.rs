@@ -1,5 +1,6 @@
 //! What a change leads to work for.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tamis_crds::ObjectName;
@@ -16,10 +17,22 @@ pub(crate) enum Scope {
     All,
 }
 
+impl Scope {
+    fn merge(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Some(names), Self::Some(more)) => names.extend(more),
+            (_, Self::All) => *self = Self::All,
+            (Self::All, Self::Some(_)) => {}
+        }
+    }
+}
+
 /// Work to be done. Marking twice is marking once: many edits between two passes are one.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
     pub(crate) services: BTreeMap<ServiceKey, Scope>,
+    /// What waits until there is none of those: everything, at the start. An edit is not behind it.
+    pub(crate) backlog: BTreeMap<ServiceKey, Scope>,
     /// Expositions that may be gone.
     pub(crate) removed: BTreeSet<ObjectName>,
     pub(crate) groups: BTreeSet<ObjectName>,
@@ -46,8 +59,32 @@ impl Dirty {
         self.services.insert(service, Scope::All);
     }
 
+    /// Lets what is marked wait for what will be.
+    pub(crate) fn postpone(&mut self) {
+        for (service, scope) in std::mem::take(&mut self.services) {
+            match (self.backlog.entry(service), scope) {
+                (Entry::Vacant(entry), scope) => drop(entry.insert(scope)),
+                (Entry::Occupied(mut entry), scope) => entry.get_mut().merge(scope),
+            }
+        }
+    }
+
+    /// Whether an exposition of a service is marked.
+    pub(crate) fn has(&self, service: &ServiceKey, exposition: &ObjectName) -> bool {
+        let has = |scope: &Scope| match scope {
+            Scope::All => true,
+            Scope::Some(names) => names.contains(exposition),
+        };
+        self.services.get(service).is_some_and(has) || self.backlog.get(service).is_some_and(has)
+    }
+
+    /// Forgets all marks.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// Whether there is something to compile or to write.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.services.is_empty() && self.removed.is_empty() && self.groups.is_empty())
+        !(self.services.is_empty() && self.backlog.is_empty() && self.removed.is_empty() && self.groups.is_empty())
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Members {
     pub(crate) expositions: BTreeSet<ObjectName>,
     /// Expositions that name the set; those under none take the default sets, or what their plan names.
     by_set: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
+    /// Expositions that cannot be read: they may name any set.
+    unread: BTreeSet<ObjectName>,
 }
 
 impl Members {
@@ -43,8 +45,6 @@ pub(crate) struct Index {
     by_namespace: BTreeMap<String, BTreeSet<ServiceKey>>,
     plans: HashMap<ObjectName, BTreeSet<ObjectName>>,
     groups: HashMap<ObjectName, BTreeSet<ObjectName>>,
-    /// The groups that an exposition names, or may come to be served by.
-    groups_of: HashMap<ObjectName, Vec<ObjectName>>,
     unusable: BTreeSet<ObjectKey>,
     /// How many objects of a namespace name Secrets.
     secrets: BTreeMap<String, usize>,
@@ -84,7 +84,7 @@ impl Index {
         let by = |name: Option<String>| members.by_set.get(&name).into_iter().flatten().cloned();
         let planned = |name: &ObjectName| set.is_none() || self.plans.values().any(|users| users.contains(name));
         let named = set.map(|set| by(Some(set.to_owned()))).into_iter().flatten();
-        by(None).filter(planned).chain(named).collect()
+        by(None).filter(planned).chain(named).chain(members.unread.iter().cloned()).collect()
     }
 
     pub(crate) fn users_of_plan(&self, plan: &ObjectName) -> BTreeSet<ObjectName> {
@@ -95,15 +95,16 @@ impl Index {
         self.groups.get(group).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn groups_of(&self, exposition: &ObjectName) -> Vec<ObjectName> {
-        self.groups_of.get(exposition).cloned().unwrap_or_default()
-    }
-
     pub(crate) fn note_document(&mut self, digest: &Digest, service: &ServiceKey) {
         let services = self.documents.entry(digest.clone()).or_default();
         if !services.contains(service) {
             services.insert(service.clone());
         }
+    }
+
+    /// Forgets where documents came from that are not in use.
+    pub(crate) fn forget_documents(&mut self, used: impl Fn(&Digest) -> bool) {
+        self.documents.retain(|digest, _| used(digest));
     }
 
     pub(crate) fn mark_users_of_document(&self, digest: &Digest, dirty: &mut Dirty) {
@@ -129,16 +130,15 @@ impl Index {
             for set in sets(object) {
                 members.by_set.entry(set).or_default().insert(name.clone());
             }
+            if object.key.kind == Kind::Exposition && object.is_unusable() {
+                members.unread.insert(name.clone());
+            }
         }
         if let Some(plan) = plan(object) {
             self.plans.entry(plan).or_default().insert(name.clone());
         }
-        let groups = groups(object, default_group);
-        for group in &groups {
-            self.groups.entry(group.clone()).or_default().insert(name.clone());
-        }
-        if !groups.is_empty() {
-            self.groups_of.insert(name.clone(), groups);
+        for group in groups(object, default_group) {
+            self.groups.entry(group).or_default().insert(name.clone());
         }
     }
 
@@ -160,6 +160,9 @@ impl Index {
             }
             for set in sets(object) {
                 leave(&mut members.by_set, &set, name);
+            }
+            if object.key.kind == Kind::Exposition {
+                members.unread.remove(name);
             }
             if members.is_empty() {
                 self.services.remove(&service);
@@ -188,9 +191,6 @@ impl Index {
         }
         for group in groups(object, default_group) {
             drop_from(&mut self.groups, &group);
-        }
-        if object.key.kind == Kind::Exposition {
-            self.groups_of.remove(name);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
-use tamis_config::{ExpositionId, names};
+use tamis_config::{CredentialHandle, ExpositionId, names};
 use tamis_crds::ObjectName;
 
 pub(crate) use configs::{Changed, ConfigObject, ConfigStore, is_older};
@@ -36,27 +36,53 @@ pub(crate) struct NamespaceFacts {
 }
 
 /// All that is known.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct World {
     objects: BTreeMap<Kind, HashMap<ObjectName, Arc<Object>>>,
     index: index::Index,
     pub(crate) configs: ConfigStore,
     pub(crate) secrets: SecretStore,
     /// Services whose compile asked for a Secret.
-    pub(crate) secret_users: HashMap<ObjectName, BTreeSet<ServiceKey>>,
+    secret_users: HashMap<ObjectName, BTreeSet<ServiceKey>>,
+    /// The Secrets that the compile of a service asked for.
+    asked: HashMap<ServiceKey, BTreeSet<ObjectName>>,
     /// Credential shards of groups, with what they hold.
     pub(crate) shards: HashMap<ObjectName, Arc<Secret>>,
     namespaces: HashMap<String, NamespaceFacts>,
-    /// Default sets that are gone, and since when.
-    gone: HashMap<ObjectName, Instant>,
+    /// Default sets that are gone.
+    gone: HashMap<ObjectName, Gone>,
     pub(crate) dirty: Dirty,
     /// Where expositions go that name no group.
     pub(crate) default_group: Option<ObjectName>,
+    /// The namespaces that are looked after; all where empty. Of others nothing is known, not even what is not there.
+    scope: BTreeSet<String>,
+    /// Whether another set of watches may be needed than at the last look.
+    pub(crate) watches_changed: bool,
+}
+
+/// A default set that is gone.
+#[derive(Debug, Clone)]
+struct Gone {
+    since: Instant,
+    service: ServiceKey,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Shards hold values.
+        f.debug_struct("World").field("dirty", &self.dirty).finish_non_exhaustive()
+    }
 }
 
 impl World {
-    pub(crate) fn new(default_group: Option<ObjectName>) -> Self {
-        Self { default_group, ..Self::default() }
+    /// `scope`: the namespaces that are looked after; all where empty.
+    pub(crate) fn new(default_group: Option<ObjectName>, scope: &[String]) -> Self {
+        Self { default_group, scope: scope.iter().cloned().collect(), watches_changed: true, ..Self::default() }
+    }
+
+    /// Whether what is not known of a namespace is not there.
+    pub(crate) fn looks_after(&self, namespace: &str) -> bool {
+        self.scope.is_empty() || self.scope.contains(namespace)
     }
 
     /// An object of one of our kinds.
@@ -116,8 +142,10 @@ impl World {
         }
     }
 
-    /// Everything that would be compiled or written anew: after a change of leader, say.
+    /// Everything that would be compiled or written anew: after a change of leader, say. It is done when there is nothing
+    /// more urgent.
     pub(crate) fn mark_all(&mut self) {
+        self.dirty.clear();
         for service in self.index.services() {
             self.dirty.whole_service(service);
         }
@@ -129,22 +157,77 @@ impl World {
         self.dirty.groups.extend(groups);
         let keys: Vec<_> = self.objects.values().flat_map(HashMap::values).map(|object| object.key.clone()).collect();
         self.dirty.status.extend(keys);
+        self.dirty.postpone();
     }
 
-    /// Since when a default set is gone; none where it is there, or was never a default set.
-    pub(crate) fn gone_since(&mut self, set: &str, now: Instant) -> Option<Instant> {
+    /// Since when a set is gone that filters what is served of a service; none where it is there.
+    pub(crate) fn gone_since(&mut self, set: &str, service: &ServiceKey, now: Instant) -> Option<Instant> {
         let (namespace, name) = set.split_once('/')?;
         let name = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
         if self.get(Kind::ToolsFilters, &name).is_some() {
             return None;
         }
         // Known from a document of a former leader only: it may have gone a moment ago.
-        Some(*self.gone.entry(name).or_insert(now))
+        Some(self.gone.entry(name).or_insert_with(|| Gone { since: now, service: service.clone() }).since)
     }
 
-    /// Forgets what has been gone for long.
-    pub(crate) fn forget_gone(&mut self, before: Instant) {
-        self.gone.retain(|_, since| *since > before);
+    /// Since when which default sets of a service are gone, as far as that was seen.
+    pub(crate) fn gone_of(&self, service: &ServiceKey) -> Vec<(String, Instant)> {
+        let gone = self.gone.iter().filter(|(_, gone)| gone.service == *service);
+        gone.map(|(name, gone)| (name.to_string(), gone.since)).collect()
+    }
+
+    /// Forgets what has been gone for long, and what nothing refers to any more.
+    pub(crate) fn forget(&mut self, gone_before: Instant) {
+        let namespaces = &self.namespaces;
+        let terminating = |namespace: &str| namespaces.get(namespace).is_some_and(|facts| facts.terminating);
+        self.gone.retain(|name, gone| gone.since > gone_before || terminating(&name.namespace));
+        let used = self.configs.used_services();
+        self.index.forget_documents(|digest| used.contains(digest));
+        let unused: Vec<_> = self.asked.keys().filter(|key| self.members(key).is_none()).cloned().collect();
+        for key in unused {
+            self.note_secrets(&key, &BTreeSet::new(), true);
+        }
+        let users = &self.secret_users;
+        self.secrets.forget_probes(|name| users.contains_key(name));
+    }
+
+    /// Forgets the Secrets, or the shards, of a namespace that are not watched any more.
+    pub(crate) fn forget_source(&mut self, source: &Source) {
+        let Some(namespace) = &source.namespace else { return };
+        match source.watched {
+            Watched::Secrets => {
+                for name in self.secrets.names(namespace) {
+                    self.secrets.remove(&name);
+                }
+            }
+            Watched::Shards => self.shards.retain(|name, _| name.namespace != *namespace),
+            Watched::Kind(_) | Watched::Configs | Watched::Namespaces => {}
+        }
+    }
+
+    /// Remembers which Secrets the compile of a service asked for; `whole`: of all its expositions.
+    pub(crate) fn note_secrets(&mut self, service: &ServiceKey, secrets: &BTreeSet<ObjectName>, whole: bool) {
+        let asked = self.asked.entry(service.clone()).or_default();
+        for name in secrets.difference(asked) {
+            self.secret_users.entry(name.clone()).or_default().insert(service.clone());
+        }
+        if !whole {
+            asked.extend(secrets.iter().cloned());
+            return;
+        }
+        for name in asked.difference(secrets) {
+            if let Some(users) = self.secret_users.get_mut(name) {
+                users.remove(service);
+                if users.is_empty() {
+                    self.secret_users.remove(name);
+                }
+            }
+        }
+        *asked = secrets.clone();
+        if secrets.is_empty() {
+            self.asked.remove(service);
+        }
     }
 
     /// Marks an exposition for compiling.
@@ -153,6 +236,11 @@ impl World {
             Some(service) => self.dirty.exposition(service, name.clone()),
             None => drop(self.dirty.removed.insert(name.clone())),
         }
+    }
+
+    /// Whether an exposition is gone, rather than not known.
+    pub(crate) fn is_gone(&self, exposition: &ObjectName) -> bool {
+        self.looks_after(&exposition.namespace) && self.get(Kind::Exposition, exposition).is_none()
     }
 
     fn mark_config(&mut self, id: &ExpositionId) {
@@ -217,16 +305,35 @@ impl World {
         }) {
             return;
         }
-        if before.is_none_or(|before| before.data != secret.data) {
-            self.mark_groups_in(&name.namespace);
-        }
-        self.shards.insert(name, Arc::new(secret));
+        let before = self.shards.insert(name.clone(), Arc::new(secret));
+        let after = self.shards.get(&name).cloned();
+        self.shard_lost(&name.namespace, before.as_deref(), after.as_deref());
     }
 
+    /// Marks the expositions whose values were in a shard and are not there any more, or are others. Looks through all
+    /// documents, but only where somebody has laid hands on a shard: what we take out ourselves nobody uses.
+    fn shard_lost(&mut self, namespace: &str, before: Option<&Secret>, after: Option<&Secret>) {
+        let data = |secret: Option<&'_ Secret>| secret.and_then(|secret| secret.data.clone()).unwrap_or_default();
+        let after = data(after);
+        let lost = data(before).into_iter().filter(|(handle, value)| after.get(handle) != Some(value));
+        let lost: BTreeSet<_> = lost
+            .map(|(handle, _)| CredentialHandle(handle))
+            .filter(|handle| self.configs.uses_credential(namespace, handle))
+            .collect();
+        for id in self.configs.users_of_credentials(namespace, &lost) {
+            self.mark_config(&id);
+        }
+    }
+
+    /// Marks all groups of a namespace, and who names them: one of them holds it, the others wait.
     fn mark_groups_in(&mut self, namespace: &str) {
         let groups = self.all(Kind::GatewayGroup).filter(|group| group.key.name.namespace == namespace);
         let groups: Vec<_> = groups.map(|group| group.key.name.clone()).collect();
-        self.dirty.groups.extend(groups);
+        for group in groups {
+            let users = self.index.users_of_group(&group);
+            self.mark_all_of(users);
+            self.dirty.groups.insert(group);
+        }
     }
 
     fn object_applied(&mut self, kind: Kind, object: &DynamicObject) {
@@ -248,6 +355,7 @@ impl World {
             self.objects.entry(kind).or_default().insert(key.name, read);
             return;
         }
+        self.watches_changed |= watches(&read) || before.as_deref().is_some_and(watches);
         if let Some(before) = &before {
             self.touched(before);
             self.index.unlink(before, self.default_group.as_ref());
@@ -273,8 +381,6 @@ impl World {
                     self.dirty.exposition(service, name.clone());
                 }
                 self.dirty.removed.insert(name.clone());
-                let groups = self.index.groups_of(name);
-                self.dirty.groups.extend(groups);
             }
             Kind::ServiceManifest | Kind::CustomTools => {
                 for service in object.services() {
@@ -298,6 +404,7 @@ impl World {
                 self.dirty.groups.insert(name.clone());
                 let users = self.index.users_of_group(name);
                 self.mark_all_of(users);
+                self.mark_groups_in(&name.namespace);
             }
         }
     }
@@ -312,8 +419,10 @@ impl World {
                 }
                 self.index.unlink(&before, self.default_group.as_ref());
                 self.touched(&before);
-                if before.resources.filters.first().is_some_and(|set| set.spec.name.is_none()) {
-                    self.gone.insert(name.clone(), now);
+                self.watches_changed |= watches(&before);
+                let set = before.resources.filters.first().filter(|set| set.spec.name.is_none());
+                if let Some(service) = set.and_then(|_| before.services().pop()) {
+                    self.gone.insert(name.clone(), Gone { since: now, service });
                 }
             }
             Watched::Configs => {
@@ -326,8 +435,11 @@ impl World {
                 }
             }
             Watched::Shards => {
-                self.shards.remove(name);
-                self.mark_groups_in(&name.namespace);
+                let before = self.shards.get(name).cloned();
+                if uid.is_none_or(|uid| before.as_ref().and_then(|b| b.metadata.uid.as_deref()) == Some(uid)) {
+                    self.shards.remove(name);
+                    self.shard_lost(&name.namespace, before.as_deref(), None);
+                }
             }
             Watched::Namespaces => drop(self.namespaces.remove(&name.name)),
         }
@@ -380,6 +492,11 @@ impl World {
             }
         }
     }
+}
+
+/// Whether an object has a say in which Secrets are watched.
+fn watches(object: &Object) -> bool {
+    object.names_secrets || object.key.kind == Kind::GatewayGroup
 }
 
 /// The name of the object that holds a group's shard.

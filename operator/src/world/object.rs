@@ -77,6 +77,13 @@ impl Object {
     pub(crate) fn services(&self) -> Vec<ServiceKey> {
         let namespace = &self.key.name.namespace;
         let resources = &self.resources;
+        // One that cannot be read is served as before: it is looked at with the service that it seems to publish, or, where
+        // not even that is known, with none.
+        let unusable = resources.unusable.first().filter(|_| self.key.kind == Kind::Exposition);
+        let unusable = unusable.map(|unusable| match &unusable.service {
+            Some(service) => ServiceKey::new(namespace, service),
+            None => ServiceKey { namespace: namespace.clone(), name: String::new(), version: String::new() },
+        });
         let manifests = resources.manifests.iter().map(|manifest| ServiceKey {
             namespace: namespace.clone(),
             name: manifest.spec.name.clone().unwrap_or_else(|| manifest.name.name.clone()),
@@ -85,7 +92,7 @@ impl Object {
         let bound = resources.filters.iter().map(|r| &r.spec.service);
         let bound = bound.chain(resources.tools.iter().map(|r| &r.spec.service));
         let bound = bound.chain(resources.expositions.iter().map(|r| &r.spec.service));
-        manifests.chain(bound.map(|service| ServiceKey::new(namespace, service))).collect()
+        manifests.chain(bound.map(|service| ServiceKey::new(namespace, service))).chain(unusable).collect()
     }
 
     /// Whether it cannot be read.

@@ -115,6 +115,11 @@ impl SecretStore {
         self.forbidden.remove(namespace)
     }
 
+    /// Forgets of which Secrets it was asked whether they are there, unless somebody still names them.
+    pub(crate) fn forget_probes(&mut self, is_named: impl Fn(&ObjectName) -> bool) {
+        self.probed.retain(|name, _| is_named(name));
+    }
+
     /// Notes whether a Secret without the label exists. Whether that is news.
     pub(crate) fn probed(&mut self, name: &ObjectName, exists: bool) -> bool {
         self.probed.insert(name.clone(), exists) != Some(exists)

@@ -1,0 +1,100 @@
+//! What would loosen too early is kept back: an edit is at once, but what is missing may be on its way, or may only be the
+//! first of all that goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use tamis_config::{ExpositionDocument, Snapshot, Stopped};
+use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
+
+use super::{Memory, Plan};
+use crate::world::{ServiceKey, World};
+
+/// How long a default set has to be gone before its expositions do without: a namespace that is being deleted loses its
+/// filters before its expositions.
+pub(super) const GONE: Duration = Duration::from_secs(5);
+/// How long an exposition that is new waits before it publishes a tool as it is: the filters may have been applied in one
+/// go with it, and come after.
+pub(super) const NEW: Duration = Duration::from_millis(500);
+
+/// Keeps back what would loosen too early.
+pub(super) fn hold(
+    world: &mut World,
+    memory: &mut Memory,
+    service: &ServiceKey,
+    chosen: &BTreeSet<ObjectName>,
+    previous: &Snapshot,
+    compilation: &mut Compilation,
+    now: Instant,
+    plan: &mut Plan,
+) {
+    let mut wake: Option<Instant> = None;
+    let mut held = BTreeSet::new();
+    let mut new = BTreeSet::new();
+    let due = |wake: &mut Option<Instant>, at: Instant| *wake = Some(wake.map_or(at, |before| before.min(at)));
+    let Compilation { snapshot, .. } = compilation;
+    for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
+        let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
+        let Some(before) = previous.expositions.get(&exposition) else {
+            if !is_bare(&document) {
+                snapshot.expositions.insert(exposition, document);
+                continue;
+            }
+            let until = *memory.bare_since.entry(name.clone()).or_insert(now) + NEW;
+            new.insert(name.clone());
+            if now < until {
+                due(&mut wake, until);
+                held.insert(name);
+                let waits = "published in a moment: its filters may be on their way".to_owned();
+                let stopped = previous.stopped.get(&exposition).cloned();
+                let stopped = stopped.unwrap_or(Stopped { reason: "Pending".into(), message: waits });
+                snapshot.stopped.insert(exposition, stopped);
+            } else {
+                snapshot.expositions.insert(exposition, document);
+            }
+            continue;
+        };
+        let waiting = missed(world, service, before, now);
+        let Some(until) = waiting.values().min().copied() else {
+            snapshot.expositions.insert(exposition, document);
+            continue;
+        };
+        let kept = tighten(before, &document, &|set| waiting.contains_key(set));
+        if kept != document {
+            held.insert(name);
+            due(&mut wake, until);
+            if let Some(service) = previous.services.get(&kept.service) {
+                snapshot.services.entry(kept.service.clone()).or_insert_with(|| std::sync::Arc::clone(service));
+            }
+        }
+        snapshot.expositions.insert(exposition, kept);
+    }
+    // Those that are written are not new any more once they are seen; those that are gone or stopped begin anew.
+    for name in chosen.difference(&new) {
+        memory.bare_since.remove(name);
+    }
+    plan.wake = wake.map(|wake| (wake, held));
+}
+
+/// The sets that went a moment ago, or with their namespace, and had a say in what is served; and until when they are
+/// waited for.
+fn missed(
+    world: &mut World,
+    service: &ServiceKey,
+    before: &ExpositionDocument,
+    now: Instant,
+) -> BTreeMap<String, Instant> {
+    let terminating = world.namespace(&before.id.namespace).is_some_and(|facts| facts.terminating);
+    let mut gone: BTreeMap<String, Instant> = world.gone_of(service).into_iter().collect();
+    let sets: BTreeSet<&str> = before.tools.values().filter_map(|tool| tool.filter_set.as_deref()).collect();
+    for set in sets {
+        if let Some(since) = world.gone_since(set, service, now) {
+            gone.insert(set.to_owned(), since);
+        }
+    }
+    let until = |(set, since): (String, Instant)| match terminating {
+        true => Some((set, now + GONE)),
+        false => (now < since + GONE).then_some((set, since + GONE)),
+    };
+    gone.into_iter().filter_map(until).collect()
+}
