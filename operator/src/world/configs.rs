@@ -102,6 +102,23 @@ impl ConfigStore {
         self.credential_users.contains_key(&(namespace.to_owned(), handle.clone()))
     }
 
+    /// Expositions whose objects of the namespace name one of the values. Only where one is in use are they looked
+    /// through: it was lost, which is rare.
+    pub(crate) fn users_of_credentials(
+        &self,
+        namespace: &str,
+        handles: &BTreeSet<CredentialHandle>,
+    ) -> BTreeSet<ExpositionId> {
+        if !handles.iter().any(|handle| self.uses_credential(namespace, handle)) {
+            return BTreeSet::new();
+        }
+        let objects = self.objects.values().filter(|object| object.name.namespace == namespace);
+        let names_one = |object: &&Arc<ConfigObject>| {
+            object.spec.iter().flat_map(|spec| &spec.credentials).any(|handle| handles.contains(handle))
+        };
+        objects.filter(names_one).filter_map(|object| object.exposition().cloned()).collect()
+    }
+
     /// Service documents that some exposition's object names.
     pub(crate) fn used_services(&self) -> BTreeSet<Digest> {
         self.service_users.keys().map(|(_, digest)| digest.clone()).collect()
@@ -250,6 +267,23 @@ mod tests {
         assert_eq!(store.names().count(), 1);
         let anew = ConfigObject { uid: "v".to_owned(), ..object("a", "3", "one") };
         assert_eq!(store.put(anew).expositions, [id("a")]);
+    }
+
+    #[test]
+    fn the_users_of_a_value_are_found() {
+        let mut store = ConfigStore::default();
+        let handle = |text: &str| CredentialHandle(text.to_owned());
+        for (name, value) in [("a", "one"), ("b", "two"), ("c", "one")] {
+            let mut object = object(name, "1", "service");
+            object.spec.as_mut().expect("is readable").credentials = vec![handle(value)];
+            store.put(object);
+        }
+        let users = |namespace: &str, values: &[&str]| {
+            store.users_of_credentials(namespace, &values.iter().map(|value| handle(value)).collect())
+        };
+        assert_eq!(users("gw", &["one", "three"]), [id("a"), id("c")].into());
+        assert_eq!(users("gw", &["three"]), [].into());
+        assert_eq!(users("other", &["one"]), [].into());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
-use tamis_config::{ExpositionId, names};
+use tamis_config::{CredentialHandle, ExpositionId, names};
 use tamis_crds::ObjectName;
 
 pub(crate) use configs::{Changed, ConfigObject, ConfigStore, is_older};
@@ -220,7 +220,20 @@ impl World {
         if before.is_none_or(|before| before.data != secret.data) {
             self.mark_groups_in(&name.namespace);
         }
-        self.shards.insert(name, Arc::new(secret));
+        if let Some(before) = self.shards.insert(name.clone(), Arc::new(secret)) {
+            self.mark_users_of_lost(&name, &before);
+        }
+    }
+
+    /// Marks the expositions that name a value which a shard holds no more: somebody else took it away.
+    fn mark_users_of_lost(&mut self, name: &ObjectName, before: &Secret) {
+        let there = self.shards.get(name).and_then(|secret| secret.data.as_ref());
+        let held = before.data.iter().flatten().map(|(handle, _)| handle);
+        let lost = held.filter(|handle| there.is_none_or(|there| !there.contains_key(*handle)));
+        let lost: BTreeSet<_> = lost.map(|handle| CredentialHandle(handle.clone())).collect();
+        for id in self.configs.users_of_credentials(&name.namespace, &lost) {
+            self.mark_config(&id);
+        }
     }
 
     fn mark_groups_in(&mut self, namespace: &str) {
@@ -326,7 +339,9 @@ impl World {
                 }
             }
             Watched::Shards => {
-                self.shards.remove(name);
+                if let Some(before) = self.shards.remove(name) {
+                    self.mark_users_of_lost(name, &before);
+                }
                 self.mark_groups_in(&name.namespace);
             }
             Watched::Namespaces => drop(self.namespaces.remove(&name.name)),

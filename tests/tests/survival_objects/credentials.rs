@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::routing::get;
@@ -244,10 +244,14 @@ async fn a_broken_filter_delays_no_revocation() -> Result<()> {
     accepted.await?;
     stage.cluster.kubectl(&["delete", "secret", "partners", "-n", "team-a"], None).await?;
     stage.cluster.apply(&callers(&json!({"bob": TWO}))).await?;
+    let last = std::cell::RefCell::new(None);
     let revoked = tamis_tests::cluster::eventually("the first key is refused", SOON, async || {
-        Ok((with_key.next().await?.status == 401 && second.next().await?.is_ok()).then_some(()))
+        let (first, second) = (with_key.next().await?, second.next().await?);
+        let revoked = first.status == 401 && second.is_ok();
+        *last.borrow_mut() = Some((first, second));
+        Ok(revoked.then_some(()))
     });
-    revoked.await?;
+    revoked.await.with_context(|| format!("{:?}", last.borrow()))?;
 
     // Healed.
     let healed = json!({"name": "partner", "filters": {"get-issue": {"select": {"title": "title"}}}});

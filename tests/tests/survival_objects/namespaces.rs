@@ -54,7 +54,7 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
     // The service first: 503 till the exposition is gone too.
     let calls = Calls::of(&stage, "plain")?;
     delete(&stage, "servicemanifest", "tracker").await?;
-    stage.issue_stopped("plain", "no ServiceManifest").await?;
+    stage.issue_stopped("plain", "ServiceNotFound").await?;
     delete(&stage, "toolsfilters", "narrow").await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
     stage.cluster.apply(&stage.manifest()).await?;
