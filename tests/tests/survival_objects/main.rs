@@ -3,5 +3,7 @@
 
 mod calls;
 mod credentials;
+mod malformed;
 mod namespaces;
+mod ours;
 mod steps;
