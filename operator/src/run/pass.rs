@@ -151,7 +151,8 @@ impl Operator {
         })
     }
 
-    async fn probe(&mut self, unknown: Vec<ObjectName>) {
+    /// Asks the API whether Secrets exist that do not take part. Gives those of which the answer is news.
+    pub(super) async fn probe(&mut self, unknown: Vec<ObjectName>) -> Vec<ObjectName> {
         let client = self.client.clone();
         let answers: Vec<(ObjectName, bool)> = stream::iter(unknown)
             .map(|name| {
@@ -164,9 +165,11 @@ impl Operator {
             .buffer_unordered(WRITERS)
             .collect()
             .await;
-        for (name, exists) in answers {
-            self.world.secrets.probed(&name, exists);
-        }
+        answers
+            .into_iter()
+            .filter(|(name, exists)| self.world.secrets.probed(name, *exists))
+            .map(|(name, _)| name)
+            .collect()
     }
 
     /// Takes a plan over: verdicts at once, documents to be written.

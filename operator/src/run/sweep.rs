@@ -19,6 +19,8 @@ use crate::world::shard_name;
 const GRACE: Duration = Duration::from_secs(30);
 /// How often is looked.
 const EVERY: Duration = Duration::from_secs(10);
+/// Secrets that are asked for at a time.
+const PROBES: usize = 100;
 
 /// Since when what is unused.
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub(super) struct Sweeper {
     next: Option<Instant>,
     services: BTreeMap<(String, Digest), Instant>,
     credentials: BTreeMap<(String, String), Instant>,
+    /// The last Secret that was asked for.
+    probed: Option<ObjectName>,
 }
 
 impl Operator {
@@ -39,6 +43,7 @@ impl Operator {
         self.sweep_services(permit, now).await;
         self.sweep_credentials(permit, now).await;
         self.sweep_orphans();
+        self.probe_again().await;
         self.count();
     }
 
@@ -111,6 +116,16 @@ impl Operator {
             .filter(|name| self.world.is_gone(name))
             .collect();
         self.world.dirty.removed.extend(orphans);
+    }
+
+    /// Secrets that are missing, or do not take part, come and go without a word: what is said of them is looked at again,
+    /// some at a time.
+    async fn probe_again(&mut self) {
+        let asked = self.world.secrets.asked_for(self.sweeper.probed.as_ref(), PROBES);
+        self.sweeper.probed = asked.last().cloned();
+        for name in self.probe(asked).await {
+            self.world.secret_changed(&name);
+        }
     }
 
     /// Objects by kind, for the metrics.

@@ -269,6 +269,23 @@ mod tests {
     }
 
     #[test]
+    fn the_users_of_a_value_are_found() {
+        let mut store = ConfigStore::default();
+        let handle = |text: &str| CredentialHandle(text.to_owned());
+        for (name, value) in [("a", "one"), ("b", "two"), ("c", "one")] {
+            let mut object = object(name, "1", "service");
+            object.spec.as_mut().expect("is readable").credentials = vec![handle(value)];
+            store.put(object);
+        }
+        let users = |namespace: &str, values: &[&str]| {
+            store.users_of_credentials(namespace, &values.iter().map(|value| handle(value)).collect())
+        };
+        assert_eq!(users("gw", &["one", "three"]), [id("a"), id("c")].into());
+        assert_eq!(users("gw", &["three"]), [].into());
+        assert_eq!(users("other", &["one"]), [].into());
+    }
+
+    #[test]
     fn a_service_is_used_as_long_as_one_object_names_it() {
         let mut store = ConfigStore::default();
         let used = |store: &ConfigStore, name: &str| store.uses_service("gw", &Digest(name.to_owned()));

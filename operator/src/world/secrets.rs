@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -66,7 +67,7 @@ pub(crate) struct SecretStore {
     /// The Secret that each value comes from.
     origins: HashMap<CredentialHandle, ObjectName>,
     /// Named by somebody and not found among those with a label: whether it is there at all.
-    probed: HashMap<ObjectName, bool>,
+    probed: BTreeMap<ObjectName, bool>,
     /// Namespaces whose Secrets the operator may not read.
     forbidden: BTreeSet<String>,
 }
@@ -130,6 +131,14 @@ impl SecretStore {
         !self.found.contains_key(name) && !self.probed.contains_key(name) && !self.forbidden.contains(&name.namespace)
     }
 
+    /// Some that were asked for and may be there, or gone, by now: no watch tells of Secrets that do not take part.
+    /// Beginning after `last`, and again from the first.
+    pub(crate) fn asked_for(&self, last: Option<&ObjectName>, count: usize) -> Vec<ObjectName> {
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = self.probed.range((after, Bound::Unbounded)).chain(self.probed.iter());
+        names.take(count.min(self.probed.len())).map(|(name, _)| name.clone()).collect()
+    }
+
     /// What compiling is told.
     pub(crate) fn state(&self, name: &ObjectName) -> SecretState<'_> {
         match (self.found.get(name), self.probed.get(name)) {
@@ -172,6 +181,21 @@ mod tests {
 
     fn name() -> ObjectName {
         ObjectName { namespace: "n".to_owned(), name: "s".to_owned() }
+    }
+
+    #[test]
+    fn all_that_were_asked_for_have_their_turn() {
+        let mut store = SecretStore::default();
+        let names = ["a", "b", "c"].map(|name| ObjectName { namespace: "team".to_owned(), name: name.to_owned() });
+        assert_eq!(store.asked_for(None, 2), []);
+        for name in &names {
+            assert!(store.probed(name, false));
+        }
+        let [a, b, c] = names;
+        assert_eq!(store.asked_for(None, 2), [a.clone(), b.clone()]);
+        assert_eq!(store.asked_for(Some(&b), 2), [c.clone(), a.clone()]);
+        assert_eq!(store.asked_for(Some(&c), 9), [a.clone(), b.clone(), c]);
+        assert!(!store.probed(&a, false) && store.probed(&a, true));
     }
 
     #[test]

@@ -1,0 +1,227 @@
+//! Objects that are nothing that admission would let pass, and definitions of an older version.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tamis_tests::cluster::{Stage, eventually};
+
+use crate::calls::Calls;
+use crate::steps::{SOON, apply, config_of, narrow, of_group};
+
+/// Edits the definitions as they are in the API.
+async fn redefine(stage: &Stage, edit: impl Fn(&str, &mut Value)) -> Result<()> {
+    let text = stage.cluster.kubectl(&["get", "crd", "-o", "json"], None).await?;
+    let list: Value = serde_json::from_str(&text)?;
+    for mut definition in list["items"].as_array().cloned().unwrap_or_default() {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
+        let metadata = json!({"name": definition["metadata"]["name"]});
+        definition["metadata"] = metadata;
+        if let Some(members) = definition.as_object_mut() {
+            members.remove("status");
+        }
+        edit(&kind, &mut definition["spec"]["versions"][0]);
+        // By the manager that installs them, so that installing them again takes this back.
+        stage.cluster.apply(&definition.to_string()).await?;
+    }
+    Ok(())
+}
+
+/// Lets any `spec` pass.
+fn loosen(kind: &str, version: &mut Value) {
+    let any = json!({"x-kubernetes-preserve-unknown-fields": true});
+    if kind == "GatewayConfig" {
+        // Gateways select by these.
+        let text = json!({"type": "string"});
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"gatewayGroup": text, "digest": text},
+        });
+    } else {
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = any;
+        if let Some(members) = version.as_object_mut() {
+            members.remove("selectableFields");
+        }
+    }
+    if let Some(schema) = version["schema"]["openAPIV3Schema"].as_object_mut() {
+        schema.remove("x-kubernetes-validations");
+        schema.remove("required");
+    }
+}
+
+fn object(kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "reshapr.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    })
+}
+
+/// Writes it as soon as the definition that lets it pass is in force.
+async fn force(stage: &Stage, object: &Value) -> Result<()> {
+    eventually("the loose definition", SOON, async || apply(stage, object).await.map(Some)).await
+}
+
+/// One of every kind is there that nobody can read, and what is served becomes one after the other: what was good stays, what
+/// is new stops, and everyone else goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
+    let mut stage = Stage::set().await?;
+    stage.cluster.apply(&stage.manifest()).await?;
+    stage.cluster.apply(&narrow("narrow", None)).await?;
+    stage.cluster.apply(&narrow("partner", Some("partner"))).await?;
+    for (name, spec) in [("plain", json!({})), ("named", json!({"filters": ["partner"]}))] {
+        stage.cluster.apply(&Stage::exposition(name, &spec)).await?;
+        stage.issue_has(name, &["number", "title"]).await?;
+    }
+    let other = stage.manifest().replace("name: tracker", "name: other");
+    stage.cluster.apply(&other).await?;
+    let service = json!({"name": "other", "version": "1.0.0"});
+    let set = |member: &str| {
+        let filters = json!({"get-issue": {"select": {member: member}}});
+        Stage::filters("of-other", &json!({"name": "o", "service": service, "filters": filters}))
+    };
+    stage.cluster.apply(&set("number")).await?;
+    stage.cluster.apply(&Stage::exposition("other", &json!({"service": service, "filters": ["o"]}))).await?;
+    stage.issue_has("other", &["number"]).await?;
+    stage.cluster.kubectl(&["create", "namespace", "team-b"], None).await?;
+    let (plain, named) = (Calls::of(&stage, "plain")?, Calls::of(&stage, "named")?);
+
+    redefine(&stage, loosen).await?;
+    let tracker = json!({"name": "tracker", "version": "1.0.0"});
+    let bad = [
+        object("ServiceManifest", "team-a", "bad", &json!({"name": "bad", "version": 1, "http": "nonsense"})),
+        object("CustomTools", "team-a", "bad", &json!({"service": service, "customTools": 3})),
+        object("ConfigurationPlan", "team-a", "bad", &json!({"endpoint": {"a": 1}})),
+        object("Exposition", "team-a", "bad", &json!({"service": 7})),
+        object("ToolsFilters", "team-a", "bad", &json!({"name": "bad", "service": service, "filters": "nonsense"})),
+        object("GatewayGroup", "team-b", "bad", &json!({"replicas": "many", "listener": []})),
+        object("GatewayConfig", "tamis-public", "bad", &json!({"gatewayGroup": "public", "digest": "x", "kind": []})),
+        // The default set of what is served.
+        object("ToolsFilters", "team-a", "narrow", &json!({"service": tracker, "filters": "nonsense"})),
+    ];
+    for object in &bad {
+        force(&stage, object).await?;
+    }
+    stage.cluster.install_crds().await?;
+    for (kind, reason) in [
+        ("servicemanifest", "InvalidManifest"),
+        ("customtools", "InvalidManifest"),
+        ("configurationplan", "InvalidManifest"),
+        ("exposition", "InvalidManifest"),
+        ("toolsfilters", "InvalidManifest"),
+    ] {
+        stage.condition_is(kind, "bad", "Accepted", "False", reason).await?;
+    }
+    let group = eventually("the group's condition", SOON, async || {
+        let path = r#"jsonpath={.status.conditions[?(@.type=="Accepted")].reason}"#;
+        let said = stage.cluster.kubectl(&["get", "gwg", "bad", "-n", "team-b", "-o", path], None).await?;
+        Ok((said == "InvalidManifest").then_some(()))
+    });
+    group.await?;
+    // What it protects keeps the last filters; what is new and would need it is not published.
+    stage.condition_is("exposition", "plain", "Ready", "False", "ServingPrevious").await?;
+    stage.issue_has("plain", &["number", "title"]).await?;
+    stage.cluster.apply(&Stage::exposition("late", &json!({}))).await?;
+    stage.issue_stopped("late", "InvalidFilter").await?;
+    // An operator that finds all this there starts, and everyone else goes on.
+    stage.operator.restart()?;
+    stage.operator.ready().await?;
+    stage.cluster.apply(&set("title")).await?;
+    stage.issue_has("other", &["title"]).await?;
+    stage.issue_has("plain", &["number", "title"]).await?;
+
+    // The compiled document, the service, the exposition and the group themselves.
+    redefine(&stage, loosen).await?;
+    let mut config = of_group(&stage, "gatewayconfig", &config_of("named")).await?.context("the document")?;
+    config["spec"]["kind"] = json!(["nonsense"]);
+    config["metadata"] = json!({
+        "name": config["metadata"]["name"],
+        "namespace": "tamis-public",
+        "labels": config["metadata"]["labels"],
+    });
+    for object in [
+        config,
+        object("ServiceManifest", "team-a", "tracker", &json!({"name": "tracker", "version": "1.0.0", "http": 1})),
+        object("Exposition", "team-a", "plain", &json!({"service": []})),
+        object("GatewayGroup", "tamis-public", "public", &json!({"allowedNamespaces": 5})),
+    ] {
+        force(&stage, &object).await?;
+    }
+    stage.cluster.install_crds().await?;
+    stage.condition_is("servicemanifest", "tracker", "Accepted", "False", "InvalidManifest").await?;
+    stage.condition_is("exposition", "plain", "Accepted", "False", "InvalidManifest").await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for exposition in ["plain", "named"] {
+        stage.issue_has(exposition, &["number", "title"]).await?;
+    }
+
+    // Mended.
+    for mended in [stage.manifest(), narrow("narrow", None), Stage::exposition("plain", &json!({}))] {
+        stage.cluster.kubectl(&["replace", "--filename=-"], Some(&mended)).await?;
+    }
+    let group = object(
+        "GatewayGroup",
+        "tamis-public",
+        "public",
+        &json!({"allowedNamespaces": {"from": "All"}, "egress": {"allow": ["127.0.0.0/8"]}}),
+    );
+    stage.cluster.kubectl(&["replace", "--filename=-"], Some(&group.to_string())).await?;
+    for exposition in ["plain", "named", "late"] {
+        stage.ready("exposition", exposition).await?;
+        stage.issue_has(exposition, &["number", "title"]).await?;
+    }
+    let answers = [plain.end().await?, named.end().await?].concat();
+    let failed = answers.iter().find(|answer| !answer.is_ok());
+    ensure!(failed.is_none(), "a call failed: {failed:?}");
+    Ok(())
+}
+
+/// Definitions of a version that lacks fields: operator and gateway go on, and write each status once.
+#[tokio::test(flavor = "multi_thread")]
+async fn older_definitions_are_lived_with() -> Result<()> {
+    let mut stage = Stage::set().await?;
+    redefine(&stage, |kind, version| {
+        let schema = &mut version["schema"]["openAPIV3Schema"]["properties"];
+        for (part, field) in [("spec", "limits"), ("status", "tools"), ("status", "filters"), ("status", "url")] {
+            if let Some(fields) = schema[part]["properties"].as_object_mut() {
+                fields.remove(field);
+            }
+        }
+        if kind == "Exposition"
+            && let Some(members) = version.as_object_mut()
+        {
+            members.remove("additionalPrinterColumns");
+        }
+    })
+    .await?;
+    stage.operator.restart()?;
+    stage.operator.ready().await?;
+    stage.cluster.apply(&stage.manifest()).await?;
+    stage.cluster.apply(&narrow("narrow", None)).await?;
+    stage.cluster.apply(&Stage::exposition("plain", &json!({}))).await?;
+    stage.issue_has("plain", &["number", "title"]).await?;
+    stage.ready("exposition", "plain").await?;
+    let requests = async || {
+        let metrics = stage.cluster.kubectl(&["get", "--raw", "/metrics"], None).await?;
+        let patches = metrics.lines().filter(|line| {
+            line.starts_with("apiserver_request_total") && line.contains("\"PATCH\"") && line.contains("expositions")
+        });
+        anyhow::Ok(patches.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>())
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = requests().await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let after = requests().await?;
+    ensure!(after - before < 3.0, "{} writes of one status in three seconds", after - before);
+    let version = stage.object("exposition", "plain").await?["metadata"]["generation"].clone();
+    ensure!(version == json!(1), "generation {version}");
+    // The definitions of today: what was left out is said now.
+    stage.cluster.install_crds().await?;
+    let said = eventually("the URL", SOON, async || {
+        Ok(stage.object("exposition", "plain").await?["status"]["url"].is_string().then_some(()))
+    });
+    said.await
+}

@@ -1,0 +1,250 @@
+//! What goes and comes in any order: a namespace with all that it holds, a default set, objects that need each other.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tamis_tests::cluster::{Stage, eventually};
+
+use crate::calls::Calls;
+use crate::steps::{SOON, apply, config_of, delete, narrow, of_group};
+
+/// How long a default set has to be gone before its expositions do without.
+const GONE: Duration = Duration::from_secs(5);
+
+async fn all_three(stage: &Stage) -> Result<()> {
+    stage.cluster.apply(&stage.manifest()).await?;
+    stage.cluster.apply(&narrow("narrow", None)).await?;
+    stage.cluster.apply(&Stage::exposition("plain", &json!({}))).await?;
+    stage.issue_has("plain", &["number", "title"]).await
+}
+
+async fn gone(stage: &Stage, calls: &Calls) -> Result<()> {
+    let found = eventually("404", SOON, async || Ok((calls.next().await?.status == 404).then_some(())));
+    found.await?;
+    let found = eventually("its document is gone", SOON, async || {
+        Ok(of_group(stage, "gatewayconfig", &config_of("plain")).await?.is_none().then_some(()))
+    });
+    found.await
+}
+
+/// The default set goes first, the exposition three seconds later, the service last; the same under an operator that was
+/// killed in between; the same in a namespace that is being deleted, where it may take longer. A set that is really gone
+/// loosens, after five seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
+    let mut stage = Stage::set().await?;
+    all_three(&stage).await?;
+    for restart in [false, true] {
+        let calls = Calls::of(&stage, "plain")?;
+        delete(&stage, "toolsfilters", "narrow").await?;
+        if restart {
+            stage.operator.restart()?;
+            stage.operator.ready().await?;
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        ensure!(calls.next().await?.is_ok(), "it is not served any more");
+        delete(&stage, "exposition", "plain").await?;
+        delete(&stage, "servicemanifest", "tracker").await?;
+        gone(&stage, &calls).await?;
+        calls.end().await?;
+        all_three(&stage).await?;
+    }
+
+    // The service first: 503 till the exposition is gone too.
+    let calls = Calls::of(&stage, "plain")?;
+    delete(&stage, "servicemanifest", "tracker").await?;
+    stage.issue_stopped("plain", "ServiceNotFound").await?;
+    delete(&stage, "toolsfilters", "narrow").await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stage.cluster.apply(&stage.manifest()).await?;
+    stage.cluster.apply(&narrow("narrow", None)).await?;
+    stage.issue_has("plain", &["number", "title"]).await?;
+    calls.end().await?;
+
+    // Really gone: not before five seconds, and not much later.
+    delete(&stage, "toolsfilters", "narrow").await?;
+    let began = Instant::now();
+    while began.elapsed() < GONE.saturating_sub(Duration::from_millis(400)) {
+        let issue = stage.issue("plain").await?.map_err(|(status, text)| anyhow::anyhow!("{status} {text}"))?;
+        ensure!(issue.get("token").is_none(), "unfiltered after {:?}", began.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let loosened = eventually("the set is given up", SOON, async || {
+        Ok(stage.issue("plain").await?.is_ok_and(|issue| issue.get("token").is_some()).then_some(()))
+    });
+    loosened.await?;
+    ensure!(began.elapsed() < GONE * 3, "gave up after {:?}", began.elapsed());
+    // And what tightens is at once.
+    stage.cluster.apply(&narrow("narrow", None)).await?;
+    let began = Instant::now();
+    stage.issue_has("plain", &["number", "title"]).await?;
+    ensure!(began.elapsed() < Duration::from_secs(3), "tight after {:?}", began.elapsed());
+
+    // A namespace that is being deleted may take its time, and its operator may be killed.
+    let calls = Calls::of(&stage, "plain")?;
+    stage.cluster.kubectl(&["delete", "namespace", "team-a", "--wait=false"], None).await?;
+    delete(&stage, "toolsfilters", "narrow").await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    stage.operator.restart()?;
+    stage.operator.ready().await?;
+    tokio::time::sleep(GONE + Duration::from_secs(1)).await;
+    ensure!(calls.next().await?.is_ok(), "it is not served any more");
+    delete(&stage, "exposition", "plain").await?;
+    delete(&stage, "servicemanifest", "tracker").await?;
+    gone(&stage, &calls).await?;
+    calls.end().await.map(drop)
+}
+
+/// Five things that an answer needs, in every order that the seed gives: the namespace's label that the group asks for, the
+/// Secret, the service, its filters and the exposition that names them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_applied_in_any_order_converges() -> Result<()> {
+    let stage = Stage::set().await?;
+    let selector = r#"
+apiVersion: reshapr.io/v1alpha1
+kind: GatewayGroup
+metadata: {name: public, namespace: tamis-public}
+spec:
+  allowedNamespaces: {from: Selector, selector: {matchLabels: {tamis: allowed}}}
+  egress: {allow: [127.0.0.0/8]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tamis-secrets}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tamis-secrets}
+subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}]
+"#;
+    stage.cluster.apply(selector).await?;
+    let orders = orders(24);
+    let mut calls = Vec::new();
+    for number in 0..orders.len() {
+        let namespace = format!("order-{number}");
+        apply(&stage, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
+        calls.push(Calls::slowly(&stage, &namespace, "ordered")?);
+    }
+    // One step of every order, then the next step of every order.
+    for step in 0..5 {
+        for (number, order) in orders.iter().enumerate() {
+            apply(&stage, &part(&stage, order[step], &format!("order-{number}"))).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    for (number, (calls, order)) in calls.into_iter().zip(&orders).enumerate() {
+        let converged = eventually("an answer", SOON, async || {
+            let answer = calls.next().await?;
+            Ok((answer.is_ok() && answer.text.contains("Issue 1")).then_some(()))
+        });
+        converged.await.with_context(|| format!("order {order:?}"))?;
+        calls.end().await.with_context(|| format!("order {order:?}"))?;
+        let said = stage
+            .cluster
+            .kubectl(
+                &[
+                    "wait",
+                    "-n",
+                    &format!("order-{number}"),
+                    "--for=condition=Ready",
+                    "--timeout=20s",
+                    "exposition/ordered",
+                ],
+                None,
+            )
+            .await?;
+        ensure!(said.contains("condition met"), "{said}");
+    }
+    // The label goes: refused at once, whatever else is there.
+    let label = ["label", "namespace", "order-0", "tamis-"];
+    stage.cluster.kubectl(&label, None).await?;
+    let refused = eventually("503", SOON, async || {
+        let rpc = stage.gateway.rpc("order-0", "ordered", tamis_tests::Era::Modern)?;
+        let answer = rpc.call("get-issue", &json!({"owner": "o", "repo": "r", "number": 1})).await?;
+        Ok((answer.status == 503).then_some(()))
+    });
+    refused.await
+}
+
+/// Some of the 120 orders of five, evenly spread.
+fn orders(count: usize) -> Vec<[usize; 5]> {
+    let mut all = Vec::new();
+    for code in 0..120 {
+        let (mut rest, mut left, mut order) = (code, vec![0, 1, 2, 3, 4], [0; 5]);
+        for (place, size) in order.iter_mut().zip((1..=5).rev()) {
+            *place = left.remove(rest % size);
+            rest /= size;
+        }
+        all.push(order);
+    }
+    all.into_iter().step_by(120 / count).collect()
+}
+
+fn part(stage: &Stage, part: usize, namespace: &str) -> Value {
+    let service = json!({"name": "tracker", "version": "1.0.0"});
+    let ours = |kind: &str, name: &str, spec: Value| {
+        json!({
+            "apiVersion": "reshapr.io/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        })
+    };
+    match part {
+        0 => json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": {"tamis": "allowed"}},
+        }),
+        1 => json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": "token",
+                "namespace": namespace,
+                "labels": {"reshapr.io/credentials": "upstream"},
+                "annotations": {"reshapr.io/allowed-hosts": "127.0.0.1"},
+            },
+            "stringData": {"token": "secret"},
+        }),
+        2 => ours(
+            "ServiceManifest",
+            "tracker",
+            json!({
+                "name": "tracker",
+                "version": "1.0.0",
+                "http": {
+                    "baseUrl": stage.upstream.url,
+                    "auth": {"type": "bearer", "secretRef": {"name": "token", "key": "token"}},
+                    "actions": {"get-issue": {
+                        "method": "GET",
+                        "path": "/repos/{owner}/{repo}/issues/{number}",
+                        "args": {
+                            "owner": {"type": "string", "required": true},
+                            "repo": {"type": "string", "required": true},
+                            "number": {"type": "integer", "required": true},
+                        },
+                        "request": {"pathParams": {"owner": "{owner}", "repo": "{repo}", "number": "{number}"}},
+                    }},
+                },
+            }),
+        ),
+        3 => ours(
+            "ToolsFilters",
+            "narrow",
+            json!({
+                "name": "partner",
+                "service": service,
+                "filters": {"get-issue": {"select": {"number": "number", "title": "title"}}},
+            }),
+        ),
+        _ => ours(
+            "Exposition",
+            "ordered",
+            json!({
+                "service": service,
+                "gatewayGroup": {"name": "public", "namespace": "tamis-public"},
+                "filters": ["partner"],
+                "access": {"anonymous": true},
+            }),
+        ),
+    }
+}
