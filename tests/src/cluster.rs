@@ -15,6 +15,8 @@ mod programs;
 mod server;
 mod stage;
 mod tamis;
+mod twins;
+mod witness;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,6 +28,8 @@ use tempfile::TempDir;
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};
+pub use twins::{Random, Twin, Twins};
+pub use witness::{Sight, Witness};
 
 use programs::Programs;
 use server::{ApiServer, Etcd};

@@ -75,19 +75,7 @@ impl Stage {
         let upstream = Upstream::start().await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
-        let operator = Operator::start(
-            &cluster,
-            &operator_access,
-            &[
-                "--gateway-admin",
-                &ports.1.url,
-                "--default-group",
-                "tamis-public/public",
-                "--lease-namespace",
-                "tamis-system",
-            ],
-        )
-        .await?;
+        let operator = Operator::start(&cluster, &operator_access, &operator_arguments(&ports.1.url)).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "tamis-public");
         eventually("the gateways' ServiceAccount", SOON, async || Ok(accounts.get_opt("tamis-public").await?)).await?;
         let gateway_access = cluster.service_account("tamis-public", "tamis-public").await?;
@@ -95,6 +83,15 @@ impl Stage {
         let mut gateway = ClusterGateway::spawn_on(ports, &cluster, "public", "tamis-public", &gateway_access, egress)?;
         gateway.ready().await?;
         Ok(Self { operator, gateway, upstream, operator_access, gateway_access, cluster })
+    }
+
+    /// Starts one more operator, beside or after the first, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It ended, or is not ready in time; the message has its log.
+    pub async fn another_operator(&self) -> Result<Operator> {
+        let arguments = operator_arguments(&self.gateway.admin.url);
+        Operator::start(&self.cluster, &self.operator_access, &arguments).await
     }
 
     /// The sample service, for [`Upstream`], in `team-a`.
@@ -232,6 +229,11 @@ impl Stage {
         ensure!(said.contains("condition met"), "{said}");
         Ok(())
     }
+}
+
+fn operator_arguments(gateway_admin: &str) -> [&str; 6] {
+    let group = "tamis-public/public";
+    ["--gateway-admin", gateway_admin, "--default-group", group, "--lease-namespace", "tamis-system"]
 }
 
 fn merge(into: &mut Value, from: &Value) {
