@@ -82,7 +82,7 @@ fn what_a_gateway_does_not_know_is_refused() {
     let mut json = serde_json::to_value(stop()).unwrap();
     json["stop"]["later"] = json!(true);
     let spec = encode("g", PayloadKind::Exposition, good.exposition.clone(), json.to_string().as_bytes()).unwrap();
-    assert!(matches!(decode_exposition(&spec[0]), Err(Unreadable::Broken(_))));
+    assert!(matches!(decode_exposition(&spec[0]), Err(Unreadable::Unknown(_))));
 }
 
 #[test]

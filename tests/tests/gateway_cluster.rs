@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use axum::Router;
 use axum::http::HeaderMap;
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use kube::{CustomResourceExt as _, ResourceExt as _};
 use serde_json::{Value, json};
 use tamis_config::acks::{Ack, AckEvent, AckState};
 use tamis_config::carrier::{encode_exposition, encode_service};
@@ -283,7 +283,7 @@ struct Scene {
 
 async fn prepare() -> Result<(Cluster, Writer, std::path::PathBuf)> {
     let cluster = Cluster::start().await?;
-    cluster.apply(&serde_json::to_string(&GatewayConfig::crd())?).await?;
+    cluster.install_crds().await?;
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
     let kubeconfig = cluster.service_account(NAMESPACE, "tamis-public").await?;
     cluster.apply(&role()).await?;

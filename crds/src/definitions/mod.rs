@@ -108,6 +108,9 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
     }
     if let Some(status) = status {
         root["properties"]["status"] = structural(&status, additions);
+        // An object without any status counts as ready for kstatus (helm --wait, Flux): one that the operator has not
+        // seen says of itself that it was seen at no generation.
+        root["properties"]["status"]["default"] = json!({ "observedGeneration": -1 });
     }
     crd["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": root });
     crd
