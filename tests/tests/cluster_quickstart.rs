@@ -197,11 +197,15 @@ fn matches(shown: &[String], printed: &[String]) -> bool {
 
 /// A line without what differs from run to run.
 fn comparable(line: &str) -> String {
-    let words = line.split_whitespace().map(|word| match word {
-        _ if is_age(word) => "AGE",
-        _ if word.parse::<jiff::Timestamp>().is_ok() => "TIME",
-        _ if word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => "DIGEST",
-        _ => word,
+    let words = line.split_whitespace().map(|word| {
+        if is_age(word) {
+            return "AGE".to_owned();
+        }
+        if word.parse::<jiff::Timestamp>().is_ok() {
+            return "TIME".to_owned();
+        }
+        let parts = word.split('-').map(|part| if is_digest(part) { "DIGEST" } else { part });
+        parts.collect::<Vec<_>>().join("-")
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -212,11 +216,17 @@ fn is_age(word: &str) -> bool {
     matches!(shape.replace("00", "0").replace("00", "0").as_str(), "0s" | "0m" | "0m0s")
 }
 
+/// What a document is called by; it differs with the port of the upstream.
+fn is_digest(text: &str) -> bool {
+    text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 #[test]
 fn what_differs_from_run_to_run_is_not_compared() {
     let line = |text: &str| comparable(text);
     assert_eq!(line("a   True    3s"), line("a True  2m10s"));
     assert_eq!(line("a 2026-11-22T09:00:00Z"), line("a  2026-11-22T10:31:07Z"));
+    assert_eq!(line(&format!("a-{}-0", "1f".repeat(20))), line(&format!("a-{}-0", "e0".repeat(20))));
     assert_ne!(line("a True 3s"), line("a False 3s"));
     let lines = |text: &str| text.lines().map(comparable).collect::<Vec<_>>();
     assert!(matches(&lines("a\n...\nd"), &lines("a\nb\nc\nd")) && matches(&lines("a\n..."), &lines("a")));
