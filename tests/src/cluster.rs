@@ -18,13 +18,14 @@ mod tamis;
 mod twins;
 mod witness;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use tempfile::TempDir;
 
+pub use port::Port;
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};
@@ -85,6 +86,12 @@ impl Cluster {
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig.clone()
+    }
+
+    /// The folder with kubectl.
+    #[must_use]
+    pub fn tools(&self) -> &Path {
+        self.programs.kubectl.parent().unwrap_or(Path::new("."))
     }
 
     /// Ends the API server at once, as a crash does. Connections break and new ones are refused.

@@ -14,13 +14,17 @@ const COUNT: u16 = 10_000;
 /// A port of loopback that no other test takes before this is dropped. Tests run as processes of their own: what keeps
 /// them apart is a locked file.
 #[derive(Debug)]
-pub(super) struct Port {
+pub struct Port {
     number: u16,
     _lock: File,
 }
 
 impl Port {
-    pub(super) fn reserve() -> Result<Self> {
+    /// Takes a free one.
+    ///
+    /// # Errors
+    /// None is free, or the folder of temporary files cannot be written.
+    pub fn reserve() -> Result<Self> {
         let folder = std::env::temp_dir().join("tamis-test-ports");
         fs::create_dir_all(&folder)?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
@@ -43,7 +47,9 @@ impl Port {
         format!("127.0.0.1:{}", self.number)
     }
 
-    pub(super) fn number(&self) -> u16 {
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u16 {
         self.number
     }
 }
