@@ -24,8 +24,9 @@ use crate::world::{Scope, ServiceKey, shard_name};
 
 /// Requests under way at once.
 const WRITERS: usize = 24;
-/// Services planned in one pass: what comes meanwhile waits no longer than these take.
-const SERVICES: usize = 64;
+/// Expositions planned in one pass, or all of one service: what comes meanwhile waits no longer than these take, and
+/// their statuses are written beside the next ones.
+const EXPOSITIONS: usize = 256;
 /// Before another look at what somebody else wrote at the same time.
 const STALE: Duration = Duration::from_millis(50);
 /// Before another try at what the API refused.
@@ -73,8 +74,21 @@ impl Operator {
     /// Some of the services that are marked, whose Secrets are known.
     fn take_services(&mut self) -> Vec<(ServiceKey, Scope)> {
         let marked = &self.world.dirty.services;
-        let known = |key: &&ServiceKey| self.sources.knows(&Watched::Secrets, &key.namespace);
-        let keys: Vec<ServiceKey> = marked.keys().filter(known).take(SERVICES).cloned().collect();
+        let known = |key: &ServiceKey| self.sources.knows(&Watched::Secrets, &key.namespace);
+        let all = |key: &ServiceKey| self.world.members(key).map_or(0, |members| members.expositions.len());
+        let mut room = EXPOSITIONS;
+        let mut keys = Vec::new();
+        for (key, scope) in marked.iter().filter(|(key, _)| known(key)) {
+            if room == 0 {
+                break;
+            }
+            keys.push(key.clone());
+            let weight = match scope {
+                Scope::Some(names) => names.len(),
+                Scope::All => all(key),
+            };
+            room = room.saturating_sub(weight.max(1));
+        }
         keys.into_iter().filter_map(|key| self.world.dirty.services.remove_entry(&key)).collect()
     }
 
