@@ -18,6 +18,8 @@ use crate::requests::Requests;
 
 /// Longer than any run that is worth waiting for.
 const GIVE_UP: Duration = Duration::from_secs(1200);
+/// An operator that nothing keeps busy ends sooner.
+const ENDED: Duration = Duration::from_secs(30);
 /// How often the API server's own count is read meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Writes that come after everything is served: a group's count, the state of what many share.
@@ -31,7 +33,9 @@ const BARE: &str = "bare";
 pub(crate) async fn run(args: &ColdArgs) -> Result<Report> {
     let mut report = Report::new("cold-start");
     let mut stage = Stage::set().await?;
-    stage.operator.process.kill()?;
+    // Politely: one that is killed keeps its lease, and the next one waits for its end.
+    stage.operator.process.terminate()?;
+    stage.operator.process.ended(ENDED).await?;
     stage.gateway.process.kill()?;
     let client = stage.cluster.client();
     let began = Instant::now();
