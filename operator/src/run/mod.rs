@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use kube::runtime::events::Reporter;
 use tamis_crds::ObjectName;
@@ -202,6 +202,26 @@ impl Operator {
                 Some(change) = group_changes.next() => self.group_changed(change),
                 _ = tick.tick() => {}
                 () = std::future::ready(()), if self.more => {}
+            }
+            // A step can take long, and there is always something new meanwhile: nobody who speaks waits for another to fall
+            // silent.
+            while batch.len() < BATCH
+                && let Ok(message) = messages.try_recv()
+            {
+                batch.push(message);
+            }
+            self.told(&mut batch);
+            while let Ok(done) = done.try_recv() {
+                self.done(done);
+            }
+            while news.len() < BATCH
+                && let Ok(heard) = heard.try_recv()
+            {
+                news.push(heard);
+            }
+            self.heard(&mut news);
+            while let Some(Some(change)) = group_changes.next().now_or_never() {
+                self.group_changed(change);
             }
             self.step(Instant::now()).await;
         }

@@ -278,7 +278,8 @@ mod tests {
             store.put(object);
         }
         let users = |namespace: &str, values: &[&str]| {
-            store.users_of_credentials(namespace, &values.iter().map(|value| handle(value)).collect())
+            let users = store.users_of_credentials(namespace, &values.iter().map(|value| handle(value)).collect());
+            users.into_iter().collect::<BTreeSet<_>>()
         };
         assert_eq!(users("gw", &["one", "three"]), [id("a"), id("c")].into());
         assert_eq!(users("gw", &["three"]), [].into());

@@ -1,0 +1,62 @@
+//! What one edit asks of the API server, among few expositions and among many.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tamis_tests::cluster::Stage;
+
+use crate::EditArgs;
+use crate::objects::{self, TEAM};
+use crate::processes;
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::requests::Requests;
+
+const GIVE_UP: Duration = Duration::from_secs(1200);
+/// What an edit leads to comes within this.
+const SETTLE: Duration = Duration::from_secs(3);
+/// How many expositions are few.
+const FEW: usize = 10;
+
+pub(crate) async fn run(args: &EditArgs) -> Result<Report> {
+    let mut report = Report::new("one-edit");
+    report.count("edits", args.edits);
+    for expositions in [FEW, args.expositions] {
+        measure(&mut report, expositions, args.edits).await?;
+    }
+    Ok(report)
+}
+
+async fn measure(report: &mut Report, expositions: usize, edits: usize) -> Result<()> {
+    let stage = Stage::set().await?;
+    let client = stage.cluster.client();
+    objects::fill(&client, &stage.upstream.url, expositions, 100, 20).await?;
+    let mut progress = Progress::start(&client);
+    progress.reach(expositions, GIVE_UP).await?;
+    // What the start leaves to be written: a group's count, the state of what many share.
+    tokio::time::sleep(SETTLE * 3).await;
+    let api = objects::api(&client, "Exposition", TEAM);
+    let (before, cpu) = (Requests::read(&client).await?, processes::usage());
+    for edit in 0..edits {
+        let name = format!("exposition-{}", edit % expositions);
+        let patch = json!({"spec": {"tools": {"exclude": [format!("tool-{}", edit % 10)]}, "limits": {"concurrent": edit + 10}}});
+        let edited = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        let generation = edited.metadata.generation.context("no generation")?;
+        progress.served(&name, generation, GIVE_UP).await?;
+    }
+    tokio::time::sleep(SETTLE).await;
+    let requests = Requests::read(&client).await?.since(&before);
+    // Of these one event and one write an edit are our own.
+    requests.report(report, &format!("an edit among {expositions}"), edits);
+    report.figure(format!("an edit among {expositions}: all writes, ours too"), requests.writes() / edits as f64, "");
+    let (operator, then) = (processes::usage(), cpu.get("operator").map_or(0.0, |usage| usage.cpu));
+    let now = operator.get("operator").map_or(0.0, |usage| usage.cpu);
+    report.figure(
+        format!("an edit among {expositions}: processor time of operator"),
+        (now - then) * 1000.0 / edits as f64,
+        "ms",
+    );
+    Ok(())
+}
