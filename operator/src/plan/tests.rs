@@ -1,1 +1,318 @@
+use std::time::Duration;
 
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::hold::{GONE, NEW};
+use crate::object::{Kind, ObjectKey};
+use crate::plan::Planned;
+use crate::verdict::Verdict;
+use crate::watch::{Change, Watched};
+use crate::world::Scope;
+use crate::world::fixture::{Fixture, name, object};
+
+const STEP: Duration = Duration::from_millis(1);
+
+fn exposition(more: Value) -> Value {
+    let mut spec = json!({"service": {"name": "s", "version": "1"}, "access": {"anonymous": true}});
+    for (key, value) in more.as_object().cloned().unwrap_or_default() {
+        spec[key] = value;
+    }
+    spec
+}
+
+fn set(filters: Value) -> Value {
+    json!({"service": {"name": "s", "version": "1"}, "filters": filters})
+}
+
+fn verdict(f: &mut Fixture, kind: Kind, text: &str) -> Option<Verdict> {
+    f.plan(&Fixture::key(), &Scope::All).verdicts.remove(&ObjectKey { kind, name: name(text) })
+}
+
+#[test]
+fn what_is_there_is_served_and_nothing_is_written_twice() {
+    let mut f = Fixture::good();
+    f.settle();
+    for (exposition, expected) in [
+        ("e", "get=team/base in team/default"),
+        ("byname", "get=team/named in team/default"),
+        ("none", "get=- in team/default"),
+        ("planned", "get=team/base in team/default"),
+    ] {
+        assert_eq!(f.told(exposition), expected);
+    }
+    assert_eq!(f.round(), (None, 0));
+}
+
+#[test]
+fn what_is_missing_stops_it_at_once() {
+    type Edit = fn(&mut Fixture);
+    let table: &[(&str, Edit, &str)] = &[
+        ("its service", |f| f.delete(Kind::ServiceManifest, "s"), "stop ServiceNotFound in team/default"),
+        (
+            "its set",
+            |f| f.put(Kind::Exposition, "e", exposition(json!({"filters": ["x"]}))),
+            "stop FilterSetNotFound in team/default",
+        ),
+        (
+            "its plan",
+            |f| f.put(Kind::Exposition, "e", exposition(json!({"configurationPlan": {"name": "x"}}))),
+            "stop PlanNotFound in team/default",
+        ),
+        (
+            "its Secret",
+            |f| f.apply(Watched::Secrets, Change::Deleted(object("Secret", "api", 1, json!({})))),
+            "stop SecretNotFound in team/default",
+        ),
+        (
+            "who may call",
+            |f| f.put(Kind::Exposition, "e", json!({"service": {"name": "s", "version": "1"}})),
+            "stop AccessRequired in team/default",
+        ),
+        ("its group", |f| f.delete(Kind::GatewayGroup, "default"), ""),
+        (
+            "itself",
+            |f| f.put(Kind::Exposition, "e", json!({"service": {"name": "s", "version": "1"}, "access": 7})),
+            "get=team/base in team/default",
+        ),
+        (
+            "its group is another operator's",
+            |f| f.put(Kind::GatewayGroup, "default", json!({"controllerName": "example.com/b"})),
+            "get=team/base in team/default",
+        ),
+        (
+            "its group cannot be read",
+            |f| f.put(Kind::GatewayGroup, "default", json!({"replicas": "x"})),
+            "get=team/base in team/default",
+        ),
+    ];
+    for (what, edit, expected) in table {
+        let mut f = Fixture::good();
+        f.settle();
+        edit(&mut f);
+        f.round();
+        assert_eq!(f.told("e"), *expected, "{what}");
+    }
+}
+
+#[test]
+fn one_that_cannot_be_read_has_todays_secrets() {
+    for spec in [json!({"service": {"name": "s", "version": "1"}, "access": 7}), json!({"service": 7})] {
+        let mut f = Fixture::good();
+        f.settle();
+        f.put(Kind::Exposition, "e", spec);
+        f.settle();
+        let before = f.written();
+        f.secret("api", "1");
+        assert!(f.marked().contains(":*"));
+        f.settle();
+        let after = f.written();
+        let name = tamis_config::names::exposition_object(&super::id(&name("e")));
+        let of = |written: &std::collections::BTreeMap<_, tamis_config::GatewayConfigSpec>| {
+            written.get(&crate::world::fixture::name(&name)).map(|spec| spec.credentials.clone())
+        };
+        assert_eq!(f.told("e"), "get=team/base in team/default");
+        assert_ne!(of(&before), of(&after));
+    }
+}
+
+#[test]
+fn one_that_is_new_waits_for_its_filters() {
+    let mut f = Fixture::good();
+    f.delete(Kind::ToolsFilters, "base");
+    let (wake, _) = f.round();
+    assert_eq!((wake, f.told("e")), (Some(f.now + NEW), "stop Pending in team/default".to_owned()));
+    f.pass_by(NEW - STEP);
+    f.round();
+    assert_eq!(f.told("e"), "stop Pending in team/default");
+    f.pass_by(STEP);
+    f.round();
+    assert_eq!(f.told("e"), "get=- in team/default");
+    f.round();
+    assert!(f.memory.bare_since.is_empty());
+    // Its filters came in time; one that went and came again is new again.
+    let mut f = Fixture::good();
+    f.delete(Kind::ToolsFilters, "base");
+    f.round();
+    f.put(Kind::ToolsFilters, "base", set(json!({"get": {"retain": ["/a"]}})));
+    f.round();
+    assert_eq!(f.told("e"), "get=team/base in team/default");
+}
+
+#[test]
+fn a_default_set_that_is_gone_is_waited_for_and_an_edit_is_not() {
+    let mut f = Fixture::good();
+    f.settle();
+    f.put(Kind::ToolsFilters, "base", set(json!({})));
+    assert_eq!(f.round().0, None);
+    assert_eq!(f.told("e"), "get=- in team/default", "an edit is at once");
+    let mut f = Fixture::good();
+    f.settle();
+    f.delete(Kind::ToolsFilters, "base");
+    assert_eq!(f.round().0, Some(f.now + GONE));
+    assert_eq!(f.told("e"), "get=team/base in team/default");
+    f.pass_by(GONE - STEP);
+    f.round();
+    assert_eq!(f.told("e"), "get=team/base in team/default");
+    f.pass_by(STEP);
+    assert_eq!(f.round().0, None);
+    assert_eq!(f.told("e"), "get=- in team/default", "then it does without");
+    // An operator that was not there when it went waits as long.
+    let mut f = Fixture::good();
+    f.settle();
+    f.world.forget(f.now + STEP);
+    f.delete(Kind::ToolsFilters, "base");
+    f.world.forget(f.now + STEP);
+    f.memory = super::Memory::default();
+    assert_eq!(f.round().0, Some(f.now + GONE));
+    f.settle();
+    assert_eq!(f.told("e"), "get=- in team/default");
+}
+
+#[test]
+fn a_posture_sinks_at_once_when_edited_and_late_when_its_set_is_gone() {
+    let mut strict = set(json!({"get": {"retain": ["/a"]}}));
+    strict["enforcement"] = json!("Enforced");
+    let enforced = |f: &Fixture| {
+        let of = f.world.configs.of_exposition(&super::id(&name("e"))).pop().expect("is written");
+        match of.spec.as_ref().map(tamis_config::carrier::decode_exposition) {
+            Some(Ok(tamis_config::ExpositionPayload::Serve(document))) => {
+                document.enforcement == tamis_engine::Enforcement::Enforced
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut f = Fixture::good();
+    f.put(Kind::ToolsFilters, "base", strict.clone());
+    f.settle();
+    assert!(enforced(&f));
+    f.put(Kind::ToolsFilters, "base", set(json!({"get": {"retain": ["/a"]}})));
+    f.round();
+    assert!(!enforced(&f));
+    // A set that filters none of its tools, but has a say in the posture.
+    strict["filters"] = json!({});
+    let mut f = Fixture::good();
+    f.put(Kind::ToolsFilters, "strict", strict);
+    f.settle();
+    assert!(enforced(&f));
+    f.delete(Kind::ToolsFilters, "strict");
+    f.round();
+    assert!(enforced(&f));
+    f.settle();
+    assert!(!enforced(&f));
+}
+
+#[test]
+fn in_a_namespace_that_goes_nothing_loosens() {
+    let mut f = Fixture::good();
+    f.settle();
+    f.namespace(json!({}), "Terminating");
+    f.delete(Kind::ToolsFilters, "base");
+    for _ in 0..20 {
+        let (wake, _) = f.round();
+        assert!(wake.is_some());
+        f.world.forget(f.now);
+        f.pass_by(GONE);
+        assert_eq!(f.told("e"), "get=team/base in team/default");
+    }
+    f.delete(Kind::Exposition, "e");
+    f.namespace(json!({}), "Active");
+    f.settle();
+}
+
+#[test]
+fn it_moves_and_is_sent_away() {
+    let other = |f: &mut Fixture, allowed: &str| {
+        f.put(Kind::GatewayGroup, "gw/public", json!({"allowedNamespaces": {"from": allowed}}));
+    };
+    let there = json!({"gatewayGroup": {"name": "public", "namespace": "gw"}});
+    let mut f = Fixture::good();
+    f.settle();
+    other(&mut f, "All");
+    f.put(Kind::Exposition, "e", exposition(there.clone()));
+    f.settle();
+    assert_eq!(f.told("e"), "get=team/base in gw/public", "and nowhere else");
+    other(&mut f, "Same");
+    f.settle();
+    assert_eq!(f.told("e"), "stop RefNotPermitted in gw/public", "where it was, it says why");
+    assert_eq!(f.round().1, 0);
+    f.put(Kind::Exposition, "new", exposition(there));
+    f.settle();
+    assert_eq!(f.told("new"), "", "where it never was, nothing is written");
+    let found = verdict(&mut f, Kind::Exposition, "new").expect("is judged").findings;
+    assert_eq!(found.first().map(|finding| finding.reason), Some("RefNotPermitted"));
+    f.delete(Kind::GatewayGroup, "gw/public");
+    f.settle();
+    assert_eq!(f.told("e"), "");
+}
+
+#[test]
+fn of_another_operators_expositions_nothing_is_said() {
+    let mut f = Fixture::good();
+    f.put(Kind::GatewayGroup, "default", json!({"controllerName": "example.com/b"}));
+    let plan = f.plan(&Fixture::key(), &Scope::All);
+    assert!(plan.expositions.values().all(|planned| *planned == Planned::Untouched));
+    assert!(plan.verdicts.keys().all(|key| key.kind != Kind::Exposition));
+    assert!(plan.foreign.contains(&name("e")));
+    f.put(Kind::GatewayGroup, "default", json!({"replicas": "x"}));
+    let held = verdict(&mut f, Kind::Exposition, "e").expect("is judged");
+    assert!(
+        held.findings.iter().any(|finding| finding.is_error && finding.message.contains("cannot be read")),
+        "{held:?}"
+    );
+}
+
+#[test]
+fn a_secret_may_go_only_where_its_owner_says() {
+    let mut f = Fixture::good();
+    f.settle();
+    f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://evil.example"}));
+    f.round();
+    assert_eq!(f.told("planned"), "stop SecretNotLabelled in team/default");
+    assert_eq!(f.told("e"), "get=team/base in team/default");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_order_of_what_comes_does_not_matter(
+        objects in Just(Fixture::objects()).prop_shuffle(),
+        rounds in proptest::collection::vec(any::<bool>(), 9),
+        secret in 0_usize..9,
+    ) {
+        let mut expected = Fixture::empty();
+        // The Secret's version is part of what is written.
+        expected.secret("api", "1");
+        let mut f = Fixture::empty();
+        let late = object("Secret", "api", 1, json!({
+            "metadata": {"uid": "1", "labels": {(tamis_config::names::CREDENTIALS_LABEL): "upstream"},
+                "annotations": {(tamis_config::names::ALLOWED_HOSTS_ANNOTATION): "api.example.com"}},
+            "data": {"token": "c2VjcmV0"},
+        }));
+        for (kind, name, spec) in Fixture::objects() {
+            expected.put(kind, name, spec);
+        }
+        expected.settle();
+        for (index, (kind, name, spec)) in objects.into_iter().enumerate() {
+            if index == secret {
+                f.apply(Watched::Secrets, Change::Applied(late.clone()));
+            }
+            f.put(kind, name, spec);
+            if rounds[index] {
+                f.round();
+                f.pass_by(Duration::from_millis(100));
+            }
+        }
+        f.settle();
+        let services = |written: &std::collections::BTreeMap<_, tamis_config::GatewayConfigSpec>| {
+            written.values().filter_map(|spec| spec.service.clone()).collect::<std::collections::BTreeSet<_>>()
+        };
+        let (f_written, e_written) = (f.written(), expected.written());
+        prop_assert_eq!(services(&f_written), services(&e_written));
+        for (name, spec) in &e_written {
+            prop_assert_eq!(f_written.get(name), Some(spec));
+        }
+        prop_assert_eq!(f.round(), (None, 0));
+    }
+}

@@ -15,7 +15,7 @@ use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
 use crate::status::{self, StatusInput};
 use crate::verdict::Verdict;
-use crate::watch::{self, Change, Source, Watched};
+use crate::watch;
 
 /// Requests under way at once.
 const WRITERS: usize = 16;
@@ -193,21 +193,11 @@ impl Operator {
         });
     }
 
-    /// Whether an object is known, and no other of its name.
-    fn is_there(&self, key: &ObjectKey, object: &DynamicObject) -> bool {
-        self.world.get(key.kind, &key.name).is_some_and(|known| Some(&known.uid) == object.metadata.uid.as_ref())
-    }
-
     pub(super) fn status_written(&mut self, written: Written) {
         let Written { key, result } = written;
         self.statuses.in_flight.remove(&key);
         match result {
-            // It may be gone by now, and the watch may have told: an answer that comes late brings nothing back.
-            Ok(object) if !self.is_there(&key, &object) => {}
-            Ok(object) => {
-                let source = Source { watched: Watched::Kind(key.kind), namespace: None };
-                self.world.apply(&source, Change::Applied(object), Instant::now());
-            }
+            Ok(object) => self.world.answered(key.kind, &object),
             // The watch tells what it is by now.
             Err(Failure::Stale) => self.again(Duration::from_millis(100), Again::Status(key)),
             Err(Failure::Deposed) => self.leads = false,

@@ -3,6 +3,8 @@
 
 mod configs;
 mod dirty;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod index;
 mod object;
 mod secrets;
@@ -139,6 +141,15 @@ impl World {
                 }
                 objects.iter().for_each(|object| self.applied(watched, object));
             }
+        }
+    }
+
+    /// Takes note of what the API answered to a write of ours. The watch may have told more by then: an answer brings
+    /// back nothing that is gone, and replaces no other object of the name.
+    pub(crate) fn answered(&mut self, kind: Kind, object: &DynamicObject) {
+        let known = self.get(kind, &named(object));
+        if known.is_some_and(|known| Some(&known.uid) == object.metadata.uid.as_ref()) {
+            self.object_applied(kind, object);
         }
     }
 

@@ -1,1 +1,236 @@
+use serde_json::json;
+use tamis_config::{CredentialHandle, names};
 
+use super::fixture::{Fixture, name, object};
+use super::{Scope, shard_name};
+use crate::object::Kind;
+use crate::watch::{Change, Watched};
+
+fn shard(version: u64, data: &serde_json::Value, uid: &str, number: usize) -> kube::api::DynamicObject {
+    let text = shard_name(&name("default"), number).to_string();
+    object("Secret", &text, version, json!({"metadata": {"uid": uid}, "data": data}))
+}
+
+/// The value that the exposition's document names.
+fn handle(f: &Fixture) -> CredentialHandle {
+    let id = tamis_config::ExpositionId { namespace: "team".to_owned(), name: "e".to_owned() };
+    let object = f.world.configs.of_exposition(&id).pop().expect("is written");
+    object.spec.as_ref().and_then(|spec| spec.credentials.first().cloned()).expect("names one")
+}
+
+#[test]
+fn a_change_marks_what_it_touches_and_nothing_else() {
+    type Edit = fn(&mut Fixture);
+    let service = || json!({"name": "s", "version": "1"});
+    let _ = service;
+    let all = "s:byname,e,none,planned";
+    let table: &[(&str, Edit, &str)] = &[
+        (
+            "a default set",
+            |f| f.put(Kind::ToolsFilters, "base", json!({"service": {"name": "s", "version": "1"}, "filters": {}})),
+            "s:e,planned",
+        ),
+        (
+            "a named set",
+            |f| {
+                let service = json!({"name": "s", "version": "1"});
+                f.put(Kind::ToolsFilters, "named", json!({"name": "n", "service": service, "filters": {}}));
+            },
+            "s:byname,planned",
+        ),
+        (
+            "a set gets a name: those who lose it, and those who may have waited for it",
+            |f| {
+                let service = json!({"name": "s", "version": "1"});
+                f.put(Kind::ToolsFilters, "base", json!({"name": "n", "service": service, "filters": {}}));
+            },
+            "s:byname,e,planned",
+        ),
+        ("a set is gone", |f| f.delete(Kind::ToolsFilters, "named"), "s:byname,planned"),
+        (
+            "a set of another service",
+            |f| f.put(Kind::ToolsFilters, "x", json!({"service": {"name": "t", "version": "1"}, "filters": {}})),
+            "t:",
+        ),
+        ("a plan", |f| f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"})), "s:planned"),
+        ("a plan that nobody names", |f| f.put(Kind::ConfigurationPlan, "x", json!({})), ""),
+        ("a manifest is gone", |f| f.delete(Kind::ServiceManifest, "s"), "s:*"),
+        ("an exposition is gone", |f| f.delete(Kind::Exposition, "e"), "s:e gone:e"),
+        ("a list lacks an exposition", |f| f.relist_without(Kind::Exposition, "e"), "s:e gone:e"),
+        ("a list lacks a set", |f| f.relist_without(Kind::ToolsFilters, "base"), "s:e,planned"),
+        (
+            "a group: its own objects, and its expositions",
+            |f| f.put(Kind::GatewayGroup, "default", json!({"replicas": 2})),
+            "s:byname,e,none,planned groups:default",
+        ),
+        (
+            "a second group: the first may give way to it",
+            |f| f.put(Kind::GatewayGroup, "a", json!({})),
+            "s:byname,e,none,planned groups:a,default",
+        ),
+        ("a group of another namespace", |f| f.put(Kind::GatewayGroup, "x/default", json!({})), "groups:default"),
+        ("labels of the namespace", |f| f.namespace(json!({"a": "b"}), "Active"), all),
+        ("the same again", |f| f.namespace(json!({}), "Active"), ""),
+        ("a Secret that was asked for", |f| f.secret("api", "1"), "s:*"),
+        ("a Secret that nobody names", |f| f.secret("other", "1"), ""),
+        (
+            "what cannot be read may concern all that is near",
+            |f| f.put(Kind::ToolsFilters, "bad", json!({"filters": 7})),
+            "s:*",
+        ),
+        ("an exposition that cannot be read", |f| f.put(Kind::Exposition, "e", json!({"service": 7})), ":* s:*"),
+        ("an unreadable object elsewhere", |f| f.put(Kind::ToolsFilters, "x/bad", json!({"filters": 7})), ""),
+        (
+            "a status",
+            |f| {
+                let spec = json!({"spec": {"anything": "an unchanged generation is not read again"}});
+                let object = f.known(Kind::Exposition, "e", spec);
+                f.apply(Watched::Kind(Kind::Exposition), Change::Applied(object));
+            },
+            "",
+        ),
+        (
+            "an older version",
+            |f| {
+                let object = object("Exposition", "e", 1, json!({"spec": {"filters": []}}));
+                f.apply(Watched::Kind(Kind::Exposition), Change::Applied(object));
+            },
+            "",
+        ),
+        (
+            "the deletion of one before",
+            |f| {
+                let object = object("Exposition", "e", 1, json!({"metadata": {"uid": "another"}}));
+                f.apply(Watched::Kind(Kind::Exposition), Change::Deleted(object));
+            },
+            "",
+        ),
+        (
+            "a document is deleted by hand",
+            |f| {
+                let id = tamis_config::ExpositionId { namespace: "team".to_owned(), name: "e".to_owned() };
+                let text = names::exposition_object(&id);
+                let object =
+                    object("GatewayConfig", &text, 1, json!({"metadata": {"uid": format!("config-team/{text}")}}));
+                f.apply(Watched::Configs, Change::Deleted(object));
+            },
+            "s:e",
+        ),
+        (
+            "so are those of its service",
+            |f| {
+                let parts: Vec<_> = f
+                    .world
+                    .configs
+                    .names()
+                    .filter(|n| n.name.contains("svc") || n.name.contains("service"))
+                    .cloned()
+                    .collect();
+                assert!(!parts.is_empty(), "{:?}", f.world.configs.names().collect::<Vec<_>>());
+                for part in parts {
+                    let uid = json!({"metadata": {"uid": format!("config-{part}")}});
+                    f.apply(Watched::Configs, Change::Deleted(object("GatewayConfig", &part.to_string(), 1, uid)));
+                }
+            },
+            "s:*",
+        ),
+    ];
+    for (what, edit, expected) in table {
+        let mut f = Fixture::good();
+        f.settle();
+        edit(&mut f);
+        assert_eq!(f.marked(), *expected, "{what}");
+    }
+}
+
+#[test]
+fn a_shard_that_loses_what_is_used_is_written_again() {
+    let mut f = Fixture::good();
+    f.settle();
+    let used = handle(&f).0;
+    let data = |data: &[&str]| {
+        data.iter().map(|key| ((*key).to_owned(), json!("c2VjcmV0"))).collect::<serde_json::Map<_, _>>()
+    };
+    let (both, other) = (json!(data(&[&used, "unused"])), json!(data(&["unused"])));
+    let users = "s:byname,e,none,planned";
+    // What the shard holds next; what that marks.
+    let table = [
+        (Change::Applied(shard(2, &json!(data(&[&used])), "u", 0)), "", "what nobody uses is taken out"),
+        (Change::Applied(shard(2, &other, "u", 0)), users, "a value is taken out"),
+        (
+            Change::Applied(shard(2, &json!({(used.clone()): "Zm9yZ2Vk", "unused": "c2VjcmV0"}), "u", 0)),
+            users,
+            "another value",
+        ),
+        (Change::Deleted(shard(1, &both, "u", 0)), users, "it is deleted"),
+        (Change::Deleted(shard(1, &both, "one before", 0)), "", "one before is deleted"),
+        (Change::Listed(vec![]), users, "a list lacks it"),
+    ];
+    for (change, expected, what) in table {
+        f.apply(Watched::Shards, Change::Listed(vec![shard(1, &both, "u", 0)]));
+        f.world.dirty.clear();
+        f.apply(Watched::Shards, change);
+        assert_eq!(f.marked(), expected, "{what}");
+        f.apply(Watched::Shards, Change::Listed(vec![]));
+    }
+}
+
+#[test]
+fn an_answer_that_comes_late_brings_nothing_back() {
+    let mut f = Fixture::good();
+    let answer = f.known(Kind::Exposition, "e", json!({"status": {}}));
+    f.delete(Kind::Exposition, "e");
+    f.world.answered(Kind::Exposition, &answer);
+    assert!(f.world.get(Kind::Exposition, &name("e")).is_none());
+    let anew = object("Exposition", "e", 99, json!({"metadata": {"uid": "new"}, "spec": {}}));
+    f.apply(Watched::Kind(Kind::Exposition), Change::Applied(anew));
+    f.world.answered(Kind::Exposition, &answer);
+    assert_eq!(f.world.get(Kind::Exposition, &name("e")).map(|e| e.uid.clone()).as_deref(), Some("new"));
+}
+
+#[test]
+fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
+    let mut f = Fixture::good();
+    f.world.mark_all();
+    assert!(f.world.dirty.services.is_empty());
+    assert_eq!(f.world.dirty.backlog.get(&Fixture::key()), Some(&Scope::All));
+    assert_eq!(f.world.dirty.status.len(), Fixture::objects().len());
+    assert!(f.world.dirty.has(&Fixture::key(), &name("e")));
+    f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"}));
+    assert_eq!(f.world.dirty.services.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
+    // A document of an exposition that went while nobody looked.
+    let mut f = Fixture::good();
+    f.settle();
+    f.delete(Kind::Exposition, "e");
+    f.world.mark_all();
+    assert!(f.world.dirty.removed.contains(&name("e")));
+}
+
+#[test]
+fn what_is_not_looked_after_is_not_gone() {
+    let mut f = Fixture::good();
+    assert!(f.world.is_gone(&name("other/x")) && !f.world.is_gone(&name("e")));
+    f.world.scope.insert("team".to_owned());
+    assert!(!f.world.is_gone(&name("other/x")) && f.world.is_gone(&name("team/x")));
+}
+
+#[test]
+fn nothing_is_kept_of_what_is_gone() {
+    let mut f = Fixture::good();
+    f.settle();
+    assert!(!f.world.secret_users.is_empty() && !f.world.asked.is_empty());
+    f.world.secrets.probed(&name("missing"), true);
+    for (kind, name, _) in Fixture::objects() {
+        f.delete(kind, name);
+    }
+    f.round();
+    for name in f.world.configs.names().cloned().collect::<Vec<_>>() {
+        f.world.configs.remove(&name, None);
+    }
+    f.world.forget(f.now + std::time::Duration::from_secs(1));
+    assert_eq!((f.world.secret_users.len(), f.world.asked.len(), f.world.gone.len()), (0, 0, 0));
+    assert!(f.world.secrets.wants_probe(&name("missing")));
+    assert!(f.world.index.services().is_empty());
+    f.world.forget_source(&crate::watch::Source { watched: Watched::Secrets, namespace: Some("team".to_owned()) });
+    assert_eq!(f.world.secrets.names("team"), vec![]);
+}
