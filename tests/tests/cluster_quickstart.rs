@@ -51,12 +51,13 @@ async fn the_quickstart_does_what_it_says() -> Result<()> {
     }
     let script = script(&blocks, &ports);
     let printed = run(&script, &cluster, folder.path()).await?;
-    let printed = ports.iter().fold(printed, |text, (ours, free)| {
-        text.replace(&format!("127.0.0.1:{free}"), &format!("127.0.0.1:{ours}"))
-    });
+    let printed = ports
+        .iter()
+        .fold(printed, |text, (ours, free)| text.replace(&format!("127.0.0.1:{free}"), &format!("127.0.0.1:{ours}")));
 
     let outputs: Vec<&str> = printed.split(MARK).skip(1).collect();
-    let wrong: Vec<String> = blocks.iter().enumerate().filter_map(|(index, block)| wrong(block, outputs.get(index))).collect();
+    let wrong: Vec<String> =
+        blocks.iter().enumerate().filter_map(|(index, block)| wrong(block, outputs.get(index))).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())
 }
@@ -164,7 +165,8 @@ async fn run(script: &str, cluster: &Cluster, folder: &Path) -> Result<String> {
     command.arg("-c").arg("exec 2>&1; source \"$0\"").arg(&file).current_dir(folder);
     command.env("PATH", std::env::join_paths(path)?).env("KUBECONFIG", cluster.kubeconfig()).env("HOME", folder);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.context("the page takes too long")??;
+    let output =
+        tokio::time::timeout(PATIENCE, child.wait_with_output()).await.context("the page takes too long")??;
     let printed = String::from_utf8(output.stdout)?;
     if !output.status.success() {
         let logs = ["operator", "gateway"].map(|name| {

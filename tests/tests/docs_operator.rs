@@ -53,7 +53,8 @@ fn every_reason_is_explained() {
     let known: BTreeMap<String, String> = known.map(|(reason, of)| (reason.to_owned(), of.to_owned())).collect();
     let shown = rows(&page("operator.md"), "Reasons");
     let count = shown.len();
-    let shown: BTreeMap<String, String> = shown.iter().map(|row| (code(&row[0]).concat(), code(&row[1]).concat())).collect();
+    let shown: BTreeMap<String, String> =
+        shown.iter().map(|row| (code(&row[0]).concat(), code(&row[1]).concat())).collect();
     assert_eq!(shown, known);
     assert_eq!(shown.len(), count, "a reason is there twice");
 }
