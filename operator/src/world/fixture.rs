@@ -1,5 +1,7 @@
 //! A small cluster, as the watches would tell of it.
 
+#![expect(clippy::needless_pass_by_value, reason = "literals are passed")]
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
