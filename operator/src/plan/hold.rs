@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tamis_config::{ExpositionDocument, Snapshot, Stopped};
 use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
 
-use super::{Memory, Plan};
+use super::Memory;
 use crate::world::{ServiceKey, World};
 
 /// How long a default set has to be gone before its expositions do without: a namespace that is being deleted loses its
@@ -17,7 +17,7 @@ pub(super) const GONE: Duration = Duration::from_secs(5);
 /// go with it, and come after.
 pub(super) const NEW: Duration = Duration::from_millis(500);
 
-/// Keeps back what would loosen too early.
+/// Keeps back what would loosen too early. Gives which expositions to look at again, and when.
 pub(super) fn hold(
     world: &mut World,
     memory: &mut Memory,
@@ -26,8 +26,7 @@ pub(super) fn hold(
     previous: &Snapshot,
     compilation: &mut Compilation,
     now: Instant,
-    plan: &mut Plan,
-) {
+) -> Option<(Instant, BTreeSet<ObjectName>)> {
     let mut wake: Option<Instant> = None;
     let mut held = BTreeSet::new();
     let mut new = BTreeSet::new();
@@ -73,7 +72,7 @@ pub(super) fn hold(
     for name in chosen.difference(&new) {
         memory.bare_since.remove(name);
     }
-    plan.wake = wake.map(|wake| (wake, held));
+    wake.map(|wake| (wake, held))
 }
 
 /// The sets that went a moment ago, or with their namespace, and had a say in what is served; and until when they are

@@ -114,7 +114,7 @@ pub(crate) fn service(
     let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(cluster) };
     let mut compilation = compile(&resources, &env);
     let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
-    hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now, &mut plan);
+    plan.wake = hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now);
     for name in &chosen {
         let planned = document(world, name, &previous, &compilation);
         plan.expositions.insert(name.clone(), planned);

@@ -123,7 +123,7 @@ impl Operator {
         for write in writes {
             let number = write.number;
             match write::shard(&self.client, permit, owner, number, write.data, there(number)).await {
-                Ok(secret) => self.world.shard_applied(shard_name(&owner.group, number), secret),
+                Ok(secret) => self.world.shard_applied(&shard_name(&owner.group, number), secret),
                 Err(Failure::Deposed(deposed)) => return Err(deposed),
                 Err(failure) => {
                     tracing::warn!(group = %owner.group, shard = number, "credentials not written: {failure}");

@@ -218,7 +218,7 @@ impl Operator {
 
     /// Remembers what an exposition uses.
     pub(super) fn link(&mut self, name: &ObjectName, uses: BTreeSet<ObjectKey>) {
-        let before = self.uses.insert(name.clone(), uses.clone()).unwrap_or_default();
+        let before = self.uses.remove(name).unwrap_or_default();
         for key in before.difference(&uses) {
             if let Some(users) = self.users.get_mut(key) {
                 users.remove(name);
@@ -232,6 +232,7 @@ impl Operator {
             self.users.entry(key.clone()).or_default().insert(name.clone());
             self.world.dirty.status.insert(key.clone());
         }
+        self.uses.insert(name.clone(), uses);
     }
 
     pub(super) fn owner(&self, group: &ObjectName) -> Option<Owner> {

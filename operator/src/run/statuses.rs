@@ -58,7 +58,7 @@ impl Statuses {
 #[derive(Debug)]
 pub(super) struct Written {
     key: ObjectKey,
-    result: Result<DynamicObject, crate::run::statuses::Failure>,
+    result: Result<Box<DynamicObject>, Failure>,
 }
 
 /// Why a status was not written.
@@ -101,7 +101,7 @@ impl Operator {
             }
             if let Some((object, status, events)) = self.status_of(&key, now) {
                 self.statuses.in_flight.insert(key.clone());
-                self.write_status(permit.clone(), key, &object, status, events);
+                self.write_status(permit.clone(), key, &object, &status, events);
             }
         }
     }
@@ -153,7 +153,7 @@ impl Operator {
         permit: Permit,
         key: ObjectKey,
         object: &crate::world::Object,
-        status: Value,
+        status: &Value,
         events: Vec<Event>,
     ) {
         let resource = watch::resource_of(key.kind);
@@ -181,7 +181,7 @@ impl Operator {
                 Err(_) => Err(Failure::Deposed),
                 Ok(Ok(object)) => {
                     publisher.publish(regarding, events);
-                    Ok(object)
+                    Ok(Box::new(object))
                 }
                 Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_not_found() => {
                     Err(Failure::Stale)

@@ -97,7 +97,7 @@ impl Operator {
             };
             for shards::ShardWrite { number, data, .. } in writes {
                 match write::shard(&self.client, permit, &owner, number, data, shard(number)).await {
-                    Ok(secret) => self.world.shard_applied(shard_name(&group, number), secret),
+                    Ok(secret) => self.world.shard_applied(&shard_name(&group, number), secret),
                     Err(Failure::Deposed(_)) => return,
                     Err(failure) => tracing::warn!(%group, shard = number, "unused credentials stay: {failure}"),
                 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Client;
 use kube::api::{Api, DeleteParams, ObjectMeta, PostParams, Preconditions};
-use kube::{Client, ResourceExt as _};
 use tamis_config::{GatewayConfig, GatewayConfigSpec, names};
 use tamis_crds::ObjectName;
 
@@ -149,8 +149,8 @@ pub(super) async fn shard(
             namespace: Some(owner.group.namespace.clone()),
             labels: Some(labels),
             owner_references: Some(vec![owner.reference()]),
-            uid: seen.and_then(|seen| seen.uid()),
-            resource_version: seen.and_then(|seen| seen.resource_version()),
+            uid: seen.and_then(kube::ResourceExt::uid),
+            resource_version: seen.and_then(kube::ResourceExt::resource_version),
             ..ObjectMeta::default()
         },
         type_: Some("reshapr.io/credentials".to_owned()),

@@ -1,5 +1,7 @@
 //! A small cluster, as the watches would tell of it.
 
+#![expect(clippy::needless_pass_by_value, reason = "literals are passed")]
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,7 @@ pub(crate) fn source(watched: Watched) -> Source {
 pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> DynamicObject {
     let name = name(text);
     let mut object = json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": if matches!(kind, "Secret" | "Namespace") { "v1" } else { "reshapr.io/v1alpha1" },
         "kind": kind,
         "metadata": {
             "name": name.name, "namespace": name.namespace, "uid": format!("{kind}-{name}"), "generation": version,
@@ -301,7 +303,6 @@ impl std::fmt::Debug for Fixture {
     }
 }
 
-/// The name that [`named`] gives; kept here so that tests look objects up as the world does.
 #[test]
 fn names_are_read_as_they_are_written() {
     assert_eq!(named(&object("Exposition", "a/b", 1, json!({}))), name("a/b"));

@@ -277,7 +277,7 @@ impl World {
             Watched::Configs => {
                 if let Some(config) = ConfigObject::read(object) {
                     let changed = self.configs.put(config);
-                    self.configs_changed(changed);
+                    self.configs_changed(&changed);
                 }
             }
             Watched::Secrets => {
@@ -289,7 +289,7 @@ impl World {
             }
             Watched::Shards => {
                 let Ok(secret) = object.clone().try_parse::<Secret>() else { return };
-                self.shard_applied(named(object), secret);
+                self.shard_applied(&named(object), secret);
             }
             Watched::Namespaces => {
                 let phase = object.data.pointer("/status/phase").and_then(serde_json::Value::as_str);
@@ -308,16 +308,16 @@ impl World {
     }
 
     /// Takes note of a shard, from the watch or from an answer to a write of ours.
-    pub(crate) fn shard_applied(&mut self, name: ObjectName, secret: Secret) {
+    pub(crate) fn shard_applied(&mut self, name: &ObjectName, secret: Secret) {
         let version = |secret: &Secret| secret.metadata.resource_version.clone().unwrap_or_default();
-        let before = self.shards.get(&name);
+        let before = self.shards.get(name);
         if before.is_some_and(|before| {
             before.metadata.uid == secret.metadata.uid && is_older(&version(&secret), &version(before))
         }) {
             return;
         }
         let before = self.shards.insert(name.clone(), Arc::new(secret));
-        let after = self.shards.get(&name).cloned();
+        let after = self.shards.get(name).cloned();
         self.shard_lost(&name.namespace, before.as_deref(), after.as_deref());
     }
 
@@ -438,7 +438,7 @@ impl World {
             }
             Watched::Configs => {
                 let changed = self.configs.remove(name, uid);
-                self.configs_changed(changed);
+                self.configs_changed(&changed);
             }
             Watched::Secrets => {
                 if self.secrets.remove(name) {
@@ -471,7 +471,7 @@ impl World {
         }
     }
 
-    fn configs_changed(&mut self, changed: Changed) {
+    fn configs_changed(&mut self, changed: &Changed) {
         for id in &changed.expositions {
             self.mark_config(id);
         }

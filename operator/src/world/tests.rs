@@ -21,8 +21,6 @@ fn handle(f: &Fixture) -> CredentialHandle {
 #[test]
 fn a_change_marks_what_it_touches_and_nothing_else() {
     type Edit = fn(&mut Fixture);
-    let service = || json!({"name": "s", "version": "1"});
-    let _ = service;
     let all = "s:byname,e,none,planned";
     let table: &[(&str, Edit, &str)] = &[
         (
