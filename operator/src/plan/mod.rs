@@ -219,6 +219,12 @@ fn hold(
             }
             false
         };
+        // What an edit loosens is meant: only what a set that is gone did may be missing too early.
+        let mut sets = before.tools.values().filter_map(|tool| tool.filter_set.as_deref());
+        if !sets.any(&is_gone) {
+            snapshot.expositions.insert(exposition, document);
+            continue;
+        }
         let kept = tighten(before, &document, &is_gone);
         if !Arc::ptr_eq(&kept, &document) && kept != document {
             held.insert(name);
