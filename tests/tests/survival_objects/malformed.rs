@@ -111,7 +111,7 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
         ("customtools", "InvalidManifest"),
         ("configurationplan", "InvalidManifest"),
         ("exposition", "InvalidManifest"),
-        ("toolsfilters", "InvalidManifest"),
+        ("toolsfilters", "InvalidFilter"),
     ] {
         stage.condition_is(kind, "bad", "Accepted", "False", reason).await?;
     }
