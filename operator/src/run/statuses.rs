@@ -1,6 +1,6 @@
 //! Status: written beside everything else, one request an object at a time, and only where it says something else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ pub(super) struct Statuses {
     in_flight: BTreeSet<ObjectKey>,
     slow: BTreeSet<ObjectKey>,
     slow_at: Option<Instant>,
+    /// What was said of an object and not kept, since its definition is of an older version: it is not said again.
+    not_kept: BTreeMap<ObjectKey, Value>,
 }
 
 impl Default for Statuses {
@@ -42,6 +44,7 @@ impl Default for Statuses {
             in_flight: BTreeSet::new(),
             slow: BTreeSet::new(),
             slow_at: None,
+            not_kept: BTreeMap::new(),
         }
     }
 }
@@ -58,6 +61,8 @@ impl Statuses {
 #[derive(Debug)]
 pub(super) struct Written {
     key: ObjectKey,
+    /// What was said.
+    status: Value,
     result: Result<Box<DynamicObject>, Failure>,
 }
 
@@ -132,6 +137,9 @@ impl Operator {
             now: jiff::Timestamp::now(),
         };
         let status = status::desired(&input)?;
+        if self.statuses.not_kept.get(key).is_some_and(|said| status::says(Some(said), &status)) {
+            return None;
+        }
         let events = events(object.status.as_deref(), &status, &verdict);
         Some((object, status, events))
     }
@@ -158,7 +166,7 @@ impl Operator {
     ) {
         let resource = watch::resource_of(key.kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.name.namespace, &resource);
-        let body = json!({
+        let mut body = json!({
             "apiVersion": resource.api_version,
             "kind": resource.kind,
             "metadata": {
@@ -169,14 +177,22 @@ impl Operator {
             },
             "status": status,
         });
+        // Server-side apply wants to understand the whole object as it is, and this one nobody does.
+        let unusable = object.is_unusable();
+        if unusable {
+            body["status"] = status::merging(object.status.as_deref(), &status);
+        }
         let regarding =
             Regarding { key: key.clone(), uid: object.uid.clone(), resource_version: object.resource_version.clone() };
         let publisher = self.events.clone();
         let (writers, done) = (Arc::clone(&self.statuses.writers), self.done.clone());
         tokio::spawn(async move {
             let _place = writers.acquire().await;
-            let params = PatchParams::apply(MANAGER).force();
-            let patch = Patch::Apply(&body);
+            let (params, patch) = if unusable {
+                (PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }, Patch::Merge(&body))
+            } else {
+                (PatchParams::apply(MANAGER).force(), Patch::Apply(&body))
+            };
             let result = match permit.write(api.patch_status(&key.name.name, &params, &patch)).await {
                 Err(_) => Err(Failure::Deposed),
                 Ok(Ok(object)) => {
@@ -189,15 +205,22 @@ impl Operator {
                 Ok(Err(error)) => Err(Failure::Api(error)),
             };
             // Nobody listens any more when the operator ends.
-            let _ = done.send(Done::Status(Written { key, result }));
+            let _ = done.send(Done::Status(Written { key, status, result }));
         });
     }
 
     pub(super) fn status_written(&mut self, written: Written) {
-        let Written { key, result } = written;
+        let Written { key, status, result } = written;
         self.statuses.in_flight.remove(&key);
         match result {
-            Ok(object) => self.world.answered(key.kind, &object),
+            Ok(object) => {
+                if status::says(object.data.get("status"), &status) {
+                    self.statuses.not_kept.remove(&key);
+                } else if self.statuses.not_kept.insert(key.clone(), status).is_none() {
+                    tracing::warn!(object = %key, "its definition does not know all of its status: apply that of this version");
+                }
+                self.world.answered(key.kind, &object);
+            }
             // The watch tells what it is by now.
             Err(Failure::Stale) => self.again(Duration::from_millis(100), Again::Status(key)),
             Err(Failure::Deposed) => self.leads = false,

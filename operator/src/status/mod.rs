@@ -96,12 +96,31 @@ const FIELDS: [&str; 8] =
     ["observedGeneration", "url", "tools", "filters", "gatewayGroup", "saved", "attachedExpositions", "readyReplicas"];
 
 /// Whether a status says all that is to be said, and nothing else of ours.
-fn says(previous: Option<&Value>, status: &Value) -> bool {
+pub(crate) fn says(previous: Option<&Value>, status: &Value) -> bool {
     let Some(previous) = previous else { return false };
     FIELDS.iter().all(|field| previous.get(field) == status.get(field))
         && [ACCEPTED, RESOLVED_REFS, PROGRAMMED, READY].iter().all(|type_| {
             Seen::find(Some(previous), type_).map(|seen| seen.0) == Seen::find(Some(status), type_).map(|seen| seen.0)
         })
+}
+
+/// The status as a merge patch: conditions of other types stay, fields that are not said any more go.
+pub(crate) fn merging(previous: Option<&Value>, status: &Value) -> Value {
+    let ours = |condition: &&Value| {
+        let type_ = condition.get("type").and_then(Value::as_str);
+        [ACCEPTED, RESOLVED_REFS, PROGRAMMED, READY].map(Some).contains(&type_)
+    };
+    let conditions = |status: Option<&Value>| status.and_then(|s| s.get("conditions")?.as_array().cloned());
+    let before = conditions(previous).unwrap_or_default();
+    let others = before.iter().filter(|condition| !ours(condition)).cloned();
+    let mut patch = status.clone();
+    patch["conditions"] = conditions(Some(status)).into_iter().flatten().chain(others).collect();
+    for field in FIELDS {
+        if status.get(field).is_none() {
+            patch[field] = Value::Null;
+        }
+    }
+    patch
 }
 
 fn fields(input: &StatusInput<'_>, status: &mut Map<String, Value>) {

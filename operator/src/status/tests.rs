@@ -481,3 +481,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_merge_patch_keeps_the_conditions_of_others() {
+    let previous = json!({"url": "u", "conditions": [{"type": "Theirs"}, {"type": "Ready", "status": "True"}]});
+    let status = json!({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "False"}]});
+    let patch = merging(Some(&previous), &status);
+    assert_eq!(patch["conditions"], json!([{"type": "Ready", "status": "False"}, {"type": "Theirs"}]));
+    assert_eq!((&patch["observedGeneration"], &patch["url"]), (&json!(2), &Value::Null));
+    assert!(patch.as_object().is_some_and(|patch| patch.contains_key("url")));
+}

@@ -10,12 +10,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::routing::get;
 use serde_json::{Value, json};
+use tamis_config::names;
 use tamis_tests::cluster::Stage;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::calls::Calls;
-use crate::steps::{SOON, all_of_group, comes_back, narrow};
+use crate::steps::{SOON, comes_back, config_of, narrow, of_group};
 
 /// An upstream that remembers each `Authorization` that it was sent.
 struct Recorder {
@@ -166,19 +167,16 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
 
     // A shard that is deleted by hand comes back, and no call fails.
     let calls = Calls::of(&stage, "open")?;
-    let shards = all_of_group(&stage, "secrets").await?;
-    let used = shards.iter().filter(|secret| {
-        secret["metadata"]["labels"]["reshapr.io/credential-shard"].is_string()
-            && secret["data"].as_object().is_some_and(|data| !data.is_empty())
-    });
-    let mut deleted = 0;
-    for secret in used {
-        let text = |field: &str| secret["metadata"][field].as_str().unwrap_or_default().to_owned();
-        stage.cluster.kubectl(&["delete", "secret", &text("name"), "-n", "tamis-public"], None).await?;
-        comes_back(&stage, "secret", &text("name"), &text("uid")).await?;
-        deleted += 1;
+    let config = of_group(&stage, "gatewayconfig", &config_of("open")).await?.context("the document")?;
+    let handles = config["spec"]["credentials"].as_array().cloned().unwrap_or_default();
+    ensure!(handles.len() == 1, "{handles:?}");
+    for handle in handles.iter().filter_map(Value::as_str) {
+        let name = names::credentials_secret("public", names::shard_of(handle));
+        let shard = of_group(&stage, "secret", &name).await?.context("the shard")?;
+        stage.cluster.kubectl(&["delete", "secret", &name, "-n", "tamis-public"], None).await?;
+        let back = comes_back(&stage, "secret", &name, shard["metadata"]["uid"].as_str().unwrap_or_default()).await?;
+        ensure!(back["data"][handle].is_string(), "the value is not there");
     }
-    ensure!(deleted > 0, "no shard holds a value");
     tokio::time::sleep(Duration::from_millis(300)).await;
     let answers = calls.end().await?;
     ensure!(answers.iter().all(crate::calls::Answered::is_ok), "{:?}", answers.iter().find(|a| !a.is_ok()));
@@ -242,8 +240,7 @@ async fn a_broken_filter_delays_no_revocation() -> Result<()> {
         Ok(second.next().await?.is_ok().then_some(()))
     });
     accepted.await?;
-    stage.cluster.kubectl(&["delete", "secret", "partners", "-n", "team-a"], None).await?;
-    stage.cluster.apply(&callers(&json!({"bob": TWO}))).await?;
+    stage.cluster.kubectl(&["replace", "--filename=-"], Some(&callers(&json!({"bob": TWO})))).await?;
     let last = std::cell::RefCell::new(None);
     let revoked = tamis_tests::cluster::eventually("the first key is refused", SOON, async || {
         let (first, second) = (with_key.next().await?, second.next().await?);

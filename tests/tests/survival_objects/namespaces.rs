@@ -81,6 +81,17 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
     stage.issue_has("plain", &["number", "title"]).await?;
     ensure!(began.elapsed() < Duration::from_secs(3), "tight after {:?}", began.elapsed());
 
+    // So is what the exposition's owner loosens by an edit.
+    stage.cluster.apply(&Stage::exposition("plain", &json!({"filters": []}))).await?;
+    let began = Instant::now();
+    let loosened = eventually("the edit", SOON, async || {
+        Ok(stage.issue("plain").await?.is_ok_and(|issue| issue.get("token").is_some()).then_some(()))
+    });
+    loosened.await?;
+    ensure!(began.elapsed() < Duration::from_secs(3), "loose after {:?}", began.elapsed());
+    stage.cluster.apply(&Stage::exposition("plain", &json!({}))).await?;
+    stage.issue_has("plain", &["number", "title"]).await?;
+
     // A namespace that is being deleted may take its time, and its operator may be killed.
     let calls = Calls::of(&stage, "plain")?;
     stage.cluster.kubectl(&["delete", "namespace", "team-a", "--wait=false"], None).await?;

@@ -33,7 +33,8 @@ async fn ours_come_back_and_others_stay() -> Result<()> {
 
     // Parts of the service, and what the group is made of: nobody notices.
     let configs = all_of_group(&stage, "gatewayconfigs").await?;
-    let parts = configs.iter().filter(|config| config["spec"]["kind"] == "Service");
+    let used = |digest: &Value| configs.iter().any(|config| config["spec"]["service"] == *digest);
+    let parts = configs.iter().filter(|config| config["spec"]["kind"] == "Service" && used(&config["spec"]["digest"]));
     let mut lost: Vec<(&str, Value)> = parts.map(|config| ("gatewayconfig", config.clone())).collect();
     ensure!(!lost.is_empty(), "there is no service document");
     for kind in ["deployment", "role", "rolebinding", "service", "networkpolicy"] {
