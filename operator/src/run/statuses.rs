@@ -1,6 +1,6 @@
 //! Status: written beside everything else, one request an object at a time, and only where it says something else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ use crate::watch;
 
 /// Requests under way at once.
 const WRITERS: usize = 16;
+/// Statuses that are made before there is a place to write them: what is made later says what is known later.
+const MADE: usize = 512;
 /// How often what many expositions have a say in is looked at: a group's count, a shared service's state.
 const SLOW: Duration = Duration::from_millis(250);
 /// Before another try at what the API refused.
@@ -30,7 +32,12 @@ const MANAGER: &str = "tamis-operator";
 #[derive(Debug)]
 pub(super) struct Statuses {
     writers: Arc<Semaphore>,
-    in_flight: BTreeSet<ObjectKey>,
+    /// To be looked at, in this order, each once.
+    queue: VecDeque<ObjectKey>,
+    queued: HashSet<ObjectKey>,
+    in_flight: HashSet<ObjectKey>,
+    /// To be looked at again when what is under way has ended.
+    behind: HashSet<ObjectKey>,
     slow: BTreeSet<ObjectKey>,
     slow_at: Option<Instant>,
     /// What was said of an object and not kept, since its definition is of an older version: it is not said again.
@@ -41,7 +48,10 @@ impl Default for Statuses {
     fn default() -> Self {
         Self {
             writers: Arc::new(Semaphore::new(WRITERS)),
-            in_flight: BTreeSet::new(),
+            queue: VecDeque::new(),
+            queued: HashSet::new(),
+            in_flight: HashSet::new(),
+            behind: HashSet::new(),
             slow: BTreeSet::new(),
             slow_at: None,
             not_kept: BTreeMap::new(),
@@ -54,6 +64,32 @@ impl Statuses {
     pub(super) fn slowly(&mut self, key: ObjectKey) {
         self.slow.insert(key);
         self.slow_at.get_or_insert_with(|| Instant::now() + SLOW);
+    }
+
+    /// Puts an object at the end of those to be looked at.
+    fn mark(&mut self, key: ObjectKey) {
+        if self.in_flight.contains(&key) {
+            self.behind.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.queue.push_back(key);
+        }
+    }
+
+    /// The next one to be looked at, if there is room for its status.
+    fn next(&mut self) -> Option<ObjectKey> {
+        if self.in_flight.len() >= MADE {
+            return None;
+        }
+        let key = self.queue.pop_front()?;
+        self.queued.remove(&key);
+        Some(key)
+    }
+
+    fn ended(&mut self, key: &ObjectKey) {
+        self.in_flight.remove(key);
+        if let Some(key) = self.behind.take(key) {
+            self.mark(key);
+        }
     }
 }
 
@@ -86,7 +122,7 @@ impl Operator {
             if slow.iter().any(|key| key.kind == Kind::GatewayGroup) {
                 self.judge_groups();
             }
-            self.evaluate(permit, slow, now);
+            slow.into_iter().for_each(|key| self.statuses.mark(key));
         }
         let marked = std::mem::take(&mut self.world.dirty.status);
         let (own, shared): (BTreeSet<_>, BTreeSet<_>) =
@@ -94,16 +130,8 @@ impl Operator {
         for key in shared {
             self.statuses.slowly(key);
         }
-        self.evaluate(permit, own, now);
-    }
-
-    fn evaluate(&mut self, permit: &Permit, keys: BTreeSet<ObjectKey>, now: Instant) {
-        for key in keys {
-            if self.statuses.in_flight.contains(&key) {
-                // Looked at again when that has ended.
-                self.again(Duration::from_millis(20), Again::Status(key));
-                continue;
-            }
+        own.into_iter().for_each(|key| self.statuses.mark(key));
+        while let Some(key) = self.statuses.next() {
             if let Some((object, status, events)) = self.status_of(&key, now) {
                 self.statuses.in_flight.insert(key.clone());
                 self.write_status(permit.clone(), key, &object, &status, events);
@@ -211,7 +239,7 @@ impl Operator {
 
     pub(super) fn status_written(&mut self, written: Written) {
         let Written { key, status, result } = written;
-        self.statuses.in_flight.remove(&key);
+        self.statuses.ended(&key);
         match result {
             Ok(object) => {
                 if status::says(object.data.get("status"), &status) {
@@ -229,5 +257,44 @@ impl Operator {
                 self.again(FAILED, Again::Status(key));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tamis_crds::ObjectName;
+
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        let name = ObjectName { namespace: "team".to_owned(), name: name.to_owned() };
+        ObjectKey { kind: Kind::Exposition, name }
+    }
+
+    #[test]
+    fn what_is_marked_while_it_is_written_is_looked_at_once_more_after_that() {
+        let mut statuses = Statuses::default();
+        for name in ["a", "b", "a"] {
+            statuses.mark(key(name));
+        }
+        assert_eq!(statuses.next(), Some(key("a")));
+        statuses.in_flight.insert(key("a"));
+        statuses.mark(key("a"));
+        statuses.mark(key("a"));
+        assert_eq!([statuses.next(), statuses.next()], [Some(key("b")), None]);
+        statuses.ended(&key("a"));
+        assert_eq!([statuses.next(), statuses.next()], [Some(key("a")), None]);
+        statuses.ended(&key("a"));
+        assert_eq!(statuses.next(), None);
+    }
+
+    #[test]
+    fn no_more_is_made_than_can_be_written_soon() {
+        let mut statuses = Statuses::default();
+        statuses.in_flight.extend((0..MADE).map(|n| key(&n.to_string())));
+        statuses.mark(key("late"));
+        assert_eq!(statuses.next(), None);
+        statuses.ended(&key("0"));
+        assert_eq!(statuses.next(), Some(key("late")));
     }
 }
