@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acks::{Endpoints, Heard, Table, Touched};
 use crate::events;
 use crate::group::{self, Observed};
-use crate::leader::{self, Leadership, LeaseOptions};
+use crate::leader::{self, Leadership, LeaseOptions, Permit};
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Options;
@@ -91,7 +91,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         seen: HashMap::new(),
         statuses: statuses::Statuses::default(),
         sweeper: sweep::Sweeper::default(),
-        leads: false,
+        leads: None,
     };
     operator.follow(messages, done, heard, group_changes, &shutdown).await;
     operator.leadership.ended().await;
@@ -147,7 +147,8 @@ struct Operator {
     seen: HashMap<ServiceKey, Instant>,
     statuses: statuses::Statuses,
     sweeper: sweep::Sweeper,
-    leads: bool,
+    /// The term in which we lead.
+    leads: Option<u64>,
 }
 
 impl Operator {
@@ -183,19 +184,22 @@ impl Operator {
     async fn step(&mut self, now: Instant) {
         self.due(now);
         self.sources.want(&self.world);
-        let waiting = self.waits_for();
-        let synced = waiting.is_empty();
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
         let permit = self.leadership.may_write();
         self.metrics.leader(permit.is_some());
-        if self.leads != permit.is_some() {
-            self.leads = permit.is_some();
-            tracing::info!(leads = self.leads, "leadership changed");
-            if self.leads {
-                // What another operator did is not known: everything is compared, and only what differs is written.
+        let term = permit.as_ref().map(Permit::term);
+        if self.leads != term {
+            self.leads = term;
+            tracing::info!(leads = term.is_some(), "leadership changed");
+            if term.is_some() {
+                // What another operator did is not known, and of two changes the later may have been told first: all is
+                // read anew, everything is compared, and only what differs is written.
+                self.sources.again();
                 self.world.mark_all();
             }
         }
+        let waiting = self.waits_for();
+        let synced = waiting.is_empty();
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
         let (Some(permit), true) = (permit, synced) else { return };
         if self.world.dirty.has_work() {
             self.reconcile_groups(&permit);
@@ -208,6 +212,9 @@ impl Operator {
     fn told(&mut self, batch: &mut Vec<Message>) {
         let now = Instant::now();
         for message in batch.drain(..) {
+            if !self.sources.is_of_now(&message) {
+                continue;
+            }
             if !matches!(message.change, crate::watch::Change::Forbidden) || message.source.may_be_forbidden() {
                 self.sources.heard(&message.source);
             }

@@ -65,7 +65,7 @@ impl Operator {
         };
         if outcome.is_err() {
             // What was not written is compared again by whoever leads next, perhaps this operator.
-            self.leads = false;
+            self.leads = None;
         }
         self.metrics.reconciled("Exposition", if outcome.is_ok() { "ok" } else { "deposed" }, began.elapsed());
     }
