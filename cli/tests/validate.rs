@@ -18,7 +18,9 @@ fn example(name: &str) -> String {
 
 #[test]
 fn every_example_is_in_order() {
-    for name in ["quickstart", "kubernetes", "notion", "slack", "seeds/reshapr", "seeds/reshapr-conditional", "seeds/kimbap"] {
+    for name in
+        ["quickstart", "kubernetes", "notion", "slack", "seeds/reshapr", "seeds/reshapr-conditional", "seeds/kimbap"]
+    {
         let (code, said, summary) = run(&["validate", &example(name)]);
         assert_eq!((code, said.as_str()), (Some(0), ""), "{name}");
         assert!(summary.trim_end().ends_with("0 errors, 0 warnings"), "{name}: {summary}");

@@ -5,12 +5,14 @@
 //! drop a filter stage.
 
 pub mod acks;
+mod backoff;
 pub mod carrier;
 mod exposition;
 pub mod names;
 mod service;
 mod snapshot;
 
+pub use backoff::watch_backoff;
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use exposition::{Access, Audit, CallLimits, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool};
 pub use service::{

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::object::Kind;
-use tamis_config::{GatewayConfig, names};
+use tamis_config::{GatewayConfig, names, watch_backoff};
 
 /// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,6 +88,8 @@ impl std::fmt::Debug for Change {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) source: Source,
+    /// Which time of following it this is from.
+    pub(crate) epoch: u64,
     pub(crate) change: Change,
 }
 
@@ -98,7 +100,7 @@ const FORBIDDEN: Duration = Duration::from_secs(10);
 /// malformed object holds nobody up.
 pub(crate) async fn follow(
     client: Client,
-    source: Source,
+    (source, epoch): (Source, u64),
     out: mpsc::UnboundedSender<Message>,
     shutdown: CancellationToken,
 ) {
@@ -107,9 +109,9 @@ pub(crate) async fn follow(
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
-    let mut events = watcher::watcher(api, config).default_backoff().boxed();
+    let mut events = watcher::watcher(api, config).backoff(watch_backoff()).boxed();
     let mut listed = Vec::new();
-    let tell = |change| out.send(Message { source: source.clone(), change }).is_ok();
+    let tell = |change| out.send(Message { source: source.clone(), epoch, change }).is_ok();
     loop {
         let event = tokio::select! {
             event = events.next() => event,

@@ -135,6 +135,14 @@ impl Cluster {
     /// The API server does not run or does not come back, or etcd refuses.
     pub async fn compact(&self) -> Result<()> {
         self.stop_api_server()?;
+        self.start_compacted().await
+    }
+
+    /// [`Cluster::start_api_server`] without the history of the objects, as after [`Cluster::compact`].
+    ///
+    /// # Errors
+    /// The API server runs or does not come back, or etcd refuses.
+    pub async fn start_compacted(&self) -> Result<()> {
         self.etcd.compact().await?;
         self.start_api_server().await
     }

@@ -6,6 +6,8 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::DeleteParams;
+use serde_json::json;
+use tamis_tests::Era;
 use tamis_tests::cluster::{Operator, Random, Twin, Twins, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -164,5 +166,48 @@ async fn a_leader_that_sleeps_wakes_up_deposed() -> Result<()> {
     ensure!(leads(&second).await? && !leads(&twins.stage.operator).await?);
     let converged = converges(&twins, Twin::A).await?;
     println!("asleep: taken over after {took:.2?}, edit served after {converged:.2?}; {}", twins.verdict()?);
+    Ok(())
+}
+
+/// The worst of it: who slept is the leader again the moment it wakes, with many changes before it that it has not read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_wakes_as_leader_reads_before_it_writes() -> Result<()> {
+    const ROUNDS: usize = 6;
+    let twins = Twins::set().await?;
+    let leases: Api<Lease> = Api::namespaced(twins.stage.cluster.client(), "tamis-system");
+    let rpc = twins.stage.gateway.rpc("team-a", "withdrawn", Era::Modern)?;
+    will_lead(&twins.stage.operator).await?;
+    let mut second = twins.stage.another_operator().await?;
+    for round in 0..ROUNDS {
+        twins.expose("withdrawn", Twin::B).await?;
+        twins.answers_with("withdrawn", 200).await?;
+        twins.stage.operator.process.pause()?;
+        leases.delete("tamis-operator", &DeleteParams::default()).await?;
+        will_lead(&second).await?;
+        for _ in 0..30 {
+            twins.edit(Twin::A).await?;
+        }
+        let version = twins.edit(Twin::A).await?;
+        twins.sees(Twin::A, version).await?;
+        twins.withdraw("withdrawn").await?;
+        twins.answers_with("withdrawn", 404).await?;
+        second.process.terminate()?;
+        second.process.ended(SOON).await?;
+        let before = twins.documents().await?;
+        twins.stage.operator.process.resume()?;
+        will_lead(&twins.stage.operator).await?;
+        let until = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < until {
+            let status = rpc.call("read", &json!({})).await?.status;
+            ensure!(status == 404, "round {round}: what was withdrawn answers {status}");
+            let now = twins.documents().await?;
+            ensure!(now == before, "round {round}: {now:?}, was {before:?}");
+        }
+        twins.verdict()?;
+        second.restart()?;
+        second.ready().await?;
+    }
+    let converged = converges(&twins, Twin::A).await?;
+    println!("converged {converged:.2?} after {ROUNDS} rounds; {}", twins.verdict()?);
     Ok(())
 }

@@ -11,7 +11,7 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
-use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfig, GatewayConfigSpec};
+use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfig, GatewayConfigSpec, watch_backoff};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
@@ -42,7 +42,7 @@ pub(super) fn start(client: &kube::Client, namespace: &str, group: &str, tell: &
     let resource = ApiResource::erase::<GatewayConfig>(&());
     let configs: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let selector = format!("{}={group}", names::GROUP_LABEL);
-    let stream = watcher(configs, watcher::Config::default().labels(&selector)).default_backoff();
+    let stream = watcher(configs, watcher::Config::default().labels(&selector)).backoff(watch_backoff());
     watches.spawn(forward("GatewayConfigs".to_owned(), stream, tell.clone(), config));
     for shard in 0..CREDENTIAL_SHARDS {
         let name = names::credentials_secret(group, shard);
@@ -82,7 +82,7 @@ fn watch_secret(
         watcher::Event::Apply(secret) => Some(message(Some(content(secret)))),
         watcher::Event::Delete(_) => Some(message(None)),
     };
-    watches.spawn(forward(format!("Secret {name}"), watcher(api, config).default_backoff(), tell.clone(), each));
+    watches.spawn(forward(format!("Secret {name}"), watcher(api, config).backoff(watch_backoff()), tell.clone(), each));
 }
 
 fn content(secret: SecretObject) -> Data {

@@ -17,7 +17,7 @@ use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use tamis_config::names;
+use tamis_config::{names, watch_backoff};
 use tamis_crds::ObjectName;
 
 use super::child::ChildKind;
@@ -168,7 +168,7 @@ where
     let part =
         Part { namespace: namespace.cloned(), what, dynamic, store: writer.as_reader(), filled: Arc::clone(&filled) };
     let labels = format!("app.kubernetes.io/managed-by={},{}", names::MANAGED_BY, names::GROUP_LABEL);
-    let events = watcher(api, watcher::Config::default().labels(&labels)).default_backoff().modify(trim);
+    let events = watcher(api, watcher::Config::default().labels(&labels)).backoff(watch_backoff()).modify(trim);
     let stream = events.filter_map(move |event| {
         let change = match event {
             Ok(event) => {

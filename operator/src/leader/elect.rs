@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
-use tamis_config::names;
+use tamis_config::{names, watch_backoff};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +80,7 @@ impl Elector {
     async fn run(mut self, shutdown: CancellationToken) {
         // Polling decides; the watch only wakes, so that a released Lease is taken at once and a stolen one noticed.
         let named = watcher::Config::default().fields(&format!("metadata.name={}", self.options.name));
-        let mut changes = pin!(watcher(self.api.clone(), named).default_backoff().touched_objects());
+        let mut changes = pin!(watcher(self.api.clone(), named).backoff(watch_backoff()).touched_objects());
         loop {
             let wait = tokio::select! {
                 wait = self.step() => wait,

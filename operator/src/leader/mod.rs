@@ -127,6 +127,12 @@ pub struct Permit {
 pub struct Deposed;
 
 impl Permit {
+    /// Which time of leading this is: another after each loss.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
     /// Whether a write may begin at this moment.
     #[must_use]
     pub fn holds(&self) -> bool {

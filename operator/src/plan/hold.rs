@@ -2,9 +2,10 @@
 //! first of all that goes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tamis_config::{ExpositionDocument, Snapshot, Stopped};
+use tamis_config::{ExpositionDocument, ExpositionTool, Snapshot, Stopped};
 use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
 
 use super::Memory;
@@ -54,16 +55,25 @@ pub(super) fn hold(
             continue;
         };
         let waiting = missed(world, service, before, now);
-        let Some(until) = waiting.values().min().copied() else {
+        let kept = closed(before, tighten(before, &document, &|set| waiting.contains_key(set)));
+        if kept == document {
             snapshot.expositions.insert(exposition, document);
             continue;
-        };
-        let kept = tighten(before, &document, &|set| waiting.contains_key(set));
-        if kept != document {
+        }
+        // An edit may be the first of several: a tool that is renamed loses its filter before it goes, or is there before
+        // its filter is.
+        let edited = *memory.bare_since.entry(name.clone()).or_insert(now) + NEW;
+        new.insert(name.clone());
+        let until = waiting.values().min().copied().unwrap_or(edited).max(edited);
+        if now >= until {
+            snapshot.expositions.insert(exposition, document);
+            continue;
+        }
+        {
             held.insert(name);
             due(&mut wake, until);
             if let Some(service) = previous.services.get(&kept.service) {
-                snapshot.services.entry(kept.service.clone()).or_insert_with(|| std::sync::Arc::clone(service));
+                snapshot.services.entry(kept.service.clone()).or_insert_with(|| Arc::clone(service));
             }
         }
         snapshot.expositions.insert(exposition, kept);
@@ -73,6 +83,17 @@ pub(super) fn hold(
         memory.bare_since.remove(name);
     }
     wake.map(|wake| (wake, held))
+}
+
+/// Without tools that were not there before and would be published as they are.
+fn closed(before: &ExpositionDocument, next: Arc<ExpositionDocument>) -> Arc<ExpositionDocument> {
+    let opens = |name: &String, tool: &ExpositionTool| tool.filter.is_none() && !before.tools.contains_key(name);
+    if !next.tools.iter().any(|(name, tool)| opens(name, tool)) {
+        return next;
+    }
+    let mut kept = ExpositionDocument::clone(&next);
+    kept.tools.retain(|name, tool| !opens(name, tool));
+    Arc::new(kept)
 }
 
 /// The sets that went a moment ago, or with their namespace, and had a say in what is served; and until when they are

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acks::{Endpoints, Heard, Table, Touched};
 use crate::events;
 use crate::group::{self, Observed};
-use crate::leader::{self, Leadership, LeaseOptions};
+use crate::leader::{self, Leadership, LeaseOptions, Permit};
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Options;
@@ -95,6 +95,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         statuses: statuses::Statuses::default(),
         sweeper: sweep::Sweeper::default(),
         leads: false,
+        term: None,
     };
     operator.follow(messages, done, heard, group_changes, &shutdown).await;
     operator.leadership.ended().await;
@@ -174,7 +175,10 @@ struct Operator {
     seen: HashMap<ServiceKey, Instant>,
     statuses: statuses::Statuses,
     sweeper: sweep::Sweeper,
+    /// The term in which we lead.
     leads: bool,
+    /// The term in which the watches were begun.
+    term: Option<u64>,
 }
 
 impl Operator {
@@ -235,11 +239,21 @@ impl Operator {
                 self.world.forget_source(&ended);
             }
         }
+        let permit = self.leadership.may_write();
+        self.metrics.leader(permit.is_some());
+        let term = permit.as_ref().map(Permit::term);
+        if self.term != term {
+            self.term = term;
+            self.leads = false;
+            if term.is_some() {
+                // Of two changes the later may have been told first, by a watch that is less behind: all is read anew
+                // before anything is written.
+                self.sources.again();
+            }
+        }
         let waiting = self.waits_for();
         let synced = waiting.is_empty();
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
-        let permit = self.leadership.may_write();
-        self.metrics.leader(permit.is_some());
         let leads = permit.is_some() && synced;
         if self.leads != leads {
             self.leads = leads;
@@ -288,7 +302,7 @@ impl Operator {
     fn told(&mut self, batch: &mut Vec<Message>) {
         let now = Instant::now();
         for message in batch.drain(..) {
-            if !self.sources.runs(&message.source) {
+            if !self.sources.runs(&message.source) || !self.sources.is_of_now(&message) {
                 continue;
             }
             if !matches!(message.change, crate::watch::Change::Forbidden) || message.source.may_be_forbidden() {

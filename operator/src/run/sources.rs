@@ -17,6 +17,8 @@ pub(super) struct Sources {
     running: HashMap<Source, DropGuard>,
     /// Sources that have told everything once.
     heard: BTreeSet<Source>,
+    /// How often all were begun anew.
+    epoch: u64,
     shutdown: CancellationToken,
 }
 
@@ -29,7 +31,7 @@ impl Sources {
         shutdown: &CancellationToken,
     ) -> Self {
         let mut sources =
-            Self { client, out, running: HashMap::new(), heard: BTreeSet::new(), shutdown: shutdown.clone() };
+            Self { client, out, running: HashMap::new(), heard: BTreeSet::new(), epoch: 0, shutdown: shutdown.clone() };
         let scopes: Vec<Option<String>> =
             if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
         for namespace in scopes {
@@ -71,9 +73,26 @@ impl Sources {
         self.running.contains_key(source)
     }
 
+    /// Begins all watches anew, each with a list of what is there now. Until they have told it, what was told before is
+    /// not to be acted upon: one watch may be behind another, by as long as the process slept.
+    pub(super) fn again(&mut self) {
+        self.epoch += 1;
+        self.heard.clear();
+        let sources: Vec<Source> = self.running.drain().map(|(source, _)| source).collect();
+        for source in sources {
+            self.start(source);
+        }
+    }
+
+    /// Whether a message is of the watches that run now.
+    pub(super) fn is_of_now(&self, message: &Message) -> bool {
+        message.epoch == self.epoch
+    }
+
     fn start(&mut self, source: Source) {
         let token = self.shutdown.child_token();
-        tokio::spawn(follow(self.client.clone(), source.clone(), self.out.clone(), token.clone()));
+        let (followed, out) = ((source.clone(), self.epoch), self.out.clone());
+        tokio::spawn(follow(self.client.clone(), followed, out, token.clone()));
         self.running.insert(source, token.drop_guard());
     }
 

@@ -194,34 +194,45 @@ impl Operator {
     ) {
         let resource = watch::resource_of(key.kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.name.namespace, &resource);
-        let mut body = json!({
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {
-                "name": key.name.name,
-                "namespace": key.name.namespace,
-                "uid": object.uid,
-                "resourceVersion": object.resource_version,
-            },
-            "status": status,
-        });
-        // Server-side apply wants to understand the whole object as it is, and this one nobody does.
+        let body = |status: Value| {
+            json!({
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {
+                    "name": key.name.name,
+                    "namespace": key.name.namespace,
+                    "uid": object.uid,
+                    "resourceVersion": object.resource_version,
+                },
+                "status": status,
+            })
+        };
+        let (apply, merge) = (body(status.clone()), body(status::merging(object.status.as_deref(), status)));
+        let status = status.clone();
         let unusable = object.is_unusable();
-        if unusable {
-            body["status"] = status::merging(object.status.as_deref(), &status);
-        }
         let regarding =
             Regarding { key: key.clone(), uid: object.uid.clone(), resource_version: object.resource_version.clone() };
         let publisher = self.events.clone();
         let (writers, done) = (Arc::clone(&self.statuses.writers), self.done.clone());
         tokio::spawn(async move {
             let _place = writers.acquire().await;
-            let (params, patch) = if unusable {
-                (PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }, Patch::Merge(&body))
+            let merging = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+            let merge = Patch::Merge(&merge);
+            let name = &key.name.name;
+            // Server-side apply wants to understand the whole object as it is. Nobody understands one that is malformed,
+            // and a definition of an older version does not know all fields of the status.
+            let written = if unusable {
+                permit.write(api.patch_status(name, &merging, &merge)).await
             } else {
-                (PatchParams::apply(MANAGER).force(), Patch::Apply(&body))
+                let applying = PatchParams::apply(MANAGER).force();
+                match permit.write(api.patch_status(name, &applying, &Patch::Apply(&apply))).await {
+                    Ok(Err(kube::Error::Api(said))) if said.message.contains("failed to create typed") => {
+                        permit.write(api.patch_status(name, &merging, &merge)).await
+                    }
+                    written => written,
+                }
             };
-            let result = match permit.write(api.patch_status(&key.name.name, &params, &patch)).await {
+            let result = match written {
                 Err(_) => Err(Failure::Deposed),
                 Ok(Ok(object)) => {
                     publisher.publish(regarding, events);

@@ -5,7 +5,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use kube::api::{DynamicObject, ObjectMeta};
-use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfigSpec, PayloadKind};
+use tamis_config::carrier::decode_exposition;
+use tamis_config::{CredentialHandle, Digest, ExpositionId, ExpositionPayload, GatewayConfigSpec, PayloadKind};
 use tamis_crds::ObjectName;
 
 use super::object::is_ours;
@@ -31,7 +32,10 @@ impl ConfigObject {
         Self::new(&object.metadata, spec)
     }
 
-    pub(crate) fn new(metadata: &ObjectMeta, spec: Option<GatewayConfigSpec>) -> Option<Self> {
+    pub(crate) fn new(metadata: &ObjectMeta, mut spec: Option<GatewayConfigSpec>) -> Option<Self> {
+        if let Some(spec) = &mut spec {
+            complete(spec);
+        }
         let owners = metadata.owner_references.iter().flatten();
         let owner = owners.filter(|owner| owner.kind == "GatewayGroup").map(|owner| owner.uid.clone()).next();
         Some(Self {
@@ -50,6 +54,18 @@ impl ConfigObject {
 
     fn service(&self) -> Option<&Digest> {
         self.spec.as_ref().filter(|spec| spec.kind == PayloadKind::Service).map(|spec| &spec.digest)
+    }
+}
+
+/// Fills in what the payload names, where the API server has dropped it: a definition of an older version does not know
+/// the fields, and what is in use would be taken for unused.
+fn complete(spec: &mut GatewayConfigSpec) {
+    if spec.kind == PayloadKind::Exposition
+        && spec.service.is_none()
+        && let Ok(ExpositionPayload::Serve(document)) = decode_exposition(spec)
+    {
+        spec.credentials = document.handles();
+        spec.service = Some(document.service);
     }
 }
 

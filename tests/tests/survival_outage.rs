@@ -1,0 +1,225 @@
+//! The API server goes and comes back, edits pour in, a gateway sleeps: what is served stays right, and becomes the last
+//! edit.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures_util::future::try_join_all;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
+use tamis_config::{GatewayConfig, PayloadKind};
+use tamis_tests::Era;
+use tamis_tests::cluster::{Twin, Twins, eventually};
+
+/// How long the API server is away.
+const AWAY: Duration = Duration::from_secs(20);
+/// How soon after its return an edit has to be served.
+const BACK: Duration = Duration::from_secs(20);
+
+/// Calls go on for a while; gives how many were answered.
+async fn calls_go_on(twins: &Twins, until: Instant) -> Result<usize> {
+    let before = twins.witness.good();
+    while Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        twins.verdict()?;
+    }
+    let answered = twins.witness.good() - before;
+    ensure!(answered > 0, "nothing was answered");
+    Ok(answered)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_of_the_api_server_is_not_noticed_by_callers() -> Result<()> {
+    let twins = Twins::set().await?;
+    let version = twins.edit(Twin::A).await?;
+    twins.sees(Twin::A, version).await?;
+    twins.expose("withdrawn", Twin::B).await?;
+    twins.answers_with("withdrawn", 200).await?;
+
+    twins.stage.cluster.stop_api_server()?;
+    let answered = calls_go_on(&twins, Instant::now() + AWAY).await?;
+    // Comes back with its history forgotten: all watches have to begin anew.
+    twins.stage.cluster.start_compacted().await?;
+    let back = Instant::now();
+    let version = twins.edit(Twin::A).await?;
+    twins.sees(Twin::A, version).await?;
+    let edited = back.elapsed();
+    twins.show(Twin::B).await?;
+    let version = twins.edit(Twin::B).await?;
+    twins.sees(Twin::B, version).await?;
+    println!("{answered} calls answered in {AWAY:?} without an API server; an edit after it served {edited:.2?} after");
+    ensure!(edited < BACK, "an edit after the outage was served {edited:?} after it");
+    println!("outage: converged {edited:.2?} after it; {}", twins.verdict()?);
+
+    // Deleted while the operator's watches are cut, and the history of it forgotten.
+    twins.stage.operator.process.pause()?;
+    twins.withdraw("withdrawn").await?;
+    let version = twins.edit(Twin::B).await?;
+    twins.stage.cluster.compact().await?;
+    twins.stage.operator.process.resume()?;
+    let back = Instant::now();
+    twins.sees(Twin::B, version).await?;
+    twins.answers_with("withdrawn", 404).await?;
+    let operator = back.elapsed();
+
+    // The same with the gateway's watches.
+    twins.expose("withdrawn", Twin::B).await?;
+    twins.answers_with("withdrawn", 200).await?;
+    twins.stage.gateway.process.pause()?;
+    twins.withdraw("withdrawn").await?;
+    let version = twins.edit(Twin::B).await?;
+    eventually("its document to go", Duration::from_secs(30), async || {
+        Ok((twins.documents().await?.len() == 1).then_some(()))
+    })
+    .await?;
+    twins.stage.cluster.compact().await?;
+    twins.stage.gateway.process.resume()?;
+    let back = Instant::now();
+    twins.answers_with("withdrawn", 404).await?;
+    twins.sees(Twin::B, version).await?;
+    let gateway = back.elapsed();
+    println!("cut: converged {operator:.2?} (operator), {gateway:.2?} (gateway); {}", twins.verdict()?);
+    ensure!(operator < BACK && gateway < BACK, "{operator:?}, {gateway:?}");
+    twins.stage.ready("exposition", "watched").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_start_again_without_an_api_server() -> Result<()> {
+    let mut twins = Twins::set().await?;
+    let version = twins.edit(Twin::A).await?;
+    twins.sees(Twin::A, version).await?;
+    // The last good set is on disk a moment after it is served: then it is what a new process serves.
+    let kept = Instant::now() + Duration::from_secs(3);
+    calls_go_on(&twins, kept).await?;
+    twins.stage.cluster.stop_api_server()?;
+    twins.witness.excuse(true);
+    let began = Instant::now();
+    twins.stage.gateway.restart()?;
+    twins.stage.gateway.ready().await?;
+    let ready = began.elapsed();
+    twins.witness.excuse(false);
+    twins.stage.operator.restart()?;
+    calls_go_on(&twins, Instant::now() + Duration::from_secs(5)).await?;
+    ensure!(twins.witness.latest().is_some_and(|sight| sight.version == version), "{:?}", twins.witness.latest());
+
+    twins.stage.cluster.start_compacted().await?;
+    let back = Instant::now();
+    let version = twins.edit(Twin::A).await?;
+    let operator = &mut twins.stage.operator;
+    operator.ready().await?;
+    twins.sees(Twin::A, version).await?;
+    let edited = back.elapsed();
+    println!("gateway ready from its disk after {ready:.2?}; converged {edited:.2?} after; {}", twins.verdict()?);
+    // The lease of the operator that was killed has to run out first.
+    ensure!(edited < BACK + Duration::from_secs(15), "{edited:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edits_that_pour_in_become_few_writes() -> Result<()> {
+    const SETS: usize = 10;
+    const EACH_SECOND: u32 = 500;
+    const FOR: Duration = Duration::from_secs(10);
+    let twins = Twins::set().await?;
+    let name = |index: usize| format!("pour-{index}");
+    for index in 0..SETS {
+        twins.stage.cluster.apply(&twins.stage.manifest()).await?;
+        let named = name(index);
+        twins
+            .stage
+            .cluster
+            .apply(&tamis_tests::cluster::Stage::filters(&named, &json!({"name": named, "filters": set(0)})))
+            .await?;
+        let exposition = tamis_tests::cluster::Stage::exposition(&named, &json!({"filters": [named]}));
+        twins.stage.cluster.apply(&exposition).await?;
+    }
+    for index in 0..SETS {
+        served(&twins, &name(index), 0).await?;
+    }
+    let generations = async || {
+        let configs: Api<GatewayConfig> = Api::namespaced(twins.stage.cluster.client(), "tamis-public");
+        let found = configs.list(&ListParams::default()).await?.items.into_iter();
+        let found = found.filter(|config| config.spec.kind == PayloadKind::Exposition);
+        anyhow::Ok(found.filter_map(|config| config.metadata.generation).sum::<i64>())
+    };
+    let before = generations().await?;
+    let began = Instant::now();
+    let every = Duration::from_secs(u64::try_from(SETS)?) / EACH_SECOND;
+    let filters = twins.api("ToolsFilters", "toolsfilters");
+    let editors = (0..SETS).map(|index| {
+        let filters = filters.clone();
+        async move {
+            let mut tick = tokio::time::interval(every);
+            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
+            let mut edits = 0_u64;
+            while began.elapsed() < FOR {
+                tick.tick().await;
+                edits += 1;
+                let change = json!({"spec": {"filters": set(edits)}});
+                filters.patch(&name(index), &PatchParams::default(), &Patch::Merge(change)).await?;
+            }
+            anyhow::Ok(edits)
+        }
+    });
+    let counts = try_join_all(editors).await?;
+    let poured = began.elapsed();
+    let last = Instant::now();
+    for (index, count) in counts.iter().enumerate() {
+        served(&twins, &name(index), *count).await?;
+    }
+    let converged = last.elapsed();
+    let writes = generations().await? - before;
+    let edits: u64 = counts.iter().sum();
+    println!(
+        "poured: {edits} edits in {poured:.2?} ({:.0} a second), {writes} documents written, converged {converged:.2?} \
+         after the last; {}",
+        edits as f64 / poured.as_secs_f64(),
+        twins.verdict()?
+    );
+    // A slow machine takes so few edits that hardly two come together.
+    let most = if edits > 2_000 { edits / 2 } else { edits };
+    ensure!(u64::try_from(writes)? <= most, "{writes} writes for {edits} edits");
+    ensure!(converged < Duration::from_secs(5), "{converged:?}");
+    Ok(())
+}
+
+fn set(version: u64) -> serde_json::Value {
+    json!({"get-issue": {
+        "retain": ["/number"],
+        "patches": [{"op": "add", "path": "/version", "value": version}],
+    }})
+}
+
+async fn served(twins: &Twins, exposition: &str, version: u64) -> Result<()> {
+    let rpc = twins.stage.gateway.rpc("team-a", exposition, Era::Modern)?;
+    let wanted = json!({"number": 1, "version": version});
+    eventually("the last edit", Duration::from_secs(60), async || {
+        let answer = rpc.call("get-issue", &json!({"owner": "o", "repo": "r", "number": 1})).await?;
+        let text = answer.text_block().unwrap_or_default();
+        Ok(serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|found| found == wanted).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_sleeps_wakes_up_to_the_last_edit() -> Result<()> {
+    let twins = Twins::set().await?;
+    let version = twins.edit(Twin::A).await?;
+    twins.sees(Twin::A, version).await?;
+    twins.stage.gateway.process.pause()?;
+    let mut version = 0;
+    for edit in 0..50 {
+        version = twins.edit(if edit % 2 == 0 { Twin::A } else { Twin::B }).await?;
+        if edit % 10 == 0 {
+            twins.show(if edit % 20 == 0 { Twin::B } else { Twin::A }).await?;
+        }
+    }
+    twins.show(Twin::B).await?;
+    twins.stage.gateway.process.resume()?;
+    let took = twins.sees(Twin::B, version).await?;
+    twins.stage.ready("exposition", "watched").await?;
+    println!("gateway: converged {took:.2?} after it woke; {}", twins.verdict()?);
+    Ok(())
+}
