@@ -142,12 +142,15 @@ fn one_that_is_new_waits_for_its_filters() {
 }
 
 #[test]
-fn a_default_set_that_is_gone_is_waited_for_and_an_edit_is_not() {
+fn a_default_set_that_is_gone_is_waited_for_longer_than_an_edit() {
     let mut f = Fixture::good();
     f.settle();
     f.put(Kind::ToolsFilters, "base", set(json!({})));
+    assert_eq!(f.round().0, Some(f.now + NEW));
+    assert_eq!(f.told("e"), "get=team/base in team/default", "an edit may be the first of several");
+    f.pass_by(NEW);
     assert_eq!(f.round().0, None);
-    assert_eq!(f.told("e"), "get=- in team/default", "an edit is at once");
+    assert_eq!(f.told("e"), "get=- in team/default", "and is meant");
     let mut f = Fixture::good();
     f.settle();
     f.delete(Kind::ToolsFilters, "base");
@@ -172,7 +175,7 @@ fn a_default_set_that_is_gone_is_waited_for_and_an_edit_is_not() {
 }
 
 #[test]
-fn a_posture_sinks_at_once_when_edited_and_late_when_its_set_is_gone() {
+fn a_posture_sinks_soon_when_edited_and_late_when_its_set_is_gone() {
     let mut strict = set(json!({"get": {"retain": ["/a"]}}));
     strict["enforcement"] = json!("Enforced");
     let enforced = |f: &Fixture| {
@@ -189,6 +192,9 @@ fn a_posture_sinks_at_once_when_edited_and_late_when_its_set_is_gone() {
     f.settle();
     assert!(enforced(&f));
     f.put(Kind::ToolsFilters, "base", set(json!({"get": {"retain": ["/a"]}})));
+    f.round();
+    assert!(enforced(&f));
+    f.pass_by(NEW);
     f.round();
     assert!(!enforced(&f));
     // A set that filters none of its tools, but has a say in the posture.
