@@ -31,7 +31,7 @@ const LETTERS: [u8; 256] = {
 
 /// Appends `text` as a JSON string, with its quotes: what `serde_json` writes, to the byte.
 ///
-/// JSON in a JSON string has a quote every few bytes. What lies between two of them is copied as [`STEP`] bytes
+/// JSON in a JSON string has a quote every few bytes. What lies between two of them is copied as `STEP` bytes
 /// whatever its length, the next copy writes over what was too much, and no copy waits for the one before.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
