@@ -5,6 +5,7 @@
 //! drop a filter stage.
 
 pub mod acks;
+pub mod addresses;
 mod backoff;
 pub mod carrier;
 mod exposition;

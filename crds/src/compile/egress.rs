@@ -1,9 +1,10 @@
 //! What a base URL says by itself of where a gateway would call. Names are looked up by the gateway, which checks the
 //! address that it connects to.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
+use tamis_config::addresses::{embedded_v4, is_metadata, is_public};
 use tamis_config::{ServiceDocument, Source};
 use url::{Host, Url};
 
@@ -72,50 +73,16 @@ fn reserved(address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
     };
-    let public = match address {
-        IpAddr::V4(v4) => is_public_v4(v4),
-        IpAddr::V6(v6) => is_public_v6(v6),
-    };
-    // Azure's, which is a public address.
-    if address == IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)) {
+    // Azure's is a public address.
+    if is_metadata(address) {
         return Some("a metadata service");
     }
-    match (loopback, link_local, public) {
+    match (loopback, link_local, is_public(address)) {
         (true, ..) => Some("the gateway's own machine"),
         (_, true, _) => Some("a link-local address"),
         (.., false) => Some("not a public address"),
         _ => None,
     }
-}
-
-/// The IPv4 address inside an IPv6 one that leads to it (mapped, NAT64, 6to4).
-fn embedded_v4(address: IpAddr) -> Option<Ipv4Addr> {
-    let IpAddr::V6(v6) = address else { return None };
-    let [a, b, c, d, e, f, g, h] = v6.segments();
-    let pair = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
-    match (a, b, c, d, e, f) {
-        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => pair(g, h),
-        (0x2002, ..) => pair(b, c),
-        _ => None,
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    !(address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_documentation()
-        || a == 0
-        || a >= 224
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (18..20).contains(&b)))
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [a, b, ..] = address.segments();
-    (0x2000..0x4000).contains(&a) && !(a == 0x2001 && (b < 0x200 || b == 0xdb8)) && a != 0x3fff
 }
 
 /// Whether an entry of `egress` is or holds a host: `10.1.0.0/16`, `192.0.2.7`, `api.internal`, `*.example.com`.

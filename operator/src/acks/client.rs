@@ -6,9 +6,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -19,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::News;
 use super::sse::Parser;
+use crate::options::Token;
 
 /// Bytes of one event: a snapshot of 100,000 expositions takes a third of it.
 const MAX_EVENT_BYTES: usize = 64 << 20;
@@ -31,24 +30,6 @@ const SILENCE: Duration = Duration::from_secs(45);
 /// Pauses between attempts. Short, since a gateway that cannot be heard for five seconds counts as lost.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// A group's token: what a gateway wants to be shown before it says anything. It is never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(Arc<str>);
-
-impl Token {
-    /// The token as the Secret has it.
-    #[must_use]
-    pub fn new(token: &str) -> Self {
-        Self(token.trim().into())
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
-    }
-}
 
 /// A gateway to listen to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +181,7 @@ impl Listener {
 
     async fn try_stream(&self, endpoint: &Endpoint, heard: &mut bool) -> Result<(), Ended> {
         let url = format!("{}/acks", endpoint.url.trim_end_matches('/'));
-        let request = self.client.get(url).header("accept", "text/event-stream").bearer_auth(&endpoint.token.0);
+        let request = self.client.get(url).header("accept", "text/event-stream").bearer_auth(endpoint.token.expose());
         let mut response =
             tokio::time::timeout(ANSWER_TIMEOUT, request.send()).await.map_err(|_| Ended::NoAnswer)??;
         match response.status().as_u16() {

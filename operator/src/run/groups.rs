@@ -286,7 +286,7 @@ impl Operator {
 }
 
 fn endpoint(group: &ObjectName, name: String, url: String, token: &Token) -> Endpoint {
-    Endpoint { group: group.clone(), name, url, token: crate::acks::Token::new(token.expose()) }
+    Endpoint { group: group.clone(), name, url, token: token.clone() }
 }
 
 /// Groups are judged by what they say of themselves.

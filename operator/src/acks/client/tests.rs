@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Mutex;
+
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -66,7 +67,12 @@ fn group() -> ObjectName {
 }
 
 fn endpoint(name: &str, address: SocketAddr, token: &str) -> Endpoint {
-    Endpoint { group: group(), name: name.to_owned(), url: format!("http://{address}/"), token: Token::new(token) }
+    Endpoint {
+        group: group(),
+        name: name.to_owned(),
+        url: format!("http://{address}/"),
+        token: Token::new(token).expect("is a token"),
+    }
 }
 
 fn id() -> ExpositionId {
@@ -238,7 +244,7 @@ async fn it_ends_with_whoever_listens() {
 fn a_token_is_not_printed() {
     let endpoint = endpoint("a", "127.0.0.1:1".parse().unwrap(), " hunter2\n");
     assert!(!format!("{endpoint:?}").contains("hunter2"));
-    assert_eq!(&*endpoint.token.0, "hunter2", "as files have it, with its line end");
+    assert_eq!(endpoint.token.expose(), "hunter2", "as files have it, with its line end");
 }
 
 #[test]
