@@ -9,7 +9,6 @@
 
 mod access;
 mod certificates;
-mod port;
 mod process;
 mod programs;
 mod server;
@@ -25,7 +24,6 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use tempfile::TempDir;
 
-pub use port::Port;
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};

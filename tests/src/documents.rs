@@ -181,3 +181,22 @@ impl Folder {
         Ok(fs::remove_file(self.path().join(name))?)
     }
 }
+
+/// The fenced blocks of a page: line, info string, content with its line ends.
+#[must_use]
+pub fn fences(text: &str) -> Vec<(usize, &str, String)> {
+    let mut found = Vec::new();
+    let mut open: Option<(usize, &str, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => open = Some((index + 1, info, String::new())),
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some((_, _, body)), None) => {
+                body.push_str(line);
+                body.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    found
+}

@@ -1,7 +1,6 @@
 //! The real binary, `tamis serve`.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::Target;
+use crate::{Port, Target};
 
 /// A program of this workspace, built by the command that built the tests.
 ///
@@ -43,6 +42,7 @@ pub struct Gateway {
     pub admin: String,
     log: PathBuf,
     _folder: TempDir,
+    _ports: [Port; 2],
 }
 
 impl Gateway {
@@ -61,11 +61,12 @@ impl Gateway {
     pub async fn with(documents: &Path, options: &Options) -> Result<Self> {
         let folder = TempDir::new()?;
         let log = folder.path().join("log");
-        let (serving, admin) = free_ports()?;
+        let ports = [Port::reserve()?, Port::reserve()?];
+        let [serving, admin] = [ports[0].address(), ports[1].address()];
         let process = Command::new(binary("tamis")?)
             .arg("serve")
             .arg(documents)
-            .args(["--listen", &format!("127.0.0.1:{serving}"), "--admin", &format!("127.0.0.1:{admin}")])
+            .args(["--listen", &serving, "--admin", &admin])
             .args(&options.arguments)
             .envs(options.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -75,10 +76,11 @@ impl Gateway {
             .context("starting tamis")?;
         let mut gateway = Self {
             process,
-            url: format!("http://127.0.0.1:{serving}"),
-            admin: format!("http://127.0.0.1:{admin}"),
+            url: format!("http://{serving}"),
+            admin: format!("http://{admin}"),
             log,
             _folder: folder,
+            _ports: ports,
         };
         gateway.ready().await?;
         Ok(gateway)
@@ -201,10 +203,4 @@ pub(crate) fn memory(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
-}
-
-/// Two ports that were free a moment ago.
-fn free_ports() -> Result<(u16, u16)> {
-    let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    Ok((listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()))
 }

@@ -5,6 +5,7 @@
 
 mod client;
 mod gateway;
+mod port;
 mod rpc;
 mod upstream;
 
@@ -14,6 +15,7 @@ pub mod documents;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
 pub use gateway::{Gateway, Options, binary};
+pub use port::Port;
 pub use rpc::{Answer, Rpc};
 pub use upstream::Upstream;
 

@@ -11,8 +11,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tamis_tests::cluster::{Cluster, Port};
-use tamis_tests::{binary, root, tool};
+use tamis_tests::cluster::Cluster;
+use tamis_tests::documents::fences;
+use tamis_tests::{Port, binary, root, tool};
 use tokio::process::Command;
 
 const PAGE: &str = "docs/quickstart-kubernetes.md";
@@ -86,24 +87,6 @@ fn read(page: &str) -> Result<(Vec<Block>, Documents)> {
         }
     }
     Ok((blocks, documents))
-}
-
-/// The fenced blocks of a page: line, info string, content with its line ends.
-fn fences(text: &str) -> Vec<(usize, &str, String)> {
-    let mut found = Vec::new();
-    let mut open: Option<(usize, &str, String)> = None;
-    for (index, line) in text.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(info)) => open = Some((index + 1, info, String::new())),
-            (Some(_), Some(_)) => found.extend(open.take()),
-            (Some((_, _, body)), None) => {
-                body.push_str(line);
-                body.push('\n');
-            }
-            (None, None) => {}
-        }
-    }
-    found
 }
 
 /// All files of `examples/kubernetes/`, without their comments.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tamis_crds::parse_document;
 use tamis_engine::{Call, CompileOptions, Enforcement, Filtered, Input, Refused, ResponseType, ToolFilter, compile};
+use tamis_tests::documents::fences;
 
 #[derive(Default)]
 struct Examples {
@@ -38,24 +39,6 @@ fn every_example_does_what_the_page_says() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(checked > 40, "only {checked} examples were found");
-}
-
-/// The fenced blocks of a page: line, info string, content with its line ends.
-fn fences(text: &str) -> Vec<(usize, &str, String)> {
-    let mut found = Vec::new();
-    let mut open: Option<(usize, &str, String)> = None;
-    for (index, line) in text.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(info)) => open = Some((index + 1, info, String::new())),
-            (Some(_), Some(_)) => found.extend(open.take()),
-            (Some((_, _, body)), None) => {
-                body.push_str(line);
-                body.push('\n');
-            }
-            (None, None) => {}
-        }
-    }
-    found
 }
 
 impl Examples {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::access::{self, Identity};
 use super::certificates::Certificates;
-use super::port::Port;
 use super::process::Process;
+use crate::Port;
 
 /// Much more than they need, for machines with much else to do.
 const READY_WITHIN: Duration = Duration::from_secs(90);

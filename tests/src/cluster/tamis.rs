@@ -8,9 +8,8 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::Cluster;
-use super::port::Port;
 use super::process::Process;
-use crate::{Era, Rpc, Target, binary, gateway};
+use crate::{Era, Port, Rpc, Target, binary, gateway};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Lines of its log that a failed test shows.

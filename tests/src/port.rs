@@ -43,7 +43,7 @@ impl Port {
     }
 
     /// `127.0.0.1:PORT`.
-    pub(super) fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.number)
     }
 
