@@ -157,12 +157,6 @@ pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<Gat
     }
 }
 
-/// The digest that [`encode_exposition`] gives.
-#[must_use]
-pub fn exposition_digest(payload: &ExpositionPayload) -> Digest {
-    Digest::of(&serde_json::to_vec(payload).unwrap_or_default())
-}
-
 /// The service document that all parts together are. They may come in any order.
 ///
 /// # Errors
