@@ -18,7 +18,7 @@ pub(super) fn snapshot(world: &World, memory: &mut Memory, expositions: &BTreeSe
         let id = id(name);
         let objects = world.configs.of_exposition(&id);
         let Some(object) = objects.iter().find(|object| object.ours) else { continue };
-        match object.spec.as_ref().map(decode_exposition) {
+        match object.said().map(decode_exposition) {
             Some(Ok(ExpositionPayload::Serve(document))) => {
                 let digest = document.service.clone();
                 if !memory.documents.contains_key(&digest) {

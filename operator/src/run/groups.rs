@@ -48,6 +48,8 @@ pub(super) struct Reconciled {
 pub(super) struct Gateways {
     urls: Vec<(Option<ObjectName>, String)>,
     token: Option<Token>,
+    /// Whether it was said that some belong to nobody.
+    told: bool,
 }
 
 impl Gateways {
@@ -61,7 +63,16 @@ impl Gateways {
             },
             _ => (None, argument),
         };
-        Self { urls: arguments.into_iter().map(read).collect(), token }
+        Self { urls: arguments.into_iter().map(read).collect(), token, told: false }
+    }
+
+    /// Says, once, that a gateway which names no group is nobody's as soon as there is more than one.
+    fn tell(&mut self, groups: usize) {
+        let nobodys = if groups > 1 { self.urls.iter().find(|(named, _)| named.is_none()) } else { None };
+        let before = std::mem::replace(&mut self.told, nobodys.is_some());
+        if let Some((_, url)) = nobodys.filter(|_| !before) {
+            tracing::warn!(url, groups, "not listened to: of which group is it? Write --gateway-admin NAMESPACE/GROUP=URL");
+        }
     }
 
     /// Those of a group; one that names no group is of the only one.
@@ -198,6 +209,7 @@ impl Operator {
         let now = Instant::now();
         let names: Vec<ObjectName> = self.groups.keys().cloned().collect();
         let only = names.len() == 1;
+        self.gateways.tell(names.len());
         let mut endpoints = Vec::new();
         let mut touched = crate::acks::Touched::default();
         for name in &names {

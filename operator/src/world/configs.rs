@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kube::api::{DynamicObject, ObjectMeta};
 use tamis_config::carrier::decode_exposition;
-use tamis_config::{CredentialHandle, Digest, ExpositionId, ExpositionPayload, GatewayConfigSpec, PayloadKind};
+use tamis_config::{CredentialHandle, Digest, ExpositionId, ExpositionPayload, GatewayConfigSpec, PayloadKind, names};
 use tamis_crds::ObjectName;
 
 use super::object::is_ours;
@@ -23,6 +23,10 @@ pub(crate) struct ConfigObject {
     pub(crate) owner: Option<String>,
     /// None where it cannot be read: then it has to be written anew.
     pub(crate) spec: Option<GatewayConfigSpec>,
+    /// The exposition that it is about; by its labels where it cannot be read.
+    pub(crate) exposition: Option<ExpositionId>,
+    /// What it said when it could last be read, where it cannot be any more: gateways still serve that.
+    pub(crate) last: Option<GatewayConfigSpec>,
 }
 
 impl ConfigObject {
@@ -38,6 +42,11 @@ impl ConfigObject {
         }
         let owners = metadata.owner_references.iter().flatten();
         let owner = owners.filter(|owner| owner.kind == "GatewayGroup").map(|owner| owner.uid.clone()).next();
+        let exposition = match &spec {
+            Some(spec) if spec.kind == PayloadKind::Exposition => spec.exposition.clone(),
+            Some(_) => None,
+            None => labelled(metadata),
+        };
         Some(Self {
             name: ObjectName { namespace: metadata.namespace.clone()?, name: metadata.name.clone()? },
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -45,16 +54,26 @@ impl ConfigObject {
             ours: is_ours(metadata.labels.as_ref()),
             owner,
             spec,
+            exposition,
+            last: None,
         })
     }
 
-    fn exposition(&self) -> Option<&ExpositionId> {
-        self.spec.as_ref().filter(|spec| spec.kind == PayloadKind::Exposition)?.exposition.as_ref()
+    /// What it says, or said when it could last be read.
+    pub(crate) fn said(&self) -> Option<&GatewayConfigSpec> {
+        self.spec.as_ref().or(self.last.as_ref())
     }
 
     fn service(&self) -> Option<&Digest> {
         self.spec.as_ref().filter(|spec| spec.kind == PayloadKind::Service).map(|spec| &spec.digest)
     }
+}
+
+/// The exposition that the labels of an object of ours name.
+fn labelled(metadata: &ObjectMeta) -> Option<ExpositionId> {
+    let labels = metadata.labels.as_ref().filter(|labels| is_ours(Some(labels)))?;
+    let label = |name: &str| labels.get(name).cloned();
+    Some(ExpositionId { namespace: label(names::EXPOSITION_NAMESPACE_LABEL)?, name: label(names::EXPOSITION_LABEL)? })
 }
 
 /// Fills in what the payload names, where the API server has dropped it: a definition of an older version does not know
@@ -129,9 +148,9 @@ impl ConfigStore {
         }
         let there = self.objects.values().filter(|object| object.name.namespace == namespace);
         let naming = there.filter(|object| {
-            object.spec.as_ref().is_some_and(|spec| spec.credentials.iter().any(|handle| handles.contains(handle)))
+            object.said().is_some_and(|spec| spec.credentials.iter().any(|handle| handles.contains(handle)))
         });
-        naming.filter_map(|object| object.exposition().cloned()).collect()
+        naming.filter_map(|object| object.exposition.clone()).collect()
     }
 
     /// Service documents that some exposition's object names.
@@ -151,8 +170,11 @@ impl ConfigStore {
 
     /// Takes note of an object. An older version than the one that is known is passed over: what we wrote ourselves is
     /// known before the watch tells of what was there before.
-    pub(crate) fn put(&mut self, object: ConfigObject) -> Changed {
+    pub(crate) fn put(&mut self, mut object: ConfigObject) -> Changed {
         let before = self.objects.get(&object.name).cloned();
+        if let Some(before) = before.as_deref().filter(|before| before.uid == object.uid && object.spec.is_none()) {
+            object.last = before.said().cloned();
+        }
         if let Some(before) = &before {
             let older = before.uid == object.uid && is_older(&object.resource_version, &before.resource_version);
             if older || **before == object {
@@ -180,9 +202,9 @@ impl ConfigStore {
 
     fn link(&mut self, object: &ConfigObject) {
         let namespace = || object.name.namespace.clone();
-        if let Some(id) = object.exposition() {
+        if let Some(id) = &object.exposition {
             self.expositions.entry(id.clone()).or_default().insert(object.name.clone());
-            let spec = object.spec.iter();
+            let spec = object.said().into_iter();
             for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
                 *self.service_users.entry((namespace(), digest.clone())).or_default() += 1;
             }
@@ -197,9 +219,9 @@ impl ConfigStore {
 
     fn unlink(&mut self, object: &ConfigObject) {
         let namespace = || object.name.namespace.clone();
-        if let Some(id) = object.exposition() {
+        if let Some(id) = &object.exposition {
             leave(&mut self.expositions, id, &object.name);
-            let spec = object.spec.iter();
+            let spec = object.said().into_iter();
             for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
                 count_down(&mut self.service_users, &(namespace(), digest.clone()));
             }
@@ -215,7 +237,7 @@ impl ConfigStore {
 
 fn changed(before: Option<&ConfigObject>, after: Option<&ConfigObject>) -> Changed {
     let both = || [before, after].into_iter().flatten();
-    let mut expositions: Vec<_> = both().filter_map(|o| o.exposition().cloned()).collect();
+    let mut expositions: Vec<_> = both().filter_map(|o| o.exposition.clone()).collect();
     expositions.dedup();
     let mut services: Vec<_> = both().filter_map(|o| Some((o.name.namespace.clone(), o.service()?.clone()))).collect();
     services.dedup();
@@ -266,8 +288,52 @@ mod tests {
             resource_version: version.to_owned(),
             ours: true,
             owner: None,
+            exposition: spec.exposition.clone(),
             spec: Some(spec),
+            last: None,
         }
+    }
+
+    /// Somebody has made it unreadable: what it is about and what it used is still known.
+    #[test]
+    fn what_cannot_be_read_any_more_keeps_what_it_said() {
+        let mut store = ConfigStore::default();
+        let readable = object("a", "1", "one");
+        store.put(readable.clone());
+        for version in ["2", "3"] {
+            let spoilt = ConfigObject { spec: None, resource_version: version.to_owned(), ..readable.clone() };
+            assert_eq!(store.put(spoilt).expositions, [id("a")], "version {version}");
+            let object = store.get(&readable.name).expect("is there");
+            assert!(object.spec.is_none());
+            assert_eq!(object.said(), readable.spec.as_ref());
+            assert!(store.uses_service("gw", &Digest("one".to_owned())));
+            assert_eq!(store.of_exposition(&id("a")).len(), 1);
+        }
+        // Another object of the name has said nothing yet.
+        let another = ConfigObject { uid: "v".to_owned(), spec: None, exposition: None, ..object("a", "4", "one") };
+        store.put(another);
+        assert_eq!(store.get(&readable.name).expect("is there").said(), None);
+        assert!(!store.uses_service("gw", &Digest("one".to_owned())));
+    }
+
+    #[test]
+    fn the_labels_name_the_exposition_of_what_cannot_be_read() {
+        let labels = |ours: &str| {
+            let all = [
+                ("app.kubernetes.io/managed-by", ours),
+                (names::EXPOSITION_LABEL, "a"),
+                (names::EXPOSITION_NAMESPACE_LABEL, "team"),
+            ];
+            all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let of = |labels| {
+            let (name, namespace) = (Some("x".to_owned()), Some("gw".to_owned()));
+            let metadata = ObjectMeta { name, namespace, labels: Some(labels), ..ObjectMeta::default() };
+            ConfigObject::new(&metadata, None).expect("has a name").exposition
+        };
+        assert_eq!(of(labels(names::MANAGED_BY)), Some(id("a")));
+        assert_eq!(of(labels("helm")), None);
+        assert_eq!(of(std::collections::BTreeMap::new()), None);
     }
 
     #[test]

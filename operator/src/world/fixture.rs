@@ -209,7 +209,10 @@ impl Fixture {
         }
         let resource_version = self.next().to_string();
         let (uid, ours) = (format!("config-{name}"), true);
-        self.world.configs.put(ConfigObject { name, uid, resource_version, ours, owner: None, spec: Some(spec) });
+        let exposition = spec.exposition.clone();
+        let spec = Some(spec);
+        let object = ConfigObject { name, uid, resource_version, ours, owner: None, spec, exposition, last: None };
+        self.world.configs.put(object);
         1
     }
 

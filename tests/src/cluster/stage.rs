@@ -231,9 +231,11 @@ impl Stage {
     }
 }
 
-fn operator_arguments(gateway_admin: &str) -> [&str; 6] {
+/// The gateway is named with its group: some tests make another one.
+fn operator_arguments(gateway_admin: &str) -> [String; 6] {
     let group = "tamis-public/public";
-    ["--gateway-admin", gateway_admin, "--default-group", group, "--lease-namespace", "tamis-system"]
+    let gateway = format!("{group}={gateway_admin}");
+    ["--gateway-admin", &gateway, "--default-group", group, "--lease-namespace", "tamis-system"].map(str::to_owned)
 }
 
 fn merge(into: &mut Value, from: &Value) {

@@ -104,7 +104,7 @@ impl Operator {
     ///
     /// # Errors
     /// It ended, or is not ready in time; the message has its log.
-    pub async fn start(cluster: &Cluster, kubeconfig: &Path, args: &[&str]) -> Result<Self> {
+    pub async fn start(cluster: &Cluster, kubeconfig: &Path, args: &[impl AsRef<str>]) -> Result<Self> {
         let mut operator = Self::spawn(cluster, kubeconfig, args)?;
         operator.ready().await?;
         Ok(operator)
@@ -114,10 +114,10 @@ impl Operator {
     ///
     /// # Errors
     /// `tamis` is not built.
-    pub fn spawn(cluster: &Cluster, kubeconfig: &Path, args: &[&str]) -> Result<Self> {
+    pub fn spawn(cluster: &Cluster, kubeconfig: &Path, args: &[impl AsRef<str>]) -> Result<Self> {
         let admin = Admin::reserve()?;
         let mut arguments = vec!["operator".to_owned(), "--admin".to_owned(), admin.port.address()];
-        arguments.extend(args.iter().map(|&arg| arg.to_owned()));
+        arguments.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
         let log = cluster.folder.path().join(format!("operator-{}.log", admin.port.number()));
         let launch = Launch { name: "tamis operator".to_owned(), arguments, kubeconfig: kubeconfig.to_owned(), log };
         Ok(Self { process: launch.spawn()?, admin, launch })

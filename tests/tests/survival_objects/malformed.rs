@@ -67,7 +67,6 @@ async fn force(stage: &Stage, object: &Value) -> Result<()> {
 /// One of every kind is there that nobody can read, and what is served becomes one after the other: what was good stays, what
 /// is new stops, and everyone else goes on.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the API server refuses the status of a ConfigurationPlan that its own rules refuse; what follows is not seen yet"]
 async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
     let mut stage = Stage::set().await?;
     stage.cluster.apply(&stage.manifest()).await?;
@@ -95,7 +94,9 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
     let bad = [
         object("ServiceManifest", "team-a", "bad", &json!({"name": "bad", "version": 1, "http": "nonsense"})),
         object("CustomTools", "team-a", "bad", &json!({"service": service, "customTools": 3})),
-        object("ConfigurationPlan", "team-a", "bad", &json!({"endpoint": {"a": 1}})),
+        object("ConfigurationPlan", "team-a", "bad", &json!({"headers": 3})),
+        // Where a rule in CEL cannot be evaluated, the API server takes no status either: it is there, no more.
+        object("ConfigurationPlan", "team-a", "worse", &json!({"endpoint": {"a": 1}})),
         object("Exposition", "team-a", "bad", &json!({"service": 7})),
         object("ToolsFilters", "team-a", "bad", &json!({"name": "bad", "service": service, "filters": "nonsense"})),
         object("GatewayGroup", "team-b", "bad", &json!({"replicas": "many", "listener": []})),

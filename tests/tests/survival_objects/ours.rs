@@ -26,7 +26,6 @@ async fn served(stage: &Stage) -> Result<()> {
 /// What the operator made comes back; what it did not make stays as it is, and a condition says so; a document that is newer
 /// than the gateway leaves the one before in place.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "an exposition whose place a stranger held is not Ready a minute after the stranger went"]
 async fn ours_come_back_and_others_stay() -> Result<()> {
     let stage = Stage::set().await?;
     served(&stage).await?;
