@@ -2,6 +2,7 @@
 
 mod checks;
 mod cluster;
+mod image;
 mod needs;
 mod run;
 mod tools;
@@ -27,6 +28,8 @@ enum Command {
         #[arg(last = true)]
         filter: Vec<String>,
     },
+    /// Builds a container image: the program, its libraries, certificates, licences and an SBOM
+    Image(image::Args),
     /// Format, lints, licences and documentation, then `test`
     Ci {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
@@ -39,6 +42,7 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Tools => tools::install().map(drop),
         Command::Test { filter } => checks::test(&tools::install()?, &filter),
+        Command::Image(args) => image::run(&args),
         Command::Ci { advisories } => {
             let tools = tools::install()?;
             checks::format()?;
