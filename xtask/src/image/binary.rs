@@ -10,6 +10,7 @@ use memchr::memmem;
 
 use super::platform::Platform;
 use super::revision::Revision;
+use super::toolchain::{Toolchain, rustc};
 use crate::run::{cargo, quietly, root, step};
 
 /// Where things lie on this machine, and what a program built here calls them.
@@ -19,15 +20,12 @@ struct Places {
 
 impl Places {
     fn read(target: &Path) -> Result<Self> {
-        let sysroot = quietly(rustc().args(["--print", "sysroot"]))?;
-        let version = quietly(rustc().arg("-vV"))?;
-        let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: ")).unwrap_or("unknown");
+        let Toolchain { sysroot, commit, .. } = Toolchain::read()?;
         let home = match (std::env::var_os("CARGO_HOME"), std::env::var_os("HOME")) {
             (Some(cargo), _) => PathBuf::from(cargo),
             (None, Some(home)) => Path::new(&home).join(".cargo"),
             (None, None) => PathBuf::from("/.cargo"),
         };
-        let sources = Path::new(sysroot.trim()).join("lib/rustlib/src/rust");
         // The last that matches holds for rustc: `target` may lie in the workspace.
         Ok(Self {
             remaps: vec![
@@ -35,7 +33,7 @@ impl Places {
                 (root().to_owned(), "/tamis".to_owned()),
                 (target.to_owned(), "/tamis/target".to_owned()),
                 // As rustc calls them where its own sources are not installed.
-                (sources, format!("/rustc/{commit}")),
+                (sysroot.join("lib/rustlib/src/rust"), format!("/rustc/{commit}")),
             ],
         })
     }
@@ -60,7 +58,9 @@ impl Places {
 ///
 /// # Errors
 /// The target or its linker is not installed, it does not compile, or it names a folder of this machine.
-pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision, target: &Path) -> Result<Vec<u8>> {
+pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> Result<Vec<u8>> {
+    let target = &std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target = &std::path::absolute(target)?;
     let host = Platform::host()?;
     let triple = platform.triple();
     let compiler = platform.tool(host, "gcc");
@@ -131,10 +131,6 @@ fn check(platform: Platform, host: Platform, compiler: &str) -> Result<()> {
         bail!("to build for linux/{} here, install {}", platform.architecture(), missing.join(" and "));
     }
     Ok(())
-}
-
-fn rustc() -> Command {
-    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
 #[cfg(test)]

@@ -33,7 +33,10 @@ impl Tree {
     fn insert(&mut self, path: &str, entry: Entry) -> Result<()> {
         let path = path.trim_start_matches('/');
         let parts: Vec<&str> = path.split('/').collect();
-        ensure!(parts.iter().all(|part| !matches!(*part, "" | "." | "..")), "`{path}` is no path of a file in an image");
+        ensure!(
+            parts.iter().all(|part| !matches!(*part, "" | "." | "..")),
+            "`{path}` is no path of a file in an image"
+        );
         for end in 1..parts.len() {
             let above = self.entries.entry(parts[..end].join("/")).or_insert(Entry { mode: 0o755, bytes: None });
             ensure!(above.bytes.is_none(), "`{path}` lies in a file");

@@ -46,7 +46,10 @@ fn closure(program: &[u8], machine: u16, find: impl Fn(&str) -> Result<Library>)
         let library = find(&name)?;
         let Elf { needed, .. } = elf::read(&library.bytes).with_context(|| library.from.display().to_string())?;
         if name == "libc.so.6" && !elf::resolves_names_by_itself(&library.bytes) {
-            bail!("{} is older than glibc 2.34: build on a newer system, or with the Dockerfile", library.from.display());
+            bail!(
+                "{} is older than glibc 2.34: build on a newer system, or with the Dockerfile",
+                library.from.display()
+            );
         }
         open.extend(needed);
         libraries.push(library);

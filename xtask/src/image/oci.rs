@@ -103,8 +103,7 @@ pub(crate) fn assemble(layer: Vec<u8>, compression: Compression, about: &Descrip
         "org.opencontainers.image.ref.name": about.name.tag(),
     });
     let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]});
-    let docker =
-        json!([{"Config": config.path(), "RepoTags": [about.name.familiar()], "Layers": [layer.path()]}]);
+    let docker = json!([{"Config": config.path(), "RepoTags": [about.name.familiar()], "Layers": [layer.path()]}]);
 
     let mut blobs = [&config, &layer, &manifest];
     blobs.sort_by(|one, other| one.hex.cmp(&other.hex));

@@ -11,6 +11,8 @@ pub(crate) const ENTRYPOINT: &str = "/usr/bin/tamis";
 pub(crate) const USER: &str = "65532:65532";
 /// Where rustls looks first on Linux.
 pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// The crate that they are from: those that Mozilla trusts.
+pub(crate) const CERTIFICATES_CRATE: &str = "webpki-root-certs";
 
 const PASSWD: &str = "\
 root:x:0:0:root:/:/sbin/nologin
