@@ -3,6 +3,7 @@
 mod checks;
 mod cluster;
 mod e2e;
+mod image;
 mod needs;
 mod run;
 mod tools;
@@ -34,6 +35,8 @@ enum Command {
     },
     /// Starts a real Kubernetes node, goes through what users do there, and removes it again: docs/e2e.md
     E2e(e2e::Arguments),
+    /// Builds a container image: the program, its libraries, certificates, licences and an SBOM
+    Image(image::Args),
     /// Format, lints, licences and documentation, then `test`
     Ci {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
@@ -50,6 +53,7 @@ fn main() -> Result<()> {
         }
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Test { filter } => checks::test(&tools::install()?, &filter),
+        Command::Image(args) => image::run(&args),
         Command::Ci { advisories } => {
             let tools = tools::install()?;
             checks::format()?;
