@@ -10,20 +10,33 @@ mod filter;
 mod gateway;
 mod logging;
 mod operator;
+mod ready;
 mod schema;
 mod serve;
 mod validate;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The version, and the commit where the build was told it: `cargo xtask image` does.
+static VERSION: LazyLock<String> = LazyLock::new(|| version(option_env!("TAMIS_REVISION")));
+
+fn version(revision: Option<&str>) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match revision {
+        None | Some("") => version.to_owned(),
+        Some(revision) => format!("{version} ({revision})"),
+    }
+}
+
 /// A sieve for tool outputs: publishes APIs over MCP and decides what of each answer a language model sees.
 #[derive(Debug, Parser)]
-#[command(name = "tamis", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+#[command(name = "tamis", version = VERSION.as_str(), max_term_width = 100, after_long_help = EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
     log: logging::LogArgs,
@@ -49,6 +62,7 @@ enum Command {
     Crds(crds::Args),
     Gateway(gateway::Args),
     Operator(operator::Args),
+    Ready(ready::Args),
     Completions(completions::Args),
 }
 
@@ -73,6 +87,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Operator(args) => operator::run(args),
+        Command::Ready(args) => ready::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Gateway(args) => gateway::run(args),
@@ -86,6 +101,14 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+
+    #[test]
+    fn the_version_names_the_commit_where_it_is_known() {
+        let plain = env!("CARGO_PKG_VERSION");
+        assert_eq!(super::version(None), plain);
+        assert_eq!(super::version(Some("")), plain);
+        assert_eq!(super::version(Some("0123abc-dirty")), format!("{plain} (0123abc-dirty)"));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

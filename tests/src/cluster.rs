@@ -2,13 +2,15 @@
 //!
 //! A [`Cluster`] is etcd and kube-apiserver, ready in about three seconds: enough for CustomResourceDefinitions, CEL,
 //! admission policies, watches, server-side apply, Leases and RBAC. There is no controller manager, no scheduler and no
-//! node: what a Deployment, an owner reference or the deletion of a namespace asks for is not done.
+//! node: what a Deployment, an owner reference or the deletion of a namespace asks for is not done. The end-to-end run
+//! adds them, to a [`Cluster::start_on`] a network.
 //!
 //! Every test has a cluster of its own, so the tests that need one are few and each walks a long way. The test runner's
 //! configuration keeps more than two from running at once.
 
 mod access;
 mod certificates;
+mod network;
 mod process;
 mod programs;
 mod server;
@@ -24,6 +26,8 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use tempfile::TempDir;
 
+pub use certificates::Pair;
+pub use network::Network;
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};
@@ -50,10 +54,22 @@ impl Cluster {
     /// # Errors
     /// The programs are not installed, or one ended; the message has its log.
     pub async fn start() -> Result<Self> {
+        Self::start_in(&std::env::temp_dir(), None).await
+    }
+
+    /// [`Cluster::start`] on a network that nodes reach, with its files in a folder of this one.
+    ///
+    /// # Errors
+    /// As for [`Cluster::start`].
+    pub async fn start_on(network: &Network, parent: &Path) -> Result<Self> {
+        Self::start_in(parent, Some(network)).await
+    }
+
+    async fn start_in(parent: &Path, network: Option<&Network>) -> Result<Self> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match Self::attempt().await {
+            match Self::attempt(parent, network).await {
                 // Another program took a port between our look and our use.
                 Err(error) if attempts < 3 && format!("{error:#}").contains("address already in use") => {}
                 other => return other,
@@ -61,11 +77,11 @@ impl Cluster {
         }
     }
 
-    async fn attempt() -> Result<Self> {
+    async fn attempt(parent: &Path, network: Option<&Network>) -> Result<Self> {
         let programs = Programs::find()?;
-        let folder = TempDir::with_prefix("tamis-cluster-")?;
+        let folder = TempDir::with_prefix_in("tamis-cluster-", parent)?;
         let etcd = Etcd::start(&programs.etcd, folder.path())?;
-        let api_server = ApiServer::new(&programs.api_server, folder.path(), &etcd.address())?;
+        let api_server = ApiServer::new(&programs.api_server, folder.path(), &etcd.address(), network)?;
         let kubeconfig = api_server.admin_kubeconfig(folder.path())?;
         let client = access::client_of(&kubeconfig).await?;
         let cluster = Self { client, kubeconfig, programs, api_server, etcd, folder };

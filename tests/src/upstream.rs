@@ -1,4 +1,4 @@
-//! A sample API on loopback that counts what it is asked and what was given up.
+//! A sample API, on loopback unless told otherwise, that counts what it is asked and what was given up.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+/// Any free port of it.
+const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
 /// Run by a request to `/trigger`.
 type Trigger = Box<dyn Fn() + Send + Sync>;
 
@@ -31,7 +34,7 @@ struct Counts {
 
 /// A running upstream; it stops when dropped.
 pub struct Upstream {
-    /// Where it listens, `http://127.0.0.1:PORT`.
+    /// Where it listens, `http://ADDRESS:PORT`.
     pub url: String,
     counts: Arc<Counts>,
     server: JoinHandle<()>,
@@ -43,7 +46,15 @@ impl Upstream {
     /// # Errors
     /// No port is free.
     pub async fn start() -> Result<Self> {
-        Self::with(None).await
+        Self::with(LOOPBACK.into(), None).await
+    }
+
+    /// Starts on an address of this machine, or on all: a sample API that pods reach.
+    ///
+    /// # Errors
+    /// The address is not ours, or the port is taken.
+    pub async fn start_on(address: SocketAddr) -> Result<Self> {
+        Self::with(address, None).await
     }
 
     /// Starts with something to be done by each request to `/trigger`.
@@ -51,11 +62,11 @@ impl Upstream {
     /// # Errors
     /// No port is free.
     pub async fn with_trigger(trigger: impl Fn() + Send + Sync + 'static) -> Result<Self> {
-        Self::with(Some(Box::new(trigger))).await
+        Self::with(LOOPBACK.into(), Some(Box::new(trigger))).await
     }
 
-    async fn with(hook: Option<Trigger>) -> Result<Self> {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+    async fn with(address: SocketAddr, hook: Option<Trigger>) -> Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let counts = Arc::new(Counts { trigger: hook, ..Counts::default() });
         let router = Router::new()

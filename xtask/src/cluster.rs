@@ -1,8 +1,7 @@
-//! The Kubernetes API server that the tests of the operator run against: etcd, kube-apiserver and kubectl, built from
-//! the Go modules in `tests/cluster/`.
+//! Programs of Kubernetes, built from Go modules in this repository: the API server that the tests of the operator run
+//! against, from `tests/cluster/`, and the rest of a node for the end-to-end run, from `e2e/cluster/`.
 
 use std::env;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,79 +10,145 @@ use anyhow::{Context, Result};
 use crate::run::{quietly, root};
 use crate::tools::{once, read};
 
-/// The folder in `.tools/` and in `tests/`.
-const FOLDER: &str = "cluster";
-/// What a folder has to hold so that nothing is built; the tests look for the same three.
-const PROGRAMS: &[&str] = &["etcd", "kube-apiserver", "kubectl"];
-const FILES: &[&str] = &["go.mod", "go.sum", "tools.go"];
+/// Programs that are looked for and built together.
+pub(crate) struct Set {
+    /// In `.tools/`.
+    folder: &'static str,
+    /// Where the modules are.
+    sources: &'static str,
+    /// What is said while they are built.
+    what: &'static str,
+    modules: &'static [Module],
+}
 
 struct Module {
     folder: &'static str,
+    /// What decides what is built.
+    files: &'static [&'static str],
     /// Main packages and what the program is called.
     programs: &'static [(&'static str, &'static str)],
     /// The module whose version the programs tell to clients.
     versioned: Option<&'static str>,
 }
 
-const MODULES: &[Module] = &[
-    Module { folder: "etcd", programs: &[("go.etcd.io/etcd/server/v3", "etcd")], versioned: None },
-    Module {
-        folder: "kubernetes",
-        programs: &[
-            ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver"),
-            ("k8s.io/kubernetes/cmd/kubectl", "kubectl"),
-        ],
-        versioned: Some("k8s.io/kubernetes"),
-    },
-];
+const LOCKED: &[&str] = &["go.mod", "go.sum", "tools.go"];
+const KUBERNETES: Option<&str> = Some("k8s.io/kubernetes");
 
-/// Whether the programs have to be built: neither are they in `KUBEBUILDER_ASSETS`, nor were they built before.
-pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
-    if env::var_os("KUBEBUILDER_ASSETS").is_some_and(|folder| is_complete(&folder)) {
-        return Ok(false);
+/// etcd, kube-apiserver and kubectl; the tests look for the same three.
+pub(crate) const API_SERVER: Set = Set {
+    folder: "cluster",
+    sources: "tests/cluster",
+    what: "etcd, kube-apiserver and kubectl",
+    modules: &[
+        Module {
+            folder: "etcd",
+            files: LOCKED,
+            programs: &[("go.etcd.io/etcd/server/v3", "etcd")],
+            versioned: None,
+        },
+        Module {
+            folder: "kubernetes",
+            files: LOCKED,
+            programs: &[
+                ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver"),
+                ("k8s.io/kubernetes/cmd/kubectl", "kubectl"),
+            ],
+            versioned: KUBERNETES,
+        },
+    ],
+};
+
+/// What a node has beside the API server; `tamis-e2e` looks for the same.
+pub(crate) const NODE: Set = Set {
+    folder: "e2e",
+    sources: "e2e/cluster",
+    what: "kubelet and the rest of a node, CoreDNS, metrics-server and Helm",
+    modules: &[
+        Module {
+            folder: "kubernetes",
+            files: LOCKED,
+            programs: &[
+                ("k8s.io/kubernetes/cmd/kubelet", "kubelet"),
+                ("k8s.io/kubernetes/cmd/kube-controller-manager", "kube-controller-manager"),
+                ("k8s.io/kubernetes/cmd/kube-scheduler", "kube-scheduler"),
+                ("k8s.io/kubernetes/cmd/kube-proxy", "kube-proxy"),
+            ],
+            versioned: KUBERNETES,
+        },
+        Module { folder: "helm", files: LOCKED, programs: &[("helm.sh/helm/v4/cmd/helm", "helm")], versioned: None },
+        Module {
+            folder: "coredns",
+            files: LOCKED,
+            programs: &[("github.com/coredns/coredns", "coredns")],
+            versioned: None,
+        },
+        Module {
+            folder: "metrics-server",
+            files: LOCKED,
+            programs: &[("sigs.k8s.io/metrics-server/cmd/metrics-server", "metrics-server")],
+            versioned: None,
+        },
+        Module { folder: "pause", files: &["go.mod", "main.go"], programs: &[(".", "pause")], versioned: None },
+    ],
+};
+
+impl Set {
+    /// Whether the programs have to be built: neither are they in `KUBEBUILDER_ASSETS` or a folder of `PATH`, nor were
+    /// they built before.
+    pub(crate) fn is_needed(&self, tools: &Path) -> Result<bool> {
+        let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let path = env::var_os("PATH").unwrap_or_default();
+        let found = assets.into_iter().chain(env::split_paths(&path)).any(|folder| self.is_complete(&folder));
+        Ok(!found && !crate::tools::is_stamped(&tools.join(self.folder), &self.stamp()?))
     }
-    Ok(!crate::tools::is_stamped(&tools.join(FOLDER), &stamp()?))
-}
 
-/// Builds the programs into `.tools/cluster/`, unless they are there.
-pub(crate) fn install(tools: &Path) -> Result<()> {
-    once(&tools.join(FOLDER), &stamp()?, |folder| {
-        eprintln!("    building etcd, kube-apiserver and kubectl: some minutes, the first time");
-        MODULES.iter().try_for_each(|module| build(module, folder))
-    })
-}
-
-fn is_complete(folder: &OsStr) -> bool {
-    PROGRAMS.iter().all(|program| Path::new(folder).join(program).is_file())
-}
-
-fn sources(module: &Module) -> PathBuf {
-    root().join("tests").join(FOLDER).join(module.folder)
-}
-
-/// The text of everything that decides what is built.
-fn stamp() -> Result<String> {
-    let files = MODULES.iter().flat_map(|module| FILES.iter().map(|file| sources(module).join(file)));
-    files.map(|file| read(&file)).collect()
-}
-
-fn build(module: &Module, folder: &Path) -> Result<()> {
-    let sources = sources(module);
-    let mut flags = "-s -w".to_owned();
-    if let Some(name) = module.versioned {
-        let version = required(&read(&sources.join("go.mod"))?, name)
-            .with_context(|| format!("{} does not require {name}", sources.display()))?;
-        flags += &version_flags(&version);
+    /// Builds the programs into their folder, unless they are there.
+    pub(crate) fn install(&self, tools: &Path) -> Result<()> {
+        once(&tools.join(self.folder), &self.stamp()?, |folder| {
+            eprintln!("    building {}: some minutes, the first time", self.what);
+            self.modules.iter().try_for_each(|module| self.build(module, folder))
+        })
     }
-    for (package, program) in module.programs {
-        let mut go = Command::new("go");
-        // Nothing of a workspace or a repository around us takes part.
-        go.env("CGO_ENABLED", "0").env("GOWORK", "off").current_dir(&sources);
-        go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
-            .arg(folder.join(program));
-        quietly(go.arg(package))?;
+
+    fn programs(&self) -> impl Iterator<Item = &'static str> {
+        self.modules.iter().flat_map(|module| module.programs.iter().map(|&(_, name)| name))
     }
-    Ok(())
+
+    fn is_complete(&self, folder: &Path) -> bool {
+        self.programs().all(|program| folder.join(program).is_file())
+    }
+
+    fn sources(&self, module: &Module) -> PathBuf {
+        root().join(self.sources).join(module.folder)
+    }
+
+    /// The text of everything that decides what is built.
+    fn stamp(&self) -> Result<String> {
+        let files = self.modules.iter().flat_map(|module| {
+            let sources = self.sources(module);
+            module.files.iter().map(move |file| sources.join(file))
+        });
+        files.map(|file| read(&file)).collect()
+    }
+
+    fn build(&self, module: &Module, folder: &Path) -> Result<()> {
+        let sources = self.sources(module);
+        let mut flags = "-s -w".to_owned();
+        if let Some(name) = module.versioned {
+            let version = required(&read(&sources.join("go.mod"))?, name)
+                .with_context(|| format!("{} does not require {name}", sources.display()))?;
+            flags += &version_flags(&version);
+        }
+        for (package, program) in module.programs {
+            let mut go = Command::new("go");
+            // Nothing of a workspace or a repository around us takes part.
+            go.env("CGO_ENABLED", "0").env("GOWORK", "off").current_dir(&sources);
+            go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
+                .arg(folder.join(program));
+            quietly(go.arg(package))?;
+        }
+        Ok(())
+    }
 }
 
 /// The version at which a `go.mod` requires a module, on a line of its own.
@@ -104,21 +169,29 @@ fn version_flags(version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MODULES, PROGRAMS, is_complete, required, sources, version_flags};
+    use super::{API_SERVER, KUBERNETES, NODE, required, version_flags};
     use crate::tools::read;
 
     #[test]
     fn each_program_is_built_once_from_a_module_that_is_there() {
-        let mut built: Vec<_> =
-            MODULES.iter().flat_map(|module| module.programs.iter().map(|(_, name)| *name)).collect();
+        let mut built: Vec<_> = API_SERVER.programs().chain(NODE.programs()).collect();
+        let count = built.len();
         built.sort_unstable();
-        assert_eq!(built, PROGRAMS);
-        for module in MODULES {
-            let text = read(&sources(module).join("go.mod")).expect("is there");
-            if let Some(name) = module.versioned {
-                assert!(required(&text, name).is_some_and(|version| version.starts_with("v1.")), "{name}");
-            }
+        built.dedup();
+        assert_eq!(built.len(), count, "{built:?}");
+        for set in [API_SERVER, NODE] {
+            assert!(set.stamp().expect("all files are there").contains("go 1."));
         }
+    }
+
+    #[test]
+    fn the_node_is_of_the_api_servers_version() {
+        let name = KUBERNETES.expect("has a name");
+        let versions = [API_SERVER, NODE].map(|set| {
+            let module = set.modules.iter().find(|module| module.versioned.is_some()).expect("there is one");
+            required(&read(&set.sources(module).join("go.mod")).expect("is there"), name).expect("is required")
+        });
+        assert!(versions[0].starts_with("v1.") && versions[0] == versions[1], "{versions:?}");
     }
 
     #[test]
@@ -133,12 +206,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_all_three_programs_does_not_do() {
+    fn a_folder_without_all_programs_does_not_do() {
         let dir = tempfile::tempdir().expect("a folder");
-        for program in PROGRAMS {
-            assert!(!is_complete(dir.path().as_os_str()));
+        for program in API_SERVER.programs() {
+            assert!(!API_SERVER.is_complete(dir.path()));
             std::fs::write(dir.path().join(program), "").expect("is written");
         }
-        assert!(is_complete(dir.path().as_os_str()));
+        assert!(API_SERVER.is_complete(dir.path()));
     }
 }

@@ -11,7 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::run::{quietly, root};
-use crate::{cluster, needs};
+use crate::cluster::{API_SERVER, NODE};
+use crate::needs;
 
 /// What is installed.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 /// Installs what is not installed yet, all at once.
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
-    let cluster = cluster::is_needed(&tools)?;
+    let cluster = API_SERVER.is_needed(&tools)?;
     needs::check(cluster)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
@@ -56,13 +57,23 @@ pub(crate) fn install() -> Result<Tools> {
             once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
         }));
         if cluster {
-            running.push(scope.spawn(|| cluster::install(&tools)));
+            running.push(scope.spawn(|| API_SERVER.install(&tools)));
         }
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });
     results.into_iter().collect::<Result<()>>().context("installing what the tests need into .tools/")?;
     link_packages(&tools.join("node/node_modules"), &locks.join("node_modules"))?;
     Ok(Tools { folder: tools })
+}
+
+/// Builds what a node needs, unless it is there.
+pub(crate) fn install_node() -> Result<()> {
+    let tools = root().join(".tools");
+    if !NODE.is_needed(&tools)? {
+        return Ok(());
+    }
+    needs::check(true)?;
+    NODE.install(&tools).context("building what a node needs into .tools/")
 }
 
 /// Whether a folder holds what the stamp says.

@@ -10,8 +10,9 @@ use rcgen::{
 };
 
 /// Files of one cluster.
-#[derive(Debug)]
 pub(super) struct Certificates {
+    folder: PathBuf,
+    issuer: CertifiedIssuer<'static, KeyPair>,
     pub(super) authority: PathBuf,
     /// Of the API server, by the authority.
     pub(super) server: Pair,
@@ -23,40 +24,63 @@ pub(super) struct Certificates {
     pub(super) tokens_public: PathBuf,
 }
 
-#[derive(Debug)]
-pub(super) struct Pair {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+/// A certificate and its key, files both.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// PEM.
+    pub certificate: PathBuf,
+    /// PEM.
+    pub key: PathBuf,
 }
 
 impl Certificates {
-    pub(super) fn write(folder: &Path) -> Result<Self> {
+    /// `names`: further names and addresses of the API server.
+    pub(super) fn write(folder: &Path, names: &[String]) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.distinguished_name = name(&[(DnType::CommonName, "tamis-tests")]);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
 
-        let mut server = CertificateParams::new(
-            ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned),
-        )?;
-        server.distinguished_name = name(&[(DnType::CommonName, "kube-apiserver")]);
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-
-        let mut admin = CertificateParams::default();
-        admin.distinguished_name =
-            name(&[(DnType::OrganizationName, "system:masters"), (DnType::CommonName, "tamis-tests")]);
-        admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-
+        let server = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let server: Vec<String> = server.map(str::to_owned).into_iter().chain(names.iter().cloned()).collect();
         let tokens = KeyPair::generate()?;
         Ok(Self {
             authority: file(folder, "ca.pem", &authority.pem())?,
-            server: signed(folder, "server", server, &authority)?,
-            admin: signed(folder, "admin", admin, &authority)?,
+            server: signed(folder, "server", of_server("kube-apiserver", server)?, &authority)?,
+            admin: signed(folder, "admin", of_client("tamis-tests", Some("system:masters")), &authority)?,
             tokens: file(folder, "tokens.key", &tokens.serialize_pem())?,
             tokens_public: file(folder, "tokens.pub", &tokens.public_key_pem())?,
+            folder: folder.to_owned(),
+            issuer: authority,
         })
     }
+
+    /// Of one more client: who it is to the API server, and the group that it is in.
+    pub(super) fn client(&self, file: &str, name: &str, organization: Option<&str>) -> Result<Pair> {
+        signed(&self.folder, file, of_client(name, organization), &self.issuer)
+    }
+
+    /// Of one more server, with its names and addresses.
+    pub(super) fn server(&self, file: &str, names: Vec<String>) -> Result<Pair> {
+        signed(&self.folder, file, of_server(file, names)?, &self.issuer)
+    }
+}
+
+fn of_client(common: &str, organization: Option<&str>) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let organization = organization.map(|text| (DnType::OrganizationName, text));
+    let parts: Vec<_> = organization.into_iter().chain([(DnType::CommonName, common)]).collect();
+    params.distinguished_name = name(&parts);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
+}
+
+fn of_server(common: &str, names: Vec<String>) -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = name(&[(DnType::CommonName, common)]);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(params)
 }
 
 fn name(parts: &[(DnType, &str)]) -> DistinguishedName {

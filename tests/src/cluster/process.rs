@@ -20,7 +20,10 @@ pub struct Process {
 
 impl Process {
     /// Starts a program; what it says is added to the log, a file, of which a failed test shows so many lines.
-    pub(super) fn spawn(name: &str, command: &mut Command, log: &Path, shown: usize) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The log cannot be written, or the program not started.
+    pub fn spawn(name: &str, command: &mut Command, log: &Path, shown: usize) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let child = command
             .stdin(Stdio::null())
@@ -44,8 +47,11 @@ impl Process {
         lines[lines.len().saturating_sub(self.shown)..].join("\n")
     }
 
-    /// Fails if it has ended, with its log.
-    pub(super) fn check(&mut self) -> Result<()> {
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// It has ended; the message has the end of its log.
+    pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("{} ended ({status}):\n{}", self.name, self.last_lines()),
@@ -120,6 +126,8 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // Tests fail by returning an error too, which nothing here sees; the runner shows this only where one failed.
-        eprintln!("--- {} logged:\n{}", self.name, self.last_lines());
+        if self.shown > 0 {
+            eprintln!("--- {} logged:\n{}", self.name, self.last_lines());
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use super::Network;
 use super::access::{self, Identity};
 use super::certificates::Certificates;
 use super::process::Process;
@@ -83,48 +84,62 @@ pub(super) struct ApiServer {
     process: Mutex<Option<Process>>,
     program: PathBuf,
     arguments: Vec<String>,
-    certificates: Certificates,
-    port: Port,
+    pub(super) certificates: Certificates,
+    address: String,
+    _port: Port,
     log: PathBuf,
 }
 
 impl ApiServer {
     /// Everything that it needs; it does not run yet.
-    pub(super) fn new(program: &Path, folder: &Path, etcd: &str) -> Result<Self> {
-        let certificates = Certificates::write(folder)?;
+    pub(super) fn new(program: &Path, folder: &Path, etcd: &str, network: Option<&Network>) -> Result<Self> {
+        let names = network.map(Network::names).unwrap_or_default();
+        let certificates = Certificates::write(folder, &names)?;
         let port = Port::reserve()?;
         let file = |path: &Path| path.display().to_string();
         let number = port.number().to_string();
-        let arguments = [
-            ("etcd-servers", etcd),
-            ("bind-address", "127.0.0.1"),
-            ("secure-port", &number),
-            // Without these two it looks for a network that others reach it by.
-            ("advertise-address", "127.0.0.1"),
-            ("endpoint-reconciler-type", "none"),
-            ("cert-dir", &file(folder)),
-            ("client-ca-file", &file(&certificates.authority)),
-            ("tls-cert-file", &file(&certificates.server.certificate)),
-            ("tls-private-key-file", &file(&certificates.server.key)),
-            ("service-account-issuer", "https://kubernetes.default.svc"),
-            ("service-account-key-file", &file(&certificates.tokens_public)),
-            ("service-account-signing-key-file", &file(&certificates.tokens)),
-            ("service-cluster-ip-range", "10.96.0.0/16"),
-            ("authorization-mode", "Node,RBAC"),
-        ]
-        .map(|(name, value)| format!("--{name}={value}"));
+        let mut options = vec![
+            ("etcd-servers", etcd.to_owned()),
+            ("secure-port", number.clone()),
+            ("cert-dir", file(folder)),
+            ("client-ca-file", file(&certificates.authority)),
+            ("tls-cert-file", file(&certificates.server.certificate)),
+            ("tls-private-key-file", file(&certificates.server.key)),
+            ("service-account-issuer", "https://kubernetes.default.svc".to_owned()),
+            ("service-account-key-file", file(&certificates.tokens_public)),
+            ("service-account-signing-key-file", file(&certificates.tokens)),
+            ("service-cluster-ip-range", "10.96.0.0/16".to_owned()),
+            ("authorization-mode", "Node,RBAC".to_owned()),
+        ];
+        let address = match network {
+            None => {
+                options.push(("bind-address", "127.0.0.1".to_owned()));
+                // Without these two it looks for a network that others reach it by.
+                options.push(("advertise-address", "127.0.0.1".to_owned()));
+                options.push(("endpoint-reconciler-type", "none".to_owned()));
+                "127.0.0.1".to_owned()
+            }
+            Some(network) => {
+                let address = network.address.to_string();
+                options.push(("bind-address", address.clone()));
+                options.push(("advertise-address", address.clone()));
+                options.extend(of_nodes(&certificates)?);
+                address
+            }
+        };
         Ok(Self {
             process: Mutex::new(None),
             program: program.to_owned(),
-            arguments: arguments.into(),
+            arguments: options.into_iter().map(|(name, value)| format!("--{name}={value}")).collect(),
             certificates,
-            port,
+            address: format!("{address}:{number}"),
+            _port: port,
             log: folder.join("kube-apiserver.log"),
         })
     }
 
     pub(super) fn url(&self) -> String {
-        format!("https://{}", self.port.address())
+        format!("https://{}", self.address)
     }
 
     /// Writes the file of a client of this server.
@@ -181,4 +196,27 @@ impl ApiServer {
         }
         bail!("the API server is not ready: {said}")
     }
+}
+
+/// What the API server needs to speak with kubelets, and with the servers of other APIs behind it.
+fn of_nodes(certificates: &Certificates) -> Result<Vec<(&'static str, String)>> {
+    let file = |path: &Path| path.display().to_string();
+    let kubelet = certificates.client("kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters"))?;
+    let proxy = certificates.client("front-proxy", "front-proxy-client", None)?;
+    Ok(vec![
+        ("allow-privileged", "true".to_owned()),
+        ("kubelet-certificate-authority", file(&certificates.authority)),
+        ("kubelet-client-certificate", file(&kubelet.certificate)),
+        ("kubelet-client-key", file(&kubelet.key)),
+        ("kubelet-preferred-address-types", "InternalIP".to_owned()),
+        ("requestheader-client-ca-file", file(&certificates.authority)),
+        ("requestheader-allowed-names", "front-proxy-client".to_owned()),
+        ("requestheader-username-headers", "X-Remote-User".to_owned()),
+        ("requestheader-group-headers", "X-Remote-Group".to_owned()),
+        ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
+        ("proxy-client-cert-file", file(&proxy.certificate)),
+        ("proxy-client-key-file", file(&proxy.key)),
+        // It runs on no node, so Services' addresses lead it nowhere.
+        ("enable-aggregator-routing", "true".to_owned()),
+    ])
 }

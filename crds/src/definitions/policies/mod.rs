@@ -1,6 +1,7 @@
 //! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
 
 pub(super) mod filters;
+mod operator;
 mod writers;
 
 use std::fmt;
@@ -53,10 +54,22 @@ impl FromStr for ServiceAccount {
     }
 }
 
-/// The policies, each with its binding: what a filter may say, and that only the operator writes GatewayConfigs.
+/// The policies, each with its binding: what a filter may say, that only operators write GatewayConfigs, and that those
+/// write nothing but what an operator does.
 #[must_use]
-pub fn policies(operator: &ServiceAccount) -> Vec<Json> {
-    [policy("tamis-filters", &filters::spec()), policy("tamis-gatewayconfigs", &writers::spec(operator))].concat()
+pub fn policies(operators: &[ServiceAccount]) -> Vec<Json> {
+    [
+        policy("tamis-filters", &filters::spec()),
+        policy("tamis-gatewayconfigs", &writers::spec(operators)),
+        policy("tamis-operator", &operator::spec(operators)),
+    ]
+    .concat()
+}
+
+/// The users of operators, as a list in CEL. The chart replaces it, as text.
+fn users(operators: &[ServiceAccount]) -> String {
+    let users: Vec<String> = operators.iter().map(|operator| format!("'{}'", operator.user())).collect();
+    format!("[{}]", users.join(", "))
 }
 
 fn policy(name: &str, spec: &Json) -> [Json; 2] {

@@ -1,0 +1,153 @@
+//! What the run takes of the machine, and gives back: a folder, a network namespace, control groups, processes.
+//!
+//! Everything has one name, so that a run finds and removes what one before it left, however that ended.
+
+mod cgroups;
+mod network;
+mod sweep;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+pub(crate) use network::{HOST, NODE, PODS};
+
+use cgroups::Cgroups;
+
+/// The name of everything that is taken.
+pub(crate) const NAME: &str = "tamis-e2e";
+/// Short, since it holds sockets, whose paths may not be long; not in memory, since it holds images.
+const FOLDER: &str = "/var/tmp/tamis-e2e";
+/// Programs of the system, and the Debian package that has them.
+const NEEDED: &[(&str, &str)] = &[
+    ("containerd", "containerd"),
+    ("containerd-shim-runc-v2", "containerd"),
+    ("ctr", "containerd"),
+    ("runc", "runc"),
+    ("iptables", "iptables"),
+    ("conntrack", "conntrack"),
+    ("ip", "iproute2"),
+    ("nsenter", "util-linux"),
+    ("mount", "mount"),
+    ("umount", "mount"),
+    ("tar", "tar"),
+    ("ldd", "libc-bin"),
+    ("strip", "binutils"),
+];
+/// Where CNI plugins are: Debian's place, and everybody else's.
+const PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
+
+/// The machine, as long as this lives ours alone; when it is dropped all is as it was.
+pub(crate) struct Machine {
+    cgroups: Cgroups,
+    plugins: PathBuf,
+    /// Held to the end.
+    _lock: File,
+}
+
+impl Machine {
+    /// Takes it: after everything that another run has left is gone.
+    pub(crate) fn claim() -> Result<Self> {
+        let lock = lock()?;
+        let plugins = check()?;
+        let cgroups = Cgroups::find(NAME)?;
+        sweep::sweep(&cgroups);
+        let machine = Self { cgroups, plugins, _lock: lock };
+        fs::create_dir_all(FOLDER).context(FOLDER)?;
+        machine.cgroups.create()?;
+        network::create()?;
+        Ok(machine)
+    }
+
+    /// Removes what a run has left that could not do it itself.
+    pub(crate) fn clean() -> Result<()> {
+        let _lock = lock()?;
+        ensure!(is_root(), "run as root: a node is made of mounts, namespaces and control groups");
+        sweep::sweep(&Cgroups::find(NAME)?);
+        Ok(())
+    }
+
+    /// Everything that is written lies here.
+    #[expect(clippy::unused_self, reason = "there is no folder before the machine is claimed")]
+    pub(crate) fn folder(&self) -> &'static Path {
+        Path::new(FOLDER)
+    }
+
+    /// The folder of CNI plugins.
+    pub(crate) fn plugins(&self) -> &Path {
+        &self.plugins
+    }
+
+    /// A program, run on the node's network.
+    pub(crate) fn on_node(program: &Path) -> Command {
+        // Not `ip netns exec`, which mounts another /sys, without control groups.
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{NAME}")).arg("--").arg(program);
+        command
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        sweep::sweep(&self.cgroups);
+    }
+}
+
+/// Runs a program of the system; what it printed.
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<String> {
+    output(Command::new(program).args(args))
+}
+
+/// Runs a command; what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let output = command.stdin(Stdio::null()).output().with_context(|| shown.clone())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown}: {}: {}", output.status, said.trim_end());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn lock() -> Result<File> {
+    let path = PathBuf::from(format!("{FOLDER}.lock"));
+    let file = File::create(&path).with_context(|| path.display().to_string())?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => bail!("another run is under way: it holds {}", path.display()),
+        Err(fs::TryLockError::Error(error)) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Fails with all that is missing; gives the folder of CNI plugins.
+fn check() -> Result<PathBuf> {
+    ensure!(is_root(), "run as root: a node is made of mounts, namespaces and control groups");
+    let missing = missing();
+    ensure!(missing.is_empty(), "a node needs more: apt-get install --no-install-recommends {}", missing.join(" "));
+    plugins().context("no CNI plugins")
+}
+
+/// The Debian packages that are needed and not there.
+pub(crate) fn missing() -> Vec<&'static str> {
+    let absent = NEEDED.iter().filter(|(program, _)| !is_on_path(program)).map(|&(_, package)| package);
+    let mut missing: Vec<_> = absent.chain(plugins().is_none().then_some("containernetworking-plugins")).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
+}
+
+fn plugins() -> Option<PathBuf> {
+    PLUGINS.iter().map(PathBuf::from).find(|folder| folder.join("ptp").is_file())
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        uids.and_then(|uids| uids.split_whitespace().nth(1)) == Some("0")
+    })
+}

@@ -1,0 +1,146 @@
+//! The product as it is installed, and a team that uses it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+use tamis_tests::cluster::eventually;
+use tamis_tests::root;
+
+use crate::load::Question;
+use crate::node::Node;
+
+/// The labels of the operator's pods.
+pub(crate) const OPERATORS: &str = "app.kubernetes.io/name=tamis,app.kubernetes.io/component=operator";
+/// The labels of the group's gateways.
+pub(crate) const GATEWAYS: &str = "app.kubernetes.io/name=tamis,app.kubernetes.io/component=gateway";
+/// Where the operator is.
+pub(crate) const SYSTEM: &str = "tamis-system";
+/// Where the gateways are.
+pub(crate) const PUBLIC: &str = "tamis-public";
+/// What the sample API is called as a program.
+pub(crate) const UPSTREAM: &str = "localhost/tamis-e2e/upstream:1";
+const SOON: Duration = Duration::from_secs(90);
+
+/// A group of two gateways, and a team with an API of its own: a Service in its namespace, which gateways may call without
+/// being told.
+pub(crate) const TEAM: &str = include_str!("../manifests/team.yaml");
+
+/// `deploy/operator.yaml` with the image set, as its first line asks for.
+pub(crate) fn operator_manifest(image: &str) -> Result<String> {
+    let text = std::fs::read_to_string(root().join("deploy/operator.yaml")).context("deploy/operator.yaml")?;
+    let version = concat!("tamis:", env!("CARGO_PKG_VERSION"));
+    anyhow::ensure!(text.matches(version).count() == 2, "deploy/operator.yaml does not name {version} twice");
+    Ok(text.replace(version, image))
+}
+
+impl Node {
+    /// Objects of the team, of one of our kinds.
+    pub(crate) fn documents(&self, kind: &str, plural: &str, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: "reshapr.io".to_owned(),
+            version: "v1alpha1".to_owned(),
+            api_version: "reshapr.io/v1alpha1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        Api::namespaced_with(self.client(), namespace, &resource)
+    }
+
+    /// Merges into a document.
+    pub(crate) async fn edit(&self, kind: &str, plural: &str, name: &str, change: &Value) -> Result<DynamicObject> {
+        let namespace = if kind == "GatewayGroup" { PUBLIC } else { "team-a" };
+        let documents = self.documents(kind, plural, namespace);
+        Ok(documents.patch(name, &PatchParams::default(), &Patch::Merge(change)).await?)
+    }
+
+    /// Waits until a document of the team has a condition of its newest generation with this status; how long it took.
+    pub(crate) async fn is_ready(&self, kind: &str, plural: &str, name: &str) -> Result<Duration> {
+        let namespace = if kind == "GatewayGroup" { PUBLIC } else { "team-a" };
+        let documents = self.documents(kind, plural, namespace);
+        let began = std::time::Instant::now();
+        let last = std::cell::RefCell::new(Value::Null);
+        eventually(&format!("{kind} {name} is Ready"), SOON, async || {
+            let object = documents.get(name).await?;
+            let generation = object.metadata.generation;
+            let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.iter().any(|found| {
+                found["type"] == "Ready" && found["status"] == "True" && found["observedGeneration"] == json!(generation)
+            });
+            *last.borrow_mut() = json!(conditions);
+            Ok(ready.then_some(()))
+        })
+        .await
+        .with_context(|| format!("conditions: {}", last.borrow()))?;
+        Ok(began.elapsed())
+    }
+
+    /// Edits the filter of the team's watched exposition to this version.
+    pub(crate) async fn edit_filter(&self, version: u64) -> Result<()> {
+        let add = |path: &str| json!({"op": "add", "path": path, "value": version});
+        let filters = json!({"get-issue": {"retain": ["/number", "/title"], "patches": [add("/head"), add("/tail")]}});
+        self.edit("ToolsFilters", "toolsfilters", "watched", &json!({"spec": {"filters": filters}})).await.map(drop)
+    }
+
+    /// The pod that leads the operators.
+    pub(crate) async fn leader(&self) -> Result<String> {
+        let leases: Api<Lease> = Api::namespaced(self.client(), SYSTEM);
+        let held = leases.get("tamis-operator").await?.spec.and_then(|spec| spec.holder_identity);
+        let held = held.filter(|held| !held.is_empty()).context("nobody leads")?;
+        // The pod's name, and a random part.
+        let pods = self.pods(SYSTEM, OPERATORS).await?;
+        let names = pods.into_iter().filter_map(|pod| pod.metadata.name);
+        names.into_iter().find(|name| held.starts_with(name)).with_context(|| format!("{held} is no pod that runs"))
+    }
+
+    /// What the callers of most steps ask.
+    pub(crate) async fn watched(&self) -> Result<Question> {
+        Ok(Question {
+            endpoint: format!("{}/mcp/team-a/watched", self.service(PUBLIC, "tamis-public").await?),
+            tool: "get-issue",
+            arguments: json!({"owner": "o", "repo": "r", "number": 7}),
+            wrong,
+        })
+    }
+}
+
+/// An answer is just what one version of the filter makes.
+fn wrong(answer: &Value) -> Option<&'static str> {
+    let version = &answer["head"];
+    let whole = json!({"number": 7, "title": "Issue 7", "head": version, "tail": version});
+    if !version.is_u64() {
+        Some("unfiltered")
+    } else if *answer != whole {
+        Some("a mixture of two filters, or unfiltered")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{operator_manifest, wrong};
+
+    #[test]
+    fn only_whole_answers_are_right() {
+        assert_eq!(wrong(&json!({"number": 7, "title": "Issue 7", "head": 3, "tail": 3})), None);
+        for answer in [
+            json!({"number": 7, "title": "Issue 7", "token": "REMOVED-7"}),
+            json!({"number": 7, "title": "Issue 7", "head": 3, "tail": 4}),
+            json!({"number": 7, "title": "Issue 7", "head": 3, "tail": 3, "token": "REMOVED-7"}),
+        ] {
+            assert!(wrong(&answer).is_some(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn the_image_is_set_in_both_places() {
+        let text = operator_manifest("tamis:e2e").expect("is there");
+        assert_eq!(text.matches("tamis:e2e").count(), 2);
+    }
+}

@@ -1,0 +1,32 @@
+//! A filter is edited while it is used: no call fails, no answer is of two filters, and each edit arrives.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tamis_tests::cluster::eventually;
+
+use super::Stage;
+use crate::load::Load;
+
+const EDITS: u64 = 50;
+
+pub(super) async fn run(stage: &Stage) -> Result<String> {
+    let load = Load::start(&stage.node.watched().await?, 8, Duration::from_millis(10))?;
+    let mut times = Vec::new();
+    for version in 2..2 + EDITS {
+        stage.node.edit_filter(version).await?;
+        times.push(stage.node.is_ready("ToolsFilters", "toolsfilters", "watched").await?);
+        // Ready is every gateway: whoever asks now gets no older one.
+        let answer = stage.node.watched().await?.once().await?;
+        anyhow::ensure!(answer["head"] == version, "Ready, and the answer is {answer}, not of version {version}");
+    }
+    let last = 1 + EDITS;
+    eventually("the callers see the last", Duration::from_secs(10), async || {
+        Ok((load.latest()["head"] == last).then_some(()))
+    })
+    .await?;
+    let seen = load.end_without_failure()?;
+    times.sort_unstable();
+    let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
+    Ok(format!("{EDITS} edits, Ready after {median:.0?} (median), {slowest:.0?} (slowest); {seen}"))
+}

@@ -1,0 +1,54 @@
+//! Gateways are evicted, as for the drain of a node, against their PodDisruptionBudget.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::EvictParams;
+use tamis_tests::cluster::eventually;
+
+use super::Stage;
+use crate::load::Load;
+use crate::product::{GATEWAYS, PUBLIC};
+
+const SOON: Duration = Duration::from_secs(120);
+
+pub(super) async fn run(stage: &Stage) -> Result<String> {
+    let node = &stage.node;
+    let pods: Api<Pod> = Api::namespaced(node.client(), PUBLIC);
+    let names = node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
+    let load = Load::start(&node.watched().await?, 8, Duration::from_millis(10))?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    evict(&pods, &names[0]).await?;
+    // The second has to wait until there are two again.
+    ensure!(!evict(&pods, &names[1]).await?, "the budget let both go at once");
+    let mut refusals = 1;
+    let waited = std::time::Instant::now();
+    while !evict(&pods, &names[1]).await? {
+        ensure!(waited.elapsed() < SOON, "the budget never lets the second go");
+        refusals += 1;
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    let waited = waited.elapsed();
+    eventually("both old ones have ended", SOON, async || {
+        let mut there = false;
+        for name in &names {
+            there |= pods.get_opt(name).await?.is_some();
+        }
+        Ok((!there).then_some(()))
+    })
+    .await?;
+    node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
+    let seen = load.end_without_failure()?;
+    Ok(format!("the budget held the second back for {waited:.1?} ({refusals} refusals); {seen}"))
+}
+
+/// Whether the budget lets it go.
+async fn evict(pods: &Api<Pod>, name: &str) -> Result<bool> {
+    match pods.evict(name, &EvictParams::default()).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 429 => Ok(false),
+        Err(error) => bail!("evicting {name}: {error}"),
+    }
+}

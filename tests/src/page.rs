@@ -1,0 +1,186 @@
+//! Documentation that is followed word by word.
+//!
+//! A fence's info string says what is done with it. `sh` is run, all of them in one shell that ends at the first command
+//! that fails; `sh fails` must fail. `text output` is what the `sh` before it prints: column widths, ages, times and digests
+//! aside, and `...` stands for any lines. `yaml` is a document that the page shows. Other text is only read. What is for
+//! clusters with nodes alone is in `sh node`, and what that prints in `text output` as ever.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::process::Command;
+
+use crate::documents::fences;
+
+/// Begins each block's output.
+const MARK: &str = "@@@ block ";
+
+/// What is run, and what the page says that it prints.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// Where it begins.
+    pub line: usize,
+    /// The commands.
+    pub commands: String,
+    /// The heading above.
+    pub section: String,
+    /// Whether they must fail.
+    pub fails: bool,
+    /// Whether they are for clusters with nodes.
+    pub node: bool,
+    /// What they print.
+    pub shown: Option<String>,
+}
+
+/// A page, taken apart.
+#[derive(Debug)]
+pub struct Page {
+    /// What there is to run, in order.
+    pub blocks: Vec<Block>,
+    /// Documents that it shows, by line.
+    pub documents: Vec<(usize, String)>,
+    name: String,
+}
+
+impl Page {
+    /// Takes a page apart.
+    ///
+    /// # Errors
+    /// A fence says what is not known, or a text follows nothing that prints it.
+    pub fn read(name: &str, text: &str) -> Result<Self> {
+        let (mut blocks, mut documents) = (Vec::<Block>::new(), Vec::new());
+        for (line, info, body) in fences(text) {
+            match info {
+                "sh" | "sh fails" | "sh node" => {
+                    let above = text.lines().take(line).filter_map(|line| line.strip_prefix("## ")).last();
+                    let section = above.unwrap_or_default().to_owned();
+                    let (fails, node) = (info == "sh fails", info == "sh node");
+                    blocks.push(Block { line, commands: body, section, fails, node, shown: None });
+                }
+                "text output" => {
+                    let last = blocks.last_mut().filter(|block| block.shown.is_none());
+                    last.with_context(|| format!("{name}:{line}: nothing prints this"))?.shown = Some(body);
+                }
+                "yaml" => documents.push((line, body)),
+                _ => bail!("{name}:{line}: what is a fence `{info}`?"),
+            }
+        }
+        Ok(Self { blocks, documents, name: name.to_owned() })
+    }
+
+    /// Runs all blocks in one shell, in a folder; what they printed, to both streams.
+    ///
+    /// # Errors
+    /// A command failed that must not, or took too long; the message has what was printed.
+    pub async fn run(
+        &self,
+        folder: &Path,
+        programs: &[&Path],
+        kubeconfig: &Path,
+        patience: Duration,
+    ) -> Result<String> {
+        let file = folder.join("commands.sh");
+        std::fs::write(&file, self.script())?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = programs.iter().map(|&program| program.to_owned()).chain(std::env::split_paths(&path));
+        let mut command = Command::new("bash");
+        command.arg("-c").arg("exec 2>&1; source \"$0\"").arg(&file).current_dir(folder);
+        command.env("PATH", std::env::join_paths(path)?).env("KUBECONFIG", kubeconfig).env("HOME", folder);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let output = tokio::time::timeout(patience, child.wait_with_output()).await;
+        let output = output.context("the page takes too long")??;
+        let printed = String::from_utf8(output.stdout)?;
+        ensure!(output.status.success(), "{}: the commands printed\n{printed}", output.status);
+        ensure!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(printed)
+    }
+
+    fn script(&self) -> String {
+        // What runs in the background ends with the shell.
+        let mut script = "set -eu -o pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n".to_owned();
+        for Block { line, commands, fails, .. } in &self.blocks {
+            script += &format!("printf '\\n{MARK}%s, after %s s\\n' {line} $SECONDS\n");
+            if *fails {
+                script += &format!("if {{\n{commands}}}; then\necho 'did not fail'\nexit 1\nfi\n");
+            } else {
+                script += commands;
+            }
+        }
+        script
+    }
+
+    /// How what was printed differs from what the page shows: nothing, if it does not.
+    #[must_use]
+    pub fn differences(&self, printed: &str) -> Vec<String> {
+        let outputs: Vec<&str> = printed.split(MARK).skip(1).collect();
+        let blocks = self.blocks.iter().enumerate();
+        blocks.filter_map(|(index, block)| self.wrong(block, outputs.get(index).copied())).collect()
+    }
+
+    fn wrong(&self, block: &Block, printed: Option<&str>) -> Option<String> {
+        let (_line, printed) = printed.and_then(|printed| printed.split_once('\n')).unwrap_or_default();
+        let shown = block.shown.as_deref()?;
+        let lines = |text: &str| text.trim_end().lines().map(comparable).collect::<Vec<_>>();
+        let same = matches(&lines(shown), &lines(printed));
+        (!same).then(|| format!("{}:{}: prints\n{}\nand not\n{shown}", self.name, block.line, printed.trim_end()))
+    }
+}
+
+/// Which block began when, in what was printed.
+pub fn times(printed: &str) -> impl Iterator<Item = &str> {
+    printed.lines().filter(|line| line.starts_with(MARK))
+}
+
+/// Whether lines are as shown, where `...` stands for any number of lines.
+fn matches(shown: &[String], printed: &[String]) -> bool {
+    match shown.split_first() {
+        None => printed.is_empty(),
+        Some((first, rest)) if first == "..." => (0..=printed.len()).any(|skip| matches(rest, &printed[skip..])),
+        Some((first, rest)) => printed.split_first().is_some_and(|(line, after)| line == first && matches(rest, after)),
+    }
+}
+
+/// A line without what differs from run to run.
+fn comparable(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        if is_age(word) {
+            return "AGE".to_owned();
+        }
+        if word.parse::<jiff::Timestamp>().is_ok() {
+            return "TIME".to_owned();
+        }
+        let parts = word.split('-').map(|part| if is_digest(part) { "DIGEST" } else { part });
+        parts.collect::<Vec<_>>().join("-")
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// `3s`, `2m10s`, `5m`.
+fn is_age(word: &str) -> bool {
+    let shape: String = word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    matches!(shape.replace("00", "0").replace("00", "0").as_str(), "0s" | "0m" | "0m0s")
+}
+
+/// What a document is called by; it differs with the port of the upstream.
+fn is_digest(text: &str) -> bool {
+    text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{comparable, matches};
+
+    #[test]
+    fn what_differs_from_run_to_run_is_not_compared() {
+        let line = |text: &str| comparable(text);
+        assert_eq!(line("a   True    3s"), line("a True  2m10s"));
+        assert_eq!(line("a 2026-11-22T09:00:00Z"), line("a  2026-11-22T10:31:07Z"));
+        assert_eq!(line(&format!("a-{}-0", "1f".repeat(20))), line(&format!("a-{}-0", "e0".repeat(20))));
+        assert_ne!(line("a True 3s"), line("a False 3s"));
+        let lines = |text: &str| text.lines().map(comparable).collect::<Vec<_>>();
+        assert!(matches(&lines("a\n...\nd"), &lines("a\nb\nc\nd")) && matches(&lines("a\n..."), &lines("a")));
+        assert!(!matches(&lines("a\n...\nd"), &lines("a\nb\nc")) && !matches(&lines("a"), &lines("a\nb")));
+    }
+}

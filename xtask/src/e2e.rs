@@ -1,0 +1,67 @@
+//! The end-to-end run: builds what a node needs and the product, then runs `tamis-e2e`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::run::{cargo, quietly, root, step};
+use crate::tools;
+
+/// What the product's image is called on the node.
+const IMAGE: &str = "tamis:e2e";
+
+/// `cargo xtask e2e`.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Writes the steps with their times here, as Markdown, and as JSON beside it
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// The `tamis` program to test; without one, a debug build
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// After the installation, only steps whose names have one of these words
+    #[arg(long)]
+    only: Vec<String>,
+    /// Leaves the node up at the end, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Builds, and runs.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    tools::install()?;
+    tools::install_node()?;
+    step("build", &mut cargo(["build", "--workspace", "--bins", "--tests"]))?;
+    let built = root().join("target/debug");
+    let runner = built.join("tamis-e2e");
+    packages(&runner)?;
+    let mut command = Command::new(&runner);
+    command.args(["run", "--image-name", IMAGE]);
+    command.arg("--tamis").arg(arguments.binary.as_deref().unwrap_or(&built.join("tamis")));
+    if let Some(report) = &arguments.report {
+        command.arg("--report").arg(report);
+    }
+    for word in &arguments.only {
+        command.arg("--only").arg(word);
+    }
+    if arguments.keep {
+        command.arg("--keep");
+    }
+    step("end to end", &mut command)
+}
+
+/// Installs the Debian packages that are missing, where that can be done; the runner says what is missing elsewhere.
+fn packages(runner: &Path) -> Result<()> {
+    let missing = quietly(Command::new(runner).arg("needs"))?;
+    let missing: Vec<&str> = missing.split_whitespace().collect();
+    let is_root = quietly(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if missing.is_empty() || !is_root || quietly(Command::new("apt-get").arg("--version")).is_err() {
+        return Ok(());
+    }
+    step("package lists", Command::new("apt-get").args(["update", "--quiet=2"]))?;
+    let mut install = Command::new("apt-get");
+    install.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]).args(missing);
+    step("packages", install.env("DEBIAN_FRONTEND", "noninteractive"))
+}

@@ -1,0 +1,149 @@
+//! The crates that are in the program, from Cargo's own account of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use cargo_metadata::{Metadata, MetadataCommand};
+use serde::Deserialize;
+
+use super::platform::Platform;
+use crate::run::{cargo, quietly, root};
+
+/// One version of one crate.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+/// A crate that is linked into the program.
+#[derive(Debug, Clone)]
+pub(crate) struct Crate {
+    pub(crate) key: Key,
+    /// As an SPDX expression.
+    pub(crate) license: String,
+    /// SHA-256 of its archive, as Cargo.lock has it; none for a crate of this workspace.
+    pub(crate) checksum: Option<String>,
+    pub(crate) repository: Option<String>,
+    /// Its sources.
+    pub(crate) folder: PathBuf,
+    /// What of the same list it is made with.
+    pub(crate) dependencies: BTreeSet<Key>,
+}
+
+/// All of them, `tamis` itself and this workspace's others among them, and those whose data the image has; in the order
+/// of their names.
+pub(crate) fn of(platform: Platform, data: &[&str]) -> Result<Vec<Crate>> {
+    let triple = platform.triple();
+    let tree = ["tree", "--locked", "--package", "tamis", "--target", triple, "--prefix", "none", "--format", "{p}"];
+    // Without what only a build script or a macro uses: that is not in the program.
+    let linked = quietly(cargo(tree).args(["--edges", "normal,no-proc-macro"]).env("CARGO_TERM_QUIET", "true"))?;
+    let mut command = MetadataCommand::new();
+    command.current_dir(root()).other_options(["--locked", "--filter-platform", triple].map(str::to_owned));
+    let metadata = command.exec()?;
+    let mut keys = linked_in(&linked);
+    keys.extend(metadata.packages.iter().filter(|package| data.contains(&package.name.as_str())).map(key));
+    let lock = fs::read_to_string(root().join("Cargo.lock"))?;
+    select(&keys, &metadata, &checksums(&lock)?)
+}
+
+/// Joins the list of crates with what else is known of each.
+fn select(linked: &BTreeSet<Key>, metadata: &Metadata, checksums: &BTreeMap<Key, String>) -> Result<Vec<Crate>> {
+    let keys: BTreeMap<_, Key> = metadata.packages.iter().map(|package| (&package.id, key(package))).collect();
+    let resolve = metadata.resolve.as_ref().context("cargo metadata without dependencies")?;
+    let edges: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, &node.dependencies)).collect();
+    let mut crates = Vec::new();
+    for package in &metadata.packages {
+        let key = key(package);
+        if !linked.contains(&key) {
+            continue;
+        }
+        let license = package.license.as_deref().with_context(|| format!("{} says no licence", key.name))?;
+        let license = spdx::Expression::canonicalize(license)?.unwrap_or_else(|| license.to_owned());
+        let dependencies = edges.get(&package.id).copied().into_iter().flatten().filter_map(|id| keys.get(id));
+        crates.push(Crate {
+            license,
+            checksum: checksums.get(&key).cloned(),
+            repository: package.repository.clone(),
+            folder: package.manifest_path.parent().context("a manifest in a folder")?.into(),
+            dependencies: dependencies.filter(|key| linked.contains(key)).cloned().collect(),
+            key,
+        });
+    }
+    let missing: Vec<_> = linked.iter().filter(|key| !crates.iter().any(|found| found.key == **key)).collect();
+    anyhow::ensure!(missing.is_empty(), "cargo metadata does not know {missing:?}");
+    crates.sort_by(|one, other| one.key.cmp(&other.key));
+    Ok(crates)
+}
+
+fn key(package: &cargo_metadata::Package) -> Key {
+    Key { name: package.name.to_string(), version: package.version.to_string() }
+}
+
+/// The lines of `cargo tree`: `name v1.2.3`, and more behind.
+fn linked_in(tree: &str) -> BTreeSet<Key> {
+    let key = |line: &str| {
+        let mut words = line.split(' ');
+        let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+        Some(Key { name: name.to_owned(), version: version.to_owned() })
+    };
+    tree.lines().filter_map(key).collect()
+}
+
+/// From Cargo.lock.
+fn checksums(lock: &str) -> Result<BTreeMap<Key, String>> {
+    #[derive(Deserialize)]
+    struct Lock {
+        package: Vec<Locked>,
+    }
+    #[derive(Deserialize)]
+    struct Locked {
+        name: String,
+        version: String,
+        checksum: Option<String>,
+    }
+    let lock: Lock = toml::from_str(lock).context("Cargo.lock")?;
+    let locked = lock.package.into_iter();
+    Ok(locked.filter_map(|Locked { name, version, checksum }| Some((Key { name, version }, checksum?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, checksums, linked_in, of};
+    use crate::image::platform::Platform;
+
+    fn key(name: &str, version: &str) -> Key {
+        Key { name: name.to_owned(), version: version.to_owned() }
+    }
+
+    #[test]
+    fn the_lines_of_cargo_tree_are_read() {
+        let tree = "tamis v0.1.0 (/src/cli)\nanyhow v1.0.100\nserde v1.0.2 (*)\nanyhow v1.0.100 (*)\n\n";
+        let linked: Vec<Key> = linked_in(tree).into_iter().collect();
+        assert_eq!(linked, [key("anyhow", "1.0.100"), key("serde", "1.0.2"), key("tamis", "0.1.0")]);
+    }
+
+    #[test]
+    fn checksums_are_those_of_the_lock_file() {
+        let lock = "version = 4\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"0a\"\n\
+                    [[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n";
+        let sums = checksums(lock).expect("is read");
+        assert_eq!(sums.into_iter().collect::<Vec<_>>(), [(key("a", "1.0.0"), "0a".to_owned())]);
+    }
+
+    #[test]
+    fn the_crates_of_the_program_are_known_with_licence_and_checksum() {
+        let crates = of(Platform::Amd64, &["webpki-root-certs"]).expect("are known");
+        let find = |name: &str| crates.iter().find(|one| one.key.name == name);
+        let tamis = find("tamis").expect("itself");
+        assert!(tamis.checksum.is_none() && tamis.dependencies.iter().any(|key| key.name == "tamis-engine"));
+        assert_eq!(find("tokio").expect("is linked").checksum.as_ref().map(String::len), Some(64));
+        assert!(find("webpki-root-certs").is_some_and(|found| found.checksum.is_some()));
+        // Of a macro, of a build script, of the tests.
+        for other in ["serde_derive", "cc", "proptest", "xtask"] {
+            assert!(find(other).is_none(), "{other} is not linked");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `cargo xtask image`: a container image of the program, its libraries and certificates, with licences and an SBOM, and
+//! nothing else. The same inputs give the same bytes.
+
+mod binary;
+mod crates;
+mod elf;
+mod layer;
+mod libraries;
+mod licences;
+mod name;
+mod oci;
+mod packages;
+mod platform;
+mod revision;
+mod root;
+mod sbom;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+mod toolchain;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use self::layer::Tree;
+use self::name::Name;
+use self::oci::{Compression, Description, Image};
+use self::platform::Platform;
+use self::revision::Revision;
+use self::toolchain::Toolchain;
+
+/// What to build, and where to put it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// The folder for the image
+    #[arg(long, value_name = "DIR", default_value = "target/image")]
+    output: PathBuf,
+    /// The image's name and tag [default: tamis:VERSION]
+    #[arg(long, value_name = "NAME:TAG")]
+    tag: Option<Name>,
+    /// What the image is for [default: this machine]
+    #[arg(long, value_enum)]
+    platform: Option<Platform>,
+    /// Take this program instead of building one
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// The profile of Cargo.toml that it is built with
+    #[arg(long, value_name = "NAME", default_value = "dist", conflicts_with = "binary")]
+    profile: String,
+    /// How the image's layer is kept
+    #[arg(long, value_enum, default_value = "gzip")]
+    compression: Compression,
+    /// Also put the image's files into this folder, which is created
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Say as JSON what was written
+    #[arg(long)]
+    json: bool,
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const LICENSE: &str = env!("CARGO_PKG_LICENSE");
+
+/// What was made.
+#[derive(Debug)]
+struct Built {
+    name: Name,
+    platform: Platform,
+    image: Image,
+    /// The layer, as it is unpacked.
+    layer: Vec<u8>,
+    sbom: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let built = build(args, &Revision::read()?)?;
+    let stem = format!("tamis-{VERSION}-linux-{}", built.platform.architecture());
+    let archive = args.output.join(format!("{stem}.tar"));
+    let sbom = args.output.join(format!("{stem}.cdx.json"));
+    fs::create_dir_all(&args.output).with_context(|| args.output.display().to_string())?;
+    fs::write(&archive, &built.image.archive).with_context(|| archive.display().to_string())?;
+    fs::write(&sbom, &built.sbom).with_context(|| sbom.display().to_string())?;
+    if let Some(root) = &args.root {
+        fs::create_dir(root).with_context(|| format!("{}: --root wants a folder that is not there", root.display()))?;
+        unpack(&built.layer, root)?;
+    }
+    if args.json {
+        println!("{:#}", summary(&built, &archive, &sbom));
+    } else {
+        println!("{} {}", built.name.full(), built.image.digest);
+        let (size, unpacked) = (megabytes(built.image.archive.len()), megabytes(built.layer.len()));
+        println!("{}: {size}, unpacked {unpacked}", archive.display());
+    }
+    Ok(())
+}
+
+fn summary(built: &Built, archive: &Path, sbom: &Path) -> Value {
+    json!({
+        "archive": archive,
+        "sbom": sbom,
+        "name": built.name.full(),
+        "platform": format!("linux/{}", built.platform.architecture()),
+        "digest": built.image.digest,
+        "size": built.image.archive.len(),
+        "layer": {"size": built.image.compressed, "unpacked": built.layer.len()},
+    })
+}
+
+fn unpack(layer: &[u8], folder: &Path) -> Result<()> {
+    let mut archive = tar::Archive::new(layer);
+    archive.set_preserve_permissions(true);
+    archive.unpack(folder).with_context(|| folder.display().to_string())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
+fn megabytes(bytes: usize) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn build(args: &Args, revision: &Revision) -> Result<Built> {
+    let platform = args.platform.map_or_else(Platform::host, Ok)?;
+    let name = args.tag.clone().unwrap_or_else(|| Name::new("tamis", VERSION));
+    let created = revision.created()?;
+    let program = match &args.binary {
+        Some(path) => binary::stripped(path, platform)?,
+        None => binary::build(platform, &args.profile, revision)?,
+    };
+    let (tree, sbom) = contents(program, platform, &created)?;
+    let layer = tree.archive(revision.time)?;
+
+    let mut labels = vec![
+        ("org.opencontainers.image.title", "tamis"),
+        ("org.opencontainers.image.description", "Kubernetes operator and MCP gateway that filters what tools answer"),
+        ("org.opencontainers.image.version", VERSION),
+        ("org.opencontainers.image.created", &created),
+        ("org.opencontainers.image.licenses", LICENSE),
+    ];
+    // A program that was there may be of any commit; it says so itself where it knows.
+    if let (Some(commit), None) = (&revision.commit, &args.binary) {
+        labels.push(("org.opencontainers.image.revision", commit));
+    }
+    let about = Description {
+        platform,
+        name: &name,
+        created: &created,
+        time: revision.time,
+        entrypoint: root::ENTRYPOINT,
+        user: root::USER,
+        ports: &["8080", "9090"],
+        labels: &labels,
+    };
+    let image = oci::assemble(layer.clone(), args.compression, &about)?;
+    Ok(Built { name, platform, image, layer, sbom })
+}
+
+/// The files of the image, and the account of them.
+fn contents(program: Vec<u8>, platform: Platform, created: &str) -> Result<(Tree, String)> {
+    let mut tree = Tree::default();
+    root::fill(&mut tree)?;
+    let libraries = libraries::collect(&program, platform)?;
+    let packages = packages::of(&libraries)?;
+    packages::licences(&packages, &mut tree)?;
+    for library in libraries {
+        tree.file(&library.to, 0o755, library.bytes)?;
+    }
+
+    let crates = crates::of(platform, &[root::CERTIFICATES_CRATE])?;
+    let rust = Toolchain::read()?;
+    let sbom = sbom::document(&sbom::Contents {
+        version: VERSION,
+        license: LICENSE,
+        created,
+        program: &program,
+        rust: &rust.release,
+        crates: &crates,
+        packages: &packages,
+    });
+    tree.file(root::ENTRYPOINT, 0o755, program)?;
+    // Scanners look for SBOMs by the end of the name.
+    tree.file("/usr/share/sbom/tamis.cdx.json", 0o644, sbom.as_str())?;
+    for name in ["LICENSE", "NOTICE"] {
+        tree.file(&format!("/usr/share/doc/tamis/{name}"), 0o644, fs::read(crate::run::root().join(name))?)?;
+    }
+    tree.file("/usr/share/doc/tamis/CRATES", 0o644, licences::report(&crates)?)?;
+    let file = "COPYRIGHT-library.html";
+    let text = rust.sysroot.join("share/doc/rust").join(file);
+    let text = fs::read(&text).with_context(|| format!("the licences of Rust's library: {}", text.display()))?;
+    tree.file(&format!("/usr/share/doc/rust/{file}"), 0o644, text)?;
+    Ok((tree, sbom))
+}
