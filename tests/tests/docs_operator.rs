@@ -93,7 +93,7 @@ fn every_label_is_listed() {
 fn every_metric_of_the_operator_is_listed() {
     let metrics = Metrics::new().expect("the names are good");
     metrics.reconciled("Exposition", "ok", Duration::ZERO);
-    let text = String::from_utf8(metrics.render()).expect("text");
+    let text = String::from_utf8(metrics.render(true)).expect("text");
     let known: BTreeSet<String> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))

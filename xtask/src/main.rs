@@ -2,7 +2,9 @@
 
 mod checks;
 mod cluster;
+mod definitions;
 mod needs;
+mod prometheus;
 mod run;
 mod tools;
 
@@ -18,8 +20,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server, the
-    /// test runner
+    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server,
+    /// Prometheus, the test runner
     Tools,
     /// Installs what the tests need, builds everything and runs every test
     Test {

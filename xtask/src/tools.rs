@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::run::{quietly, root};
-use crate::{cluster, needs};
+use crate::{cluster, definitions, needs, prometheus};
 
 /// What is installed.
 #[derive(Debug)]
@@ -38,7 +38,8 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
     let cluster = cluster::is_needed(&tools)?;
-    needs::check(cluster)?;
+    let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
+    needs::check(cluster || prometheus || definitions)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -57,6 +58,12 @@ pub(crate) fn install() -> Result<Tools> {
         }));
         if cluster {
             running.push(scope.spawn(|| cluster::install(&tools)));
+        }
+        if prometheus {
+            running.push(scope.spawn(|| prometheus::install(&tools)));
+        }
+        if definitions {
+            running.push(scope.spawn(|| definitions::install(&tools)));
         }
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });

@@ -20,7 +20,7 @@ pub struct Process {
 
 impl Process {
     /// Starts a program; what it says is added to the log, a file, of which a failed test shows so many lines.
-    pub(super) fn spawn(name: &str, command: &mut Command, log: &Path, shown: usize) -> Result<Self> {
+    pub(crate) fn spawn(name: &str, command: &mut Command, log: &Path, shown: usize) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let child = command
             .stdin(Stdio::null())
@@ -45,7 +45,7 @@ impl Process {
     }
 
     /// Fails if it has ended, with its log.
-    pub(super) fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("{} ended ({status}):\n{}", self.name, self.last_lines()),
