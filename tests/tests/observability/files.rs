@@ -53,7 +53,7 @@ fn every_alert_is_tested_and_has_its_runbook() -> Result<()> {
     let rules = ["gateway", "operator"].map(|file| fs::read_to_string(rules(file)).unwrap_or_default()).concat();
     for alert in alerts {
         assert!(tests.contains(&format!("- name: {alert} fires\n")), "{alert} is not seen to fire");
-        assert!(tests.contains(&format!("- name: {alert} does not fire: ")), "{alert} is not seen not to fire");
+        assert!(tests.contains(&format!("- name: {alert} does not fire, ")), "{alert} is not seen not to fire");
         assert!(rules.contains(&format!("runbook: docs/runbooks.md#{}\n", alert.to_lowercase())), "{alert}");
     }
     Ok(())
