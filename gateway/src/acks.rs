@@ -86,6 +86,16 @@ impl Acks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).acks.get(id).cloned()
     }
 
+    /// How many newest documents were refused, and how many wait. `others` were refused too.
+    pub(crate) fn not_loaded<'a>(&self, others: impl Iterator<Item = &'a ExpositionId>) -> (usize, usize) {
+        let guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_refused = |ack: &Ack| matches!(ack.state, AckState::Refused { .. });
+        let refused = guard.acks.values().filter(|ack| is_refused(ack)).count();
+        let others = others.filter(|id| !guard.acks.get(id).is_some_and(is_refused)).count();
+        let waiting = guard.acks.values().filter(|ack| matches!(ack.state, AckState::Waiting { .. })).count();
+        (refused + others, waiting)
+    }
+
     /// Notes what became of documents; none for an exposition that is gone.
     pub(crate) fn note(&self, acks: impl IntoIterator<Item = (ExpositionId, Option<(Digest, AckState)>)>) {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);

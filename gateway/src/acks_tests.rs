@@ -129,3 +129,22 @@ async fn there_are_only_so_many_streams() {
     streams.pop();
     assert!(open().is_some());
 }
+
+#[test]
+fn what_is_not_loaded_is_counted_once() {
+    let gateway = gateway();
+    let of = |name: &str, state: AckState| (id(name), Some((Digest(String::new()), state)));
+    let refused = || AckState::Refused { reason: "GatewayTooOld".to_owned(), message: String::new() };
+    let waiting = AckState::Waiting { message: String::new() };
+    gateway.acks.note([
+        of("a", refused()),
+        of("b", refused()),
+        of("c", waiting),
+        of("d", AckState::Loaded),
+        of("e", AckState::Stopped),
+    ]);
+    let known = |names: &[&str]| names.iter().map(|name| id(name)).collect::<Vec<_>>();
+    assert_eq!(gateway.acks.not_loaded(known(&[]).iter()), (2, 1));
+    // The gateway's own list names one that is known, and one of a folder, where nothing is acknowledged.
+    assert_eq!(gateway.acks.not_loaded(known(&["a", "f"]).iter()), (3, 1));
+}

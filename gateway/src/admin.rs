@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acks;
 use crate::exposition::hex;
 use crate::gateway::{Gateway, Readiness};
+use crate::metrics::Standing;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, origin_is_allowed, run};
 use crate::upstream::Secret;
@@ -48,7 +49,7 @@ impl Gateway {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());
         }
         match request.uri().path() {
-            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render()),
+            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render(self.standing())),
             "/livez" => respond(StatusCode::OK, TEXT, "ok\n".into()),
             "/readyz" => match self.admission() {
                 Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
@@ -98,6 +99,14 @@ impl Gateway {
             (0, Some(error)) => Err(format!("waiting for a first configuration without errors: {error}")),
             _ => Ok(String::new()),
         }
+    }
+
+    /// How things stand, for the metrics.
+    fn standing(&self) -> Standing {
+        let status = self.reload_status();
+        // Where there is an operator, both know of a document that cannot be loaded.
+        let (refused, waiting) = self.acks.not_loaded(status.failed.keys());
+        Standing { ready: self.admission().is_ok(), refused, waiting, broken: status.error.is_some() }
     }
 
     /// What is loaded, by digest, and what became of the newest documents. No filter, no schema, no address of an upstream.

@@ -20,7 +20,7 @@ use crate::limiter::{Admitted, Refusal};
 use crate::mcp::arguments::{self, InvalidArguments};
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
-use crate::metrics::{Metrics, Outcome, Rejection};
+use crate::metrics::{Metrics, NoStatus, Outcome, Rejection};
 use crate::paging;
 use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
 
@@ -340,14 +340,14 @@ fn failure(noted: &Noted<'_>, message: &str) -> Vec<u8> {
 }
 
 /// The label of the upstream's metric.
-fn category(error: &UpstreamError) -> Result<u16, &'static str> {
+fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     match error {
         UpstreamError::Status { status, .. } => Ok(*status),
-        UpstreamError::Timeout { .. } => Err("timeout"),
-        UpstreamError::TooLarge { .. } => Err("too_large"),
-        UpstreamError::Malformed(_) => Err("malformed"),
-        UpstreamError::Unreachable { .. } => Err("unreachable"),
-        _ => Err("not_sent"),
+        UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
+        UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
+        UpstreamError::Malformed(_) => Err(NoStatus::Malformed),
+        UpstreamError::Unreachable { .. } => Err(NoStatus::Unreachable),
+        _ => Err(NoStatus::NotSent),
     }
 }
 

@@ -43,6 +43,7 @@ pub mod upstream;
 pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use admin::AdminToken;
 pub use gateway::{Exposed, Gateway, Readiness, StartError};
+pub use metrics::every_metric;
 pub use options::{GatewayLimits, Options};
 pub use reload::{Change, Failure, ReloadReport};
 pub use stdio::StdioError;

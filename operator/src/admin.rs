@@ -90,7 +90,7 @@ impl Answers {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n");
         }
         match path {
-            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render()),
+            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render((self.waits_for)().is_empty())),
             "/livez" => respond(StatusCode::OK, TEXT, "ok\n"),
             "/readyz" => match (self.waits_for)().as_slice() {
                 [] => respond(StatusCode::OK, TEXT, "ok\n"),

@@ -1,9 +1,9 @@
 //! What the operator counts, for Prometheus.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Encoder as _, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
@@ -14,6 +14,11 @@ const RECONCILE: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 /// From ten milliseconds to five minutes: a rollout of gateways is among it.
 const PROGRAMMED: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
+/// What is reconciled: services are compiled with their expositions, expositions and groups written, status said.
+const KINDS: [&str; 4] = ["Service", "Exposition", "GatewayGroup", "Status"];
+/// How that ends: `ok`, or the category of an error.
+const RESULTS: [&str; 7] = ["ok", "deposed", "refused", "unreachable", "conflict", "no_room", "random"];
+
 /// The operator's metrics. Its labels are kinds and outcomes: their number does not grow with what is in the cluster.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -23,6 +28,7 @@ pub struct Metrics {
     programmed: Histogram,
     resources: IntGaugeVec,
     leader: IntGauge,
+    ready: IntGauge,
 }
 
 impl Metrics {
@@ -32,7 +38,12 @@ impl Metrics {
     /// A name is not one that Prometheus takes, or is there twice: a mistake in this file.
     pub fn new() -> prometheus::Result<Self> {
         let reconciles = IntCounterVec::new(
-            Opts::new("tamis_reconcile_total", "Reconciliations, by kind of object and result."),
+            Opts::new(
+                "tamis_reconcile_total",
+                "Reconciliations, by what is reconciled and result: compiling a Service with its expositions, a pass \
+                 that writes Expositions, the objects of a GatewayGroup, a Status. Of single expositions and of Status \
+                 only what failed is counted.",
+            ),
             &["kind", "result"],
         )?;
         let durations = HistogramVec::new(
@@ -43,12 +54,16 @@ impl Metrics {
         let programmed = Histogram::with_opts(
             HistogramOpts::new(
                 "tamis_programmed_seconds",
-                "Time from the change of an object until every ready gateway had loaded it.",
+                "Time from when the operator saw a change until every ready gateway had loaded it.",
             )
             .buckets(PROGRAMMED.to_vec()),
         )?;
         let resources = IntGaugeVec::new(
-            Opts::new("tamis_resources", "Objects, by kind and by whether they are accepted."),
+            Opts::new(
+                "tamis_resources",
+                "Objects, by kind and by whether their Accepted is true; counted every ten seconds by the operator that \
+                 leads, 0 elsewhere.",
+            ),
             &["kind", "accepted"],
         )?;
         let leader = IntGauge::new("tamis_leader", "1 where this operator writes, 0 where it follows.")?;
@@ -58,18 +73,40 @@ impl Metrics {
         registry.register(Box::new(programmed.clone()))?;
         registry.register(Box::new(resources.clone()))?;
         registry.register(Box::new(leader.clone()))?;
-        for kind in Kind::ALL {
-            for accepted in ["true", "false"] {
-                resources.with_label_values(&[kind.as_str(), accepted]).set(0);
+        let ready = IntGauge::new("tamis_ready", "1 where /readyz says so.")?;
+        let build = IntGaugeVec::new(Opts::new("tamis_build_info", "1, with the version of tamis."), &["version"])?;
+        let started = Gauge::new("process_start_time_seconds", "When the process started, in seconds since 1970.")?;
+        registry.register(Box::new(ready.clone()))?;
+        registry.register(Box::new(build.clone()))?;
+        registry.register(Box::new(started.clone()))?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
+        // There from the start: what comes later than the first look is not seen to have risen.
+        for kind in KINDS {
+            for result in RESULTS {
+                reconciles.with_label_values(&[kind, result]);
             }
         }
-        Ok(Self { registry, reconciles, durations, programmed, resources, leader })
+        let metrics = Self { registry, reconciles, durations, programmed, resources, leader, ready };
+        metrics.forget_resources();
+        Ok(metrics)
+    }
+
+    fn forget_resources(&self) {
+        for kind in Kind::ALL {
+            self.resources(kind, 0, 0);
+        }
     }
 
     /// A reconciliation of an object ended. `result`: `ok`, or the category of its error.
     pub fn reconciled(&self, kind: &'static str, result: &'static str, took: Duration) {
         self.reconciles.with_label_values(&[kind, result]).inc();
         self.durations.with_label_values(&[kind]).observe(took.as_secs_f64());
+    }
+
+    /// A single object could not be written. `result`: the category of the error.
+    pub fn failed(&self, kind: &'static str, result: &'static str) {
+        self.reconciles.with_label_values(&[kind, result]).inc();
     }
 
     /// A change has been loaded everywhere, so long after it was made.
@@ -85,19 +122,37 @@ impl Metrics {
         }
     }
 
-    /// Whether this operator writes.
+    /// Whether this operator writes. One that does so no more knows no numbers of objects: added up over operators they
+    /// would be there twice.
     pub fn leader(&self, leads: bool) {
+        if !leads && self.leader.get() != 0 {
+            self.forget_resources();
+        }
         self.leader.set(i64::from(leads));
     }
 
-    /// All of them, as Prometheus reads them.
+    /// All of them, as Prometheus reads them. `ready`: what `/readyz` says.
     #[must_use]
-    pub fn render(&self) -> Vec<u8> {
+    pub fn render(&self, ready: bool) -> Vec<u8> {
+        self.ready.set(i64::from(ready));
         let mut text = Vec::new();
         if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut text) {
             tracing::error!(%error, "metrics cannot be written");
         }
         text
+    }
+
+    /// What `/metrics` can say: every metric, with every value of its labels. For the reference in the documentation.
+    ///
+    /// # Panics
+    /// Never: the names are constants.
+    #[must_use]
+    pub fn everything() -> String {
+        let metrics = Self::new().expect("the names are good");
+        for kind in KINDS {
+            metrics.durations.with_label_values(&[kind]);
+        }
+        String::from_utf8_lossy(&metrics.render(true)).into_owned()
     }
 }
 
@@ -112,16 +167,22 @@ mod tests {
         metrics.programmed(Duration::from_millis(40));
         metrics.resources(Kind::ToolsFilters, 3, 1);
         metrics.leader(true);
-        let text = String::from_utf8(metrics.render()).expect("text");
+        let text = || String::from_utf8(metrics.render(true)).expect("text");
+        let leading = text();
         for line in [
             r#"tamis_reconcile_total{kind="Exposition",result="ok"} 1"#,
             r#"tamis_reconcile_duration_seconds_bucket{kind="Exposition",le="0.005"} 1"#,
             r#"tamis_programmed_seconds_bucket{le="0.05"} 1"#,
             r#"tamis_resources{accepted="false",kind="ToolsFilters"} 1"#,
             r#"tamis_resources{accepted="true",kind="Exposition"} 0"#,
+            r#"tamis_reconcile_total{kind="GatewayGroup",result="refused"} 0"#,
             "tamis_leader 1",
+            "tamis_ready 1",
         ] {
-            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+            assert!(leading.lines().any(|l| l == line), "{line} is not in\n{leading}");
         }
+        metrics.leader(false);
+        let following = text();
+        assert!(following.contains(r#"tamis_resources{accepted="true",kind="ToolsFilters"} 0"#), "{following}");
     }
 }

@@ -1,13 +1,11 @@
-//! Holds the tables of `docs/operator.md` and `docs/metrics.md` to the code: every name is there, and no other.
+//! Holds the tables of `docs/operator.md` to the code: every name is there, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use tamis_config::names;
 use tamis_crds::{Condition, Reason};
-use tamis_operator::metrics::Metrics;
 use tamis_tests::{binary, root};
 
 /// What follows from what gateways say, and so is no finding of the compiler.
@@ -87,20 +85,4 @@ fn every_label_is_listed() {
     ] {
         assert!(shown.contains(name), "{name} is not in {shown:?}");
     }
-}
-
-#[test]
-fn every_metric_of_the_operator_is_listed() {
-    let metrics = Metrics::new().expect("the names are good");
-    metrics.reconciled("Exposition", "ok", Duration::ZERO);
-    let text = String::from_utf8(metrics.render()).expect("text");
-    let known: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "))
-        .filter_map(|line| line.split(' ').next())
-        .map(str::to_owned)
-        .collect();
-    let shown: BTreeSet<String> =
-        rows(&page("metrics.md"), "The operator").iter().flat_map(|row| code(&row[0])).collect();
-    assert_eq!(shown, known);
 }

@@ -2,9 +2,11 @@
 
 mod checks;
 mod cluster;
+mod definitions;
 mod e2e;
 mod image;
 mod needs;
+mod prometheus;
 mod run;
 mod tools;
 
@@ -20,8 +22,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server, the
-    /// test runner
+    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server,
+    /// Prometheus, the test runner
     Tools {
         /// Also what `e2e` needs: the rest of a Kubernetes node, CoreDNS, metrics-server and Helm
         #[arg(long)]

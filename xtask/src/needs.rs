@@ -43,10 +43,10 @@ const NEEDS: &[Need] = &[
 ];
 
 const GO: Need = Need {
-    what: "Go 1.25 or later, to build a Kubernetes API server,",
+    what: "Go 1.25 or later, to build a Kubernetes API server and Prometheus,",
     command: &["go", "version"],
     least: Some((1, 25)),
-    remedy: "install Go (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl",
+    remedy: "install Go (https://go.dev/dl); KUBEBUILDER_ASSETS may name a folder with etcd, kube-apiserver and kubectl",
 };
 
 /// Fails with all that is missing, and how to get it.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::run::{quietly, root};
 use crate::cluster::{API_SERVER, NODE};
-use crate::needs;
+use crate::{definitions, needs, prometheus};
 
 /// What is installed.
 #[derive(Debug)]
@@ -39,7 +39,8 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
     let cluster = API_SERVER.is_needed(&tools)?;
-    needs::check(cluster)?;
+    let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
+    needs::check(cluster || prometheus || definitions)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -58,6 +59,12 @@ pub(crate) fn install() -> Result<Tools> {
         }));
         if cluster {
             running.push(scope.spawn(|| API_SERVER.install(&tools)));
+        }
+        if prometheus {
+            running.push(scope.spawn(|| prometheus::install(&tools)));
+        }
+        if definitions {
+            running.push(scope.spawn(|| definitions::install(&tools)));
         }
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });

@@ -155,6 +155,7 @@ impl Follower {
 
     /// Does all that can be done now.
     fn advance(&self, state: &mut State) {
+        self.gateway.metrics.failing_watches.set(i64::try_from(state.failing.len()).unwrap_or(i64::MAX));
         for problem in state.assembler.strange() {
             tracing::warn!("GatewayConfig not used: {problem}");
         }

@@ -3,11 +3,14 @@
 
 mod series;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hyper::StatusCode;
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+    Encoder as _, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
+use tamis_config::ExpositionId;
 
 pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
 
@@ -110,8 +113,61 @@ pub(crate) struct Metrics {
     pub(crate) reload_duration: Histogram,
     /// `tamis_config_expositions`.
     pub(crate) expositions: IntGauge,
+    /// `tamis_config_failing_watches`.
+    pub(crate) failing_watches: IntGauge,
+    not_loaded: IntGaugeVec,
+    ready: IntGauge,
 }
 
+/// What is looked up when somebody asks for metrics, rather than counted as it happens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Whether the gateway may be given traffic.
+    pub(crate) ready: bool,
+    /// Expositions whose newest document was refused.
+    pub(crate) refused: usize,
+    /// Expositions whose newest document waits for what it names.
+    pub(crate) waiting: usize,
+    /// Whether the folder that is served is in error.
+    pub(crate) broken: bool,
+}
+
+/// How an upstream failed to give a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoStatus {
+    /// It did not answer in time.
+    Timeout,
+    /// Its answer is larger than may be.
+    TooLarge,
+    /// Its answer is none.
+    Malformed,
+    /// There was no connection.
+    Unreachable,
+    /// Nothing was sent.
+    NotSent,
+}
+
+impl NoStatus {
+    const ALL: [Self; 5] = [Self::Timeout, Self::TooLarge, Self::Malformed, Self::Unreachable, Self::NotSent];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::TooLarge => "too_large",
+            Self::Malformed => "malformed",
+            Self::Unreachable => "unreachable",
+            Self::NotSent => "not_sent",
+        }
+    }
+}
+
+/// The label of a status. An upstream may answer with any number: those that are registered are few.
+fn code_of(status: u16) -> String {
+    let registered = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).is_some();
+    if registered { status.to_string() } else { format!("{}xx", status / 100) }
+}
+
+const RELOADS: [&str; 3] = ["applied", "partial", "failed"];
 const TOOL: [&str; 3] = ["namespace", "exposition", "tool"];
 const MILLIS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 const MICROS: [f64; 13] = [5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 2.5e-1];
@@ -133,7 +189,10 @@ impl Metrics {
             Ok::<_, prometheus::Error>(histogram)
         };
         let rejected = IntCounterVec::new(
-            Opts::new("tamis_requests_rejected_total", "Requests turned away before they became a call."),
+            Opts::new(
+                "tamis_requests_rejected_total",
+                "Requests that were turned away before they became a call; without an exposition where none was found.",
+            ),
             &["namespace", "exposition", "reason"],
         )?;
         let reloads = IntCounterVec::new(
@@ -141,30 +200,83 @@ impl Metrics {
             &["result"],
         )?;
         let upstream_duration = HistogramVec::new(
-            HistogramOpts::new("tamis_upstream_request_duration_seconds", "Time spent upstream, retries included.")
-                .buckets(MILLIS.to_vec()),
+            HistogramOpts::new(
+                "tamis_upstream_request_duration_seconds",
+                "Time that upstreams took, retries included, by HTTP status; by class where the status is none that is \
+                 registered, by a word where there was none.",
+            )
+            .buckets(MILLIS.to_vec()),
             &["code"],
         )?;
-        let expositions = IntGauge::new("tamis_config_expositions", "Expositions that are loaded.")?;
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
+        let not_loaded = IntGaugeVec::new(
+            Opts::new(
+                "tamis_config_not_loaded",
+                "Expositions whose newest document is not what is served, by reason; `broken` is 1 while the folder of \
+                 `tamis serve` is in error.",
+            ),
+            &["reason"],
+        )?;
+        let build = IntGaugeVec::new(Opts::new("tamis_build_info", "1, with the version of tamis."), &["version"])?;
+        let started = Gauge::new("process_start_time_seconds", "When the process started, in seconds since 1970.")?;
         registry.register(Box::new(rejected.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
         registry.register(Box::new(upstream_duration.clone()))?;
-        registry.register(Box::new(expositions.clone()))?;
+        registry.register(Box::new(not_loaded.clone()))?;
+        registry.register(Box::new(build.clone()))?;
+        registry.register(Box::new(started.clone()))?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
+        // There from the start: what comes later than the first look is not seen to have risen.
+        for result in RELOADS {
+            reloads.with_label_values(&[result]);
+        }
         Ok(Self {
             calls: counter("tamis_tool_calls_total", "Tool calls, by outcome.", &["outcome"])?,
-            input: counter("tamis_filter_input_bytes_total", "Bytes that upstreams answered.", &[])?,
-            output: counter("tamis_filter_output_bytes_total", "Bytes of the text that callers got.", &[])?,
-            saved: counter("tamis_filter_saved_bytes_total", "Bytes that filters kept from callers.", &[])?,
+            input: counter(
+                "tamis_filter_input_bytes_total",
+                "Bytes of outputs before the filter, as they came from upstream, decompressed.",
+                &[],
+            )?,
+            output: counter("tamis_filter_output_bytes_total", "Bytes of the text blocks that models got.", &[])?,
+            saved: counter(
+                "tamis_filter_saved_bytes_total",
+                "Bytes that filters kept from models: input less output, call by call; a call whose output grew adds \
+                 nothing.",
+                &[],
+            )?,
             errors: counter("tamis_filter_errors_total", "Filter stages that failed.", &["stage"])?,
-            missed: counter("tamis_filter_missed_paths_total", "Filter paths that no output had.", &[])?,
+            missed: counter(
+                "tamis_filter_missed_paths_total",
+                "Paths of filters that no item of an output had: usually an upstream that has changed.",
+                &[],
+            )?,
             filter_duration: histogram("tamis_filter_duration_seconds", "Time in the filter.", &MICROS)?,
-            call_duration: histogram("tamis_tool_call_duration_seconds", "Time of a tool call.", &MILLIS)?,
-            reload_duration: histogram("tamis_config_reload_duration_seconds", "Time to load a change.", &MILLIS)?,
+            call_duration: histogram(
+                "tamis_tool_call_duration_seconds",
+                "Time of a whole tool call, upstream included.",
+                &MILLIS,
+            )?,
+            reload_duration: histogram(
+                "tamis_config_reload_duration_seconds",
+                "Time to swap the expositions of a reload.",
+                &MILLIS,
+            )?,
+            expositions: gauge("tamis_config_expositions", "Expositions that are served.")?,
+            failing_watches: gauge(
+                "tamis_config_failing_watches",
+                "Watches of the Kubernetes API that fail at present: changes do not arrive.",
+            )?,
+            ready: gauge("tamis_ready", "1 where /readyz says so.")?,
             rejected,
             reloads,
             upstream_ok: upstream_duration.with_label_values(&["200"]),
             upstream_duration,
-            expositions,
+            not_loaded,
             registry,
         })
     }
@@ -180,19 +292,78 @@ impl Metrics {
     }
 
     /// Time spent upstream, by status, or by a word of ours where there was none.
-    pub(crate) fn upstream(&self, code: Result<u16, &str>, took: Duration) {
+    pub(crate) fn upstream(&self, code: Result<u16, NoStatus>, took: Duration) {
+        let took = took.as_secs_f64();
         match code {
-            Ok(200) => self.upstream_ok.observe(took.as_secs_f64()),
-            Ok(status) => self.upstream_duration.with_label_values(&[&status.to_string()]).observe(took.as_secs_f64()),
-            Err(word) => self.upstream_duration.with_label_values(&[word]).observe(took.as_secs_f64()),
+            Ok(200) => self.upstream_ok.observe(took),
+            Ok(status) => self.upstream_duration.with_label_values(&[code_of(status).as_str()]).observe(took),
+            Err(word) => self.upstream_duration.with_label_values(&[word.as_str()]).observe(took),
         }
     }
 
-    /// The text format of Prometheus.
-    pub(crate) fn render(&self) -> Vec<u8> {
+    /// The text format of Prometheus, of how things stand.
+    pub(crate) fn render(&self, standing: Standing) -> Vec<u8> {
+        self.ready.set(i64::from(standing.ready));
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        for (reason, number) in [
+            ("refused", count(standing.refused)),
+            ("waiting", count(standing.waiting)),
+            ("broken", i64::from(standing.broken)),
+        ] {
+            self.not_loaded.with_label_values(&[reason]).set(number);
+        }
         let mut text = Vec::new();
         // Writing to memory does not fail, and the names are valid.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         text
+    }
+}
+
+/// What `/metrics` of a gateway can say: every metric, with every value of the labels whose values are ours. For the
+/// reference in the documentation.
+///
+/// # Panics
+/// Never: the names are constants.
+#[must_use]
+pub fn every_metric() -> String {
+    let metrics = Metrics::new().expect("the names are good");
+    let id = std::sync::Arc::new(ExpositionId { namespace: "namespace".to_owned(), name: "exposition".to_owned() });
+    ToolSeries::new(&id, "tool").everything(&metrics);
+    ExpositionSeries::new(&id).everything(&metrics);
+    for word in NoStatus::ALL {
+        metrics.upstream(Err(word), Duration::ZERO);
+    }
+    String::from_utf8_lossy(&metrics.render(Standing::default())).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_few_whatever_an_upstream_answers() {
+        assert_eq!(code_of(404), "404");
+        assert_eq!(code_of(299), "2xx");
+        assert_eq!(code_of(999), "9xx");
+        let codes: std::collections::BTreeSet<_> = (100..1000).map(code_of).collect();
+        assert!(codes.len() < 80, "{}", codes.len());
+    }
+
+    #[test]
+    fn how_things_stand_is_what_was_last_seen() {
+        let metrics = Metrics::new().unwrap();
+        let text = |standing| String::from_utf8(metrics.render(standing)).unwrap();
+        let bad = text(Standing { ready: false, refused: 2, waiting: 1, broken: true });
+        for line in [
+            "tamis_ready 0",
+            r#"tamis_config_not_loaded{reason="refused"} 2"#,
+            r#"tamis_config_not_loaded{reason="waiting"} 1"#,
+            r#"tamis_config_not_loaded{reason="broken"} 1"#,
+            r#"tamis_config_reloads_total{result="failed"} 0"#,
+        ] {
+            assert!(bad.lines().any(|l| l == line), "{line} is not in\n{bad}");
+        }
+        let good = text(Standing { ready: true, ..Standing::default() });
+        assert!(good.contains("tamis_ready 1\n") && good.contains(r#"{reason="refused"} 0"#), "{good}");
     }
 }

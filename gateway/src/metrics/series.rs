@@ -88,6 +88,14 @@ impl ToolSeries {
         }
     }
 
+    /// Brings every series into being.
+    pub(super) fn everything(&self, metrics: &Metrics) {
+        self.bytes(metrics, 0, 0);
+        self.missed(metrics, 1);
+        OUTCOMES.iter().for_each(|outcome| self.call(metrics, *outcome));
+        STAGES.iter().for_each(|stage| self.error(metrics, *stage));
+    }
+
     fn labels<'a>(&'a self, extra: Option<&'a str>) -> Vec<&'a str> {
         [self.id.namespace.as_str(), &self.id.name, &self.tool].into_iter().chain(extra).collect()
     }
@@ -128,6 +136,11 @@ pub(crate) struct ExpositionSeries {
 impl ExpositionSeries {
     pub(crate) fn new(id: &Arc<ExpositionId>) -> Self {
         Self { id: Arc::clone(id), retired: Mutex::new(false), rejected: Default::default() }
+    }
+
+    /// Brings every series into being.
+    pub(super) fn everything(&self, metrics: &Metrics) {
+        REJECTIONS.iter().for_each(|reason| self.rejected(metrics, *reason));
     }
 
     fn labels(&self, reason: Rejection) -> [&str; 3] {
@@ -190,6 +203,7 @@ const REJECTIONS: [Rejection; 10] = [
 
 #[cfg(test)]
 mod tests {
+    use super::super::Standing;
     use super::*;
 
     #[test]
@@ -206,7 +220,7 @@ mod tests {
         let (tool, exposition) = (ToolSeries::new(&id, "t"), ExpositionSeries::new(&id));
         tool.call(&metrics, Outcome::Ok);
         exposition.rejected(&metrics, Rejection::Rate);
-        let text = || String::from_utf8(metrics.render()).unwrap();
+        let text = || String::from_utf8(metrics.render(Standing::default())).unwrap();
         assert_eq!(text().matches("gone").count(), 2);
         tool.retire(&metrics);
         exposition.retire(&metrics);

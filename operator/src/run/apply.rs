@@ -62,6 +62,16 @@ impl Hindrance {
         Some(Finding { condition: ConditionType::Accepted, reason, message, is_error: true })
     }
 
+    /// The category of the error, for the metrics; none where it is over in a moment.
+    fn category(&self) -> Option<&'static str> {
+        match self {
+            Self::Stale => None,
+            Self::Foreign(_) => Some("conflict"),
+            Self::NoRoom => Some("no_room"),
+            Self::Refused(_) => Some("refused"),
+        }
+    }
+
     fn retry(&self) -> Duration {
         if *self == Self::Stale { STALE } else { FAILED }
     }
@@ -279,6 +289,9 @@ impl Operator {
     }
 
     fn not_written(&mut self, exposition: ObjectName, hindrance: &Hindrance) {
+        if let Some(category) = hindrance.category() {
+            self.metrics.failed(Kind::Exposition.as_str(), category);
+        }
         let key = ObjectKey { kind: Kind::Exposition, name: exposition.clone() };
         if let (Some(judged), Some(finding)) = (self.verdicts.get_mut(&key), hindrance.finding()) {
             judged.verdict.findings.push(finding);
