@@ -8,6 +8,7 @@
 //! configuration keeps more than two from running at once.
 
 mod access;
+mod argocd;
 mod certificates;
 mod process;
 mod programs;
@@ -24,6 +25,7 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use tempfile::TempDir;
 
+pub use argocd::{Application, ArgoCd, Repository, assess};
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};

@@ -17,12 +17,12 @@ const FOLDER: &str = "cluster";
 const PROGRAMS: &[&str] = &["etcd", "kube-apiserver", "kubectl"];
 const FILES: &[&str] = &["go.mod", "go.sum", "tools.go"];
 
-struct Module {
-    folder: &'static str,
+pub(crate) struct Module {
+    pub(crate) folder: &'static str,
     /// Main packages and what the program is called.
-    programs: &'static [(&'static str, &'static str)],
+    pub(crate) programs: &'static [(&'static str, &'static str)],
     /// The module whose version the programs tell to clients.
-    versioned: Option<&'static str>,
+    pub(crate) versioned: Option<&'static str>,
 }
 
 const MODULES: &[Module] = &[
@@ -57,7 +57,7 @@ fn is_complete(folder: &OsStr) -> bool {
     PROGRAMS.iter().all(|program| Path::new(folder).join(program).is_file())
 }
 
-fn sources(module: &Module) -> PathBuf {
+pub(crate) fn sources(module: &Module) -> PathBuf {
     root().join("tests").join(FOLDER).join(module.folder)
 }
 
@@ -67,7 +67,7 @@ fn stamp() -> Result<String> {
     files.map(|file| read(&file)).collect()
 }
 
-fn build(module: &Module, folder: &Path) -> Result<()> {
+pub(crate) fn build(module: &Module, folder: &Path) -> Result<()> {
     let sources = sources(module);
     let mut flags = "-s -w".to_owned();
     if let Some(name) = module.versioned {

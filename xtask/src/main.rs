@@ -1,5 +1,6 @@
 //! The project's own commands, run as `cargo xtask ..`: what is needed to test Tamis, installed and run.
 
+mod argocd;
 mod checks;
 mod cluster;
 mod needs;
@@ -27,6 +28,8 @@ enum Command {
         #[arg(last = true)]
         filter: Vec<String>,
     },
+    /// Builds Argo CD into .tools/ as well, and runs the tests against it, which `test` and `ci` leave out
+    Gitops,
     /// Format, lints, licences and documentation, then `test`
     Ci {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
@@ -39,6 +42,11 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Tools => tools::install().map(drop),
         Command::Test { filter } => checks::test(&tools::install()?, &filter),
+        Command::Gitops => {
+            let tools = tools::install()?;
+            argocd::install(&tools)?;
+            checks::gitops(&tools)
+        }
         Command::Ci { advisories } => {
             let tools = tools::install()?;
             checks::format()?;

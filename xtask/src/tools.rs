@@ -20,6 +20,11 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
+    /// `.tools/`.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A program that the test runner's folder brings, else the one of that name on the path.
     pub(crate) fn cargo_tool(&self, name: &str) -> Option<PathBuf> {
         let installed = self.folder.join(CARGO_TOOLS).join("bin").join(name);

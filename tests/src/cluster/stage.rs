@@ -71,8 +71,15 @@ impl Stage {
         let rights = std::fs::read_to_string(root().join("deploy/rbac.yaml")).context("deploy/rbac.yaml")?;
         cluster.apply(&rights).await?;
         cluster.apply(GROUP).await?;
+        Self::on(cluster, Upstream::start().await?).await
+    }
+
+    /// Operator and gateway on a cluster that has definitions and rights, and has the group or is about to be given it.
+    ///
+    /// # Errors
+    /// Something did not come up; the message has its log.
+    pub async fn on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
-        let upstream = Upstream::start().await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
         let operator = Operator::start(&cluster, &operator_access, &operator_arguments(&ports.1.url)).await?;
