@@ -9,6 +9,7 @@
 //! configuration keeps more than two from running at once.
 
 mod access;
+mod argocd;
 mod certificates;
 mod network;
 mod process;
@@ -28,6 +29,7 @@ use tempfile::TempDir;
 
 pub use certificates::Pair;
 pub use network::Network;
+pub use argocd::{Application, ArgoCd, Repository, assess};
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};

@@ -47,6 +47,7 @@ pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
     if filter.is_empty() {
         step("examples in the documentation", &mut cargo(["test", "--quiet", "--workspace", "--doc"]))?;
     }
+    eprintln!("    not run: the tests against Argo CD, which takes minutes to build: cargo xtask gitops");
     let mut command = match tools.cargo_tool("cargo-nextest") {
         Some(nextest) => {
             let mut command = Command::new(nextest);
@@ -56,4 +57,21 @@ pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
         None => cargo(["test", "--workspace", "--bins", "--lib", "--tests"]),
     };
     step("tests", command.args(filter))
+}
+
+/// The tests against Argo CD, which are ignored otherwise.
+pub(crate) fn gitops(tools: &Tools) -> Result<()> {
+    step("build", &mut cargo(["build", "--workspace", "--bins", "--tests"]))?;
+    let mut command = match tools.cargo_tool("cargo-nextest") {
+        Some(nextest) => {
+            let mut command = Command::new(nextest);
+            command.current_dir(root()).args(["nextest", "run", "--workspace", "--run-ignored=only"]);
+            command.args(["--no-capture", "--filterset", "binary(cluster_gitops)"]);
+            command
+        }
+        None => {
+            cargo(["test", "--package", "tamis-tests", "--test", "cluster_gitops", "--", "--ignored", "--nocapture"])
+        }
+    };
+    step("tests against Argo CD", &mut command)
 }

@@ -13,25 +13,25 @@ use crate::tools::{once, read};
 /// Programs that are looked for and built together.
 pub(crate) struct Set {
     /// In `.tools/`.
-    folder: &'static str,
+    pub(crate) folder: &'static str,
     /// Where the modules are.
-    sources: &'static str,
+    pub(crate) sources: &'static str,
     /// What is said while they are built.
-    what: &'static str,
-    modules: &'static [Module],
+    pub(crate) what: &'static str,
+    pub(crate) modules: &'static [Module],
 }
 
-struct Module {
-    folder: &'static str,
+pub(crate) struct Module {
+    pub(crate) folder: &'static str,
     /// What decides what is built.
-    files: &'static [&'static str],
+    pub(crate) files: &'static [&'static str],
     /// Main packages and what the program is called.
-    programs: &'static [(&'static str, &'static str)],
+    pub(crate) programs: &'static [(&'static str, &'static str)],
     /// The module whose version the programs tell to clients.
-    versioned: Option<&'static str>,
+    pub(crate) versioned: Option<&'static str>,
 }
 
-const LOCKED: &[&str] = &["go.mod", "go.sum", "tools.go"];
+pub(crate) const LOCKED: &[&str] = &["go.mod", "go.sum", "tools.go"];
 const KUBERNETES: Option<&str> = Some("k8s.io/kubernetes");
 
 /// etcd, kube-apiserver and kubectl; the tests look for the same three.
@@ -58,11 +58,24 @@ pub(crate) const API_SERVER: Set = Set {
     ],
 };
 
+/// For the charts; the tests look for the same.
+pub(crate) const HELM: Set = Set {
+    folder: "helm",
+    sources: "e2e/cluster",
+    what: "Helm",
+    modules: &[Module {
+        folder: "helm",
+        files: LOCKED,
+        programs: &[("helm.sh/helm/v4/cmd/helm", "helm")],
+        versioned: None,
+    }],
+};
+
 /// What a node has beside the API server; `tamis-e2e` looks for the same.
 pub(crate) const NODE: Set = Set {
     folder: "e2e",
     sources: "e2e/cluster",
-    what: "kubelet and the rest of a node, CoreDNS, metrics-server and Helm",
+    what: "kubelet and the rest of a node, CoreDNS and metrics-server",
     modules: &[
         Module {
             folder: "kubernetes",
@@ -75,7 +88,6 @@ pub(crate) const NODE: Set = Set {
             ],
             versioned: KUBERNETES,
         },
-        Module { folder: "helm", files: LOCKED, programs: &[("helm.sh/helm/v4/cmd/helm", "helm")], versioned: None },
         Module {
             folder: "coredns",
             files: LOCKED,
@@ -110,20 +122,20 @@ impl Set {
         })
     }
 
-    fn programs(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &'static str> {
         self.modules.iter().flat_map(|module| module.programs.iter().map(|&(_, name)| name))
     }
 
-    fn is_complete(&self, folder: &Path) -> bool {
+    pub(crate) fn is_complete(&self, folder: &Path) -> bool {
         self.programs().all(|program| folder.join(program).is_file())
     }
 
-    fn sources(&self, module: &Module) -> PathBuf {
+    pub(crate) fn sources(&self, module: &Module) -> PathBuf {
         root().join(self.sources).join(module.folder)
     }
 
     /// The text of everything that decides what is built.
-    fn stamp(&self) -> Result<String> {
+    pub(crate) fn stamp(&self) -> Result<String> {
         let files = self.modules.iter().flat_map(|module| {
             let sources = self.sources(module);
             module.files.iter().map(move |file| sources.join(file))
@@ -131,7 +143,8 @@ impl Set {
         files.map(|file| read(&file)).collect()
     }
 
-    fn build(&self, module: &Module, folder: &Path) -> Result<()> {
+    /// Builds the programs of one module into a folder.
+    pub(crate) fn build(&self, module: &Module, folder: &Path) -> Result<()> {
         let sources = self.sources(module);
         let mut flags = "-s -w".to_owned();
         if let Some(name) = module.versioned {
@@ -169,17 +182,17 @@ fn version_flags(version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{API_SERVER, KUBERNETES, NODE, required, version_flags};
+    use super::{API_SERVER, HELM, KUBERNETES, NODE, required, version_flags};
     use crate::tools::read;
 
     #[test]
     fn each_program_is_built_once_from_a_module_that_is_there() {
-        let mut built: Vec<_> = API_SERVER.programs().chain(NODE.programs()).collect();
+        let mut built: Vec<_> = API_SERVER.programs().chain(HELM.programs()).chain(NODE.programs()).collect();
         let count = built.len();
         built.sort_unstable();
         built.dedup();
         assert_eq!(built.len(), count, "{built:?}");
-        for set in [API_SERVER, NODE] {
+        for set in [API_SERVER, HELM, NODE] {
             assert!(set.stamp().expect("all files are there").contains("go 1."));
         }
     }

@@ -1,5 +1,6 @@
 //! The project's own commands, run as `cargo xtask ..`: what is needed to test Tamis, installed and run.
 
+mod argocd;
 mod checks;
 mod cluster;
 mod definitions;
@@ -23,9 +24,9 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server,
-    /// Prometheus, the test runner
+    /// Helm, Prometheus, the test runner
     Tools {
-        /// Also what `e2e` needs: the rest of a Kubernetes node, CoreDNS, metrics-server and Helm
+        /// Also what `e2e` needs: the rest of a Kubernetes node, CoreDNS and metrics-server
         #[arg(long)]
         node: bool,
     },
@@ -39,6 +40,8 @@ enum Command {
     E2e(e2e::Arguments),
     /// Builds a container image: the program, its libraries, certificates, licences and an SBOM
     Image(image::Args),
+    /// Builds Argo CD into .tools/ as well, and runs the tests against it, which `test` and `ci` leave out
+    Gitops,
     /// Format, lints, licences and documentation, then `test`
     Ci {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
@@ -56,6 +59,11 @@ fn main() -> Result<()> {
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Test { filter } => checks::test(&tools::install()?, &filter),
         Command::Image(args) => image::run(&args),
+        Command::Gitops => {
+            let tools = tools::install()?;
+            argocd::install(&tools)?;
+            checks::gitops(&tools)
+        }
         Command::Ci { advisories } => {
             let tools = tools::install()?;
             checks::format()?;

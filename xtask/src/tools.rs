@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::cluster::{API_SERVER, HELM, NODE};
 use crate::run::{quietly, root};
-use crate::cluster::{API_SERVER, NODE};
 use crate::{definitions, needs, prometheus};
 
 /// What is installed.
@@ -21,6 +21,11 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
+    /// `.tools/`.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A program that the test runner's folder brings, else the one of that name on the path.
     pub(crate) fn cargo_tool(&self, name: &str) -> Option<PathBuf> {
         let installed = self.folder.join(CARGO_TOOLS).join("bin").join(name);
@@ -38,9 +43,9 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 /// Installs what is not installed yet, all at once.
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
-    let cluster = API_SERVER.is_needed(&tools)?;
+    let (cluster, helm) = (API_SERVER.is_needed(&tools)?, HELM.is_needed(&tools)?);
     let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
-    needs::check(cluster || prometheus || definitions)?;
+    needs::check(cluster || helm || prometheus || definitions)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -59,6 +64,9 @@ pub(crate) fn install() -> Result<Tools> {
         }));
         if cluster {
             running.push(scope.spawn(|| API_SERVER.install(&tools)));
+        }
+        if helm {
+            running.push(scope.spawn(|| HELM.install(&tools)));
         }
         if prometheus {
             running.push(scope.spawn(|| prometheus::install(&tools)));

@@ -109,8 +109,15 @@ impl Stage {
         cluster.install_crds().await?;
         reach.give(&cluster).await?;
         cluster.apply(GROUP).await?;
+        Self::on(cluster, Upstream::start().await?).await
+    }
+
+    /// Operator and gateway on a cluster that has definitions and rights, and has the group or is about to be given it.
+    ///
+    /// # Errors
+    /// Something did not come up; the message has its log.
+    pub async fn on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
-        let upstream = Upstream::start().await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
         let arguments = [&operator_arguments(&ports.1.url)[..], reach.arguments()].concat();
