@@ -141,7 +141,7 @@ async fn next(seen: &mut mpsc::UnboundedReceiver<(Instant, DynamicObject)>) -> R
 }
 
 /// Calls until the answer shows the change.
-async fn first_call(rpc: &Rpc, mark: &str, began: Instant) -> Result<Duration> {
+pub(crate) async fn first_call(rpc: &Rpc, mark: &str, began: Instant) -> Result<Duration> {
     let arguments: Value = json!({"owner": "o", "repo": "r", "number": 1});
     loop {
         let answer = rpc.call("get-issue", &arguments).await?;

@@ -12,6 +12,7 @@ mod processes;
 mod progress;
 mod report;
 mod requests;
+mod storm;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -40,6 +41,8 @@ enum Command {
     OneEdit(EditArgs),
     /// A service of many tools behind many expositions: bytes stored and held, and one edit.
     BigService(BigArgs),
+    /// Many edits a second for a while: what is written of them, and how soon after the last everything is served.
+    Storm(StormArgs),
 }
 
 /// What `latency` takes.
@@ -98,6 +101,20 @@ struct BigArgs {
     changes: usize,
 }
 
+/// What `storm` takes.
+#[derive(clap::Args)]
+struct StormArgs {
+    /// Edits a second; what the API server cannot answer in time is left out.
+    #[arg(long, default_value_t = 500.0)]
+    rate: f64,
+    /// For so many seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Expositions, each with a filter set of its own.
+    #[arg(long, default_value_t = 40)]
+    expositions: usize,
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let cli = Cli::parse();
@@ -106,6 +123,7 @@ async fn main() -> Result<()> {
         Command::ColdStart(args) => cold::run(&args).await?,
         Command::OneEdit(args) => edit::run(&args).await?,
         Command::BigService(args) => big::run(&args).await?,
+        Command::Storm(args) => storm::run(&args).await?,
     };
     report.print(cli.json);
     Ok(())

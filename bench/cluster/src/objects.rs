@@ -14,7 +14,7 @@ pub(crate) const GROUP: &str = "tamis-public";
 /// Requests under way at once while a cluster is filled.
 const WRITERS: usize = 32;
 /// Filter sets of each service.
-const SETS: usize = 4;
+pub(crate) const SETS: usize = 4;
 
 /// One of our kinds in a namespace.
 pub(crate) fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {

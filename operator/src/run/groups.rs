@@ -71,7 +71,11 @@ impl Gateways {
         let nobodys = if groups > 1 { self.urls.iter().find(|(named, _)| named.is_none()) } else { None };
         let before = std::mem::replace(&mut self.told, nobodys.is_some());
         if let Some((_, url)) = nobodys.filter(|_| !before) {
-            tracing::warn!(url, groups, "not listened to: of which group is it? Write --gateway-admin NAMESPACE/GROUP=URL");
+            tracing::warn!(
+                url,
+                groups,
+                "not listened to: of which group is it? Write --gateway-admin NAMESPACE/GROUP=URL"
+            );
         }
     }
 

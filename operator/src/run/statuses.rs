@@ -13,8 +13,8 @@ use super::{Again, Done, Judged, Operator};
 use crate::events::{Event, Regarding, events};
 use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
-use crate::status::{self, StatusInput};
-use crate::verdict::Verdict;
+use crate::status::{self, Seen, StatusInput};
+use crate::verdict::{ConditionType, Finding, Verdict};
 use crate::watch;
 
 /// Requests under way at once.
@@ -25,6 +25,8 @@ const MADE: usize = 512;
 const SLOW: Duration = Duration::from_millis(250);
 /// Before another try at what the API refused.
 const FAILED: Duration = Duration::from_secs(5);
+/// What a folder applies comes in any order: of a new object it is not said at once that what it names is not there.
+const NEW: Duration = Duration::from_secs(2);
 /// The field manager of status.
 const MANAGER: &str = "tamis-operator";
 
@@ -42,6 +44,8 @@ pub(super) struct Statuses {
     slow_at: Option<Instant>,
     /// What was said of an object and not kept, since its definition is of an older version: it is not said again.
     not_kept: BTreeMap<ObjectKey, Value>,
+    /// New objects that name what is not there, and since when that is known.
+    dangling: BTreeMap<ObjectKey, Instant>,
 }
 
 impl Default for Statuses {
@@ -55,6 +59,7 @@ impl Default for Statuses {
             slow: BTreeSet::new(),
             slow_at: None,
             not_kept: BTreeMap::new(),
+            dangling: BTreeMap::new(),
         }
     }
 }
@@ -83,6 +88,16 @@ impl Statuses {
         let key = self.queue.pop_front()?;
         self.queued.remove(&key);
         Some(key)
+    }
+
+    /// Whether what a new object names may still come: then nothing is said of it yet.
+    fn may_come(&mut self, key: &ObjectKey, dangles: bool, now: Instant) -> bool {
+        if !dangles {
+            self.dangling.remove(key);
+            return false;
+        }
+        let since = *self.dangling.entry(key.clone()).or_insert(now);
+        now < since + NEW
     }
 
     fn ended(&mut self, key: &ObjectKey) {
@@ -141,10 +156,18 @@ impl Operator {
 
     /// What the status should be, where it is not.
     fn status_of(&mut self, key: &ObjectKey, now: Instant) -> Option<(Arc<crate::world::Object>, Value, Vec<Event>)> {
-        let object = Arc::clone(self.world.get(key.kind, &key.name)?);
+        let Some(object) = self.world.get(key.kind, &key.name).cloned() else {
+            self.statuses.dangling.remove(key);
+            return None;
+        };
         self.judge_unused(key, &object);
         let judged = self.verdicts.get(key).filter(|judged| judged.is_of(&object) && !object.deleting)?;
         let mut verdict: Verdict = judged.verdict.clone();
+        let is_new = Seen::find(object.status.as_deref(), status::READY).is_none();
+        if self.statuses.may_come(key, is_new && dangles(&verdict), now) {
+            self.again(NEW, Again::Status(key.clone()));
+            return None;
+        }
         if !matches!(key.kind, Kind::Exposition | Kind::GatewayGroup) {
             // What is planned for them, written or not: what was loaded of an older plan says nothing of this one.
             let users = self.users.get(key).into_iter().flatten();
@@ -274,11 +297,50 @@ impl Operator {
     }
 }
 
+/// Whether something that is named is not there.
+fn dangles(verdict: &Verdict) -> bool {
+    let missing = |finding: &Finding| {
+        finding.is_error && finding.condition == ConditionType::ResolvedRefs && finding.reason.ends_with("NotFound")
+    };
+    verdict.findings.iter().any(missing)
+}
+
 #[cfg(test)]
 mod tests {
     use tamis_crds::ObjectName;
 
     use super::*;
+
+    #[test]
+    fn what_a_new_object_names_has_two_seconds_to_come() {
+        let (mut statuses, now) = (Statuses::default(), Instant::now());
+        let after = |ms| now + Duration::from_millis(ms);
+        for (ms, dangles, waits) in [
+            (0, true, true),
+            (1_999, true, true),
+            (2_000, true, false),
+            (3_000, true, false),
+            (3_500, false, false),
+            (4_000, true, true),
+        ] {
+            assert_eq!(statuses.may_come(&key("a"), dangles, after(ms)), waits, "after {ms} ms");
+        }
+    }
+
+    #[test]
+    fn only_what_is_missing_dangles() {
+        let finding = |condition, reason, is_error| Finding { condition, reason, message: String::new(), is_error };
+        for (finding, expected) in [
+            (finding(ConditionType::ResolvedRefs, "ServiceNotFound", true), true),
+            (finding(ConditionType::ResolvedRefs, "FilterSetNotFound", true), true),
+            (finding(ConditionType::ResolvedRefs, "ToolNotFound", false), false),
+            (finding(ConditionType::ResolvedRefs, "RefNotPermitted", true), false),
+            (finding(ConditionType::Accepted, "InvalidFilter", true), false),
+        ] {
+            let verdict = Verdict { findings: vec![finding.clone()], ..Verdict::default() };
+            assert_eq!(dangles(&verdict), expected, "{finding:?}");
+        }
+    }
 
     fn key(name: &str) -> ObjectKey {
         let name = ObjectName { namespace: "team".to_owned(), name: name.to_owned() };

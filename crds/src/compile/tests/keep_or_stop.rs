@@ -295,6 +295,9 @@ it goes on to what the resources say today: a broken filter delays no change to 
 that cannot be read holds up no edit of a set whose filters are served. *New* is what the resources say; *left alone* is
 what is served now, be it nothing.
 
+What is stopped remembers nothing: once it may be served again, it is made of what the resources say then. A tool whose
+filter is broken at that time is not published until the filter is mended.
+
 `tamis serve` decides alike, with these differences: it needs no group, no `access` and no labels on Secrets; a broken file
 keeps what it said before; where nothing is known of a broken file, it stands for a default set that cannot be read, and an
 exposition in it answers 503.
