@@ -12,6 +12,7 @@ mod upstream;
 pub mod cluster;
 pub mod conformance;
 pub mod documents;
+pub mod page;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
 pub use gateway::{Gateway, Options, binary};

@@ -2,6 +2,7 @@
 
 mod checks;
 mod cluster;
+mod docs;
 mod needs;
 mod run;
 mod tools;
@@ -27,6 +28,12 @@ enum Command {
         #[arg(last = true)]
         filter: Vec<String>,
     },
+    /// Builds docs/ as a site, into target/site
+    Docs {
+        /// Then serves it on loopback, and builds it anew when a page changes
+        #[arg(long)]
+        serve: bool,
+    },
     /// Format, lints, licences and documentation, then `test`
     Ci {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
@@ -39,12 +46,14 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Tools => tools::install().map(drop),
         Command::Test { filter } => checks::test(&tools::install()?, &filter),
+        Command::Docs { serve } => docs::docs(serve),
         Command::Ci { advisories } => {
             let tools = tools::install()?;
             checks::format()?;
             checks::dependencies(&tools, advisories)?;
             checks::lints()?;
             checks::documentation()?;
+            docs::docs(false)?;
             checks::test(&tools, &[])
         }
     }
