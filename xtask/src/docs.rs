@@ -198,7 +198,8 @@ fn dead_links(site: &Path) -> Result<Vec<String>> {
 
 /// The values of an attribute in HTML that a program wrote.
 fn attributes(html: &str, name: &str) -> impl Iterator<Item = String> {
-    let parts = html.split(&format!(" {name}=\"")).skip(1).filter_map(|rest| rest.split('"').next());
+    let before = format!(" {name}=\"");
+    let parts = html.split(&before).skip(1).filter_map(|rest| rest.split('"').next());
     parts.map(|value| value.replace("&amp;", "&")).collect::<Vec<_>>().into_iter()
 }
 

@@ -64,7 +64,7 @@ fn page(kind: &Json) -> String {
         names.map(|name| format!("`{}`", text(name))).collect::<Vec<_>>().join(", ")
     };
     let (group, plural) = (text(&kind["spec"]["group"]), text(&names["plural"]));
-    let _ = writeln!(page, "`apiVersion: {group}/{}`, `kind: {}`", text(&version["name"]), name(kind));
+    let _ = write!(page, "`apiVersion: {group}/{}`, `kind: {}`", text(&version["name"]), name(kind));
     let _ = write!(page, "; for kubectl `{plural}`, {}", list(&names["shortNames"]));
     let _ = match list(&names["categories"]) {
         categories if categories.is_empty() => writeln!(page, "."),
@@ -165,33 +165,31 @@ fn said(field: &Json) -> String {
 }
 
 fn bounds(field: &Json) -> Option<String> {
-    let number = |key: &str| field[key].as_u64().or_else(|| field[key].as_f64().map(|n| n as u64));
-    let most = |key: &str| number(key).filter(|most| *most != LARGEST);
-    let least = |key: &str| number(key).filter(|least| *least > 0);
-    let said = [
-        (least("minimum"), "from"),
-        (most("maximum"), "to"),
-        (most("maxLength"), "at most this many characters:"),
-        (most("maxItems"), "at most this many:"),
-        (most("maxProperties"), "at most this many:"),
-    ];
-    let said: Vec<String> = said.iter().filter_map(|(n, what)| n.map(|n| format!("{what} {n}"))).collect();
-    (!said.is_empty()).then(|| format!("({})", said.join(", ")))
+    let of = |key: &str| field[key].as_u64().filter(|most| *most != LARGEST);
+    let numbers = match (of("minimum").filter(|least| *least > 0), of("maximum")) {
+        (Some(least), Some(most)) => Some(format!("From {least} to {most}.")),
+        (Some(least), None) => Some(format!("From {least}.")),
+        (None, Some(most)) => Some(format!("At most {most}.")),
+        (None, None) => None,
+    };
+    let length = of("maxLength").map(|most| format!("At most {most} characters."));
+    let count = of("maxItems").or_else(|| of("maxProperties")).map(|most| format!("At most {most} of them."));
+    numbers.or(length).or(count)
 }
 
 /// What the API server refuses by rules that a field has; those of an object's own follow its table.
 fn rules<'a>(field: &'a Json, own: &'a Json) -> impl Iterator<Item = String> + 'a {
     let shown = if field["properties"].is_object() { &Json::Null } else { own };
     let rules = shown["x-kubernetes-validations"].as_array().into_iter().flatten();
-    rules.map(|rule| format!("Refused: {}", text(&rule["message"])))
+    rules.map(|rule| format!("Refused with: \"{}\"", text(&rule["message"])))
 }
 
 fn refused(page: &mut String, schema: &Json) {
     let rules: Vec<&Json> = schema["x-kubernetes-validations"].as_array().into_iter().flatten().collect();
     if !rules.is_empty() {
-        page.push_str("\nRefused:\n\n");
+        page.push_str("\nRefused with:\n\n");
     }
     for rule in rules {
-        let _ = writeln!(page, "- {}", text(&rule["message"]));
+        let _ = writeln!(page, "- \"{}\"", text(&rule["message"]));
     }
 }
