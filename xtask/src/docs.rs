@@ -134,7 +134,7 @@ fn rewritten(page: &Path, text: &str) -> (String, BTreeSet<PathBuf>) {
             Some(path) if path.starts_with("docs") => out.push_str(&target.replace("README.md", "index.md")),
             Some(path) => {
                 let up = "../".repeat(page.components().count().saturating_sub(2));
-                let _ = write!(out, "{up}{FILES}/{}.txt", path.display());
+                let _ = write!(out, "{up}{FILES}/{}", copy_of(&path).display());
                 linked.insert(path);
             }
             None => out.push_str(target),
@@ -160,8 +160,13 @@ fn resolve(page: &Path, link: &str) -> Option<PathBuf> {
     Some(path)
 }
 
+/// The name of a file's copy: as text, which browsers show. mdBook would take `.md` anywhere in it for a page.
+fn copy_of(file: &Path) -> PathBuf {
+    format!("{}.txt", file.display().to_string().trim_end_matches(".md")).into()
+}
+
 fn copy_linked(file: &Path, folder: &Path) -> Result<()> {
-    let copy = folder.join(format!("{}.txt", file.display()));
+    let copy = folder.join(copy_of(file));
     fs::create_dir_all(copy.parent().context("a file is in a folder")?)?;
     fs::copy(root().join(file), copy).with_context(|| file.display().to_string())?;
     Ok(())
@@ -213,7 +218,7 @@ mod tests {
     fn links_out_of_the_pages_lead_to_copies() {
         let page = Path::new("docs/filters/README.md");
         let (text, linked) = rewritten(page, "[a](../access.md#x) [b](../../README.md#y) [c](https://example.com) [d](README.md#z)");
-        assert_eq!(text, "[a](../access.md#x) [b](../files/README.md.txt) [c](https://example.com) [d](index.md#z)");
+        assert_eq!(text, "[a](../access.md#x) [b](../files/README.txt) [c](https://example.com) [d](index.md#z)");
         assert_eq!(linked.into_iter().collect::<Vec<_>>(), [PathBuf::from("README.md")]);
         let (text, linked) = rewritten(Path::new("docs/a.md"), "](no end, [b](../README.md)");
         assert_eq!((text.as_str(), linked.len()), ("](no end, [b](../README.md)", 0));
