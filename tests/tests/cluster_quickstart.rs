@@ -1,62 +1,46 @@
-//! Follows `docs/quickstart-kubernetes.md` word by word against a real API server.
-//!
-//! What a fence is for says `tamis_tests::page`; `yaml` is from a file of `examples/kubernetes/`, comments aside. Nothing is
-//! changed on the way but port numbers, since several tests run at once.
+//! Follows pages of `docs/` word by word against a real API server.
 
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tamis_tests::cluster::Cluster;
-use tamis_tests::page::{self, Page};
-use tamis_tests::{Port, binary, root, tool};
+use tamis_tests::page::{Page, Walk};
+use tamis_tests::root;
 
-const PAGE: &str = "docs/quickstart-kubernetes.md";
-/// The ports that the page uses: of the upstream, the gateway, its admin listener and the operator's.
+const QUICKSTART: &str = "docs/quickstart-kubernetes.md";
+/// The ports that the pages use: of the upstream, the gateway, its admin listener and the operator's.
 const PORTS: [&str; 4] = ["7070", "8080", "9090", "9091"];
-/// Fifteen seconds on an idle machine; a loaded one has taken four times that.
-const PATIENCE: Duration = Duration::from_secs(240);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_quickstart_does_what_it_says() -> Result<()> {
-    let text = fs::read_to_string(root().join(PAGE)).context(PAGE)?;
-    let mut page = Page::read(PAGE, &text)?;
-    page.blocks.retain(|block| !block.node);
-    let documents = page.documents.len();
-    assert!(page.blocks.len() > 15 && documents > 1, "{} commands, {documents} documents", page.blocks.len());
+    let page = Page::read(QUICKSTART)?;
+    assert!(page.len() > 15 && page.documents().count() > 1, "{page:?}");
     let examples = examples()?;
-    for (line, document) in &page.documents {
-        assert!(examples.contains(document), "{PAGE}:{line}: no file of examples/kubernetes has this");
+    for (at, document) in page.documents() {
+        assert!(examples.contains(document), "{at}: no file of examples/kubernetes has this");
     }
+    follow(&[page]).await
+}
 
+/// They show what there is after the first six sections of the quickstart; the second breaks things, so it comes last.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_shows_what_the_pages_say() -> Result<()> {
+    let pages = [
+        Page::before(QUICKSTART, "\n## 7.")?,
+        Page::read("docs/kubectl.md")?,
+        Page::read("docs/troubleshooting.md")?,
+    ];
+    assert!(pages.iter().all(|page| page.len() > 5), "{pages:?}");
+    follow(&pages).await
+}
+
+async fn follow(pages: &[Page]) -> Result<()> {
     let cluster = Cluster::start().await?;
-    let folder = tempfile::tempdir()?;
-    let reserved = PORTS.iter().map(|_| Port::reserve()).collect::<Result<Vec<_>>>()?;
-    let ports: Vec<(&str, String)> =
-        PORTS.into_iter().zip(reserved.iter().map(|port| port.number().to_string())).collect();
+    let walk = Walk::new(&PORTS)?.with_programs(cluster.tools()).with("KUBECONFIG", cluster.kubeconfig());
     for part in ["deploy", "examples/payloads", "examples/kubernetes"] {
-        copy(&root().join(part), &folder.path().join(part), &ports)?;
+        walk.copy(part)?;
     }
-    for block in &mut page.blocks {
-        block.commands = with_ports(&block.commands, &ports);
-    }
-    let (tamis, python) = (binary("tamis")?, tool("python2/bin/python3")?);
-    let programs: Vec<&Path> = [Some(cluster.tools()), tamis.parent(), python.parent()].into_iter().flatten().collect();
-    let ran = page.run(folder.path(), &programs, &cluster.kubeconfig(), PATIENCE).await;
-    let printed = ran.with_context(|| {
-        let logs = ["operator", "gateway"].map(|name| {
-            let log = fs::read_to_string(folder.path().join(format!("tamis-quickstart/{name}.log"))).unwrap_or_default();
-            format!("--- {name} logged:\n{log}")
-        });
-        logs.join("\n")
-    })?;
-    // Which command took how long: shown where the test fails.
-    page::times(&printed).for_each(|mark| println!("{mark}"));
-    let printed = ports
-        .iter()
-        .fold(printed, |text, (ours, free)| text.replace(&format!("127.0.0.1:{free}"), &format!("127.0.0.1:{ours}")));
-    let wrong = page.differences(&printed);
+    let wrong = walk.follow(pages).await?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())
 }
@@ -76,24 +60,4 @@ fn examples() -> Result<String> {
         }
     }
     Ok(text)
-}
-
-fn with_ports(text: &str, ports: &[(&str, String)]) -> String {
-    ports.iter().fold(text.to_owned(), |text, (ours, free)| text.replace(ours, free))
-}
-
-fn copy(from: &Path, to: &Path, ports: &[(&str, String)]) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target, ports)?;
-        } else if entry.path().extension().is_some_and(|extension| extension == "yaml") {
-            fs::write(target, with_ports(&fs::read_to_string(entry.path())?, ports))?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }

@@ -42,13 +42,13 @@ async fn every_scenario_does_what_is_asked_of_it() -> Result<()> {
     same_as_committed("docs/conformance.md", &conformance::page(&results))
 }
 
-/// Compares a generated file; `TAMIS_BLESS=1` writes it.
+/// Compares a generated file; `TAMIS_UPDATE=1` writes it.
 fn same_as_committed(path: &str, text: &str) -> Result<()> {
     let file = root().join(path);
-    if std::env::var_os("TAMIS_BLESS").is_some() {
+    if std::env::var_os("TAMIS_UPDATE").is_some() {
         return Ok(std::fs::write(file, text)?);
     }
     let committed = std::fs::read_to_string(&file).with_context(|| path.to_owned())?;
-    assert!(committed == text, "{path} is not what the test found: run it with TAMIS_BLESS=1 and look at the change");
+    assert!(committed == text, "{path} is not what the test found: run it with TAMIS_UPDATE=1 and look at the change");
     Ok(())
 }

@@ -4,6 +4,7 @@ mod argocd;
 mod checks;
 mod cluster;
 mod definitions;
+mod docs;
 mod e2e;
 mod image;
 mod needs;
@@ -42,6 +43,12 @@ enum Command {
     Image(image::Args),
     /// Builds Argo CD into .tools/ as well, and runs the tests against it, which `test` and `ci` leave out
     Gitops,
+    /// Builds docs/ as a site, into target/site
+    Docs {
+        /// Then serves it on loopback, and builds it anew when a page changes
+        #[arg(long)]
+        serve: bool,
+    },
     /// Format, lints, licences and documentation, then `test`
     Ci {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
@@ -64,12 +71,14 @@ fn main() -> Result<()> {
             argocd::install(&tools)?;
             checks::gitops(&tools)
         }
+        Command::Docs { serve } => docs::docs(serve),
         Command::Ci { advisories } => {
             let tools = tools::install()?;
             checks::format()?;
             checks::dependencies(&tools, advisories)?;
             checks::lints()?;
             checks::documentation()?;
+            docs::docs(false)?;
             checks::test(&tools, &[])
         }
     }

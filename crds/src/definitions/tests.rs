@@ -1,3 +1,5 @@
+mod fields;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};

@@ -59,7 +59,7 @@ pub struct GatewayGroupStatus {
     /// Where clients reach the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// `Accepted`, `Programmed`, and `Ready`, which sums them up.
+    /// `Accepted`, `ResolvedRefs`, and `Ready`, which sums them up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,75 +1,35 @@
 //! `docs/quickstart-kubernetes.md`, word by word, as its section on clusters with nodes says. What differs is the address of
 //! the recorded answers: pods do not reach this machine's loopback.
 
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-use tamis_tests::page::Page;
-use tamis_tests::{root, tool};
+use anyhow::{Result, ensure};
+use tamis_tests::page::{Page, Walk};
 
 use super::Stage;
 use crate::machine::HOST;
 
 const PAGE: &str = "docs/quickstart-kubernetes.md";
-const PATIENCE: Duration = Duration::from_secs(400);
 /// Of the sections that everybody follows, those that a cluster with nodes shares.
 const SHARED: [&str; 6] = ["1. ", "4. ", "5. ", "6. ", "7. ", "8. "];
 
 pub(super) async fn run(stage: &Stage) -> Result<String> {
     // The image that `deploy/operator.yaml` names.
     stage.node.tag(&stage.image, concat!("tamis:", env!("CARGO_PKG_VERSION")))?;
-    let text = fs::read_to_string(root().join(PAGE)).context(PAGE)?;
-    let mut page = Page::read(PAGE, &text)?;
-    let all = std::mem::take(&mut page.blocks);
-    let mut own: Vec<_> = all.iter().filter(|block| block.node).cloned().collect();
-    let last = own.pop().context("nothing cleans up")?;
-    ensure!(own.len() == 1 && !page.blocks.iter().any(|block| block.node), "{PAGE} has another shape");
-    for (index, heading) in SHARED.iter().enumerate() {
-        page.blocks.extend(all.iter().filter(|block| !block.node && block.section.starts_with(heading)).cloned());
-        if index == 0 {
-            page.blocks.append(&mut own);
-        }
-    }
-    page.blocks.push(last);
-    for block in &mut page.blocks {
-        block.commands = reachable(&block.commands);
-        block.shown = block.shown.take().map(|shown| reachable(&shown));
-    }
-    let folder = tempfile::tempdir()?;
-    for part in ["deploy", "examples/payloads", "examples/kubernetes"] {
-        copy(&root().join(part), &folder.path().join(part))?;
-    }
+    let page = Page::on_nodes(PAGE, &SHARED)?;
+    let count = page.len();
     let cluster = stage.node.cluster();
-    let python = tool("python2/bin/python3")?;
-    let programs: Vec<&Path> =
-        [Some(cluster.tools()), stage.tamis.parent(), python.parent()].into_iter().flatten().collect();
-    let printed = page.run(folder.path(), &programs, &cluster.kubeconfig(), PATIENCE).await?;
-    let differences = page.differences(&printed);
-    ensure!(differences.is_empty(), "{}", differences.join("\n\n"));
-    Ok(format!("{} blocks of commands, each printed what the page says", page.blocks.len()))
-}
-
-/// The recorded answers, from an address that pods reach.
-fn reachable(text: &str) -> String {
-    text.replace("127.0.0.1:7070", &format!("{HOST}:7070"))
-        .replace("--bind 127.0.0.1", &format!("--bind {HOST}"))
-        .replace("127.0.0.0/8", &format!("{HOST}/32"))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else if entry.path().extension().is_some_and(|extension| extension == "yaml") {
-            fs::write(target, reachable(&fs::read_to_string(entry.path())?))?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
+    let mut walk = Walk::new(&[])?
+        .replace("127.0.0.1:7070", format!("{HOST}:7070"))
+        .replace("--bind 127.0.0.1", format!("--bind {HOST}"))
+        .replace("127.0.0.0/8", format!("{HOST}/32"))
+        .with_programs(cluster.tools())
+        .with("KUBECONFIG", cluster.kubeconfig());
+    if let Some(folder) = stage.tamis.parent() {
+        walk = walk.with_programs(folder);
     }
-    Ok(())
+    for part in ["deploy", "examples/payloads", "examples/kubernetes"] {
+        walk.copy(part)?;
+    }
+    let differences = walk.follow(&[page]).await?;
+    ensure!(differences.is_empty(), "{}", differences.join("\n\n"));
+    Ok(format!("{count} blocks of commands, each printed what the page says"))
 }

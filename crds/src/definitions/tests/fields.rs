@@ -1,0 +1,153 @@
+//! Every field of the Rust types is in the definitions, and nothing else is let through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::super::all;
+use super::super::structural::{OPEN, RULES};
+use super::{schemas, walk};
+
+/// Where the API server lets through what it does not know, because the value is any JSON, or an object or a list.
+const ANY: [&str; 7] = [
+    "CustomTools.spec.customTools.*.arguments.*",
+    "CustomTools.spec.customTools.*.input",
+    "ServiceManifest.spec.http.actions.*.args.*.default",
+    "ServiceManifest.spec.http.actions.*.args.*.enum.*",
+    "ServiceManifest.spec.http.actions.*.request.body",
+    "ServiceManifest.spec.http.actions.*.response.filter",
+    "ToolsFilters.spec.filters.*",
+];
+
+#[test]
+fn nothing_unknown_is_let_through_by_accident() {
+    let mut open = BTreeSet::new();
+    for (kind, schema) in schemas() {
+        walk(&schema, &kind, &mut |path, at| {
+            // What comes later is refused, whatever it holds.
+            let refused = at[RULES].as_array().is_some_and(|rules| rules.iter().any(|rule| rule["rule"] == "false"));
+            if at[OPEN] == true && !refused {
+                open.insert(path.to_owned());
+            }
+        });
+    }
+    assert_eq!(open, ANY.map(str::to_owned).into());
+}
+
+/// The source is read rather than what is derived from it: a field that is skipped there is missed by both.
+#[test]
+fn every_field_of_the_types_is_in_a_definition() {
+    let types = types();
+    assert!(types.len() > 35 && types.values().map(BTreeSet::len).sum::<usize>() > 120, "{types:?}");
+    let mut seen = BTreeSet::new();
+    for (crd, spec, status) in all() {
+        let kind = crd.spec.names.kind;
+        let (_, definition) = schemas().into_iter().find(|(known, _)| *known == kind).expect("is defined");
+        for (part, schema) in [("spec", Some(spec)), ("status", status)] {
+            let Some(schema) = schema else { continue };
+            let at = &definition["properties"][part];
+            compare(&schema, &schema, at, &format!("{kind}.{part}"), &types, &mut seen);
+        }
+    }
+    let unseen: Vec<_> = types.keys().filter(|name| !seen.contains(*name)).collect();
+    assert!(unseen.is_empty(), "in no definition: {unseen:?}");
+}
+
+/// Goes through what is derived of a type and the definition side by side.
+fn compare(
+    root: &Json,
+    schema: &Json,
+    defined: &Json,
+    path: &str,
+    types: &BTreeMap<String, BTreeSet<String>>,
+    seen: &mut BTreeSet<String>,
+) {
+    let referred = |at: &Json| at["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")).map(str::to_owned);
+    if let Some(alternatives) = schema["anyOf"].as_array() {
+        // A filter has two, and ends what the API server can know.
+        if let [one] = alternatives.iter().filter(|at| at["type"] != "null").collect::<Vec<_>>()[..] {
+            compare(root, one, defined, path, types, seen);
+        }
+        return;
+    }
+    if let Some(name) = referred(schema) {
+        let mut of_type = root["$defs"][&name].clone();
+        of_type["title"] = name.into();
+        return compare(root, &of_type, defined, path, types, seen);
+    }
+    let name = schema["title"].as_str().unwrap_or_default();
+    if let Some(fields) = types.get(name) {
+        seen.insert(name.to_owned());
+        let of = |at: &Json| at["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        let (derived, there): (BTreeSet<String>, BTreeSet<String>) = (of(schema), of(defined));
+        assert_eq!(*fields, derived, "{name}: its source, and what is derived of it");
+        assert_eq!(*fields, there, "{path}: {name}, and the definition");
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        compare(root, field, &defined["properties"][name], &format!("{path}.{name}"), types, seen);
+    }
+    for key in ["items", "additionalProperties"] {
+        if schema[key].is_object() {
+            compare(root, &schema[key], &defined[key], &format!("{path}.*"), types, seen);
+        }
+    }
+}
+
+/// The structs of the resources as the source has them: their names, and their fields as documents write them.
+fn types() -> BTreeMap<String, BTreeSet<String>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/resources");
+    let files = fs::read_dir(folder).expect("is there").map(|entry| entry.expect("is readable").path());
+    let mut types = BTreeMap::new();
+    for file in files {
+        read(&fs::read_to_string(file).expect("is text"), &mut types);
+    }
+    types
+}
+
+fn read(source: &str, types: &mut BTreeMap<String, BTreeSet<String>>) {
+    let (mut derived, mut camel, mut renamed) = (false, false, None);
+    let mut open: Option<String> = None;
+    for line in source.lines() {
+        if let Some(name) = &open {
+            if line == "}" {
+                open = None;
+            } else if let Some((_, rest)) = line.split_once("#[serde(rename = \"") {
+                renamed = rest.split('"').next().map(str::to_owned);
+            } else if let Some((field, _)) = line.strip_prefix("    pub ").and_then(|line| line.split_once(':')) {
+                let written = renamed.take().unwrap_or_else(|| if camel { camel_case(field) } else { field.to_owned() });
+                types.entry(name.clone()).or_default().insert(written);
+            }
+        } else if line.starts_with("#[derive(") {
+            (derived, camel) = (line.contains("JsonSchema"), false);
+        } else if line.starts_with("#[serde(") {
+            camel = line.contains("rename_all = \"camelCase\"");
+        } else if let Some(name) = line.strip_prefix("pub struct ").and_then(|line| line.strip_suffix(" {")) {
+            open = derived.then(|| name.to_owned());
+            derived = false;
+        }
+    }
+}
+
+fn camel_case(field: &str) -> String {
+    let mut parts = field.split('_');
+    let mut name = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (first, rest) = part.split_at(1);
+        name += &first.to_uppercase();
+        name += rest;
+    }
+    name
+}
+
+#[test]
+fn fields_are_read_as_documents_write_them() {
+    let source = "#[derive(JsonSchema)]\n#[serde(rename_all = \"camelCase\")]\npub struct A {\n    /// One.\n    pub one_two: u8,\n    \
+                  #[serde(rename = \"type\")]\n    pub kind: u8,\n}\n#[derive(Debug)]\npub struct B {\n    pub b: u8,\n}\n\
+                  #[derive(JsonSchema)]\npub struct C {\n    pub c_d: u8,\n}\n";
+    let mut types = BTreeMap::new();
+    read(source, &mut types);
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(types, [("A".to_owned(), of(&["oneTwo", "type"])), ("C".to_owned(), of(&["c_d"]))].into());
+}

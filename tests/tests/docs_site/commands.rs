@@ -1,0 +1,55 @@
+//! `docs/reference/command-line.md`: what `--help` of each command prints.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use tamis_tests::binary;
+
+use crate::same_as_committed;
+
+/// The options of every command, shown once.
+const COMMON: &str = "Logging:\n";
+
+#[test]
+fn every_command_has_its_reference() {
+    let all = help(&[]);
+    let (_, commands) = all.split_once("Commands:\n").expect("there are commands");
+    let commands: Vec<&str> = commands
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(commands.len() > 8, "{commands:?}");
+    let mut page = "# Command line\n\n\
+                    <!-- Generated: change the comments in cli/src, then run TAMIS_UPDATE=1 cargo test -p tamis-tests --test \
+                    docs_site -->\n\n\
+                    What `tamis COMMAND --help` prints; the options for logging, which every command has, are under `tamis` alone.\n"
+        .to_owned();
+    let _ = write!(page, "\n## tamis\n\n```text\n{}```\n", all);
+    for command in commands {
+        let _ = write!(page, "\n## tamis {command}\n\n```text\n{}```\n", own(&help(&[command])));
+    }
+    same_as_committed("docs/reference/command-line.md", &page);
+}
+
+fn help(command: &[&str]) -> String {
+    // A variable that stands for an option would be shown with its value.
+    let output = Command::new(binary("tamis").expect("is built"))
+        .args(command)
+        .arg("--help")
+        .env_clear()
+        .output()
+        .expect("runs");
+    let text = String::from_utf8(output.stdout).expect("text").replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+}
+
+/// Without the options of every command.
+fn own(help: &str) -> String {
+    let Some((before, common)) = help.split_once(COMMON) else { return help.to_owned() };
+    let next = common.lines().skip_while(|line| line.is_empty() || line.starts_with(' '));
+    let after: String = next.flat_map(|line| [line, "\n"]).collect();
+    if after.is_empty() { format!("{}\n", before.trim_end()) } else { before.to_owned() + &after }
+}
