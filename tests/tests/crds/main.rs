@@ -308,8 +308,12 @@ async fn writers(cluster: &Cluster) -> Result<()> {
     let mut binding = vec!["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin"];
     binding.extend(users.iter().map(String::as_str));
     cluster.kubectl(&binding, None).await?;
-    let text = object("GatewayConfig", "tamis-service-a-0", &objects::config()).to_string();
-    let mut changed = object("GatewayConfig", "tamis-service-a-0", &objects::config());
+    let mut config = object("GatewayConfig", "tamis-service-a-0", &objects::config());
+    // As the operator writes them: it may write no others.
+    config["metadata"]["ownerReferences"] = json!([{"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+        "name": "public", "uid": "6f0ad9c4-9d3e-4f4e-8b1c-1f0f3a1d2b3c", "controller": true}]);
+    let text = config.to_string();
+    let mut changed = config;
     changed["spec"]["data"] = "Yg==".into();
     let changed = changed.to_string();
     let apply = async |user: &str, text: &str| {
