@@ -1,5 +1,6 @@
 //! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
 
+mod deletion;
 pub(super) mod filters;
 mod writers;
 
@@ -7,6 +8,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde_json::{Value as Json, json};
+
+/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
+const COLLECTORS: [&str; 3] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:kube-controller-manager",
+];
 
 /// The ServiceAccount that an operator runs under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +61,16 @@ impl FromStr for ServiceAccount {
     }
 }
 
-/// The policies, each with its binding: what a filter may say, and that only the operator writes GatewayConfigs.
+/// The policies, each with its binding: what a filter may say, that only the operator writes GatewayConfigs, and that a
+/// GatewayGroup in use is not deleted by accident.
 #[must_use]
 pub fn policies(operator: &ServiceAccount) -> Vec<Json> {
-    [policy("tamis-filters", &filters::spec()), policy("tamis-gatewayconfigs", &writers::spec(operator))].concat()
+    [
+        policy("tamis-filters", &filters::spec()),
+        policy("tamis-gatewayconfigs", &writers::spec(operator)),
+        policy("tamis-gatewaygroups", &deletion::spec()),
+    ]
+    .concat()
 }
 
 fn policy(name: &str, spec: &Json) -> [Json; 2] {
