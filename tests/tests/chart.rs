@@ -71,6 +71,8 @@ fn matrix() -> Vec<(&'static str, Value)> {
         "service": {"port": 9999, "annotations": {"example.com/service": "metrics"}},
         "networkPolicy": {"metricsFrom": [{"podSelector": {}}], "extraIngress": [{"from": [{"podSelector": {}}]}],
                           "extraEgress": [{"to": [{"podSelector": {}}]}]},
+        "monitoring": {"serviceMonitor": {"enabled": true, "interval": "30s"}, "podMonitor": {"enabled": true},
+                       "rules": {"enabled": true}, "dashboards": {"enabled": true}},
         "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-more"}},
                          "{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}-text}}"],
     });
@@ -383,6 +385,13 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed() -> Result<()>
     cluster.helm(&["upgrade", "tamis", "charts/tamis", "-n", SYSTEM, "--reuse-values"]).await?;
     ensure!(cluster.kubectl(&version, None).await? == generation, "a Deployment is written although nothing changed");
 
+    // Expositions use the group: it stays until somebody says that it may go.
+    let group = ["-n", SYSTEM, "patch", "gatewaygroup", "default", "--type=merge", "-p"];
+    let attached = r#"{"status": {"attachedExpositions": 2}}"#;
+    cluster.kubectl(&[group.as_slice(), &[attached, "--subresource=status"]].concat(), None).await?;
+    ensure!(cluster.helm(&["uninstall", "tamis", "-n", SYSTEM]).await.is_err(), "a group in use is deleted");
+    let allowed = r#"{"metadata": {"annotations": {"reshapr.io/allow-deletion": "true"}}}"#;
+    cluster.kubectl(&[group.as_slice(), &[allowed]].concat(), None).await.context("the group is gone")?;
     cluster.helm(&["uninstall", "tamis", "-n", SYSTEM]).await?;
     cluster.helm(&["uninstall", "tamis-crds", "-n", SYSTEM]).await?;
     let services = ["-n", "team-a", "get", "servicemanifests", "-o", "name"];
