@@ -46,4 +46,5 @@ pub use gateway::{Exposed, Gateway, Readiness, StartError};
 pub use metrics::every_metric;
 pub use options::{GatewayLimits, Options};
 pub use reload::{Change, Failure, ReloadReport};
+pub use serve::{Tls, TlsError, TlsFiles};
 pub use stdio::StdioError;

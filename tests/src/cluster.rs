@@ -11,6 +11,7 @@
 mod access;
 mod argocd;
 mod certificates;
+mod helm;
 mod network;
 mod process;
 mod programs;

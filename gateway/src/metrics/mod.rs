@@ -102,6 +102,7 @@ pub(crate) struct Metrics {
     missed: IntCounterVec,
     rejected: IntCounterVec,
     reloads: IntCounterVec,
+    tls_reloads: IntCounterVec,
     upstream_duration: HistogramVec,
     /// The one that nearly all calls need.
     upstream_ok: Histogram,
@@ -199,6 +200,10 @@ impl Metrics {
             Opts::new("tamis_config_reloads_total", "Configurations that were offered, by result."),
             &["result"],
         )?;
+        let tls_reloads = IntCounterVec::new(
+            Opts::new("tamis_tls_reloads_total", "New certificates of the serving port, by result."),
+            &["result"],
+        )?;
         let upstream_duration = HistogramVec::new(
             HistogramOpts::new(
                 "tamis_upstream_request_duration_seconds",
@@ -225,6 +230,7 @@ impl Metrics {
         let started = Gauge::new("process_start_time_seconds", "When the process started, in seconds since 1970.")?;
         registry.register(Box::new(rejected.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
+        registry.register(Box::new(tls_reloads.clone()))?;
         registry.register(Box::new(upstream_duration.clone()))?;
         registry.register(Box::new(not_loaded.clone()))?;
         registry.register(Box::new(build.clone()))?;
@@ -274,6 +280,7 @@ impl Metrics {
             ready: gauge("tamis_ready", "1 where /readyz says so.")?,
             rejected,
             reloads,
+            tls_reloads,
             upstream_ok: upstream_duration.with_label_values(&["200"]),
             upstream_duration,
             not_loaded,
@@ -284,6 +291,11 @@ impl Metrics {
     /// Counts a configuration that was offered.
     pub(crate) fn reloaded(&self, result: &str) {
         self.reloads.with_label_values(&[result]).inc();
+    }
+
+    /// Counts a certificate that was offered.
+    pub(crate) fn tls_reloaded(&self, result: &str) {
+        self.tls_reloads.with_label_values(&[result]).inc();
     }
 
     /// Counts a request that was turned away before its exposition was known.
