@@ -78,8 +78,8 @@ pub(crate) const NODE: Set = Set {
         Module { folder: "helm", files: LOCKED, programs: &[("helm.sh/helm/v4/cmd/helm", "helm")], versioned: None },
         Module {
             folder: "coredns",
-            files: LOCKED,
-            programs: &[("github.com/coredns/coredns", "coredns")],
+            files: &["go.mod", "go.sum", "main.go"],
+            programs: &[(".", "coredns")],
             versioned: None,
         },
         Module {

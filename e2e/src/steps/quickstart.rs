@@ -33,6 +33,9 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         }
     }
     page.blocks.push(last);
+    if let Some(first) = page.blocks.first_mut() {
+        first.commands.insert_str(0, &format!("HOST={HOST}\n"));
+    }
     for block in &mut page.blocks {
         block.commands = reachable(&block.commands);
         block.shown = block.shown.take().map(|shown| reachable(&shown));
@@ -45,17 +48,33 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let python = tool("python2/bin/python3")?;
     let programs: Vec<&Path> =
         [Some(cluster.tools()), stage.tamis.parent(), python.parent()].into_iter().flatten().collect();
-    let printed = page.run(folder.path(), &programs, &cluster.kubeconfig(), PATIENCE).await?;
+    let ran = page.run(folder.path(), &programs, &cluster.kubeconfig(), PATIENCE).await;
+    let printed = match ran {
+        Ok(printed) => printed,
+        Err(error) => {
+            let log = fs::read_to_string(folder.path().join("tamis-quickstart/forward.log")).unwrap_or_default();
+            // What follows installs the same with Helm.
+            for line in [
+                "delete namespace team-a tamis-public tamis-system --ignore-not-found --wait=false",
+                "delete clusterroles,clusterrolebindings -l app.kubernetes.io/part-of=tamis",
+                "delete validatingadmissionpolicies,validatingadmissionpolicybindings --all",
+                "delete crds --all --timeout=60s",
+                "wait --for=delete namespace/team-a namespace/tamis-public namespace/tamis-system --timeout=90s",
+            ] {
+                let _ = stage.node.kubectl(line).await;
+            }
+            return Err(error.context(log));
+        }
+    };
     let differences = page.differences(&printed);
     ensure!(differences.is_empty(), "{}", differences.join("\n\n"));
     Ok(format!("{} blocks of commands, each printed what the page says", page.blocks.len()))
 }
 
-/// The recorded answers, from an address that pods reach.
+/// The recorded answers, where pods reach them, as the section says.
 fn reachable(text: &str) -> String {
-    text.replace("127.0.0.1:7070", &format!("{HOST}:7070"))
+    text.replace("http://127.0.0.1:7070", "http://recorded.team-a.svc:7070")
         .replace("--bind 127.0.0.1", &format!("--bind {HOST}"))
-        .replace("127.0.0.0/8", &format!("{HOST}/32"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
