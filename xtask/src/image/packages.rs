@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use super::layer::Tree;
 use super::libraries::Library;
+use super::oci::hex;
 use crate::run::quietly;
 
 /// A package and what of it is in the image.
@@ -21,8 +22,8 @@ pub(crate) struct Package {
     pub(crate) source: (String, String),
     /// `debian-12`.
     pub(crate) distribution: String,
-    /// Paths in the image.
-    pub(crate) files: Vec<String>,
+    /// Paths in the image, and SHA-256.
+    pub(crate) files: Vec<(String, String)>,
 }
 
 impl Package {
@@ -65,7 +66,7 @@ pub(crate) fn of(libraries: &[Library]) -> Result<Vec<Package>> {
         if !packages.contains_key(&owner) {
             packages.insert(owner.clone(), package(&owner, &distribution)?);
         }
-        packages.get_mut(&owner).expect("was put there").files.push(library.to.clone());
+        packages.get_mut(&owner).expect("was put there").files.push((library.to.clone(), hex(&library.bytes)));
     }
     Ok(packages.into_values().collect())
 }

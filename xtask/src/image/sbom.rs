@@ -68,7 +68,7 @@ pub(crate) fn document(contents: &Contents<'_>) -> String {
                 "version": contents.version,
                 "licenses": [{"expression": contents.license}],
                 "hashes": [{"alg": "SHA-256", "content": hex(contents.program)}],
-                "evidence": occurrences(&[ENTRYPOINT.to_owned()]),
+                "evidence": occurrence(ENTRYPOINT),
             },
         },
         "components": components,
@@ -111,7 +111,7 @@ fn of_crate(one: &Crate) -> Value {
         set("purl", json!(format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"))));
     }
     if name == CERTIFICATES_CRATE {
-        set("evidence", occurrences(&[CERTIFICATES.to_owned()]));
+        set("evidence", occurrence(CERTIFICATES));
     }
     if let Some(repository) = &one.repository {
         set("externalReferences", json!([{"type": "vcs", "url": repository}]));
@@ -124,6 +124,8 @@ fn of_package(package: &Package) -> Value {
         Some(expression) => json!({"expression": expression}),
         None => json!({"license": {"name": format!("see /usr/share/doc/{}/copyright", package.name)}}),
     };
+    let file = |(path, sum): &(String, String)| json!({"type": "file", "name": path, "hashes": [{"alg": "SHA-256", "content": sum}]});
+    let files: Vec<Value> = package.files.iter().map(file).collect();
     json!({
         "type": "library",
         "bom-ref": package.purl(),
@@ -131,13 +133,12 @@ fn of_package(package: &Package) -> Value {
         "version": package.version,
         "licenses": [license],
         "purl": package.purl(),
-        "evidence": occurrences(&package.files),
+        "components": files,
     })
 }
 
-fn occurrences(paths: &[String]) -> Value {
-    let occurrences: Vec<Value> = paths.iter().map(|path| json!({"location": path})).collect();
-    json!({"occurrences": occurrences})
+fn occurrence(path: &str) -> Value {
+    json!({"occurrences": [{"location": path}]})
 }
 
 #[cfg(test)]
@@ -179,7 +180,7 @@ mod tests {
             architecture: "amd64".to_owned(),
             source: ("glibc".to_owned(), "2.36-9+deb12u14".to_owned()),
             distribution: "debian-12".to_owned(),
-            files: vec!["/lib/x86_64-linux-gnu/libc.so.6".to_owned()],
+            files: vec![("/lib/x86_64-linux-gnu/libc.so.6".to_owned(), sum.clone())],
         };
         document(&Contents {
             version: "0.1.0",

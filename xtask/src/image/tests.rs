@@ -217,6 +217,11 @@ fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() 
             known += 1;
         } else if purl.starts_with("pkg:deb/") {
             assert!(root.join("usr/share/doc").join(text("name")).join("copyright").is_file(), "{component}");
+            for file in component["components"].as_array().expect("its files") {
+                let path = file["name"].as_str().expect("a path");
+                let bytes = fs::read(root.join(path.trim_start_matches('/'))).expect(path);
+                assert_eq!(file["hashes"][0]["content"], hex(&bytes), "{path}");
+            }
             known += 1;
         }
     }
