@@ -10,6 +10,7 @@
 
 mod access;
 mod certificates;
+mod helm;
 mod network;
 mod process;
 mod programs;

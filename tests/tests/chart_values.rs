@@ -105,7 +105,10 @@ fn generated(readme: &str, schema: &str, values: &str) -> (String, String) {
         }
     }
     properties(&schema, "", &mut |path, property| {
-        assert!(property["description"].is_string(), "{path} has no description: write a comment above it in values.yaml");
+        assert!(
+            property["description"].is_string(),
+            "{path} has no description: write a comment above it in values.yaml"
+        );
     });
     (readme, format!("{}\n", serde_json::to_string_pretty(&schema).expect("JSON")))
 }
@@ -114,7 +117,8 @@ fn generated(readme: &str, schema: &str, values: &str) -> (String, String) {
 fn values_are_described_everywhere_as_in_values_yaml() {
     for chart in CHARTS {
         let file = |name: &str| -> PathBuf { root().join("charts").join(chart).join(name) };
-        let read = |name: &str| fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{chart}/{name}: {error}"));
+        let read =
+            |name: &str| fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{chart}/{name}: {error}"));
         let (old_readme, old_schema) = (read("README.md"), read("values.schema.json"));
         let (readme, schema) = generated(&old_readme, &old_schema, &read("values.yaml"));
         if std::env::var_os("TAMIS_UPDATE").is_some() {

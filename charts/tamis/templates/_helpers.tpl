@@ -81,6 +81,12 @@ annotations:
 {{- default .Release.Namespace .Values.gatewayGroup.namespace }}
 {{- end }}
 
+{{/* The port of the default group's Service, as the operator chooses it. */}}
+{{- define "tamis.groupPort" -}}
+{{- $listener := default (dict) .Values.gatewayGroup.spec.listener }}
+{{- default (ternary 443 8080 (not (empty $listener.tls))) $listener.port }}
+{{- end }}
+
 {{/* The namespaces that are looked after, as a JSON list; none where all are. That of the default group is one. */}}
 {{- define "tamis.watched" -}}
 {{- $namespaces := .Values.watchNamespaces }}

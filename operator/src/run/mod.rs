@@ -238,7 +238,8 @@ impl Operator {
     async fn step(&mut self, now: Instant) {
         self.due(now);
         if std::mem::take(&mut self.world.watches_changed) {
-            for ended in self.sources.want(&self.world) {
+            let foreign = self.foreign_namespaces();
+            for ended in self.sources.want(&self.world, &foreign) {
                 self.world.forget_source(&ended);
             }
         }

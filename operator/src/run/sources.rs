@@ -53,10 +53,13 @@ impl Sources {
         sources
     }
 
-    /// Starts and ends the watches of Secrets, as objects name them. Gives those that have ended.
-    pub(super) fn want(&mut self, world: &World) -> Vec<Source> {
+    /// Starts and ends the watches of Secrets, as objects name them. Gives those that have ended. `foreign`: namespaces with
+    /// groups of other operators only, where we have written nothing and may read no Secrets.
+    pub(super) fn want(&mut self, world: &World, foreign: &BTreeSet<String>) -> Vec<Source> {
         let credentials = world.namespaces_with_secrets();
-        let groups: BTreeSet<String> = world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
+        let mut groups: BTreeSet<String> =
+            world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
+        groups.retain(|namespace| !foreign.contains(namespace));
         let wanted = |watched: Watched, names: BTreeSet<String>| {
             names.into_iter().map(move |name| Source { watched: watched.clone(), namespace: Some(name) })
         };

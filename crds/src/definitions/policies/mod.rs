@@ -1,5 +1,6 @@
 //! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
 
+mod deletion;
 pub(super) mod filters;
 mod operator;
 mod writers;
@@ -8,6 +9,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde_json::{Value as Json, json};
+
+/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
+const COLLECTORS: [&str; 3] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:kube-controller-manager",
+];
 
 /// The ServiceAccount that an operator runs under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,13 +62,14 @@ impl FromStr for ServiceAccount {
     }
 }
 
-/// The policies, each with its binding: what a filter may say, that only operators write GatewayConfigs, and that those
-/// write nothing but what an operator does.
+/// The policies, each with its binding: what a filter may say, that only operators write GatewayConfigs, that a GatewayGroup
+/// in use is not deleted by accident, and that operators write nothing but what an operator does.
 #[must_use]
 pub fn policies(operators: &[ServiceAccount]) -> Vec<Json> {
     [
         policy("tamis-filters", &filters::spec()),
         policy("tamis-gatewayconfigs", &writers::spec(operators)),
+        policy("tamis-gatewaygroups", &deletion::spec()),
         policy("tamis-operator", &operator::spec(operators)),
     ]
     .concat()

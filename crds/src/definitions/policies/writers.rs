@@ -2,14 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{ServiceAccount, users};
-
-/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
-const COLLECTORS: [&str; 3] = [
-    "system:serviceaccount:kube-system:generic-garbage-collector",
-    "system:serviceaccount:kube-system:namespace-controller",
-    "system:kube-controller-manager",
-];
+use super::{COLLECTORS, ServiceAccount, users};
 
 /// The policy's `spec`.
 pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
