@@ -39,7 +39,7 @@ impl Image<'_> {
         };
         archive("layer.tar", &files)?;
         fs::remove_dir_all(&files)?;
-        let layer = format!("sha256:{:x}", HexDigest(&fs::read(folder.join("layer.tar"))?));
+        let layer = format!("sha256:{}", digest(&fs::read(folder.join("layer.tar"))?));
         let config = json!({
             "architecture": architecture(),
             "os": "linux",
@@ -60,12 +60,9 @@ impl Image<'_> {
     }
 }
 
-struct HexDigest<'a>(&'a [u8]);
-
-impl std::fmt::LowerHex for HexDigest<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        Sha256::digest(self.0).iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
+/// SHA-256, in hexadecimal digits.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// As images say it.

@@ -43,9 +43,9 @@ enum Command {
 
 #[derive(Debug, Parser)]
 struct Run {
-    /// The product's image, as a docker archive; without one it is made of the program
+    /// The product's image, as a docker archive
     #[arg(long)]
-    image: Option<PathBuf>,
+    image: PathBuf,
     /// The name in it, with its tag
     #[arg(long)]
     image_name: String,

@@ -8,7 +8,6 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tamis_tests::cluster::eventually;
-use tamis_tests::root;
 
 use crate::load::Question;
 use crate::node::Node;
@@ -25,17 +24,8 @@ pub(crate) const PUBLIC: &str = "tamis-public";
 pub(crate) const UPSTREAM: &str = "localhost/tamis-e2e/upstream:1";
 const SOON: Duration = Duration::from_secs(90);
 
-/// A group of two gateways, and a team with an API of its own: a Service in its namespace, which gateways may call without
-/// being told.
+/// A team with an API of its own: a Service in its namespace, which gateways may call without being told.
 pub(crate) const TEAM: &str = include_str!("../manifests/team.yaml");
-
-/// `deploy/operator.yaml` with the image set, as its first line asks for.
-pub(crate) fn operator_manifest(image: &str) -> Result<String> {
-    let text = std::fs::read_to_string(root().join("deploy/operator.yaml")).context("deploy/operator.yaml")?;
-    let version = concat!("tamis:", env!("CARGO_PKG_VERSION"));
-    anyhow::ensure!(text.matches(version).count() == 2, "deploy/operator.yaml does not name {version} twice");
-    Ok(text.replace(version, image))
-}
 
 impl Node {
     /// Objects of the team, of one of our kinds.
@@ -124,7 +114,7 @@ fn wrong(answer: &Value) -> Option<&'static str> {
 mod tests {
     use serde_json::json;
 
-    use super::{operator_manifest, wrong};
+    use super::wrong;
 
     #[test]
     fn only_whole_answers_are_right() {
@@ -136,11 +126,5 @@ mod tests {
         ] {
             assert!(wrong(&answer).is_some(), "{answer}");
         }
-    }
-
-    #[test]
-    fn the_image_is_set_in_both_places() {
-        let text = operator_manifest("tamis:e2e").expect("is there");
-        assert_eq!(text.matches("tamis:e2e").count(), 2);
     }
 }

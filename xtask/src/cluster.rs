@@ -90,8 +90,8 @@ pub(crate) const NODE: Set = Set {
         },
         Module {
             folder: "coredns",
-            files: LOCKED,
-            programs: &[("github.com/coredns/coredns", "coredns")],
+            files: &["go.mod", "go.sum", "main.go"],
+            programs: &[(".", "coredns")],
             versioned: None,
         },
         Module {

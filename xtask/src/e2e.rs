@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::Args;
+use serde_json::Value;
 
 use crate::run::{cargo, quietly, root, step};
 use crate::tools;
@@ -37,9 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let built = root().join("target/debug");
     let runner = built.join("tamis-e2e");
     packages(&runner)?;
+    let tamis = arguments.binary.clone().unwrap_or_else(|| built.join("tamis"));
     let mut command = Command::new(&runner);
-    command.args(["run", "--image-name", IMAGE]);
-    command.arg("--tamis").arg(arguments.binary.as_deref().unwrap_or(&built.join("tamis")));
+    command.args(["run", "--image-name", IMAGE]).arg("--image").arg(image(&tamis)?).arg("--tamis").arg(&tamis);
     if let Some(report) = &arguments.report {
         command.arg("--report").arg(report);
     }
@@ -50,6 +51,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         command.arg("--keep");
     }
     step("end to end", &mut command)
+}
+
+/// Makes the product's image of a program, by `cargo xtask image`.
+fn image(tamis: &Path) -> Result<PathBuf> {
+    let mut command = Command::new(std::env::current_exe()?);
+    // It is imported at once, and on this machine: compressing it would only take time.
+    command.args(["image", "--tag", IMAGE, "--compression", "none", "--json"]);
+    command.arg("--binary").arg(tamis).arg("--output").arg(root().join("target/e2e-image"));
+    let output = command.current_dir(root()).output().context("cannot run cargo xtask image")?;
+    ensure!(output.status.success(), "cargo xtask image: {}", String::from_utf8_lossy(&output.stderr));
+    let said: Value = serde_json::from_slice(&output.stdout).context("cargo xtask image --json")?;
+    Ok(said["archive"].as_str().context("cargo xtask image names no archive")?.into())
 }
 
 /// Installs the Debian packages that are missing, where that can be done; the runner says what is missing elsewhere.

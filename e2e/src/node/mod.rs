@@ -5,13 +5,16 @@ mod parts;
 mod programs;
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, Service};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tamis_tests::cluster::{Cluster, Network, eventually};
+use tamis_tests::root;
+use tokio::process::Command;
 
 pub(crate) use parts::DOWN_AFTER;
 pub(crate) use programs::program;
@@ -111,6 +114,20 @@ impl Node {
         self.cluster.kubectl(&words, None).await
     }
 
+    /// Helm, as an administrator, in the root of the repository; the words of a line.
+    pub(crate) async fn helm(&self, line: &str) -> Result<String> {
+        let mut command = Command::new(program("helm")?);
+        command.current_dir(root()).args(line.split_whitespace()).env("KUBECONFIG", self.cluster.kubeconfig());
+        let folder = self.machine.folder();
+        for (name, place) in [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")] {
+            command.env(name, folder.join("helm").join(place));
+        }
+        let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("starting helm")?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "helm {line}: {said}");
+        Ok(said)
+    }
+
     /// Where a Service answers callers on this machine: `http://ADDRESS:PORT`.
     pub(crate) async fn service(&self, namespace: &str, name: &str) -> Result<String> {
         let services: Api<Service> = Api::namespaced(self.client(), namespace);
@@ -153,12 +170,6 @@ impl Node {
             Ok(found.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()).then_some(()))
         })
         .await
-    }
-
-    /// Waits until a Deployment is as it should be: all pods of the newest template, and ready.
-    pub(crate) async fn rolled_out(&self, namespace: &str, deployment: &str) -> Result<()> {
-        let line = format!("-n {namespace} rollout status deployment/{deployment} --timeout=180s --request-timeout=0");
-        self.kubectl(&line).await.map(drop)
     }
 
     /// All that helps to understand a failure, in a few hundred lines.

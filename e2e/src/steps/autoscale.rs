@@ -17,7 +17,6 @@ const SOON: Duration = Duration::from_secs(240);
 
 pub(super) async fn run(stage: &Stage) -> Result<String> {
     let node = &stage.node;
-    node.rolled_out("kube-system", "metrics-server").await?;
     let measured = Instant::now();
     eventually("metrics of pods", SOON, async || {
         Ok(node.kubectl(&format!("top pods -n {PUBLIC}")).await.ok().filter(|said| said.contains("tamis-public")))

@@ -1,46 +1,57 @@
-//! The installation, as `docs/operator.md` has it, and a team that uses it.
+//! The installation with Helm, as `docs/helm.md` has it, and a team that uses it.
 
-use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tamis_tests::cluster::eventually;
-use tamis_tests::root;
 
 use super::Stage;
-use crate::machine::output;
-use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM, TEAM, UPSTREAM, operator_manifest};
+use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM, TEAM, UPSTREAM};
+
+/// The namespaces of the group and of the team: they are there before the chart, which binds rights in them.
+const NAMESPACES: &str = include_str!("../../manifests/namespaces.yaml");
 
 pub(super) async fn addons(stage: &Stage) -> Result<String> {
     stage.node.addons().await?;
     stage.node.pods_ready("kube-system", "k8s-app=kube-dns", 1).await?;
-    Ok("DNS is ready".to_owned())
+    // As long as an API is announced and not there, no namespace can be deleted.
+    stage.node.pods_ready("kube-system", "k8s-app=metrics-server", 1).await?;
+    Ok("both are ready".to_owned())
 }
 
 pub(super) async fn images(stage: &Stage) -> Result<String> {
-    match &stage.archive {
-        Some(archive) => stage.node.import(archive)?,
-        None => stage.node.image(&stage.image, &stage.tamis)?,
-    }
+    let megabytes = std::fs::metadata(&stage.archive)?.len() as f64 / 1e6;
+    stage.node.import(&stage.archive)?;
     stage.node.image(UPSTREAM, &std::env::current_exe()?)?;
-    Ok(format!("{} and the sample API", stage.image))
+    Ok(format!("{} ({megabytes:.0} MB) and the sample API", stage.image))
 }
 
-pub(super) async fn operator(stage: &Stage) -> Result<String> {
-    let cluster = stage.node.cluster();
-    let definitions = output(Command::new(&stage.tamis).args(["crds", "--policies"]))?;
-    cluster.apply(&definitions).await?;
-    let rights = std::fs::read_to_string(root().join("deploy/rbac.yaml")).context("deploy/rbac.yaml")?;
-    cluster.apply(&rights).await?;
-    cluster.apply(&operator_manifest(&stage.image)?).await?;
-    stage.node.pods_ready(SYSTEM, OPERATORS, 2).await?;
-    let leader = eventually("a leader", std::time::Duration::from_secs(30), async || stage.node.leader().await.map(Some));
-    Ok(format!("2 operators, {} leads", leader.await?))
+pub(super) async fn charts(stage: &Stage) -> Result<String> {
+    let node = &stage.node;
+    node.cluster().apply(NAMESPACES).await?;
+    node.helm("install tamis-crds charts/tamis-crds -n tamis-system --wait").await?;
+    let (repository, tag) = stage.image.split_once(':').unwrap_or((&stage.image, "latest"));
+    let values = format!(
+        "--set image.repository={repository} --set image.tag={tag} --set gatewayGroup.name=public \
+         --set gatewayGroup.namespace={PUBLIC} --set secretNamespaces={{team-a}}"
+    );
+    node.helm(&format!("install tamis charts/tamis -n tamis-system --wait --timeout 3m {values}")).await?;
+    // With `--wait` Helm has waited for all of it.
+    node.pods_ready(SYSTEM, OPERATORS, 2).await?;
+    node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
+    let leader = eventually("a leader", Duration::from_secs(30), async || node.leader().await.map(Some)).await?;
+    node.helm("test tamis -n tamis-system").await?;
+    Ok(format!("2 operators, {leader} leads; 2 gateways; `helm test` passed"))
 }
 
 pub(super) async fn team(stage: &Stage) -> Result<String> {
     stage.node.cluster().apply(TEAM).await?;
     let took = stage.node.is_ready("Exposition", "expositions", "watched").await?;
-    let pods = stage.node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
-    stage.node.is_ready("GatewayGroup", "gatewaygroups", "public").await?;
-    Ok(format!("{} gateways; Ready {took:.1?} after the apply", pods.len()))
+    stage.node.pods_ready("team-a", "app=tracker", 1).await?;
+    let question = stage.node.watched().await?;
+    // The node learns of the team's new Service a moment after us.
+    let began = std::time::Instant::now();
+    let answer = eventually("a call is answered", Duration::from_secs(60), async || question.once().await.map(Some)).await?;
+    let first = began.elapsed();
+    Ok(format!("Ready after {took:.1?}; {first:.1?} later a call was answered {answer}"))
 }

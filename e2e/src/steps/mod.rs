@@ -28,8 +28,8 @@ use crate::report::{Outcome, Report};
 /// What steps work with.
 pub(crate) struct Stage {
     pub(crate) node: Node,
-    /// The product's image, as an archive, where there is one.
-    pub(crate) archive: Option<PathBuf>,
+    /// The product's image, as an archive.
+    pub(crate) archive: PathBuf,
     /// Its name on the node.
     pub(crate) image: String,
     /// The `tamis` program on this machine.
@@ -55,8 +55,8 @@ const QUICKSTART: Step =
 
 /// What all further steps begin with.
 const INSTALLATION: &[Step] = &[
-    Step { name: "operator installed", run: |stage| Box::pin(install::operator(stage)) },
-    Step { name: "group and exposition Ready", run: |stage| Box::pin(install::team(stage)) },
+    Step { name: "charts installed with Helm", run: |stage| Box::pin(install::charts(stage)) },
+    Step { name: "a team's API published", run: |stage| Box::pin(install::team(stage)) },
 ];
 
 /// Each leaves the product as it found it, but for the last.
@@ -67,7 +67,8 @@ const STEPS: &[Step] = &[
     Step { name: "gateways killed", run: |stage| Box::pin(killed::gateways(stage)) },
     Step { name: "gateways evicted under load", run: |stage| Box::pin(evict::run(stage)) },
     Step { name: "leading operator killed", run: |stage| Box::pin(killed::operator(stage)) },
-    Step { name: "operator and gateways upgraded under load", run: |stage| Box::pin(upgrade::run(stage)) },
+    Step { name: "upgraded with Helm under load", run: |stage| Box::pin(upgrade::forth(stage)) },
+    Step { name: "rolled back with Helm under load", run: |stage| Box::pin(upgrade::back(stage)) },
     Step { name: "autoscaling on CPU", run: |stage| Box::pin(autoscale::run(stage)) },
     Step { name: "API server away for 30 s", run: |stage| Box::pin(outage::run(stage)) },
     Step { name: "pod security, and no shell", run: |stage| Box::pin(boundaries::run(stage)) },

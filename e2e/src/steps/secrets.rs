@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tamis_tests::cluster::eventually;
 
 use super::Stage;
+use crate::image::digest;
 use crate::load::{Load, Question};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -45,7 +46,8 @@ fn no_token(answer: &Value) -> Option<&'static str> {
 async fn callers(stage: &Stage) -> Result<String> {
     let node = &stage.node;
     let endpoint = node.watched().await?.endpoint.replace("watched", "keyed");
-    node.cluster().apply(&keyed("old-key-of-32-characters-or-more", None)).await?;
+    let (old, new) = ("old-key-of-32-characters-or-more", "new-key-of-32-characters-or-more");
+    node.cluster().apply(&keyed(old, None)).await?;
     node.is_ready("Exposition", "expositions", "keyed").await?;
     let status = async |key: &str| -> Result<u16> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
@@ -53,7 +55,6 @@ async fn callers(stage: &Stage) -> Result<String> {
         let request = request.header("Content-Type", "application/json");
         Ok(request.header("Accept", "application/json, text/event-stream").send().await?.status().as_u16())
     };
-    let (old, new) = ("old-key-of-32-characters-or-more", "new-key-of-32-characters-or-more");
     let becomes = async |what: &str, key: &str, wanted: u16| {
         eventually(what, SOON, async || {
             for _ in 0..8 {
@@ -84,7 +85,7 @@ fn keyed(key: &str, another: Option<&str>) -> String {
     let keys: Value = [Some(("first", key)), another.map(|key| ("second", key))]
         .into_iter()
         .flatten()
-        .map(|(name, key)| (name.to_owned(), json!(key)))
+        .map(|(name, key)| (name.to_owned(), json!(format!("sha256:{}", digest(key.as_bytes())))))
         .collect::<serde_json::Map<_, _>>()
         .into();
     let secret = json!({

@@ -4,43 +4,52 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tamis_tests::cluster::eventually;
-use tamis_tests::root;
 
 use super::Stage;
-use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM, operator_manifest};
+use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM};
 
 const SOON: Duration = Duration::from_secs(120);
+/// Everything that an operator makes for a group.
+const KINDS: &str = "deployments,replicasets,pods,services,secrets,roles,rolebindings,networkpolicies,\
+                     poddisruptionbudgets,horizontalpodautoscalers,gatewayconfigs,serviceaccounts";
 
 pub(super) async fn run(stage: &Stage) -> Result<String> {
     let node = &stage.node;
-    // The operator goes first: gateways serve on, since they are the group's and not the operator's.
-    node.cluster().delete(&operator_manifest(&stage.image)?).await?;
+    // Without any operator gateways serve on, and a new one starts from what is there.
+    node.kubectl(&format!("-n {SYSTEM} scale deployment/tamis-operator --replicas=0")).await?;
     node.pods_gone(SYSTEM, OPERATORS).await?;
-    node.watched().await?.once().await.context("gateways without an operator")?;
-    let rights = std::fs::read_to_string(root().join("deploy/rbac.yaml"))?;
-    node.cluster().kubectl(&["delete", "--wait=false", "--filename=-"], Some(&rights)).await?;
-    node.watched().await?.once().await.context("gateways without the operator's rights")?;
+    let old = node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
+    node.kubectl(&format!("-n {PUBLIC} delete pod {}", old.join(" "))).await?;
+    node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
+    node.watched().await?.once().await.context("gateways that started without an operator")?;
     // With the group go its gateways, its configuration and its credentials.
-    node.kubectl(&format!("-n {PUBLIC} delete gatewaygroup public --timeout=60s")).await?;
-    let kinds = "deployments,replicasets,pods,services,secrets,roles,rolebindings,networkpolicies,poddisruptionbudgets,\
-                 horizontalpodautoscalers,gatewayconfigs,serviceaccounts";
+    node.helm(&format!("uninstall tamis -n {SYSTEM} --wait --timeout 2m")).await?;
     eventually("everything of the group is gone", SOON, async || {
-        let line = format!("-n {PUBLIC} get {kinds} -l reshapr.io/gateway-group=public -o name");
-        Ok(node.kubectl(&line).await?.trim().is_empty().then_some(()))
+        let line = format!("-n {PUBLIC} get {KINDS} -l reshapr.io/gateway-group=public -o name");
+        let left = node.kubectl(&line).await?;
+        ensure!(left.trim().is_empty(), "left: {}", left.split_whitespace().collect::<Vec<_>>().join(" "));
+        Ok(Some(()))
     })
     .await?;
-    node.pods_gone(PUBLIC, GATEWAYS).await?;
+    node.helm(&format!("uninstall tamis-crds -n {SYSTEM} --wait --timeout 2m")).await?;
     // What people wrote is theirs.
     let documents = node.kubectl("-n team-a get servicemanifests,toolsfilters,expositions,secrets -o name").await?;
-    for name in ["servicemanifest.reshapr.io/tracker", "toolsfilters.reshapr.io/watched", "exposition.reshapr.io/watched"] {
+    for name in [
+        "servicemanifest.reshapr.io/tracker",
+        "toolsfilters.reshapr.io/watched",
+        "exposition.reshapr.io/watched",
+        "secret/tracker",
+    ] {
         ensure!(documents.lines().any(|line| line == name), "{name} is gone:\n{documents}");
     }
-    ensure!(documents.contains("secret/tracker"), "the team's Secret is gone:\n{documents}");
-    let definitions = node.kubectl("get crds -o name").await?.lines().filter(|line| line.contains("reshapr.io")).count();
-    ensure!(definitions == 7, "{definitions} definitions are left");
-    let webhooks = node.kubectl("get clusterroles,clusterrolebindings -o name -l app.kubernetes.io/part-of=tamis").await?;
-    ensure!(webhooks.trim().is_empty(), "rights are left: {webhooks}");
-    Ok("gateways served on without the operator; the group took all that was its own along; definitions and the team's \
-        documents stayed"
+    let left = node.kubectl("get crds,clusterroles,clusterrolebindings,validatingadmissionpolicies -o name").await?;
+    let left: Vec<&str> = left.lines().filter(|line| line.contains("tamis") || line.contains("reshapr.io")).collect();
+    let kinds = left.iter().filter(|name| name.starts_with("customresourcedefinition")).count();
+    ensure!(kinds == 7 && left.len() == 7, "left in the cluster: {left:?}");
+    let lease = node.kubectl(&format!("-n {SYSTEM} get leases,secrets,configmaps,deployments,services -o name")).await?;
+    let lease: Vec<&str> = lease.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
+    ensure!(lease == ["lease.coordination.k8s.io/tamis-operator"], "left in {SYSTEM}: {lease:?}");
+    Ok("new gateways started without an operator; the group took all that was its own along; the kinds, the team's \
+        documents and the Lease stayed"
         .to_owned())
 }
