@@ -9,6 +9,7 @@
 
 mod access;
 mod certificates;
+mod helm;
 mod process;
 mod programs;
 mod server;
