@@ -163,12 +163,7 @@ impl Prometheus {
     ///
     /// # Errors
     /// It has not in time; the message says what it had.
-    pub async fn until(
-        &self,
-        query: &str,
-        within: Duration,
-        good: impl Fn(&[Sample]) -> bool,
-    ) -> Result<Vec<Sample>> {
+    pub async fn until(&self, query: &str, within: Duration, good: impl Fn(&[Sample]) -> bool) -> Result<Vec<Sample>> {
         let last = std::cell::RefCell::new(Vec::new());
         let asked = eventually("the results", within, async || {
             let found = self.query(query).await?;

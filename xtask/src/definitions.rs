@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_module_is_found() {
-        let printed = "{\n\"Path\": \"a.b/c\", \"Dir\": \"/x\"}\n{\"Path\": \"a.b/d\", \"Dir\": \"/y\"}\ngo: downloading e";
+        let printed =
+            "{\n\"Path\": \"a.b/c\", \"Dir\": \"/x\"}\n{\"Path\": \"a.b/d\", \"Dir\": \"/y\"}\ngo: downloading e";
         assert_eq!(folder_of(printed, "a.b/d").as_deref(), Some("/y".as_ref()));
         assert_eq!(folder_of(printed, "a.b/e"), None);
     }
@@ -77,7 +78,10 @@ mod tests {
     fn every_module_is_pinned() {
         let stamp = stamp().expect("the files are there");
         for (module, _) in MODULES {
-            assert!(stamp.lines().any(|line| line.starts_with(&format!("{module} v")) && line.contains(" h1:")), "{module}");
+            assert!(
+                stamp.lines().any(|line| line.starts_with(&format!("{module} v")) && line.contains(" h1:")),
+                "{module}"
+            );
         }
     }
 }

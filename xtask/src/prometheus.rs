@@ -40,7 +40,8 @@ pub(crate) fn install(tools: &Path) -> Result<()> {
             let mut go = Command::new("go");
             // Nothing of a workspace or a repository around us takes part.
             go.env("CGO_ENABLED", "0").env("GOWORK", "off").current_dir(root().join(SOURCES));
-            go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-tags", TAGS, "-o"]);
+            go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"]);
+            go.args(["-tags", TAGS, "-o"]);
             go.arg(folder.join(program)).arg(format!("github.com/prometheus/prometheus/cmd/{program}"));
             quietly(&mut go).map(drop)
         })

@@ -289,7 +289,8 @@ impl Operator {
             Err(Failure::Stale) => self.again(Duration::from_millis(100), Again::Status(key)),
             Err(Failure::Deposed) => self.leads = false,
             Err(Failure::Api(error)) => {
-                self.metrics.failed("Status", if matches!(error, kube::Error::Api(_)) { "refused" } else { "unreachable" });
+                self.metrics
+                    .failed("Status", if matches!(error, kube::Error::Api(_)) { "refused" } else { "unreachable" });
                 tracing::warn!(object = %key, "status not written: {error}");
                 self.again(FAILED, Again::Status(key));
             }

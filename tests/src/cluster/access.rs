@@ -143,6 +143,24 @@ impl Cluster {
         self.apply_folder("crds/policies").await
     }
 
+    /// Installs definitions of others, by the names of their resources: `podmonitors.monitoring.coreos.com`, and waits until
+    /// the server serves them. `cargo xtask tools` has downloaded those of the Prometheus operator and of Gateway API
+    /// (`httproutes.gateway.networking.k8s.io`).
+    ///
+    /// # Errors
+    /// One is not there, or the server refuses it.
+    pub async fn install_definitions(&self, names: &[&str]) -> Result<()> {
+        for name in names {
+            let (plural, group) = name.split_once('.').with_context(|| format!("{name} is no name of a definition"))?;
+            let file = crate::tool(&format!("definitions/{group}_{plural}.yaml"))?;
+            let file = file.to_str().context("the path is no text")?;
+            self.kubectl(&["apply", "--server-side", "--filename", file], None).await?;
+            let definition = format!("crd/{name}");
+            self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &definition], None).await?;
+        }
+        Ok(())
+    }
+
     async fn apply_folder(&self, folder: &str) -> Result<()> {
         let folder = root().join(folder);
         let folder = folder.to_str().context("the path is no text")?;

@@ -109,7 +109,7 @@ impl Stage {
         cluster.install_crds().await?;
         reach.give(&cluster).await?;
         cluster.apply(GROUP).await?;
-        Self::on(cluster, Upstream::start().await?).await
+        Self::start(cluster, Upstream::start().await?, reach).await
     }
 
     /// Operator and gateway on a cluster that has definitions and rights, and has the group or is about to be given it.
@@ -117,10 +117,15 @@ impl Stage {
     /// # Errors
     /// Something did not come up; the message has its log.
     pub async fn on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
+        Self::start(cluster, upstream, Reach::Cluster).await
+    }
+
+    async fn start(cluster: Cluster, upstream: Upstream, reach: Reach) -> Result<Self> {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
-        let arguments = [&operator_arguments(&ports.1.url)[..], reach.arguments()].concat();
+        let mut arguments = operator_arguments(&ports.1.url).to_vec();
+        arguments.extend(reach.arguments().iter().map(|&argument| argument.to_owned()));
         let operator = Operator::start(&cluster, &operator_access, &arguments).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "tamis-public");
         eventually("the gateways' ServiceAccount", SOON, async || Ok(accounts.get_opt("tamis-public").await?)).await?;

@@ -132,7 +132,8 @@ fn families(text: &str) -> BTreeMap<String, Family> {
             let (name, kind) = rest.split_once(' ').unwrap_or((rest, ""));
             kind.clone_into(&mut found.entry(name.to_owned()).or_default().kind);
         } else if let Some(family) = found.get_mut(&current) {
-            let labels = line.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(labels, _)| labels);
+            let labels =
+                line.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(labels, _)| labels);
             for (name, value) in labels.split(',').filter_map(|label| label.split_once('=')) {
                 let value = value.trim_matches('"').to_owned();
                 if name == "le" {

@@ -18,6 +18,8 @@ pub(crate) struct Counts {
 /// Makes calls and keeps count of them.
 pub(crate) struct Ledger<'a> {
     gateway: &'a Gateway,
+    /// A connection to each exposition that was called.
+    connections: BTreeMap<String, Rpc>,
     /// How many bytes the upstream sends for each tool that is called.
     inputs: BTreeMap<&'static str, u64>,
     /// By exposition and tool.
@@ -46,12 +48,17 @@ impl<'a> Ledger<'a> {
             let body = reqwest::get(format!("{}{path}", upstream.url)).await?.bytes().await?;
             inputs.insert(tool, body.len() as u64);
         }
-        Ok(Self { gateway, inputs, counts: BTreeMap::new(), rejected: BTreeMap::new() })
+        let (counts, rejected) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { gateway, connections: BTreeMap::new(), inputs, counts, rejected })
     }
 
     /// Calls a tool and writes down what came of it.
     pub(crate) async fn call(&mut self, exposition: &str, tool: &str) -> Result<Answer> {
-        let rpc = Rpc::new(&self.gateway.endpoint(exposition), Era::Modern)?;
+        if !self.connections.contains_key(exposition) {
+            let rpc = Rpc::new(&self.gateway.endpoint(exposition), Era::Modern)?;
+            self.connections.insert(exposition.to_owned(), rpc);
+        }
+        let rpc = &self.connections[exposition];
         let answer = rpc.call(tool, &arguments(tool)).await?;
         if answer.status != 200 {
             *self.rejected.entry((exposition.to_owned(), answer.status)).or_default() += 1;
