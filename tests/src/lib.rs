@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod conformance;
 pub mod documents;
 pub mod page;
+pub mod walk;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
 pub use gateway::{Gateway, Options, binary};
