@@ -1,7 +1,7 @@
 //! Documentation that is followed word by word.
 //!
 //! A fence's info string says what is done with it. `sh` is run, all of them in one shell that ends at the first command
-//! that fails; `sh fails` must fail; `sh serves` is one command that runs until it is stopped, two seconds later; `sh unrun` is
+//! that fails; `sh fails` must fail; `sh serves` is one command that is stopped two seconds after its first word; `sh unrun` is
 //! not run. `text output` is what the `sh` before it prints: column widths, ages, times and digests aside, and `...` stands
 //! for any lines. `yaml` is a document that the page shows. Other text is only read. What is for clusters with nodes alone
 //! is in `sh node`, and what that prints in `text output` as ever.
@@ -117,8 +117,11 @@ impl Page {
             if *fails {
                 script += &format!("if {{\n{commands}}}; then\necho 'did not fail'\nexit 1\nfi\n");
             } else if *serves {
+                // It has begun when it says something.
                 let command = commands.trim_end();
-                script += &format!("{command} &\nSERVES=$!\nsleep 2\nkill $SERVES\nwait $SERVES\n");
+                script += &format!("{command} > served 2>&1 &\nSERVES=$!\n");
+                script += "for _ in $(seq 600); do if [ -s served ]; then break; fi; sleep 0.1; done\nsleep 2\n";
+                script += "kill $SERVES\nwait $SERVES\ncat served\n";
             } else {
                 script += commands;
             }
