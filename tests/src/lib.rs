@@ -14,6 +14,7 @@ pub mod conformance;
 pub mod documents;
 pub mod page;
 pub mod prometheus;
+pub mod walk;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
 pub use gateway::{Gateway, Options, binary};

@@ -1,46 +1,40 @@
-//! Follows pages of `docs/` word by word against a real API server.
+//! Follows pages of `docs/` word by word against a real API server. What a fence is for says `tamis_tests::page`.
 
 use std::fs;
 
 use anyhow::Result;
 use tamis_tests::cluster::Cluster;
-use tamis_tests::page::{Page, Walk};
+use tamis_tests::page::Page;
 use tamis_tests::root;
+use tamis_tests::walk::{self, Walk};
 
 const QUICKSTART: &str = "docs/quickstart-kubernetes.md";
 /// The ports that the pages use: of the upstream, the gateway, its admin listener and the operator's.
 const PORTS: [&str; 4] = ["7070", "8080", "9090", "9091"];
+const FOLDERS: [&str; 3] = ["deploy", "examples/payloads", "examples/kubernetes"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_quickstart_does_what_it_says() -> Result<()> {
-    let page = Page::read(QUICKSTART)?;
-    assert!(page.len() > 15 && page.documents().count() > 1, "{page:?}");
+    let page = walk::page(QUICKSTART)?;
+    assert!(page.blocks.len() > 15 && page.documents.len() > 1, "{page:?}");
     let examples = examples()?;
-    for (at, document) in page.documents() {
+    for (at, document) in &page.documents {
         assert!(examples.contains(document), "{at}: no file of examples/kubernetes has this");
     }
-    follow(&[page]).await
+    follow(page).await
 }
 
 /// They show what there is after the first six sections of the quickstart; the second breaks things, so it comes last.
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_shows_what_the_pages_say() -> Result<()> {
-    let pages = [
-        Page::before(QUICKSTART, "\n## 7.")?,
-        Page::read("docs/kubectl.md")?,
-        Page::read("docs/troubleshooting.md")?,
-    ];
-    assert!(pages.iter().all(|page| page.len() > 5), "{pages:?}");
-    follow(&pages).await
+    let (kubectl, troubleshooting) = (walk::page("docs/kubectl.md")?, walk::page("docs/troubleshooting.md")?);
+    assert!(kubectl.blocks.len() > 5 && troubleshooting.blocks.len() > 5, "{kubectl:?} {troubleshooting:?}");
+    follow(walk::before(QUICKSTART, "\n## 7.")?.then(kubectl).then(troubleshooting)).await
 }
 
-async fn follow(pages: &[Page]) -> Result<()> {
+async fn follow(page: Page) -> Result<()> {
     let cluster = Cluster::start().await?;
-    let walk = Walk::new(&PORTS)?.with_programs(cluster.tools()).with("KUBECONFIG", cluster.kubeconfig());
-    for part in ["deploy", "examples/payloads", "examples/kubernetes"] {
-        walk.copy(part)?;
-    }
-    let wrong = walk.follow(pages).await?;
+    let wrong = Walk::new(&PORTS, &FOLDERS)?.follow(page, &[cluster.tools()], &cluster.kubeconfig()).await?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())
 }

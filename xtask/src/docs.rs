@@ -217,7 +217,8 @@ mod tests {
     #[test]
     fn links_out_of_the_pages_lead_to_copies() {
         let page = Path::new("docs/filters/README.md");
-        let (text, linked) = rewritten(page, "[a](../access.md#x) [b](../../README.md#y) [c](https://example.com) [d](README.md#z)");
+        let (text, linked) =
+            rewritten(page, "[a](../access.md#x) [b](../../README.md#y) [c](https://example.com) [d](README.md#z)");
         assert_eq!(text, "[a](../access.md#x) [b](../files/README.txt) [c](https://example.com) [d](index.md#z)");
         assert_eq!(linked.into_iter().collect::<Vec<_>>(), [PathBuf::from("README.md")]);
         let (text, linked) = rewritten(Path::new("docs/a.md"), "](no end, [b](../README.md)");

@@ -1,53 +1,94 @@
 //! `docs/quickstart-kubernetes.md`, word by word, as its section on clusters with nodes says. What differs is the address of
 //! the recorded answers: pods do not reach this machine's loopback.
 
-use anyhow::{Result, ensure};
-use tamis_tests::page::{Page, Walk};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tamis_tests::page::Page;
+use tamis_tests::{root, tool};
 
 use super::Stage;
 use crate::machine::HOST;
 
 const PAGE: &str = "docs/quickstart-kubernetes.md";
+const PATIENCE: Duration = Duration::from_secs(400);
 /// Of the sections that everybody follows, those that a cluster with nodes shares.
 const SHARED: [&str; 6] = ["1. ", "4. ", "5. ", "6. ", "7. ", "8. "];
 
 pub(super) async fn run(stage: &Stage) -> Result<String> {
     // The image that `deploy/operator.yaml` names.
     stage.node.tag(&stage.image, concat!("tamis:", env!("CARGO_PKG_VERSION")))?;
-    let page = Page::on_nodes(PAGE, &SHARED)?;
-    let count = page.len();
-    let cluster = stage.node.cluster();
-    // The recorded answers, where pods reach them, as the section says.
-    let mut walk = Walk::new(&[])?
-        .replace("http://127.0.0.1:7070", "http://recorded.team-a.svc:7070")
-        .replace("--bind 127.0.0.1", format!("--bind {HOST}"))
-        .with_programs(cluster.tools())
-        .with("KUBECONFIG", cluster.kubeconfig())
-        .with("HOST", HOST);
-    if let Some(folder) = stage.tamis.parent() {
-        walk = walk.with_programs(folder);
+    let text = fs::read_to_string(root().join(PAGE)).context(PAGE)?;
+    let mut page = Page::read(PAGE, &text)?;
+    let all = std::mem::take(&mut page.blocks);
+    let mut own: Vec<_> = all.iter().filter(|block| block.node).cloned().collect();
+    let last = own.pop().context("nothing cleans up")?;
+    ensure!(own.len() == 1 && !page.blocks.iter().any(|block| block.node), "{PAGE} has another shape");
+    for (index, heading) in SHARED.iter().enumerate() {
+        page.blocks.extend(all.iter().filter(|block| !block.node && block.section.starts_with(heading)).cloned());
+        if index == 0 {
+            page.blocks.append(&mut own);
+        }
     }
+    page.blocks.push(last);
+    if let Some(first) = page.blocks.first_mut() {
+        first.commands.insert_str(0, &format!("HOST={HOST}\n"));
+    }
+    for block in &mut page.blocks {
+        block.commands = reachable(&block.commands);
+        block.shown = block.shown.take().map(|shown| reachable(&shown));
+    }
+    let folder = tempfile::tempdir()?;
     for part in ["deploy", "examples/payloads", "examples/kubernetes"] {
-        walk.copy(part)?;
+        copy(&root().join(part), &folder.path().join(part))?;
     }
-    let followed = walk.follow(&[page]).await;
-    if followed.is_err() {
-        clean_up(stage).await;
-    }
-    let differences = followed?;
+    let cluster = stage.node.cluster();
+    let python = tool("python2/bin/python3")?;
+    let programs: Vec<&Path> =
+        [Some(cluster.tools()), stage.tamis.parent(), python.parent()].into_iter().flatten().collect();
+    let ran = page.run(folder.path(), &programs, &cluster.kubeconfig(), PATIENCE).await;
+    let printed = match ran {
+        Ok(printed) => printed,
+        Err(error) => {
+            let log = fs::read_to_string(folder.path().join("tamis-quickstart/forward.log")).unwrap_or_default();
+            // What follows installs the same with Helm.
+            for line in [
+                "delete namespace team-a tamis-public tamis-system --ignore-not-found --wait=false",
+                "delete clusterroles,clusterrolebindings -l app.kubernetes.io/part-of=tamis",
+                "delete validatingadmissionpolicies,validatingadmissionpolicybindings --all",
+                "delete crds --all --timeout=60s",
+                "wait --for=delete namespace/team-a namespace/tamis-public namespace/tamis-system --timeout=90s",
+            ] {
+                let _ = stage.node.kubectl(line).await;
+            }
+            return Err(error.context(log));
+        }
+    };
+    let differences = page.differences(&printed);
     ensure!(differences.is_empty(), "{}", differences.join("\n\n"));
-    Ok(format!("{count} blocks of commands, each printed what the page says"))
+    Ok(format!("{} blocks of commands, each printed what the page says", page.blocks.len()))
 }
 
-/// What follows installs the same with Helm.
-async fn clean_up(stage: &Stage) {
-    for line in [
-        "delete namespace team-a tamis-public tamis-system --ignore-not-found --wait=false",
-        "delete clusterroles,clusterrolebindings -l app.kubernetes.io/part-of=tamis",
-        "delete validatingadmissionpolicies,validatingadmissionpolicybindings --all",
-        "delete crds --all --timeout=60s",
-        "wait --for=delete namespace/team-a namespace/tamis-public namespace/tamis-system --timeout=90s",
-    ] {
-        let _ = stage.node.kubectl(line).await;
+/// The recorded answers, where pods reach them, as the section says.
+fn reachable(text: &str) -> String {
+    text.replace("http://127.0.0.1:7070", "http://recorded.team-a.svc:7070")
+        .replace("--bind 127.0.0.1", &format!("--bind {HOST}"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else if entry.path().extension().is_some_and(|extension| extension == "yaml") {
+            fs::write(target, reachable(&fs::read_to_string(entry.path())?))?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
     }
+    Ok(())
 }

@@ -67,7 +67,8 @@ fn what_a_quickstart_shows_is_run() {
         assert!(RUN.contains(&page.path.as_str()), "{} is not run by any test", page.path);
     }
     for page in site().iter().filter(|page| RUN.contains(&page.path.as_str())) {
-        let unclear = fences(&page.text).into_iter().find(|(_, info, _)| matches!(*info, "" | "bash" | "shell" | "console"));
+        let unclear =
+            fences(&page.text).into_iter().find(|(_, info, _)| matches!(*info, "" | "bash" | "shell" | "console"));
         assert!(unclear.is_none(), "{}: {unclear:?}: write `sh`, or `sh unrun`", page.path);
     }
 }

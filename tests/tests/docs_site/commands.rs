@@ -27,7 +27,7 @@ fn every_command_has_its_reference() {
                     docs_site -->\n\n\
                     What `tamis COMMAND --help` prints; the options for logging, which every command has, are under `tamis` alone.\n"
         .to_owned();
-    let _ = write!(page, "\n## tamis\n\n```text\n{}```\n", all);
+    let _ = write!(page, "\n## tamis\n\n```text\n{all}```\n");
     for command in commands {
         let _ = write!(page, "\n## tamis {command}\n\n```text\n{}```\n", own(&help(&[command])));
     }

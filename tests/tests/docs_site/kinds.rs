@@ -79,7 +79,8 @@ fn page(kind: &Json) -> String {
     page += "\n## Columns of `kubectl get`\n\n| column | from |\n|---|---|\n";
     for column in version["additionalPrinterColumns"].as_array().into_iter().flatten() {
         let wide = if column["priority"] == 1 { ", with `-o wide`" } else { "" };
-        let _ = writeln!(page, "| `{}` | `{}`{wide} |", text(&column["name"]).to_uppercase(), text(&column["jsonPath"]));
+        let _ =
+            writeln!(page, "| `{}` | `{}`{wide} |", text(&column["name"]).to_uppercase(), text(&column["jsonPath"]));
     }
     page
 }
@@ -90,7 +91,8 @@ fn object(page: &mut String, path: &str, schema: &Json) {
     let required = schema["required"].as_array();
     let fields = schema["properties"].as_object();
     for (name, field) in fields.into_iter().flatten() {
-        let must = if required.is_some_and(|names| names.iter().any(|known| known == name)) { ", required" } else { "" };
+        let must =
+            if required.is_some_and(|names| names.iter().any(|known| known == name)) { ", required" } else { "" };
         let place = format!("{path}.{name}");
         let _ = writeln!(page, "| `{name}`{must} | {} | {} |", cell(&kind_of(&place, field)), cell(&said(field)));
     }

@@ -1,6 +1,6 @@
 //! What of Markdown the tests have to know: fences, links, headings and their anchors.
 
-/// A text without its fenced and indented blocks, whose lines are left empty.
+/// A text without its fenced and indented blocks and its comments, whose lines are left empty.
 pub(crate) fn prose(text: &str) -> String {
     let (mut open, mut after_blank, mut listed) = (false, true, false);
     let mut prose = String::new();
@@ -11,7 +11,8 @@ pub(crate) fn prose(text: &str) -> String {
         listed = line.trim_start().starts_with("- ") || (listed && (line.starts_with(' ') || line.is_empty()));
         let indented = line.starts_with("    ") && after_blank && !listed;
         after_blank = line.is_empty() || indented;
-        if !open && !fence && !indented {
+        let comment = line.starts_with("<!--") && line.ends_with("-->");
+        if !open && !fence && !indented && !comment {
             prose.push_str(line);
         }
         prose.push('\n');

@@ -74,7 +74,9 @@ fn compare(
     }
     if let Some(name) = referred(schema) {
         let mut of_type = root["$defs"][&name].clone();
-        of_type["title"] = name.into();
+        // Any JSON is `true`.
+        let Some(members) = of_type.as_object_mut() else { return };
+        members.insert("title".to_owned(), name.into());
         return compare(root, &of_type, defined, path, types, seen);
     }
     let name = schema["title"].as_str().unwrap_or_default();
@@ -116,7 +118,8 @@ fn read(source: &str, types: &mut BTreeMap<String, BTreeSet<String>>) {
             } else if let Some((_, rest)) = line.split_once("#[serde(rename = \"") {
                 renamed = rest.split('"').next().map(str::to_owned);
             } else if let Some((field, _)) = line.strip_prefix("    pub ").and_then(|line| line.split_once(':')) {
-                let written = renamed.take().unwrap_or_else(|| if camel { camel_case(field) } else { field.to_owned() });
+                let written =
+                    renamed.take().unwrap_or_else(|| if camel { camel_case(field) } else { field.to_owned() });
                 types.entry(name.clone()).or_default().insert(written);
             }
         } else if line.starts_with("#[derive(") {

@@ -1,0 +1,105 @@
+//! A folder to follow a page in, with ports of its own: several tests run at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::page::{self, Page};
+use crate::{Port, binary, root, tool};
+
+/// Fifteen seconds on an idle machine; a loaded one has taken four times that.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Reads a page of the repository.
+///
+/// # Errors
+/// It is not there; or as [`Page::read`].
+pub fn page(path: &str) -> Result<Page> {
+    Page::read(path, &fs::read_to_string(root().join(path)).context(path.to_owned())?)
+}
+
+/// The part of a page before a heading, to be run and not compared: what another page begins with.
+///
+/// # Errors
+/// As [`page`]; or there is no such heading.
+pub fn before(path: &str, heading: &str) -> Result<Page> {
+    let text = fs::read_to_string(root().join(path)).context(path.to_owned())?;
+    let (part, _) = text.split_once(heading).with_context(|| format!("{path} has no {heading}"))?;
+    let mut page = Page::read(path, part)?;
+    page.blocks.iter_mut().for_each(|block| block.shown = None);
+    Ok(page)
+}
+
+/// Where a page is followed. Nothing is changed on the way but port numbers.
+#[derive(Debug)]
+pub struct Walk {
+    folder: TempDir,
+    ports: Vec<(&'static str, Port)>,
+}
+
+impl Walk {
+    /// With a free port for each that the page uses, and copies of folders of the repository.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(ports: &[&'static str], folders: &[&str]) -> Result<Self> {
+        let ports = ports.iter().map(|ours| Ok((*ours, Port::reserve()?))).collect::<Result<_>>()?;
+        let walk = Self { folder: tempfile::tempdir()?, ports };
+        folders.iter().try_for_each(|part| walk.copy(&root().join(part), &walk.folder.path().join(part)))?;
+        Ok(walk)
+    }
+
+    /// Ports are replaced in YAML files.
+    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let target = to.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                self.copy(&entry.path(), &target)?;
+            } else if entry.path().extension().is_some_and(|extension| extension == "yaml") {
+                fs::write(target, self.with_ports(&fs::read_to_string(entry.path())?))?;
+            } else {
+                fs::copy(entry.path(), target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn with_ports(&self, text: &str) -> String {
+        let ports = self.ports.iter();
+        ports.fold(text.to_owned(), |text, (ours, free)| text.replace(ours, &free.number().to_string()))
+    }
+
+    /// Runs the page, with more programs than `tamis` and Python, and says where it prints something else than it shows.
+    ///
+    /// # Errors
+    /// As [`Page::run`]; with what operator and gateway have logged.
+    pub async fn follow(&self, mut page: Page, programs: &[&Path], kubeconfig: &Path) -> Result<Vec<String>> {
+        // What is for clusters with nodes is followed on one.
+        page.blocks.retain(|block| !block.node);
+        page.blocks.iter_mut().for_each(|block| block.commands = self.with_ports(&block.commands));
+        let (tamis, python) = (binary("tamis")?, tool("python2/bin/python3")?);
+        let own = [tamis.parent(), python.parent()].into_iter().flatten();
+        let programs: Vec<&Path> = programs.iter().copied().chain(own).collect();
+        let ran = page.run(self.folder.path(), &programs, kubeconfig, PATIENCE).await;
+        let printed = ran.with_context(|| self.logs())?;
+        // Which command took how long: shown where the test fails.
+        page::times(&printed).for_each(|mark| println!("{mark}"));
+        let printed = self.ports.iter().fold(printed, |text, (ours, free)| {
+            text.replace(&format!("127.0.0.1:{}", free.number()), &format!("127.0.0.1:{ours}"))
+        });
+        Ok(page.differences(&printed))
+    }
+
+    fn logs(&self) -> String {
+        let logs = ["operator", "gateway"].map(|name| {
+            let file: PathBuf = self.folder.path().join(format!("tamis-quickstart/{name}.log"));
+            format!("--- {name} logged:\n{}", fs::read_to_string(file).unwrap_or_default())
+        });
+        logs.join("\n")
+    }
+}
