@@ -172,6 +172,10 @@ fn printed(output: Output) -> String {
 
 #[test]
 fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() {
+    if Command::new("dpkg-query").arg("--version").output().is_err() {
+        eprintln!("skipped: an image is built on Debian or Ubuntu");
+        return;
+    }
     let args = Args {
         output: PathBuf::new(),
         tag: None,
