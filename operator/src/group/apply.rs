@@ -353,7 +353,14 @@ impl Run<'_> {
                 self.again(AT_ONCE);
             }
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.is_invalid() || status.code == 400 => {
-                let message = format!("{kind} {namespace}/{name} is refused, see `pod`: {}", brief(&status.message));
+                let field = match kind {
+                    "Service" => "listener",
+                    "PodDisruptionBudget" => "disruptionBudget",
+                    "HorizontalPodAutoscaler" => "autoscaling",
+                    _ => "pod",
+                };
+                let message =
+                    format!("{kind} {namespace}/{name} is refused, see `{field}`: {}", brief(&status.message));
                 self.finding("InvalidManifest", message, true);
             }
             // A quota, an admission policy, or a right that the operator lacks.
