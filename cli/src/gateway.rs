@@ -166,7 +166,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
 
 /// The certificate that `--tls-cert` and `--tls-key` name.
 pub(crate) fn tls(certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> anyhow::Result<Option<Arc<Tls>>> {
-    let files = certificate.zip(key).map(|(certificate, key)| TlsFiles { certificate: certificate.clone(), key: key.clone() });
+    let files =
+        certificate.zip(key).map(|(certificate, key)| TlsFiles { certificate: certificate.clone(), key: key.clone() });
     files.map(Tls::load).transpose().context("the MCP endpoints cannot be served by TLS")
 }
 

@@ -214,7 +214,7 @@ mod tests {
         use tamis_operator::group::{ChildKind, GroupInput, Settings, children};
 
         let spec = serde_json::json!({
-            "listener": {"hostname": "mcp.example.com"},
+            "listener": {"hostname": "mcp.example.com", "tls": {"secretRef": {"name": "front"}}},
             "egress": {"allow": ["10.1.0.0/16"], "deny": ["*.example.com"]},
             "metrics": {"detail": "Exposition"},
             "audit": {"sink": "File"},
@@ -223,6 +223,7 @@ mod tests {
             name: ObjectName { namespace: "edge".into(), name: "public".into() },
             uid: "u".into(),
             spec: std::sync::Arc::new(serde_json::from_value(spec).expect("a spec")),
+            paused: false,
         };
         let children = children(&group, &Settings::new(IMAGE, None));
         let deployment = children.iter().find(|child| child.kind == ChildKind::Deployment).expect("a Deployment");

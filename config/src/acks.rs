@@ -15,6 +15,9 @@ pub enum AckEvent {
     Snapshot {
         /// Differs after a restart: counters begin anew.
         instance: String,
+        /// Its version; empty in one that does not say.
+        #[serde(default)]
+        version: String,
         /// The format versions that it reads.
         format_versions: Vec<u32>,
         /// Everything that it was given, whether it could load it or not.

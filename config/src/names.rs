@@ -15,6 +15,8 @@ pub const EXPOSITION_NAMESPACE_LABEL: &str = "reshapr.io/exposition-namespace";
 pub const CREDENTIALS_LABEL: &str = "reshapr.io/credentials";
 /// The annotation of an `upstream` Secret: the hosts that it may be sent to, separated by commas.
 pub const ALLOWED_HOSTS_ANNOTATION: &str = "reshapr.io/allowed-hosts";
+/// The annotation of a GatewayGroup or an Exposition that is paused: `true`.
+pub const PAUSED_ANNOTATION: &str = "reshapr.io/paused";
 /// `app.kubernetes.io/managed-by` of everything that the operator writes.
 pub const MANAGED_BY: &str = "tamis-operator";
 /// The label of the Secrets that hold a group's credentials: the shard's number.

@@ -218,6 +218,7 @@ impl Reader {
         self.seen = Some(state.version());
         AckEvent::Snapshot {
             instance: acks.instance.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             format_versions: vec![FORMAT_VERSION],
             expositions: state.acks.values().cloned().collect(),
             saved,

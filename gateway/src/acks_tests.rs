@@ -42,10 +42,12 @@ async fn a_stream_begins_with_all_and_goes_on_with_what_changes() {
     let (gateway, shutdown) = (gateway(), CancellationToken::new());
     gateway.acks.note([ack("a", "1"), ack("b", "1")]);
     let mut body = body(&gateway, &shutdown).unwrap();
-    let Some(AckEvent::Snapshot { instance, format_versions, expositions, saved }) = next(&mut body).await else {
+    let Some(AckEvent::Snapshot { instance, version, format_versions, expositions, saved }) = next(&mut body).await
+    else {
         panic!("no snapshot")
     };
     assert_eq!((instance.len(), format_versions, saved), (32, vec![FORMAT_VERSION], vec![]));
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
     assert_eq!(names(&expositions), ["a=1", "b=1"]);
     // What is the same again is not told, and of several changes only where they led.
     gateway.acks.note([ack("a", "1")]);

@@ -15,6 +15,8 @@ pub struct Verdict {
     pub exposed: Option<Exposed>,
     /// What only a GatewayGroup has.
     pub group: Option<GroupFacts>,
+    /// What a pause keeps from it, and whose pause it is; none where nothing waits.
+    pub paused: Option<String>,
 }
 
 /// One thing that is wrong.
@@ -74,6 +76,8 @@ pub struct GroupFacts {
     pub attached: usize,
     /// Gateways that are ready, as Kubernetes sees their pods.
     pub ready_replicas: usize,
+    /// Versions of those that can be heard.
+    pub versions: Vec<String>,
     /// Where clients find it.
     pub url: Option<String>,
 }

@@ -54,12 +54,18 @@ fn verdict(kind: Kind, findings: Vec<Finding>) -> Verdict {
         filters: vec![("partner".to_owned(), 3), ("all".to_owned(), 0)],
         ..Exposed::default()
     };
-    let facts = || GroupFacts { attached: 1, ready_replicas: 2, url: Some("http://public".to_owned()) };
+    let facts = || GroupFacts {
+        attached: 1,
+        ready_replicas: 2,
+        versions: vec!["1.0.0".to_owned()],
+        url: Some("http://public".to_owned()),
+    };
     Verdict {
         findings,
         documents: vec![Wanted { group: group.clone(), id, digest: Digest("d".to_owned()) }],
         exposed: (kind == Kind::Exposition).then(exposed),
         group: (kind == Kind::GatewayGroup).then(facts),
+        paused: None,
     }
 }
 

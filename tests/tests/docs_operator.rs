@@ -9,7 +9,7 @@ use tamis_crds::{Condition, Reason};
 use tamis_tests::{binary, root};
 
 /// What follows from what gateways say, and so is no finding of the compiler.
-const OF_GATEWAYS: [(&str, &str); 11] = [
+const OF_GATEWAYS: [(&str, &str); 12] = [
     ("Accepted", "Accepted"),
     ("ResolvedRefs", "ResolvedRefs"),
     ("Programmed", "Programmed"),
@@ -19,6 +19,7 @@ const OF_GATEWAYS: [(&str, &str); 11] = [
     ("GatewayUnavailable", "Programmed"),
     ("GatewayTooOld", "Programmed"),
     ("GatewayRefused", "Programmed"),
+    ("Paused", "Programmed"),
     ("Ready", "Ready"),
     ("ServingPrevious", "Ready"),
 ];
@@ -82,6 +83,7 @@ fn every_label_is_listed() {
         names::CREDENTIALS_LABEL,
         names::ALLOWED_HOSTS_ANNOTATION,
         names::SHARD_LABEL,
+        names::PAUSED_ANNOTATION,
     ] {
         assert!(shown.contains(name), "{name} is not in {shown:?}");
     }

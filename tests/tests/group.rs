@@ -94,7 +94,7 @@ impl Operator {
 
 fn group(uid: &str, spec: Value) -> Result<GroupInput> {
     let name = tamis_crds::ObjectName { namespace: "edge".into(), name: "public".into() };
-    Ok(GroupInput { name, uid: uid.into(), spec: Arc::new(serde_json::from_value(spec)?) })
+    Ok(GroupInput { name, uid: uid.into(), spec: Arc::new(serde_json::from_value(spec)?), paused: false })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -323,6 +323,65 @@ async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
         outcome.findings
     );
     ensure!(operator.get(ChildKind::PodDisruptionBudget).await?.is_some());
+
+    // The certificate of the serving port: what is wrong with its Secret is said, as far as that shows.
+    let tls = group("uid-2", json!({"listener": {"tls": {"secretRef": {"name": "public-tls"}}}}))?;
+    let said = async || -> Result<Vec<(&'static str, String)>> {
+        let outcome = operator.reconcile(&tls).await?;
+        Ok(outcome.findings.into_iter().map(|finding| (finding.reason, finding.message)).collect())
+    };
+    let found = said().await?;
+    ensure!(found.len() == 1 && found[0].0 == "SecretNotFound", "{found:?}");
+    cluster.kubectl(&["-n", "edge", "create", "secret", "generic", "public-tls", "--from-literal=a=b"], None).await?;
+    let found = said().await?;
+    ensure!(found.len() == 1 && found[0].1.contains("is not of type kubernetes.io/tls"), "{found:?}");
+    cluster.kubectl(&["-n", "edge", "delete", "secret", "public-tls"], None).await?;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": "public-tls", "namespace": "edge"}, "stringData": {"tls.crt": "x", "tls.key": "y"}});
+    cluster.apply(&secret.to_string()).await?;
+    ensure!(said().await?.is_empty());
+    // A Service of every type that can be asked for, back and forth.
+    for service in [
+        json!({"type": "NodePort", "externalTrafficPolicy": "Local"}),
+        json!({"type": "LoadBalancer", "annotations": {"a.example/b": "c"}, "loadBalancerClass": "a.example/lb",
+               "loadBalancerSourceRanges": ["203.0.113.0/24"]}),
+        json!({}),
+    ] {
+        let asked =
+            group("uid-2", json!({"listener": {"tls": {"secretRef": {"name": "public-tls"}}, "service": service}}))?;
+        let outcome = operator.settle(&asked).await?;
+        ensure!(outcome.findings.is_empty(), "{service}: {:?}", outcome.findings);
+        let there = operator.get(ChildKind::Service).await?.context("is there")?;
+        ensure!(there.data["spec"]["type"] == *service.get("type").unwrap_or(&json!("ClusterIP")), "{service}");
+        let annotated = there.metadata.annotations.unwrap_or_default().contains_key("a.example/b");
+        ensure!(annotated == service.get("annotations").is_some(), "{service}");
+    }
+    // All that pods and their number can be given, taken by the API and left alone by the next look.
+    let all = group(
+        "uid-2",
+        json!({
+            "autoscaling": {"minReplicas": 2, "maxReplicas": 4, "targetMemoryUtilization": 80, "behavior": {
+                "scaleUp": {"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]},
+                "scaleDown": {"stabilizationWindowSeconds": 60}}},
+            "disruptionBudget": {"minAvailable": "50%"},
+            "pod": {"image": "tamis:pinned", "env": [{"name": "RUST_LOG", "value": "debug"}],
+                    "tolerations": [{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60}],
+                    "topologySpreadConstraints": [{"topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}],
+                    "terminationGracePeriodSeconds": 60},
+        }),
+    )?;
+    ensure!(operator.settle(&all).await?.findings.is_empty());
+    let before = operator.versions().await?;
+    operator.settle(&all).await?;
+    ensure!(operator.versions().await? == before, "written again");
+    // Paused: what would be written is named, and nothing is.
+    let paused = GroupInput { paused: true, ..group("uid-2", json!({"replicas": 3}))? };
+    let outcome = operator.reconcile(&paused).await?;
+    ensure!(outcome.writes == 0 && outcome.token.is_some(), "{outcome:?}");
+    ensure!(outcome.waiting.contains(&"Deployment tamis-public".to_owned()), "{:?}", outcome.waiting);
+    ensure!(outcome.waiting.contains(&"HorizontalPodAutoscaler tamis-public".to_owned()), "{:?}", outcome.waiting);
+    ensure!(operator.versions().await? == before, "a pause writes nothing");
+    operator.settle(&group_2).await?;
 
     // A namespace where the operator may not write.
     cluster.namespace("other").await?;

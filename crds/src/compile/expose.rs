@@ -33,6 +33,14 @@ impl Stop {
     }
 }
 
+impl Stop {
+    /// As callers and conditions are told of it.
+    pub(super) fn stopped(self) -> Stopped {
+        let message = format!("{}, {}", self.message, self.remedy);
+        Stopped { reason: self.reason.as_str().into(), message }
+    }
+}
+
 /// What expositions are compiled with.
 pub(super) struct Context<'a, 'r> {
     pub(super) env: &'a CompileEnv<'a>,

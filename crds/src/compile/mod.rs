@@ -10,6 +10,7 @@ mod egress;
 mod expose;
 mod filters;
 mod groups;
+mod pause;
 mod plan;
 mod service;
 mod size;
@@ -29,6 +30,7 @@ use tamis_config::{ExpositionId, Snapshot};
 use crate::cluster::Cluster;
 use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Reason, Resource};
+pub use pause::{Paused, pause};
 
 /// What the compile step knows beside the resources.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,6 +63,8 @@ pub struct Compilation {
     pub frozen: BTreeSet<ObjectName>,
     /// In a cluster: expositions of such groups, which are neither placed nor stopped.
     pub held: BTreeMap<ExpositionId, ObjectName>,
+    /// What [`pause`] has kept from each exposition that is paused.
+    pub paused: BTreeMap<ExpositionId, Paused>,
     /// The GatewayGroup that configures the process, where the documents have exactly one.
     pub group: Option<Arc<Resource<GatewayGroupSpec>>>,
 }

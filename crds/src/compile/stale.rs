@@ -28,11 +28,7 @@ pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut 
                     compilation.snapshot.services.insert(document.service.clone(), Arc::clone(previous.service));
                     compilation.snapshot.expositions.insert(id, document);
                 }
-                Err(stop) => {
-                    let message = format!("{}, {}", stop.message, stop.remedy);
-                    let stopped = Stopped { reason: stop.reason.as_str().into(), message };
-                    compilation.snapshot.stopped.insert(id, stopped);
-                }
+                Err(stop) => drop(compilation.snapshot.stopped.insert(id, stop.stopped())),
             },
             (None, None) => {
                 // Callers see it: what is wrong with the document is said to its author only.

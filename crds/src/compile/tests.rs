@@ -10,6 +10,7 @@ use crate::parse_document;
 mod cluster;
 mod derived;
 mod keep_or_stop;
+mod pause;
 mod world;
 
 /// The resources of one text, which must be in order.

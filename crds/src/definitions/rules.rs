@@ -389,8 +389,14 @@ fn share() -> Json {
 
 fn toleration() -> Json {
     rules([
-        ("has(self.key) || (has(self.operator) && self.operator == 'Exists')", "needs `key`, or `operator: Exists` for every taint"),
-        ("!has(self.value) || !has(self.operator) || self.operator == 'Equal'", "`operator: Exists` takes no `value`: remove it"),
+        (
+            "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
+            "needs `key`, or `operator: Exists` for every taint",
+        ),
+        (
+            "!has(self.value) || !has(self.operator) || self.operator == 'Equal'",
+            "`operator: Exists` takes no `value`: remove it",
+        ),
         (
             "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
             "`tolerationSeconds` is for `effect: NoExecute`: write that, or remove it",

@@ -94,7 +94,8 @@ fn client(trusted: &[&Made]) -> reqwest::Client {
 }
 
 fn call(client: &reqwest::Client, running: &Running) -> reqwest::RequestBuilder {
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read", "arguments": {}}});
+    let message =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read", "arguments": {}}});
     client
         .post(format!("https://localhost:{}/mcp/default/api", running.address.port()))
         .header("content-type", "application/json")

@@ -14,6 +14,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Expositions that one gateway may speak of: ten times what a group is built for.
 const MAX_EXPOSITIONS: usize = 100_000;
 
+/// Characters of a version that are kept.
+const MAX_VERSION: usize = 40;
+
 /// Whether a gateway counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
@@ -66,6 +69,8 @@ pub(super) struct Member {
     heard: bool,
     /// None before its first snapshot.
     instance: Option<String>,
+    /// What it says it is; empty before that.
+    version: String,
     acks: HashMap<ExpositionId, (Digest, AckState)>,
     saved: HashMap<ExpositionId, Totals>,
 }
@@ -77,6 +82,7 @@ impl Member {
             link: Link::Silent(now),
             heard: false,
             instance: None,
+            version: String::new(),
             acks: HashMap::new(),
             saved: HashMap::new(),
         }
@@ -90,6 +96,16 @@ impl Member {
             self.link = Link::Silent(now);
         }
         changed
+    }
+
+    /// What it says it is. It goes into the group's status: as much of it as any version has.
+    pub(super) fn set_version(&mut self, version: &str) {
+        self.version = version.chars().filter(char::is_ascii_graphic).take(MAX_VERSION).collect();
+    }
+
+    /// What it says it is, as far as that is known.
+    pub(super) fn version(&self) -> Option<&str> {
+        (self.link != Link::Lost && !self.version.is_empty()).then_some(&self.version)
     }
 
     /// Its stream has ended.

@@ -156,7 +156,8 @@ impl Table {
                 member.disconnect(now);
                 return touched;
             }
-            News::Event(AckEvent::Snapshot { instance, format_versions: _, expositions, saved }) => {
+            News::Event(AckEvent::Snapshot { instance, version, format_versions: _, expositions, saved }) => {
+                member.set_version(&version);
                 let changed = member.snapshot(expositions);
                 for (id, totals) in member.begin(instance) {
                     state.keep(id, totals);
@@ -282,6 +283,13 @@ impl Table {
         let group = self.groups.get(group)?;
         let running = group.members.values().filter_map(|member| member.saved(id));
         running.chain(group.past.get(id).copied()).reduce(Totals::plus)
+    }
+
+    /// The versions of a group's gateways that can be heard.
+    #[must_use]
+    pub fn versions(&self, group: &ObjectName) -> BTreeSet<String> {
+        let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());
+        members.filter_map(Member::version).map(str::to_owned).collect()
     }
 
     /// How one document stands, without the message.

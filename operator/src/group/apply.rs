@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tamis_config::names;
@@ -10,7 +13,8 @@ use tamis_config::names;
 use super::build::children;
 use super::child::{Child, ChildKind};
 use super::observe::Observed;
-use super::pod::not_a_quantity;
+use super::pin;
+use super::pod::{not_a_quantity, tls_secret};
 use super::pods::{GatewayPod, pods};
 use super::step::{Standing, Step, Update, standing, step};
 use super::token::{self, TokenState};
@@ -39,6 +43,8 @@ pub struct GroupOutcome {
     pub token: Option<Token>,
     /// How many requests wrote something; none where all was as it should be.
     pub writes: usize,
+    /// What would have been written, were the group not paused: kinds and names.
+    pub waiting: Vec<String>,
     /// Come again after so long, even if nothing is seen to change.
     pub retry: Option<Duration>,
 }
@@ -87,11 +93,17 @@ pub async fn reconcile(
     settings: &Settings,
     observed: &Observed,
 ) -> Result<GroupOutcome, Error> {
+    if group.paused {
+        return look(client, group, settings, observed).await;
+    }
     let mut run = Run { client, permit, group, outcome: GroupOutcome::default(), failure: None };
-    let wanted = children(group, settings);
+    let wanted = wanted(group, settings, observed);
     // A pod needs its token to be ready: before the Deployment.
     let token = token::ensure(client, permit, group).await;
     run.token(token)?;
+    if let Err(error) = run.tls().await {
+        run.settle("Secret", tls_secret(group).unwrap_or_default(), Err(error))?;
+    }
     let wrong = not_a_quantity(group);
     for child in &wanted {
         if let (Some(message), ChildKind::Deployment) = (&wrong, child.kind) {
@@ -115,6 +127,42 @@ pub async fn reconcile(
     outcome.pods = pods(observed, group);
     outcome.ready_replicas = outcome.pods.iter().filter(|pod| pod.ready).count();
     failure.map_or(Ok(outcome), Err)
+}
+
+/// What a group should have, its pods as they were pinned.
+fn wanted(group: &GroupInput, settings: &Settings, observed: &Observed) -> Vec<Child> {
+    let mut wanted = children(group, settings);
+    for child in &mut wanted {
+        pin::keep(group, child, observed.get(child.kind, &child.namespace, &child.name).as_deref());
+    }
+    wanted
+}
+
+/// What there is of a paused group, and what would be written.
+async fn look(
+    client: &Client,
+    group: &GroupInput,
+    settings: &Settings,
+    observed: &Observed,
+) -> Result<GroupOutcome, Error> {
+    let wanted = wanted(group, settings, observed);
+    let differs = |child: &&Child| {
+        let seen = observed.get(child.kind, &child.namespace, &child.name);
+        matches!(step(group, child, seen.as_deref()), Step::Create | Step::Update(_))
+    };
+    let mut waiting: Vec<String> =
+        wanted.iter().filter(differs).map(|child| format!("{} {}", child.kind.as_str(), child.name)).collect();
+    for (kind, object) in observed.children_of(&group.name) {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let is_wanted = wanted.iter().any(|child| child.kind == kind && child.name == name);
+        if !is_wanted && standing(group, &object.metadata) == Standing::Ours {
+            waiting.push(format!("{} {name}", kind.as_str()));
+        }
+    }
+    let pods = pods(observed, group);
+    let ready_replicas = pods.iter().filter(|pod| pod.ready).count();
+    let token = token::read_token(client, group).await?;
+    Ok(GroupOutcome { pods, ready_replicas, token, waiting, ..GroupOutcome::default() })
 }
 
 struct Run<'a> {
@@ -238,6 +286,30 @@ impl Run<'_> {
         }
     }
 
+    /// Says what is wrong with the Secret of the serving port's certificate, as far as that shows without reading it. Its
+    /// pods wait for it by themselves.
+    async fn tls(&mut self) -> Result<(), Error> {
+        let Some(name) = tls_secret(self.group) else { return Ok(()) };
+        let namespace = &self.group.name.namespace;
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let failed = |error| Error::Api { object: format!("Secret {namespace}/{name}"), error };
+        let fields = format!("metadata.name={name},type=kubernetes.io/tls");
+        let found = api.list_metadata(&ListParams::default().fields(&fields)).await.map_err(failed)?;
+        if !found.items.is_empty() {
+            return Ok(());
+        }
+        let there = api.get_metadata_opt(name).await.map_err(failed)?.is_some();
+        let (reason, what) = match there {
+            false => ("SecretNotFound", "is not there: add it, of type kubernetes.io/tls with tls.crt and tls.key"),
+            true => ("InvalidManifest", "is not of type kubernetes.io/tls: name one that is"),
+        };
+        let condition = if there { ConditionType::Accepted } else { ConditionType::ResolvedRefs };
+        let message = format!("spec.listener.tls.secretRef: Secret {namespace}/{name} {what}");
+        self.outcome.findings.push(Finding { condition, reason, message, is_error: true });
+        self.again(LOOK_AGAIN);
+        Ok(())
+    }
+
     fn token(&mut self, token: Result<(TokenState, bool), Error>) -> Result<(), Error> {
         let name = names::token_secret(&self.group.name.name);
         let done = match token {
@@ -281,7 +353,14 @@ impl Run<'_> {
                 self.again(AT_ONCE);
             }
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.is_invalid() || status.code == 400 => {
-                let message = format!("{kind} {namespace}/{name} is refused, see `pod`: {}", brief(&status.message));
+                let field = match kind {
+                    "Service" => "listener",
+                    "PodDisruptionBudget" => "disruptionBudget",
+                    "HorizontalPodAutoscaler" => "autoscaling",
+                    _ => "pod",
+                };
+                let message =
+                    format!("{kind} {namespace}/{name} is refused, see `{field}`: {}", brief(&status.message));
                 self.finding("InvalidManifest", message, true);
             }
             // A quota, an admission policy, or a right that the operator lacks.

@@ -12,8 +12,6 @@ use super::{GroupInput, Settings};
 const REPLICAS: u32 = 1;
 /// Percent of the requested CPU that autoscaling aims at.
 const CPU: u32 = 70;
-/// The port of the Service of a group whose listener names none.
-const PORT: u16 = 8080;
 
 /// Everything that a group is made of, in the order in which it is written. The token's Secret is not among it: its
 /// content is not known here.
@@ -28,7 +26,7 @@ pub fn children(group: &GroupInput, settings: &Settings) -> Vec<Child> {
         service(group),
         deployment(group, settings),
     ];
-    if most(group) > 1 {
+    if most(group) > 1 || group.spec.disruption_budget.is_some() {
         children.push(disruption_budget(group));
     }
     children.extend(autoscaler(group));
@@ -65,15 +63,34 @@ fn role_binding(group: &GroupInput) -> Value {
 
 /// Only the serving port: what is on the admin port is nobody's business outside.
 fn service(group: &GroupInput) -> Child {
-    let port = group.spec.listener.as_ref().and_then(|listener| listener.port).unwrap_or(PORT);
-    let port = json!({"name": "mcp", "port": port, "targetPort": "mcp", "protocol": "TCP"});
-    Child::new(
-        ChildKind::Service,
-        group,
-        json!({
-            "spec": {"type": "ClusterIP", "selector": selector(group), "ports": [port]},
-        }),
-    )
+    let listener = group.spec.listener.clone().unwrap_or_default();
+    let asked = listener.service.clone().unwrap_or_default();
+    let mut port = json!({
+        "name": "mcp",
+        "port": listener.service_port(),
+        "targetPort": "mcp",
+        "protocol": "TCP",
+        // What stands in front of the Service may have to know.
+        "appProtocol": if listener.tls.is_some() { "https" } else { "http" },
+    });
+    if let Some(node) = asked.node_port {
+        port["nodePort"] = json!(node);
+    }
+    let mut spec = json!({"type": asked.type_.unwrap_or_default(), "selector": selector(group), "ports": [port]});
+    if let Some(class) = &asked.load_balancer_class {
+        spec["loadBalancerClass"] = json!(class);
+    }
+    if !asked.load_balancer_source_ranges.is_empty() {
+        spec["loadBalancerSourceRanges"] = json!(asked.load_balancer_source_ranges);
+    }
+    if let Some(policy) = asked.external_traffic_policy {
+        spec["externalTrafficPolicy"] = json!(policy);
+    }
+    let mut service = Child::new(ChildKind::Service, group, json!({"spec": spec}));
+    for (name, value) in asked.annotations.iter().filter(|(name, _)| !name.contains("reshapr.io/")) {
+        service.annotate(name, value);
+    }
+    service
 }
 
 fn deployment(group: &GroupInput, settings: &Settings) -> Child {
@@ -91,36 +108,42 @@ fn deployment(group: &GroupInput, settings: &Settings) -> Child {
     Child::new(ChildKind::Deployment, group, json!({"spec": spec}))
 }
 
-/// One at a time; a pod that is not ready is in nobody's way when a node is to be drained.
+/// One at a time, or as the group says; a pod that is not ready is in nobody's way when a node is to be drained.
 fn disruption_budget(group: &GroupInput) -> Child {
-    Child::new(
-        ChildKind::PodDisruptionBudget,
-        group,
-        json!({"spec": {
-            "maxUnavailable": 1,
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": {"matchLabels": selector(group)},
-        }}),
-    )
+    let mut spec = json!({
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": selector(group)},
+    });
+    let asked = group.spec.disruption_budget.clone().unwrap_or_default();
+    match (asked.max_unavailable, asked.min_available) {
+        (Some(most), _) => spec["maxUnavailable"] = json!(most),
+        (None, Some(least)) => spec["minAvailable"] = json!(least),
+        (None, None) => spec["maxUnavailable"] = json!(1),
+    }
+    Child::new(ChildKind::PodDisruptionBudget, group, json!({"spec": spec}))
 }
 
 fn autoscaler(group: &GroupInput) -> Option<Child> {
     let autoscaling = group.spec.autoscaling.as_ref()?;
-    let target = json!({
-        "type": "Utilization",
-        "averageUtilization": autoscaling.target_cpu_utilization.unwrap_or(CPU),
-    });
+    let metric = |name: &str, percent: u32| {
+        let target = json!({"type": "Utilization", "averageUtilization": percent});
+        json!({"type": "Resource", "resource": {"name": name, "target": target}})
+    };
+    let cpu = metric("cpu", autoscaling.target_cpu_utilization.unwrap_or(CPU));
+    let memory = autoscaling.target_memory_utilization.map(|percent| metric("memory", percent));
+    let metrics: Vec<Value> = std::iter::once(cpu).chain(memory).collect();
     let deployment = names::group_object(&group.name.name);
-    Some(Child::new(
-        ChildKind::HorizontalPodAutoscaler,
-        group,
-        json!({"spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
-            "minReplicas": autoscaling.min_replicas,
-            "maxReplicas": autoscaling.max_replicas,
-            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
-        }}),
-    ))
+    let mut spec = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
+        "minReplicas": autoscaling.min_replicas,
+        "maxReplicas": autoscaling.max_replicas,
+        "metrics": metrics,
+    });
+    // Their names are those of the API.
+    if let Some(behavior) = &autoscaling.behavior {
+        spec["behavior"] = json!(behavior);
+    }
+    Some(Child::new(ChildKind::HorizontalPodAutoscaler, group, json!({"spec": spec})))
 }
 
 /// `metadata.labels` of pods: what the group asks for, and ours, which win.

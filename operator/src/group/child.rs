@@ -111,9 +111,24 @@ impl Child {
         if let (Some(body), Value::Object(content)) = (body.as_object_mut(), content) {
             body.extend(content);
         }
-        let digest = tamis_config::Digest::of(body.to_string().as_bytes());
-        body["metadata"]["annotations"] = json!({DESIRED: digest.0.get(..16)});
-        Self { kind, namespace: group.name.namespace.clone(), name, body }
+        let mut child = Self { kind, namespace: group.name.namespace.clone(), name, body };
+        child.sign();
+        child
+    }
+
+    /// With another annotation.
+    pub(super) fn annotate(&mut self, name: &str, value: &str) {
+        self.body["metadata"]["annotations"][name] = json!(value);
+        self.sign();
+    }
+
+    /// Notes a digest of all the rest.
+    fn sign(&mut self) {
+        if let Some(annotations) = self.body["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(DESIRED);
+        }
+        let digest = tamis_config::Digest::of(self.body.to_string().as_bytes());
+        self.body["metadata"]["annotations"][DESIRED] = json!(digest.0.get(..16));
     }
 }
 

@@ -32,6 +32,7 @@ mod child;
 mod compare;
 mod network;
 mod observe;
+mod pin;
 mod pod;
 mod pods;
 mod step;
@@ -62,6 +63,8 @@ pub struct GroupInput {
     pub uid: String,
     /// What it says.
     pub spec: Arc<GatewayGroupSpec>,
+    /// Whether nothing of it is to be written.
+    pub paused: bool,
 }
 
 /// What all groups of an operator have in common.

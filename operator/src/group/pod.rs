@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use tamis_config::names;
-use tamis_crds::resources::{AuditSink, MetricsDetail};
+use tamis_crds::resources::{AuditSink, EnvSpec, MetricsDetail, PodSpec, SpreadSpec};
 
 use super::build::pod_labels;
 use super::child::selector;
@@ -17,6 +17,8 @@ pub(super) const SERVING: u16 = 8080;
 pub(super) const ADMIN: u16 = 9090;
 /// Five seconds until endpoints have followed, thirty for calls under way, and some to end.
 const GRACE_SECONDS: u32 = 45;
+/// Where the certificate of the serving port is mounted.
+const TLS: &str = "/tls";
 
 /// `spec.template` of the Deployment.
 pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
@@ -29,10 +31,10 @@ pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
         "serviceAccountName": names::group_object(&group.name.name),
         "automountServiceAccountToken": true,
         "enableServiceLinks": false,
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "terminationGracePeriodSeconds": pod.termination_grace_period_seconds.unwrap_or(0).max(GRACE_SECONDS),
         // No fixed uid: namespaces may assign a range of their own, and the image names one.
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-        "topologySpreadConstraints": [spread(group, "topology.kubernetes.io/zone")],
+        "topologySpreadConstraints": spreads(group, &pod),
         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm": {
@@ -50,20 +52,40 @@ pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
     if !pod.node_selector.is_empty() {
         spec["nodeSelector"] = json!(pod.node_selector);
     }
+    if !pod.tolerations.is_empty() {
+        spec["tolerations"] = json!(pod.tolerations);
+    }
     if let Some(class) = &pod.priority_class_name {
         spec["priorityClassName"] = json!(class);
     }
     json!({"metadata": metadata, "spec": spec})
 }
 
-/// Soft: a cluster of one zone or one node runs them all the same.
-fn spread(group: &GroupInput, key: &str) -> Value {
-    json!({
-        "topologyKey": key,
-        "maxSkew": 1,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": selector(group)},
-    })
+/// By default over zones, and soft: a cluster of one zone runs them all the same.
+fn spreads(group: &GroupInput, pod: &PodSpec) -> Vec<Value> {
+    let zones =
+        SpreadSpec { topology_key: "topology.kubernetes.io/zone".to_owned(), max_skew: None, when_unsatisfiable: None };
+    let asked = &pod.topology_spread_constraints;
+    let asked = if asked.is_empty() { std::slice::from_ref(&zones) } else { asked.as_slice() };
+    let each = asked.iter().map(|spread| {
+        json!({
+            "topologyKey": spread.topology_key,
+            "maxSkew": spread.max_skew.unwrap_or(1),
+            "whenUnsatisfiable": spread.when_unsatisfiable.unwrap_or_default(),
+            "labelSelector": {"matchLabels": selector(group)},
+        })
+    });
+    each.collect()
+}
+
+/// Ours, and what the group adds; a definition of an older version may have let one of ours through.
+fn environment(pod: &PodSpec) -> Vec<Value> {
+    let namespace = json!({
+        "name": "POD_NAMESPACE",
+        "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+    });
+    let asked = pod.env.iter().filter(|variable| !EnvSpec::is_reserved(&variable.name));
+    std::iter::once(namespace).chain(asked.map(|variable| json!(variable))).collect()
 }
 
 fn container(group: &GroupInput, settings: &Settings) -> Value {
@@ -72,16 +94,16 @@ fn container(group: &GroupInput, settings: &Settings) -> Value {
     if audits_to_files(group) {
         mounts.push(json!({"name": "audit", "mountPath": "/audit"}));
     }
+    if tls_secret(group).is_some() {
+        mounts.push(json!({"name": "tls", "mountPath": TLS, "readOnly": true}));
+    }
     let port = |name: &str, port: u16| json!({"name": name, "containerPort": port, "protocol": "TCP"});
     json!({
         "name": "gateway",
         "image": pod.image.as_ref().unwrap_or(&settings.gateway_image),
         "imagePullPolicy": pod.image_pull_policy.as_deref().unwrap_or("IfNotPresent"),
         "args": arguments(group),
-        "env": [{
-            "name": "POD_NAMESPACE",
-            "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
-        }],
+        "env": environment(&pod),
         "ports": [port("mcp", SERVING), port("admin", ADMIN)],
         "securityContext": {
             "allowPrivilegeEscalation": false,
@@ -134,6 +156,10 @@ fn arguments(group: &GroupInput) -> Vec<String> {
     if audits_to_files(group) {
         option("audit-dir", "/audit");
     }
+    if tls_secret(group).is_some() {
+        option("tls-cert", &format!("{TLS}/tls.crt"));
+        option("tls-key", &format!("{TLS}/tls.key"));
+    }
     arguments
 }
 
@@ -167,11 +193,21 @@ fn audits_to_files(group: &GroupInput) -> bool {
     group.spec.audit.is_some_and(|audit| audit.sink == AuditSink::File)
 }
 
+/// The Secret with the certificate of the serving port.
+pub(super) fn tls_secret(group: &GroupInput) -> Option<&str> {
+    Some(group.spec.listener.as_ref()?.tls.as_ref()?.secret_ref.name.as_str())
+}
+
 /// The cache is in memory: it holds the group's credentials too.
 fn volumes(group: &GroupInput) -> Value {
     let mut volumes = vec![json!({"name": "cache", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}})];
     if audits_to_files(group) {
         volumes.push(json!({"name": "audit", "emptyDir": {"sizeLimit": "1Gi"}}));
+    }
+    if let Some(secret) = tls_secret(group) {
+        // Only these two, whatever else the Secret holds.
+        let items = ["tls.crt", "tls.key"].map(|key| json!({"key": key, "path": key}));
+        volumes.push(json!({"name": "tls", "secret": {"secretName": secret, "items": items}}));
     }
     json!(volumes)
 }

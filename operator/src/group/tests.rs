@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use tamis_crds::ObjectName;
 use tamis_crds::resources::GatewayGroupSpec;
 
+mod settings;
+
 use super::compare::{at, covers, owns};
 use super::pods::choose;
 use super::step::{Standing, Step, standing, step};
@@ -23,7 +25,7 @@ use super::{Child, ChildKind, GroupInput, Settings, children};
 fn group(spec: Value) -> GroupInput {
     let spec: GatewayGroupSpec = serde_json::from_value(spec).expect("a spec");
     let name = ObjectName { namespace: "edge".into(), name: "public".into() };
-    GroupInput { name, uid: "group-uid".into(), spec: Arc::new(spec) }
+    GroupInput { name, uid: "group-uid".into(), spec: Arc::new(spec), paused: false }
 }
 
 fn settings() -> Settings {

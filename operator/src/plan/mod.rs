@@ -3,6 +3,7 @@
 
 mod findings;
 mod hold;
+mod pause;
 mod previous;
 mod speak;
 #[cfg(test)]
@@ -19,11 +20,12 @@ use tamis_config::{
     Snapshot, StopDocument, names,
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
-use tamis_crds::resources::{GatewayGroupSpec, ListenerSpec, Resources};
+use tamis_crds::resources::{GatewayGroupSpec, Resources};
 use tamis_crds::{Compilation, CompileEnv, ObjectName, compile};
 
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, uses};
+pub(crate) use pause::PAUSED;
 pub(crate) use speak::speaks;
 
 use crate::verdict::Verdict;
@@ -109,21 +111,21 @@ pub(crate) fn service(
     let resources = resources(world, key, &chosen);
     let previous = previous::snapshot(world, memory, &chosen);
     let view = View { world, asked: RefCell::default() };
-    let cluster = Cluster {
-        default_group: settings.default_group.as_ref(),
-        controller_name: &settings.controller_name,
-        namespaces: &view,
-        secrets: &view,
-    };
-    let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(cluster) };
+    let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(view.cluster(settings)) };
     let mut compilation = compile(&resources, &env);
     let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
+    speak::leave_to_others(world, settings, &chosen, &mut compilation);
     plan.wake = hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now);
+    let view = View { world, asked: RefCell::default() };
+    let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(view.cluster(settings)) };
+    pause::hold_back(world, &chosen, &resources, &env, &mut compilation);
+    plan.secrets.extend(view.asked.into_inner());
     for name in &chosen {
         let planned = document(world, name, &previous, &compilation);
         plan.expositions.insert(name.clone(), planned);
     }
     findings::judge(world, settings, key, &chosen, &compilation, &mut plan);
+    pause::judge(world, &chosen, &compilation, &mut plan);
     plan.foreign = chosen.iter().filter(|name| compilation.foreign.contains(&id(name))).cloned().collect();
     plan.services = std::mem::take(&mut compilation.snapshot.services);
     for (digest, document) in &plan.services {
@@ -175,6 +177,17 @@ struct View<'a> {
     asked: RefCell<BTreeSet<ObjectName>>,
 }
 
+impl View<'_> {
+    fn cluster<'a>(&'a self, settings: &'a Settings) -> Cluster<'a> {
+        Cluster {
+            default_group: settings.default_group.as_ref(),
+            controller_name: &settings.controller_name,
+            namespaces: self,
+            secrets: self,
+        }
+    }
+}
+
 impl Secrets for View<'_> {
     fn find(&self, namespace: &str, name: &str) -> SecretState<'_> {
         let name = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
@@ -202,6 +215,9 @@ fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: 
     };
     if untouched(compilation, &id) {
         return Planned::Untouched;
+    }
+    if pause::is_withheld(world, compilation, name) {
+        return Planned::Nothing;
     }
     let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
         (Some(document), _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
@@ -248,13 +264,15 @@ fn stop(id: &ExpositionId, reason: &str, message: &str) -> ExpositionPayload {
 /// The URL of an exposition at its group: the address that something in front of it has, or its Service's.
 pub(crate) fn url(group: &ObjectName, spec: &GatewayGroupSpec, exposition: Option<&ObjectName>) -> String {
     let listener = spec.listener.clone().unwrap_or_default();
-    let ListenerSpec { port, hostname, external_url, .. } = listener;
-    let base = match (external_url, hostname) {
+    let (scheme, own) = if listener.tls.is_some() { ("https", 443) } else { ("http", 80) };
+    let base = match (&listener.external_url, &listener.hostname) {
         (Some(url), _) => url.trim_end_matches('/').to_owned(),
-        (None, Some(host)) => format!("http://{host}"),
+        (None, Some(host)) => format!("{scheme}://{host}"),
         (None, None) => {
             let service = names::group_object(&group.name);
-            format!("http://{service}.{}.svc:{}", group.namespace, port.unwrap_or(8080))
+            let port = Some(listener.service_port()).filter(|port| *port != own);
+            let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+            format!("{scheme}://{service}.{}.svc{port}", group.namespace)
         }
     };
     exposition.map_or_else(|| base.clone(), |name| format!("{base}/mcp/{}/{}", name.namespace, name.name))

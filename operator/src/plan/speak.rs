@@ -1,26 +1,24 @@
 //! Which of several operators says what becomes of an object that names no group. Two that look after one namespace see
 //! different expositions use it, and would write over each other for ever.
 
-use tamis_crds::ObjectName;
+use std::collections::BTreeSet;
 
-use super::Settings;
+use tamis_crds::{Compilation, ObjectName};
+
+use super::{Settings, id};
 use crate::object::Kind;
 use crate::options::Options;
 use crate::world::{Object, World};
 
 /// Whether it is ours to say what becomes of an object that these expositions use: where the oldest of them is ours, or
 /// nobody's yet.
-pub(crate) fn speaks<'n>(
-    world: &World,
-    settings: &Settings,
-    users: impl IntoIterator<Item = &'n ObjectName>,
-) -> bool {
+pub(crate) fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
     let users = users.into_iter().filter_map(|name| world.get(Kind::Exposition, name));
     let oldest = users.min_by(|a, b| a.age().cmp(&b.age()));
     oldest.is_none_or(|exposition| !is_anothers(world, settings, exposition))
 }
 
-/// Whether an exposition names a group of another operator's.
+/// Whether an exposition names a group of another operator's, or resolves to none here and is served by another's.
 fn is_anothers(world: &World, settings: &Settings, object: &Object) -> bool {
     let Some(exposition) = object.resources.expositions.first() else { return false };
     let own = &object.key.name.namespace;
@@ -32,6 +30,42 @@ fn is_anothers(world: &World, settings: &Settings, object: &Object) -> bool {
         None => find(own, "default")
             .or_else(|| settings.default_group.as_ref().and_then(|group| world.get(Kind::GatewayGroup, group))),
     };
-    let named = group.and_then(|group| group.resources.groups.first()).map(|group| &group.spec.controller_name);
+    match group {
+        Some(group) => is_of_another(group, settings),
+        None => is_served_by_another(world, settings, &object.key.name),
+    }
+}
+
+fn is_served_by_another(world: &World, settings: &Settings, exposition: &ObjectName) -> bool {
+    let configs = world.configs.of_exposition(&id(exposition));
+    let mut groups = configs.iter().filter(|config| config.ours).filter_map(|config| {
+        let name = config.spec.as_ref()?.gateway_group.clone();
+        world.get(Kind::GatewayGroup, &ObjectName { namespace: config.name.namespace.clone(), name })
+    });
+    groups.any(|group| is_of_another(group, settings))
+}
+
+fn is_of_another(group: &Object, settings: &Settings) -> bool {
+    let named = group.resources.groups.first().map(|group| &group.spec.controller_name);
     named.is_some_and(|named| named.as_deref().unwrap_or(Options::CONTROLLER_NAME) != settings.controller_name)
+}
+
+/// Leaves expositions to another operator that serves them already, where they resolve to no group here: they name none,
+/// and it has a default group; or their group is gone, and it says so.
+pub(super) fn leave_to_others(
+    world: &World,
+    settings: &Settings,
+    chosen: &BTreeSet<ObjectName>,
+    compilation: &mut Compilation,
+) {
+    for name in chosen {
+        let id = id(name);
+        if compilation.placements.contains_key(&id) || compilation.held.contains_key(&id) {
+            continue;
+        }
+        if is_served_by_another(world, settings, name) {
+            compilation.snapshot.stopped.remove(&id);
+            compilation.foreign.insert(id);
+        }
+    }
 }

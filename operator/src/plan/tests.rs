@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::hold::{GONE, NEW};
+mod pause;
+
 use crate::object::{Kind, ObjectKey};
 use crate::plan::Planned;
 use crate::verdict::Verdict;

@@ -134,7 +134,12 @@ impl Operator {
     fn group_input(&self, name: &ObjectName) -> Option<((String, i64), GroupInput)> {
         let object = self.world.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
         let spec = &object.resources.groups.first()?.spec;
-        let input = || GroupInput { name: name.clone(), uid: object.uid.clone(), spec: Arc::new(spec.clone()) };
+        let input = || GroupInput {
+            name: name.clone(),
+            uid: object.uid.clone(),
+            spec: Arc::new(spec.clone()),
+            paused: object.paused,
+        };
         let takes_part = self.is_ours(name) && self.first_of_its_namespace(name);
         takes_part.then(|| ((object.uid.clone(), object.generation), input()))
     }
@@ -284,21 +289,47 @@ impl Operator {
                 message,
                 is_error: true,
             }));
+            if object.paused {
+                findings.push(paused());
+            }
             let spec = object.resources.groups.first();
             findings.extend(spec.filter(|_| self.world.hides_namespaces()).and_then(|group| unread(&group.spec)));
             let heard = self.gateways.of(name, self.groups.len() == 1).count();
             let facts = GroupFacts {
                 attached: self.attached.get(name).copied().unwrap_or_default(),
                 ready_replicas: outcome.map_or(0, |outcome| outcome.ready_replicas) + heard,
+                versions: self.table.versions(name).into_iter().collect(),
                 url: spec.map(|group| plan::url(name, &group.spec, None)),
             };
-            let verdict = Verdict { findings, group: Some(facts), ..Verdict::default() };
+            let waiting = outcome.map(|outcome| outcome.waiting.as_slice()).unwrap_or_default();
+            let paused = (object.paused && !waiting.is_empty()).then(|| {
+                let annotation = tamis_config::names::PAUSED_ANNOTATION;
+                format!(
+                    "It is paused by the annotation {annotation}, and these wait: {}. Remove the annotation to go on",
+                    waiting.join(", ")
+                )
+            });
+            let verdict = Verdict { findings, group: Some(facts), paused, ..Verdict::default() };
             let known = self.verdicts.get(&object.key);
             if known.is_none_or(|known| !known.is_of(&object) || known.verdict != verdict) {
                 self.world.dirty.status.insert(object.key.clone());
                 self.verdicts.insert(object.key.clone(), Judged::of(&object, verdict));
             }
         }
+    }
+}
+
+/// What is said of a group whose owner has paused it.
+fn paused() -> Finding {
+    Finding {
+        condition: ConditionType::Accepted,
+        reason: plan::PAUSED,
+        message: format!(
+            "it is paused by the annotation {}: its gateways stay as they are, and what is new in its expositions waits; \
+             what takes something away does not",
+            tamis_config::names::PAUSED_ANNOTATION
+        ),
+        is_error: false,
     }
 }
 

@@ -21,11 +21,12 @@ use anyhow::Context as _;
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::Client;
 use kube::runtime::events::Reporter;
+use tamis_config::acks::AckEvent;
 use tamis_crds::ObjectName;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::acks::{Endpoints, Heard, Table, Touched};
+use crate::acks::{Endpoints, Heard, News, Table, Touched};
 use crate::events;
 use crate::group::{self, Observed};
 use crate::leader::{self, Leadership, LeaseOptions, Permit};
@@ -323,6 +324,10 @@ impl Operator {
         let now = Instant::now();
         let mut touched = Touched::default();
         for heard in news.drain(..) {
+            if let News::Event(AckEvent::Snapshot { .. }) = &heard.news {
+                // It says its version.
+                self.statuses.slowly(ObjectKey { kind: Kind::GatewayGroup, name: heard.group.clone() });
+            }
             touched.merge(self.table.hear(&heard.group, &heard.endpoint, heard.news, now));
         }
         self.touched(touched);

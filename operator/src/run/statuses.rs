@@ -172,8 +172,11 @@ impl Operator {
             // What is planned for them, written or not: what was loaded of an older plan says nothing of this one.
             let users = self.users.get(key).into_iter().flatten();
             let key = |name: &ObjectName| ObjectKey { kind: Kind::Exposition, name: name.clone() };
-            let planned = users.filter_map(|name| self.verdicts.get(&key(name)));
-            verdict.documents = planned.flat_map(|judged| judged.verdict.documents.iter().cloned()).collect();
+            let planned: Vec<&Judged> = users.filter_map(|name| self.verdicts.get(&key(name))).collect();
+            verdict.documents = planned.iter().flat_map(|judged| judged.verdict.documents.iter().cloned()).collect();
+            verdict.paused = planned.iter().find_map(|judged| judged.verdict.paused.as_ref()).map(|_| {
+                "An exposition that uses it is paused, and may serve what was before; see the expositions".to_owned()
+            });
         }
         let programmed = self.table.programmed(&verdict.documents, now);
         let wanted = self.wanted.get(&key.name).filter(|_| key.kind == Kind::Exposition);

@@ -21,6 +21,7 @@ pub(crate) use condition::{Seen, Truth};
 
 use crate::acks::{Programmed, Totals};
 use crate::object::Kind;
+use crate::plan::PAUSED;
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict};
 use condition::Draft;
 
@@ -69,7 +70,8 @@ pub fn desired(input: &StatusInput<'_>) -> Option<Value> {
     let accepted = finding_condition(input.verdict, ConditionType::Accepted);
     let resolved = finding_condition(input.verdict, ConditionType::ResolvedRefs);
     let fails = accepted.truth == Truth::False || resolved.truth == Truth::False;
-    if *input.programmed == Programmed::Settling && input.kind != Kind::GatewayGroup && !fails {
+    let waits = input.verdict.paused.is_some();
+    if *input.programmed == Programmed::Settling && input.kind != Kind::GatewayGroup && !fails && !waits {
         return None;
     }
     let programmed = programmed(input);
@@ -92,8 +94,17 @@ pub fn desired(input: &StatusInput<'_>) -> Option<Value> {
 }
 
 /// The fields beside the conditions that an operator may write: those of another kind are never there.
-const FIELDS: [&str; 8] =
-    ["observedGeneration", "url", "tools", "filters", "gatewayGroup", "saved", "attachedExpositions", "readyReplicas"];
+const FIELDS: [&str; 9] = [
+    "observedGeneration",
+    "url",
+    "tools",
+    "filters",
+    "gatewayGroup",
+    "saved",
+    "attachedExpositions",
+    "readyReplicas",
+    "versions",
+];
 
 /// Whether a status says all that is to be said, and nothing else of ours.
 pub(crate) fn says(previous: Option<&Value>, status: &Value) -> bool {
@@ -140,6 +151,7 @@ fn fields(input: &StatusInput<'_>, status: &mut Map<String, Value>) {
     if let Some(group) = &input.verdict.group {
         put("attachedExpositions", Some(json!(group.attached)));
         put("readyReplicas", Some(json!(group.ready_replicas)));
+        put("versions", Some(json!(group.versions)).filter(|_| !group.versions.is_empty()));
         put("url", group.url.as_ref().map(|url| json!(url)));
     }
 }
@@ -200,6 +212,11 @@ fn programmed(input: &StatusInput<'_>) -> Option<Draft> {
     {
         return Some(Draft::new(Truth::False, error.reason, "No gateway loads this generation; Accepted says why"));
     }
+    if let Some(text) = &verdict.paused {
+        // What an exposition uses may be loaded all the same, elsewhere or since before.
+        let truth = if input.kind == Kind::Exposition { Truth::False } else { Truth::Unknown };
+        return Some(Draft::new(truth, PAUSED, text));
+    }
     if input.kind == Kind::Exposition && verdict.documents.is_empty() {
         return Some(match verdict.findings.iter().find(|finding| finding.is_error) {
             Some(error) => Draft::new(Truth::False, error.reason, "No gateway is told of it; Ready says why"),
@@ -251,6 +268,11 @@ fn ready(input: &StatusInput<'_>, accepted: &Draft, resolved: &Draft, programmed
     }
     if let Some(failing) = failing {
         return failing;
+    }
+    if input.kind == Kind::GatewayGroup
+        && let Some(text) = &input.verdict.paused
+    {
+        return Draft::new(Truth::False, PAUSED, text);
     }
     if exposed.is_some_and(|exposed| exposed.stopped) {
         return Draft::new(Truth::False, "Stopped", "It is not served");

@@ -40,16 +40,17 @@ fn exposed(findings: Vec<Finding>) -> Verdict {
             serving_previous: None,
             stopped: false,
         }),
-        group: None,
+        ..Verdict::default()
     }
 }
 
 fn used(findings: Vec<Finding>) -> Verdict {
-    Verdict { findings, documents: vec![document()], exposed: None, group: None }
+    Verdict { findings, documents: vec![document()], ..Verdict::default() }
 }
 
 fn group(ready_replicas: usize, findings: Vec<Finding>) -> Verdict {
-    let facts = GroupFacts { attached: 7, ready_replicas, url: Some("http://public".to_owned()) };
+    let facts =
+        GroupFacts { attached: 7, ready_replicas, url: Some("http://public".to_owned()), ..GroupFacts::default() };
     Verdict { findings, group: Some(facts), ..Verdict::default() }
 }
 

@@ -127,6 +127,16 @@ impl Fixture {
         self.apply(Watched::Kind(kind), Change::Applied(object));
     }
 
+    /// Pauses an object, or lets it go on.
+    pub(crate) fn pause(&mut self, kind: Kind, name: &str, paused: bool) {
+        let metadata = json!({"annotations": {(names::PAUSED_ANNOTATION): paused.to_string()}});
+        let mut object = self.known(kind, name, json!({"metadata": metadata}));
+        self.next();
+        // `known` tells of no spec, which an unchanged generation does not need.
+        object.data = json!({});
+        self.apply(Watched::Kind(kind), Change::Applied(object));
+    }
+
     pub(crate) fn delete(&mut self, kind: Kind, name: &str) {
         let object = object(kind.as_str(), name, 0, json!({}));
         self.apply(Watched::Kind(kind), Change::Deleted(object));

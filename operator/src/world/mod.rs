@@ -386,6 +386,7 @@ impl World {
         let same_spec = before
             .as_ref()
             .is_some_and(|b| b.uid == read.uid && b.generation == read.generation && b.deleting == read.deleting);
+        let same_spec = same_spec && before.as_ref().is_some_and(|before| before.paused == read.paused);
         self.dirty.status.insert(key.clone());
         let read = Arc::new(read);
         if same_spec {

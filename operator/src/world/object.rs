@@ -33,6 +33,8 @@ pub(crate) struct Object {
     pub(crate) generation: i64,
     /// When it was created, as RFC 3339 text: sorts by time.
     pub(crate) created: String,
+    /// Somebody wants nothing new to come of it.
+    pub(crate) paused: bool,
     /// Somebody has asked for its deletion.
     pub(crate) deleting: bool,
     /// What it says: one resource, or what makes it unusable.
@@ -65,11 +67,13 @@ impl Object {
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             generation,
             created: metadata.creation_timestamp.as_ref().map(|t| t.0.to_string()).unwrap_or_default(),
+            paused: is_paused(metadata.annotations.as_ref()),
             deleting: metadata.deletion_timestamp.is_some(),
             resources,
             diagnostics,
             status: object.data.get("status").cloned().map(Arc::new),
-            names_secrets: object.data.get("spec").is_some_and(names_secrets),
+            // What a group names is mounted into its pods, and never read here.
+            names_secrets: kind != Kind::GatewayGroup && object.data.get("spec").is_some_and(names_secrets),
         })
     }
 
@@ -104,6 +108,10 @@ impl Object {
     pub(crate) fn age(&self) -> (&str, &ObjectName) {
         (&self.created, &self.key.name)
     }
+}
+
+fn is_paused(annotations: Option<&std::collections::BTreeMap<String, String>>) -> bool {
+    annotations.and_then(|annotations| annotations.get(names::PAUSED_ANNOTATION)).is_some_and(|text| text == "true")
 }
 
 /// What the reader looks at, without status and the managed fields.

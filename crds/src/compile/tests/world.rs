@@ -119,6 +119,20 @@ impl World {
         resources
     }
 
+    /// Compiles, and then keeps from the paused expositions what is new.
+    pub(super) fn compile_paused(&self, previous: Option<&Snapshot>, paused: &BTreeSet<ExpositionId>) -> Compilation {
+        let mut compilation = self.compile(previous);
+        let cluster = Cluster {
+            default_group: self.default_group.as_ref(),
+            controller_name: &self.controller_name,
+            namespaces: self,
+            secrets: self,
+        };
+        let env = CompileEnv { previous, full_audit: false, cluster: Some(cluster) };
+        crate::pause(&mut compilation, &self.resources(), &env, paused);
+        compilation
+    }
+
     pub(super) fn compile(&self, previous: Option<&Snapshot>) -> Compilation {
         let cluster = Cluster {
             default_group: self.default_group.as_ref(),

@@ -82,6 +82,7 @@ fn id() -> ExpositionId {
 fn snapshot(instance: &str) -> AckEvent {
     AckEvent::Snapshot {
         instance: instance.to_owned(),
+        version: "1.0.0".to_owned(),
         format_versions: vec![1],
         expositions: vec![Ack { id: id(), digest: Digest("d1".to_owned()), state: AckState::Loaded }],
         saved: vec![],

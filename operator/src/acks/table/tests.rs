@@ -29,7 +29,8 @@ fn saved(name: &str, input_bytes: u64, output_bytes: u64) -> Saved {
 
 fn snapshot(instance: &str, expositions: Vec<Ack>, saved: Vec<Saved>) -> News {
     let instance = instance.to_owned();
-    News::Event(AckEvent::Snapshot { instance, format_versions: vec![1], expositions, saved })
+    let version = "1.0.0".to_owned();
+    News::Event(AckEvent::Snapshot { instance, version, format_versions: vec![1], expositions, saved })
 }
 
 fn changed(expositions: Vec<Ack>) -> News {

@@ -1,0 +1,140 @@
+//! Expositions that are paused: what is new waits, what takes something away does not.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tamis_config::{Access, CallLimits, ExpositionDocument, ExpositionId};
+
+use super::expose::{Previous, Stop};
+use super::{Compilation, CompileEnv, access, credentials, egress};
+use crate::origin::FieldPath;
+use crate::resources::{ObjectName, Resources};
+
+/// What a pause has kept from an exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paused {
+    /// Nothing: what is served is what it says.
+    Nothing,
+    /// Changes, while something older is served.
+    Changes,
+    /// Everything: it is not published, and will not be till then.
+    Everything,
+}
+
+/// Keeps from the paused expositions what is new, after a compile with `previous`.
+///
+/// What takes something away is not kept back, since a pause must delay no revocation: an exposition that is stopped
+/// stops; who may call and what credentials are used is today's, but for what opens to everyone; a tool that is not
+/// published any more goes; a lower limit holds, a filter comes to a tool that had none, a posture rises. All else (the
+/// service, filters, further tools) is what it was. Which of two filters lets less through cannot be told: both wait.
+pub fn pause(
+    compilation: &mut Compilation,
+    resources: &Resources,
+    env: &CompileEnv<'_>,
+    paused: &BTreeSet<ExpositionId>,
+) {
+    for id in paused {
+        let kept = hold_back(compilation, resources, env, id);
+        compilation.paused.insert(id.clone(), kept);
+    }
+}
+
+fn hold_back(compilation: &mut Compilation, resources: &Resources, env: &CompileEnv<'_>, id: &ExpositionId) -> Paused {
+    let stopped_before = env.previous.and_then(|previous| previous.stopped.get(id));
+    let Some(next) = compilation.snapshot.expositions.get(id).cloned() else {
+        let is_new = Previous::of(env, id).is_none() && stopped_before.is_none();
+        // What stops stops. Nothing is written of one that nobody was told of.
+        return if is_new && compilation.snapshot.stopped.contains_key(id) {
+            Paused::Everything
+        } else {
+            Paused::Nothing
+        };
+    };
+    let Some(previous) = Previous::of(env, id) else {
+        compilation.snapshot.expositions.remove(id);
+        if let Some(stopped) = stopped_before {
+            compilation.snapshot.stopped.insert(id.clone(), stopped.clone());
+        }
+        return Paused::Everything;
+    };
+    let group = compilation.placements.get(id);
+    match kept(&previous, &next, resources, env, group) {
+        Ok(kept) if kept == *next => Paused::Nothing,
+        Ok(kept) => {
+            let services = &mut compilation.snapshot.services;
+            services.entry(kept.service.clone()).or_insert_with(|| Arc::clone(previous.service));
+            compilation.snapshot.expositions.insert(id.clone(), Arc::new(kept));
+            Paused::Changes
+        }
+        // What was served may not be served any more.
+        Err(stop) => {
+            compilation.snapshot.expositions.remove(id);
+            compilation.snapshot.stopped.insert(id.clone(), stop.stopped());
+            Paused::Changes
+        }
+    }
+}
+
+/// What goes on to be served of a document that another is to follow.
+fn kept(
+    previous: &Previous<'_>,
+    next: &ExpositionDocument,
+    resources: &Resources,
+    env: &CompileEnv<'_>,
+    group: Option<&ObjectName>,
+) -> Result<ExpositionDocument, Stop> {
+    let before = previous.document;
+    if next.enforcement > before.enforcement {
+        // Older filters may not be fit for it.
+        let mut kept = next.clone();
+        kept.tools.retain(|tool, _| before.tools.contains_key(tool));
+        return Ok(kept);
+    }
+    let mut kept = ExpositionDocument::clone(before);
+    // Tools of another service have nothing to do with those of this one.
+    let same = is_named(resources, next, &previous.service.name);
+    kept.tools.retain(|tool, _| same && next.tools.contains_key(tool));
+    for (tool, now) in kept.tools.iter_mut().filter_map(|(name, tool)| Some((tool, next.tools.get(name)?))) {
+        if tool.filter.is_none() && now.filter.is_some() {
+            tool.clone_from(now);
+        }
+    }
+    if next.access != Some(Access::Anonymous) {
+        kept.access.clone_from(&next.access);
+    }
+    kept.limits = lower(&before.limits, &next.limits);
+    let namespace = &next.id.namespace;
+    if let Some(cluster) = &env.cluster {
+        if let Some(Access::ApiKeys { secret, handle }) = &mut kept.access {
+            *handle = Some(access::callers(cluster, namespace, secret, FieldPath::spec(["access"]))?);
+        }
+        let path = FieldPath::spec(["service"]);
+        let group = group.and_then(|name| resources.groups.iter().find(|group| group.name == *name));
+        if let Some(group) = group {
+            egress::check(previous.service, namespace, group, &path)?;
+        }
+        kept.credentials = credentials::resolve(cluster, namespace, previous.service, kept.tools.keys(), &path)?;
+    }
+    Ok(kept)
+}
+
+/// Whether an exposition publishes a service of this name still; its version may be another.
+fn is_named(resources: &Resources, next: &ExpositionDocument, name: &str) -> bool {
+    let exposition = resources
+        .expositions
+        .iter()
+        .find(|resource| resource.name.namespace == next.id.namespace && resource.name.name == next.id.name);
+    exposition.is_some_and(|exposition| exposition.spec.service.name == name)
+}
+
+/// The stricter of both, limit by limit.
+fn lower(a: &CallLimits, b: &CallLimits) -> CallLimits {
+    let least = |a: Option<u32>, b: Option<u32>| a.into_iter().chain(b).min();
+    CallLimits {
+        requests_per_second: least(a.requests_per_second, b.requests_per_second),
+        burst: least(a.burst, b.burst),
+        concurrent: least(a.concurrent, b.concurrent),
+        timeout_ms: a.timeout_ms.min(b.timeout_ms),
+        max_response_bytes: a.max_response_bytes.min(b.max_response_bytes),
+    }
+}

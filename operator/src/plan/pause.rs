@@ -1,0 +1,84 @@
+//! Expositions that are paused, by themselves or with their group.
+
+use std::collections::BTreeSet;
+
+use tamis_crds::resources::Resources;
+use tamis_crds::{Compilation, CompileEnv, ObjectName, Paused};
+
+use super::{Plan, Planned, id};
+use crate::object::{Kind, ObjectKey};
+use crate::verdict::{ConditionType, Finding};
+use crate::world::World;
+
+/// The reason of conditions and Events.
+pub(crate) const PAUSED: &str = "Paused";
+
+/// Keeps from paused expositions what is new. In a paused group nothing is written but what takes something away; an
+/// exposition that has left for it waits outside.
+pub(super) fn hold_back(
+    world: &World,
+    chosen: &BTreeSet<ObjectName>,
+    resources: &Resources,
+    env: &CompileEnv<'_>,
+    compilation: &mut Compilation,
+) {
+    let paused: BTreeSet<_> = chosen.iter().filter(|name| by(world, compilation, name).is_some()).map(id).collect();
+    tamis_crds::pause(compilation, resources, env, &paused);
+    for id in &paused {
+        let there = world.configs.of_exposition(id).into_iter().find(|config| config.ours);
+        let at = there.and_then(|config| {
+            let group = config.spec.as_ref()?.gateway_group.clone();
+            Some(ObjectName { namespace: config.name.namespace.clone(), name: group })
+        });
+        let placed = compilation.placements.get(id);
+        if at.is_some() && placed.is_some() && at.as_ref() != placed {
+            compilation.snapshot.expositions.remove(id);
+            compilation.paused.insert(id.clone(), Paused::Everything);
+        }
+    }
+}
+
+/// Who pauses an exposition: itself, or its group.
+fn by(world: &World, compilation: &Compilation, name: &ObjectName) -> Option<ObjectKey> {
+    let is_paused = |key: &ObjectKey| world.get(key.kind, &key.name).is_some_and(|object| object.paused);
+    let own = ObjectKey { kind: Kind::Exposition, name: name.clone() };
+    let group = compilation.placements.get(&id(name)).cloned();
+    let group = group.map(|name| ObjectKey { kind: Kind::GatewayGroup, name });
+    std::iter::once(own).chain(group).find(is_paused)
+}
+
+/// Whether nothing is to be written of an exposition, and what was written is to go. One that was stopped before goes on
+/// to say so.
+pub(super) fn is_withheld(world: &World, compilation: &Compilation, name: &ObjectName) -> bool {
+    let id = id(name);
+    compilation.paused.get(&id) == Some(&Paused::Everything)
+        && (!compilation.snapshot.stopped.contains_key(&id) || world.configs.of_exposition(&id).is_empty())
+}
+
+/// Says it in the verdicts.
+pub(super) fn judge(world: &World, chosen: &BTreeSet<ObjectName>, compilation: &Compilation, plan: &mut Plan) {
+    for name in chosen {
+        let Some(by) = by(world, compilation, name) else { continue };
+        let own = ObjectKey { kind: Kind::Exposition, name: name.clone() };
+        let Some(verdict) = plan.verdicts.get_mut(&own) else { continue };
+        let whose = if by == own { "it".to_owned() } else { by.to_string() };
+        let annotation = format!("{whose} is paused by the annotation {}", tamis_config::names::PAUSED_ANNOTATION);
+        if by == own {
+            // Of a paused group it is said once, there.
+            verdict.findings.push(Finding {
+                condition: ConditionType::Accepted,
+                reason: PAUSED,
+                message: format!("{annotation}: what is new waits, what takes something away does not"),
+                is_error: false,
+            });
+        }
+        let waits = match compilation.paused.get(&id(name)) {
+            Some(Paused::Changes) => "gateways serve what was before, without what is not to be served any more",
+            Some(Paused::Everything) => "it is not published till then",
+            Some(Paused::Nothing) | None => continue,
+        };
+        if !matches!(plan.expositions.get(name), Some(Planned::Untouched)) {
+            verdict.paused = Some(format!("{annotation}; {waits}. Remove the annotation to go on"));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A pause through the real operator and a real gateway: what waits, what does not, and what is said of it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tamis_tests::cluster::{Stage, eventually};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn filters(members: &Value) -> String {
+    Stage::filters("small", &json!({"filters": {"get-issue": {"retain": members}}}))
+}
+
+async fn annotate(stage: &Stage, namespace: &str, object: &str, paused: bool) -> Result<()> {
+    let annotation = if paused { "reshapr.io/paused=true" } else { "reshapr.io/paused-" };
+    stage.cluster.kubectl(&["-n", namespace, "annotate", object, annotation], None).await.map(drop)
+}
+
+/// `status/reason` of a condition of the group.
+async fn group_is(stage: &Stage, condition: &str, wanted: &str) -> Result<()> {
+    let path =
+        format!("jsonpath={{range .status.conditions[?(@.type==\"{condition}\")]}}{{.status}}/{{.reason}}{{end}}");
+    let get = ["-n", "tamis-public", "get", "gatewaygroup", "public", "-o", &path];
+    eventually(&format!("{condition} {wanted}"), SOON, async || {
+        Ok((stage.cluster.kubectl(&get, None).await? == wanted).then_some(()))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_new_waits_and_what_takes_away_does_not() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    cluster.apply(&stage.manifest()).await?;
+    cluster.apply(&filters(&json!(["/number"]))).await?;
+    for name in ["one", "two"] {
+        cluster.apply(&Stage::exposition(name, &json!({}))).await?;
+        stage.ready("exposition", name).await?;
+        stage.issue_has(name, &["number"]).await?;
+    }
+
+    // One exposition: its neighbour goes on.
+    annotate(&stage, "team-a", "exposition/one", true).await?;
+    eventually("an Event", SOON, async || {
+        let reasons = ["-n", "team-a", "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reason}"];
+        Ok(cluster.kubectl(&reasons, None).await?.contains("Paused").then_some(()))
+    })
+    .await?;
+    stage.condition_is("exposition", "one", "Ready", "True", "Ready").await?;
+    cluster.apply(&filters(&json!(["/number", "/title"]))).await?;
+    stage.issue_has("two", &["number", "title"]).await?;
+    let said = stage.condition_is("exposition", "one", "Ready", "False", "Paused").await?;
+    ensure!(said.contains("reshapr.io/paused"), "{said}");
+    stage.condition_is("toolsfilters", "small", "Ready", "Unknown", "Paused").await?;
+    stage.issue_has("one", &["number"]).await?;
+    annotate(&stage, "team-a", "exposition/one", false).await?;
+    stage.issue_has("one", &["number", "title"]).await?;
+    stage.ready("exposition", "one").await?;
+    stage.ready("toolsfilters", "small").await?;
+
+    // The group: nothing of it is written, its own objects included.
+    annotate(&stage, "tamis-public", "gatewaygroup/public", true).await?;
+    group_is(&stage, "Ready", "True/Ready").await?;
+    let image = json!({"spec": {"pod": {"image": "tamis:next"}}}).to_string();
+    cluster
+        .kubectl(&["-n", "tamis-public", "patch", "gatewaygroup", "public", "--type=merge", "-p", &image], None)
+        .await?;
+    group_is(&stage, "Ready", "False/Paused").await?;
+    cluster.apply(&filters(&json!(["/number"]))).await?;
+    cluster.apply(&Stage::exposition("three", &json!({}))).await?;
+    stage.condition_is("exposition", "three", "Ready", "False", "Paused").await?;
+    stage.condition_is("exposition", "one", "Programmed", "False", "Paused").await?;
+    stage.issue_has("one", &["number", "title"]).await?;
+    let path = "jsonpath={.spec.template.spec.containers[0].image}";
+    let deployed =
+        cluster.kubectl(&["-n", "tamis-public", "get", "deployment", "tamis-public", "-o", path], None).await?;
+    ensure!(deployed != "tamis:next", "{deployed}");
+
+    // What takes away: a deletion, and access that is withdrawn.
+    cluster.kubectl(&["-n", "team-a", "delete", "exposition", "two"], None).await?;
+    eventually("it is gone", SOON, async || {
+        Ok(stage.issue("two").await?.err().filter(|(status, _)| *status == 404).map(drop))
+    })
+    .await?;
+    let none = json!({"spec": {"access": null}}).to_string();
+    cluster.kubectl(&["-n", "team-a", "patch", "exposition", "one", "--type=merge", "-p", &none], None).await?;
+    stage.issue_stopped("one", "AccessRequired").await?;
+
+    annotate(&stage, "tamis-public", "gatewaygroup/public", false).await?;
+    stage.issue_has("three", &["number"]).await?;
+    stage.ready("exposition", "three").await?;
+    group_is(&stage, "Ready", "True/Ready").await?;
+    eventually("the Deployment follows", SOON, async || {
+        let deployed = ["-n", "tamis-public", "get", "deployment", "tamis-public", "-o", path];
+        Ok((cluster.kubectl(&deployed, None).await? == "tamis:next").then_some(()))
+    })
+    .await?;
+    // The gateway says its version, and the group's status has it.
+    let versions = ["-n", "tamis-public", "get", "gatewaygroup", "public", "-o", "jsonpath={.status.versions}"];
+    let said = cluster.kubectl(&versions, None).await?;
+    ensure!(said == format!("[{:?}]", env!("CARGO_PKG_VERSION")), "{said}");
+    Ok(())
+}
