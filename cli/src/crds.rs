@@ -20,9 +20,10 @@ pub(crate) struct Args {
     /// Print the admission policies too
     #[arg(long)]
     policies: bool,
-    /// The ServiceAccount of the operator, which alone writes GatewayConfigs
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value_t, requires = "policies")]
-    operator: ServiceAccount,
+    /// The ServiceAccount of an operator: such alone write GatewayConfigs, and nothing but what an operator writes; may be
+    /// repeated [default: tamis-system/tamis-operator]
+    #[arg(long = "operator", value_name = "NAMESPACE/NAME", requires = "policies")]
+    operators: Vec<ServiceAccount>,
     /// How to print them
     #[arg(long, default_value = "yaml")]
     output: Output,
@@ -40,7 +41,9 @@ enum Output {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut documents = definitions::custom_resource_definitions();
     if args.policies {
-        documents.extend(definitions::policies(&args.operator));
+        let usual = [ServiceAccount::default()];
+        let operators = if args.operators.is_empty() { &usual } else { args.operators.as_slice() };
+        documents.extend(definitions::policies(operators));
     }
     let text = match args.output {
         Output::Yaml => definitions::yaml(&documents),

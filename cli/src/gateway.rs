@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use tamis_gateway::cluster::Source;
 use tamis_gateway::upstream::{ClientOptions, Destination, EgressPolicy};
-use tamis_gateway::{Gateway, Options};
+use tamis_gateway::{Gateway, Options, Tls, TlsFiles};
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::{bind, runtime, stop_signal};
@@ -70,6 +70,13 @@ pub(crate) struct Args {
     /// A name under which browsers reach the gateway: what `Origin` may say. Repeatable.
     #[arg(long, value_name = "NAME")]
     hostname: Vec<String>,
+    /// The certificate of the MCP endpoints, in PEM with those between it and a root: they are then served by TLS. The
+    /// file is looked at every two seconds, and a new certificate shown without a restart.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
     #[arg(long, value_name = "DIR")]
     audit_dir: Option<PathBuf>,
@@ -113,7 +120,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let api_server = api_server(&config);
     let client = kube::Client::try_from(config).context("the API server cannot be talked to")?;
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
-    let gateway = Gateway::new(options(args, &source, api_server))?;
+    let mut options = options(args, &source, api_server);
+    options.tls = tls(args.tls_cert.as_ref(), args.tls_key.as_ref())?;
+    let gateway = Gateway::new(options)?;
 
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
     let mut stop = std::pin::pin!(stop_signal());
@@ -153,6 +162,12 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         bail!("following the configuration broke");
     }
     Ok(())
+}
+
+/// The certificate that `--tls-cert` and `--tls-key` name.
+pub(crate) fn tls(certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> anyhow::Result<Option<Arc<Tls>>> {
+    let files = certificate.zip(key).map(|(certificate, key)| TlsFiles { certificate: certificate.clone(), key: key.clone() });
+    files.map(Tls::load).transpose().context("the MCP endpoints cannot be served by TLS")
 }
 
 fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {

@@ -10,6 +10,7 @@ mod filter;
 mod gateway;
 mod logging;
 mod operator;
+mod ready;
 mod schema;
 mod serve;
 mod validate;
@@ -49,6 +50,7 @@ enum Command {
     Crds(crds::Args),
     Gateway(gateway::Args),
     Operator(operator::Args),
+    Ready(ready::Args),
     Completions(completions::Args),
 }
 
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Operator(args) => operator::run(args),
+        Command::Ready(args) => ready::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args),
         Command::Gateway(args) => gateway::run(args),

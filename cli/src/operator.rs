@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use tamis_crds::ObjectName;
+use tamis_operator::leader::LeaseOptions;
 use tamis_operator::options::{Options, Token};
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +24,7 @@ const TOKEN_BYTES: u64 = 16 << 10;
 #[command(after_long_help = "\
 Examples:
   tamis operator
-  tamis operator --namespace team-a --namespace team-b
+  tamis operator --namespace team-a --namespace team-b    (needs no right in any other)
   tamis operator --default-group tamis-public/public --gateway-image registry.example.com/tamis:1.0.0
   tamis operator --gateway-admin http://127.0.0.1:9091 --gateway-admin-token-file token   (a gateway that is no pod)
 
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     /// The namespace of the Lease [default: the pod's, else `default`].
     #[arg(long, value_name = "NS", value_parser = label)]
     lease_namespace: Option<String>,
+    /// The name of the Lease: one for each of several operators beside each other, the same for the replicas of one.
+    #[arg(long, value_name = "NAME", default_value = LeaseOptions::NAME, value_parser = label)]
+    lease_name: String,
     /// The image of gateways whose group names none.
     #[arg(long, value_name = "IMAGE", env = "TAMIS_GATEWAY_IMAGE", default_value = IMAGE)]
     gateway_image: String,
@@ -96,6 +100,7 @@ async fn options(args: &Args) -> anyhow::Result<Options> {
         controller_name: args.controller_name.clone(),
         identity: args.identity.clone().unwrap_or_else(identity),
         lease_namespace: lease_namespace.unwrap_or_else(|| "default".to_owned()),
+        lease_name: args.lease_name.clone(),
         own_namespace,
         gateway_image: args.gateway_image.clone(),
     })
@@ -129,12 +134,12 @@ fn token(file: &PathBuf) -> anyhow::Result<Token> {
     }
 }
 
-/// A name of a namespace, by the rules of Kubernetes.
+/// A name of a namespace or of a Lease of ours, by the rules of Kubernetes.
 fn label(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = text.starts_with('-') || text.ends_with('-');
     if text.is_empty() || text.len() > 63 || edges || !text.bytes().all(fits) {
-        return Err("must be the name of a namespace".to_owned());
+        return Err("must be a name of at most 63 of a-z, 0-9 and -".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -37,6 +37,11 @@ impl fmt::Debug for Cluster<'_> {
 pub trait Namespaces {
     /// None where the namespace is not there, or may not be read.
     fn labels(&self, namespace: &str) -> Option<&BTreeMap<String, String>>;
+
+    /// Whether the labels of a namespace may be read.
+    fn may_read(&self, _namespace: &str) -> bool {
+        true
+    }
 }
 
 /// Secrets, without their values.

@@ -89,15 +89,23 @@ impl Gateway {
         }
         match self.readiness() {
             Some(Readiness::WaitsFor(what)) => return Err(format!("waiting for {what}")),
-            Some(Readiness::Ready(note)) => return Ok(note.map_or_else(String::new, |note| format!(": {note}"))),
+            Some(Readiness::Ready(note)) => return Ok(self.notes(note)),
             None => {}
         }
         let status = self.reload_status();
         match (status.applied, status.error) {
             (0, None) => Err("waiting for the first configuration".to_owned()),
             (0, Some(error)) => Err(format!("waiting for a first configuration without errors: {error}")),
-            _ => Ok(String::new()),
+            _ => Ok(self.notes(None)),
         }
+    }
+
+    /// What is unusual, after a colon.
+    fn notes(&self, note: Option<String>) -> String {
+        let tls = self.options.tls.as_ref().and_then(|tls| tls.problem());
+        let tls = tls.map(|problem| format!("the TLS certificate before is shown, since {problem}"));
+        let notes: Vec<String> = note.into_iter().chain(tls).collect();
+        if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) }
     }
 
     /// What is loaded, by digest, and what became of the newest documents. No filter, no schema, no address of an upstream.

@@ -45,4 +45,5 @@ pub use admin::AdminToken;
 pub use gateway::{Exposed, Gateway, Readiness, StartError};
 pub use options::{GatewayLimits, Options};
 pub use reload::{Change, Failure, ReloadReport};
+pub use serve::{Tls, TlsError, TlsFiles};
 pub use stdio::StdioError;

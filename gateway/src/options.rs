@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::AdminToken;
+use crate::serve::Tls;
 use crate::upstream::{ClientOptions, Credentials};
 
 /// What a gateway is told when it starts.
@@ -25,6 +26,8 @@ pub struct Options {
     pub tool_series: bool,
     /// Names under which browsers may reach the gateway: what `Origin` may say beside loopback.
     pub hostnames: Vec<String>,
+    /// The certificate of the serving listener; none where it speaks plain HTTP.
+    pub tls: Option<Arc<Tls>>,
     /// What `/config` and `/acks` want. None: the admin port is not reachable from elsewhere, `/config` is open and
     /// `/acks` is not there.
     pub admin_token: Option<Arc<AdminToken>>,
@@ -42,6 +45,7 @@ impl Options {
             require_access: false,
             tool_series: true,
             hostnames: Vec::new(),
+            tls: None,
             admin_token: None,
         }
     }

@@ -26,6 +26,8 @@ pub struct Options {
     pub identity: String,
     /// The namespace of the Lease.
     pub lease_namespace: String,
+    /// The name of the Lease: operators that share one take turns.
+    pub lease_name: String,
     /// The namespace of the operator's own pod; none where it is not a pod.
     pub own_namespace: Option<String>,
     /// The image of gateways whose group names none.
@@ -46,6 +48,7 @@ impl fmt::Debug for Options {
             .field("controller_name", &self.controller_name)
             .field("identity", &self.identity)
             .field("lease_namespace", &self.lease_namespace)
+            .field("lease_name", &self.lease_name)
             .field("own_namespace", &self.own_namespace)
             .field("gateway_image", &self.gateway_image)
             .finish_non_exhaustive()

@@ -24,7 +24,7 @@ pub(crate) enum Watched {
     Secrets,
     /// Credential shards that we wrote.
     Shards,
-    /// Namespaces, for their labels.
+    /// Namespaces, for their labels and whether they are being deleted; of one, where the source names one.
     Namespaces,
 }
 
@@ -95,6 +95,9 @@ pub(crate) struct Message {
 
 /// How often a watch that is forbidden is tried again.
 const FORBIDDEN: Duration = Duration::from_secs(10);
+/// How often a single namespace is looked at: sooner than a default set that is gone is done without, so that one that
+/// goes with its namespace is known to.
+const LOOK: Duration = Duration::from_secs(3);
 
 /// Follows a source until told to stop. Objects of any content come through: what they say is judged later, so that one
 /// malformed object holds nobody up.
@@ -105,6 +108,15 @@ pub(crate) async fn follow(
     shutdown: CancellationToken,
 ) {
     let (resource, config) = described(&source.watched);
+    if let (Watched::Namespaces, Some(name)) = (&source.watched, &source.namespace) {
+        let api = Api::all_with(client, &resource);
+        let tell = |change| out.send(Message { source: source.clone(), epoch, change }).is_ok();
+        tokio::select! {
+            () = look_at(&api, name, tell) => {}
+            () = shutdown.cancelled() => {}
+        }
+        return;
+    }
     let api: Api<DynamicObject> = match &source.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
@@ -148,6 +160,33 @@ pub(crate) async fn follow(
         if !alive {
             return;
         }
+    }
+}
+
+/// Asks for one object again and again, until nobody listens. A Role can let a namespace be read from within it, but not
+/// be watched: to the authoriser that would be a watch of all of them.
+async fn look_at(api: &Api<DynamicObject>, name: &str, tell: impl Fn(Change) -> bool) {
+    let mut seen: Option<Option<String>> = None;
+    loop {
+        let (news, pause) = match api.get_opt(name).await {
+            Ok(found) => {
+                let version = Some(found.as_ref().and_then(|object| object.metadata.resource_version.clone()));
+                let is_news = std::mem::replace(&mut seen, version.clone()) != version;
+                (is_news.then(|| Change::Listed(found.into_iter().map(stripped).collect())), LOOK)
+            }
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                seen = None;
+                (Some(Change::Forbidden), FORBIDDEN)
+            }
+            Err(error) => {
+                tracing::debug!(name, "not read: {error}");
+                (None, LOOK)
+            }
+        };
+        if news.is_some_and(|news| !tell(news)) {
+            return;
+        }
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -10,6 +10,7 @@
 mod access;
 mod argocd;
 mod certificates;
+mod helm;
 mod process;
 mod programs;
 mod server;

@@ -51,6 +51,13 @@ pub(crate) struct Args {
     /// Where credentials lie, as Kubernetes mounts Secrets: DIR2/NAME/KEY. Otherwise TAMIS_SECRET_NAME_KEY.
     #[arg(long, value_name = "DIR2")]
     secrets: Option<PathBuf>,
+    /// The certificate of the MCP endpoints, in PEM with those between it and a root: they are then served by TLS. A new
+    /// one is shown without a restart [default: what the GatewayGroup document names, below --secrets].
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "stdio")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
     #[arg(long, value_name = "DIR3")]
     audit_dir: Option<PathBuf>,
@@ -98,6 +105,10 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         }
     };
     preparation.insecure_public = args.insecure_public;
+    if !args.stdio {
+        let named = args.tls_cert.clone().zip(args.tls_key.clone());
+        preparation.tls = settings::tls(named, preparation.group(), args.secrets.as_deref())?;
+    }
     let server = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
     if !args.stdio {
         server.announce(log.is_human());

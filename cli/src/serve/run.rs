@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use tamis_config::{ExpositionId, Snapshot};
+use tamis_crds::resources::GatewayGroupSpec;
 use tamis_crds::{documents, load};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
-use tamis_gateway::{Gateway, Options};
+use tamis_gateway::{Gateway, Options, Tls};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,8 @@ pub(crate) struct Preparation {
     audit_dir: Option<PathBuf>,
     /// Whether expositions without `access` may be reached from other machines.
     pub(crate) insecure_public: bool,
+    /// The certificate of the serving port.
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 impl Preparation {
@@ -43,7 +46,7 @@ impl Preparation {
         let seen = Fingerprint::of(&documents(root));
         let mut reloader = Reloader::new(audit_dir.is_some());
         let first = reloader.decide(&load(&[root.to_owned()]).files, Instant::now());
-        Self { root: root.to_owned(), seen, reloader, first, audit_dir, insecure_public: false }
+        Self { root: root.to_owned(), seen, reloader, first, audit_dir, insecure_public: false, tls: None }
     }
 
     /// Prints the findings to standard error, as `tamis validate` does. What the gateway will log is left to it.
@@ -68,6 +71,11 @@ impl Preparation {
             (true, true) => format!("{root} holds no Exposition; `tamis demo --dir DIR` writes some to begin with"),
             _ => format!("no exposition of {root} can be served as it is"),
         }
+    }
+
+    /// The GatewayGroup document.
+    pub(crate) fn group(&self) -> Option<&GatewayGroupSpec> {
+        self.first.group.as_ref()
     }
 
     /// The address to listen on.
@@ -109,7 +117,8 @@ impl Preparation {
         options.require_access = listen.as_ref().is_some_and(open);
         options.hostnames = settings::hostnames(group);
         options.tool_series = settings::tool_series(group);
-        let base_url = listen.map(|address| settings::base_url(group, address));
+        let base_url = listen.map(|address| settings::base_url(group, address, self.tls.is_some()));
+        options.tls.clone_from(&self.tls);
 
         let gateway = Gateway::new(options)?;
         if let Some(address) = listen {

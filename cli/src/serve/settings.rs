@@ -1,11 +1,14 @@
 //! What a GatewayGroup document says about the process.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use tamis_crds::resources::{AuditSink, GatewayGroupSpec, MetricsDetail};
 use tamis_gateway::upstream::{Destination, EgressPolicy};
+use tamis_gateway::{Tls, TlsFiles};
 
 /// Port of the serving listener, where neither the command line nor a GatewayGroup names one.
 pub(crate) const PORT: u16 = 8080;
@@ -43,11 +46,32 @@ pub(crate) fn hostnames(group: Option<&GatewayGroupSpec>) -> Vec<String> {
     listener.hostname.iter().cloned().chain(external.and_then(|url| url.host().map(str::to_owned))).collect()
 }
 
+/// The certificate of the serving port: the command line first, else what the group names, below the folder of Secrets.
+pub(crate) fn tls(
+    named: Option<(PathBuf, PathBuf)>,
+    group: Option<&GatewayGroupSpec>,
+    secrets: Option<&Path>,
+) -> anyhow::Result<Option<Arc<Tls>>> {
+    let secret = group.and_then(|group| group.listener.as_ref()?.tls.as_ref()).map(|tls| &tls.secret_ref.name);
+    let (certificate, key) = match (named, secret) {
+        (Some(named), _) => named,
+        (None, None) => return Ok(None),
+        (None, Some(name)) => {
+            let hint = "GatewayGroup: spec.listener.tls names a Secret: say where with --secrets, or use --tls-cert and --tls-key";
+            let folder = secrets.context(hint)?.join(name);
+            (folder.join("tls.crt"), folder.join("tls.key"))
+        }
+    };
+    let tls = Tls::load(TlsFiles { certificate, key }).context("the MCP endpoints cannot be served by TLS")?;
+    Ok(Some(tls))
+}
+
 /// The beginning of every exposition's URL.
-pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr) -> String {
+pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
     let external =
         group.and_then(|group| group.listener.as_ref()).and_then(|listener| listener.external_url.as_deref());
-    external.map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned())
+    external.map_or_else(|| format!("{scheme}://{address}"), |url| url.trim_end_matches('/').to_owned())
 }
 
 /// Whether tools have series of their own.
@@ -69,6 +93,12 @@ pub(crate) fn without_effect(group: Option<&GatewayGroupSpec>) -> Vec<(&'static 
     }
     if group.autoscaling.is_some() {
         fields.push(("autoscaling", "`tamis serve` is one process"));
+    }
+    if group.listener.as_ref().is_some_and(|listener| listener.service.is_some()) {
+        fields.push(("listener.service", "`tamis serve` has no Service"));
+    }
+    if group.disruption_budget.is_some() {
+        fields.push(("disruptionBudget", "`tamis serve` is one process"));
     }
     if group.pod.is_some() {
         fields.push(("pod", "`tamis serve` runs in no pod of the operator's"));
@@ -124,8 +154,9 @@ mod tests {
         });
         let address = "127.0.0.1:8080".parse().expect("an address");
         assert_eq!(hostnames(Some(&group)), ["mcp.example.com", "out.example.com"]);
-        assert_eq!(base_url(Some(&group), address), "https://out.example.com:444/tamis");
-        assert_eq!(base_url(None, address), "http://127.0.0.1:8080");
+        assert_eq!(base_url(Some(&group), address, false), "https://out.example.com:444/tamis");
+        assert_eq!(base_url(None, address, false), "http://127.0.0.1:8080");
+        assert_eq!(base_url(None, address, true), "https://127.0.0.1:8080");
     }
 
     #[test]
@@ -148,7 +179,13 @@ mod tests {
         let group = GatewayGroupSpec {
             replicas: Some(3),
             controller_name: Some("a".into()),
-            autoscaling: Some(AutoscalingSpec { min_replicas: 1, max_replicas: 2, target_cpu_utilization: None }),
+            autoscaling: Some(AutoscalingSpec {
+                min_replicas: 1,
+                max_replicas: 2,
+                target_cpu_utilization: None,
+                target_memory_utilization: None,
+                behavior: None,
+            }),
             pod: Some(PodSpec::default()),
             metrics: Some(MetricsSpec { detail: MetricsDetail::Exposition }),
             audit: Some(GroupAuditSpec { sink: AuditSink::File }),

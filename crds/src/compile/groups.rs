@@ -166,6 +166,13 @@ impl<'r> Groups<'r> {
                 });
                 if matches {
                     Ok(placement)
+                } else if !cluster.namespaces.may_read(namespace) {
+                    let message = format!(
+                        "GatewayGroup {} chooses namespaces by labels, and the operator may not read those of {namespace}",
+                        group.name
+                    );
+                    let remedy = "let it `get` the namespace (docs/rbac.md), or write `from: Same` or `All`";
+                    Err(Stop::new(Reason::RefNotPermitted, path, message, remedy))
                 } else {
                     refused("give the namespace the labels that the group's selector wants, or use another group")
                 }

@@ -454,7 +454,6 @@ fn what_comes_later_is_refused_by_name_and_place() {
         (spec("ConfigurationPlan", "headers: {forward: [a]}"), "5:", "spec.headers.forward"),
         (spec("GatewayGroup", "commands: {enabled: true}"), "5:", "spec.commands.enabled"),
         (spec("GatewayGroup", "store: {redis: {}}"), "5:", "spec.store"),
-        (spec("GatewayGroup", "listener: {tls: {}}"), "5:", "spec.listener.tls"),
     ];
     for (text, place, field) in table {
         let said: Vec<_> =

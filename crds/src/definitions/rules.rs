@@ -7,6 +7,7 @@
 use serde_json::{Value as Json, json};
 
 use super::structural::{RULES, rule};
+use crate::resources::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
 
 /// Tools of one service, and filters of one set.
 const MAX_TOOLS: u32 = 5000;
@@ -304,6 +305,41 @@ fn group() -> Vec<(&'static str, Json)> {
         ("EgressSpec.allow.*", text(256)),
         ("EgressSpec.deny", json!({ "maxItems": MAX_ENTRIES })),
         ("EgressSpec.deny.*", text(256)),
+        ("TlsSpec", atomic()),
+        ("ServiceSpec", service()),
+        ("ServiceSpec.annotations", own("annotations")),
+        ("ServiceSpec.nodePort", json!({ "minimum": 1 })),
+        ("ServiceSpec.loadBalancerClass", text(253)),
+        ("ServiceSpec.loadBalancerSourceRanges", json!({ "maxItems": MAX_ENTRIES })),
+        (
+            "ServiceSpec.loadBalancerSourceRanges.*",
+            json!({ "maxLength": 64, RULES: [rule("isCIDR(self)", "is no network: write 203.0.113.0/24")] }),
+        ),
+        (
+            "DisruptionBudgetSpec",
+            rules([(
+                "has(self.maxUnavailable) != has(self.minAvailable)",
+                "says how many may be away in one way: write `maxUnavailable` or `minAvailable`",
+            )]),
+        ),
+        ("DisruptionBudgetSpec.maxUnavailable", share()),
+        ("DisruptionBudgetSpec.minAvailable", share()),
+        ("AutoscalingSpec.targetMemoryUtilization", json!({ "minimum": 1, "maximum": 1000 })),
+        ("ScalingRules.stabilizationWindowSeconds", json!({ "maximum": 3600 })),
+        ("ScalingRules.policies", json!({ "maxItems": 8 })),
+        ("ScalingPolicy.value", json!({ "minimum": 1, "maximum": 1000 })),
+        ("ScalingPolicy.periodSeconds", json!({ "minimum": 1, "maximum": 1800 })),
+        ("PodSpec.tolerations", json!({ "maxItems": MAX_ENTRIES })),
+        ("TolerationSpec", toleration()),
+        ("TolerationSpec.key", text(317)),
+        ("TolerationSpec.value", json!({ "maxLength": 63 })),
+        ("PodSpec.topologySpreadConstraints", json!({ "maxItems": 16 })),
+        ("SpreadSpec.topologyKey", text(317)),
+        ("SpreadSpec.maxSkew", json!({ "minimum": 1, "maximum": 1000 })),
+        ("PodSpec.env", json!({ "maxItems": MAX_ENTRIES })),
+        ("EnvSpec.name", variable()),
+        ("EnvSpec.value", json!({ "maxLength": 4096 })),
+        ("PodSpec.terminationGracePeriodSeconds", json!({ "minimum": 45, "maximum": 3600 })),
         ("PodSpec.image", text(1024)),
         ("PodSpec.imagePullPolicy", json!({ "enum": ["Always", "IfNotPresent", "Never"] })),
         ("PodSpec.imagePullSecrets", json!({ "maxItems": MAX_ENTRIES })),
@@ -318,6 +354,63 @@ fn group() -> Vec<(&'static str, Json)> {
         ("PodResources.limits", amounts()),
         ("PodResources.limits.*", json!({ "maxLength": 32 })),
     ]
+}
+
+/// What only some types of Services take.
+fn service() -> Json {
+    let of = |types: &str, fields: &[&str], message: &str| {
+        let given = fields.iter().map(|field| format!("has(self.{field})")).collect::<Vec<_>>().join(" || ");
+        rule(&format!("!({given}) || (has(self.type) && self.type in [{types}])"), message)
+    };
+    json!({ RULES: [
+        of(
+            "'LoadBalancer'",
+            &["loadBalancerClass", "loadBalancerSourceRanges"],
+            "`loadBalancerClass` and `loadBalancerSourceRanges` are for `type: LoadBalancer`: write that, or remove them",
+        ),
+        of(
+            "'NodePort', 'LoadBalancer'",
+            &["nodePort", "externalTrafficPolicy"],
+            "`nodePort` and `externalTrafficPolicy` are for `type: NodePort` and `LoadBalancer`: write one, or remove them",
+        ),
+    ] })
+}
+
+/// A number or a percentage.
+fn share() -> Json {
+    json!({
+        "maxLength": 4,
+        RULES: [rule(
+            "type(self) == int ? self >= 0 : self.matches('^(100|[1-9]?[0-9])%$')",
+            "is no number and no share: write 1 or 25%",
+        )],
+    })
+}
+
+fn toleration() -> Json {
+    rules([
+        ("has(self.key) || (has(self.operator) && self.operator == 'Exists')", "needs `key`, or `operator: Exists` for every taint"),
+        ("!has(self.value) || !has(self.operator) || self.operator == 'Equal'", "`operator: Exists` takes no `value`: remove it"),
+        (
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "`tolerationSeconds` is for `effect: NoExecute`: write that, or remove it",
+        ),
+    ])
+}
+
+/// A variable of a gateway's environment that is free to be set.
+fn variable() -> Json {
+    let names = RESERVED_ENV.map(|name| format!("'{name}'")).join(", ");
+    let prefixes = RESERVED_ENV_PREFIXES.map(|prefix| format!("self.startsWith('{prefix}')")).join(" || ");
+    let said = RESERVED_ENV.iter().copied().chain(RESERVED_ENV_PREFIXES).collect::<Vec<_>>().join(", ");
+    json!({
+        "maxLength": 253,
+        "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+        RULES: [rule(
+            &format!("!(self in [{names}] || {prefixes})"),
+            &format!("is set by Kubernetes or the operator ({said}): use another name"),
+        )],
+    })
 }
 
 fn carrier() -> Vec<(&'static str, Json)> {

@@ -177,7 +177,7 @@ fn the_operators_account_is_a_name() {
 #[test]
 fn yaml_says_what_the_objects_say() {
     let mut documents = custom_resource_definitions();
-    documents.extend(policies::policies(&ServiceAccount::default()));
+    documents.extend(policies::policies(&[ServiceAccount::default()]));
     documents.push(json!({
         "texts": ["yes", "1.0", "~", "null", "0x1", "a: b", "# no", "", " x ", "two\nlines\n", "\"q\"", "-", "on"],
         "others": [1, -1, 1.5, true, null, [], {}],

@@ -95,6 +95,12 @@ impl Spec for GatewayGroupSpec {
         if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
             scribe.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
         }
+        if let Some(tls) = self.listener.as_ref().and_then(|listener| listener.tls.as_ref())
+            && !is_secret_name(&tls.secret_ref.name)
+        {
+            let path = FieldPath::spec(["listener", "tls", "secretRef"]).key("name");
+            scribe.error(&path, "is not a name in Kubernetes", "use a-z A-Z 0-9 - _ and . only");
+        }
         let url = self.listener.as_ref().and_then(|listener| listener.external_url.as_deref());
         if url.is_some_and(|url| !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))) {
             let path = FieldPath::spec(["listener", "externalUrl"]);

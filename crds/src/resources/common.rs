@@ -105,6 +105,25 @@ impl JsonSchema for Quantity {
     }
 }
 
+/// A number of things, or a share of them: `1`, `25%`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Share {
+    /// So many.
+    Number(u32),
+    /// So many percent, with the sign.
+    Percent(String),
+}
+
+impl JsonSchema for Share {
+    fn schema_name() -> Cow<'static, str> {
+        "Share".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "x-kubernetes-int-or-string": true })
+    }
+}
+
 /// A field that a later version will understand. It may be written nowhere yet: the shape check refuses it by name, and
 /// so does this type, since a field that is ignored could be one that was meant to protect.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AuditMode, GatewayGroupStatus, Later};
+use super::{AuditMode, AutoscalingSpec, DisruptionBudgetSpec, GatewayGroupStatus, Later, LocalName, PodSpec};
 
 /// Gateways that serve together. In a folder for `tamis serve` it configures the one process.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,7 @@ use super::{AuditMode, GatewayGroupStatus, Later};
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Expositions", type_ = "integer", json_path = ".status.attachedExpositions"),
     printcolumn(name = "Gateways", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Version", type_ = "string", priority = 1, json_path = ".status.versions"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(
         name = "Reason",
@@ -70,61 +71,10 @@ pub struct GatewayGroupSpec {
     /// Settings of the gateways' pods; nothing to `tamis serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodSpec>,
-}
-
-/// As many gateways as the load needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AutoscalingSpec {
-    /// At least so many.
-    pub min_replicas: u32,
-    /// At most so many.
-    pub max_replicas: u32,
-    /// Percent of the requested CPU that is aimed at; 70 by default.
+    /// How many gateways may be away at once while nodes are drained; one by default, where there are several. What
+    /// leaves none that may be away keeps nodes from being drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_cpu_utilization: Option<u32>,
-}
-
-/// What of the gateways' pods can be set: nothing here can give a pod more rights.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PodSpec {
-    /// The image; the operator's own default where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// `IfNotPresent` by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_pull_policy: Option<String>,
-    /// Names of Secrets to pull the image with.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub image_pull_secrets: Vec<String>,
-    /// Requests and limits of CPU and memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<PodResources>,
-    /// Labels of the pods, beside the operator's own.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub labels: IndexMap<String, String>,
-    /// Annotations of the pods.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub annotations: IndexMap<String, String>,
-    /// Labels of the nodes that they may run on.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub node_selector: IndexMap<String, String>,
-    /// Their PriorityClass.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority_class_name: Option<String>,
-}
-
-/// Requests and limits.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PodResources {
-    /// What is set aside: `cpu`, `memory`.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub requests: IndexMap<String, String>,
-    /// What is the most: `cpu`, `memory`.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub limits: IndexMap<String, String>,
+    pub disruption_budget: Option<DisruptionBudgetSpec>,
 }
 
 /// From which namespaces expositions may name a group.
@@ -162,7 +112,7 @@ pub struct NamespaceSelector {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListenerSpec {
-    /// The port, 8080 by default.
+    /// The port of the Service: 8080 by default, with `tls` 443. `tamis serve`: where it listens, 8080 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// The host name under which clients reach the group.
@@ -171,9 +121,76 @@ pub struct ListenerSpec {
     /// The URL under which clients reach the group, where something stands in front of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_url: Option<String>,
-    /// Not implemented yet.
+    /// TLS on the serving port; without it, whatever stands in front of the gateways ends TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Later>,
+    pub tls: Option<TlsSpec>,
+    /// The Kubernetes Service of the group; nothing to `tamis serve`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceSpec>,
+}
+
+impl ListenerSpec {
+    /// The port of the Service.
+    #[must_use]
+    pub fn service_port(&self) -> u16 {
+        self.port.unwrap_or(if self.tls.is_some() { 443 } else { 8080 })
+    }
+}
+
+/// TLS on the serving port: 1.2 and 1.3, HTTP/2 and HTTP/1.1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TlsSpec {
+    /// A Secret of the group's namespace and of type `kubernetes.io/tls`, with `tls.crt` and `tls.key`, as cert-manager
+    /// writes it. A new certificate is shown as soon as it is mounted: no restart, no connection dropped. `tamis serve`
+    /// reads `<name>/tls.crt` and `<name>/tls.key` below `--secrets`.
+    pub secret_ref: LocalName,
+}
+
+/// The Kubernetes Service of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceSpec {
+    /// `ClusterIP` by default.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub type_: Option<ServiceType>,
+    /// Annotations of the Service: what a load balancer is told.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub annotations: IndexMap<String, String>,
+    /// The port on every node, for `NodePort` and `LoadBalancer`; one that is free where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<u16>,
+    /// Which implementation of load balancers, for `LoadBalancer`; the cluster's default where absent. It cannot be
+    /// changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancer_class: Option<String>,
+    /// Networks that clients may be in, for `LoadBalancer`: `203.0.113.0/24`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load_balancer_source_ranges: Vec<String>,
+    /// Whether a node passes connections from outside to gateways on other nodes, for `NodePort` and `LoadBalancer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_traffic_policy: Option<TrafficPolicy>,
+}
+
+/// From where a Service can be reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ServiceType {
+    /// From within the cluster.
+    #[default]
+    ClusterIP,
+    /// At a port of every node too.
+    NodePort,
+    /// By a load balancer too.
+    LoadBalancer,
+}
+
+/// Whether a node passes connections on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TrafficPolicy {
+    /// It does; the default.
+    Cluster,
+    /// It does not, and keeps the client's address.
+    Local,
 }
 
 /// Command adapters, off by default.

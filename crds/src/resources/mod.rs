@@ -9,6 +9,8 @@ mod filters;
 mod group;
 mod manifest;
 mod plan;
+mod pod;
+mod scaling;
 mod status;
 mod tools;
 
@@ -16,21 +18,28 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use common::LATER;
-pub use common::{Later, LocalName, NamespacedName, Quantity, SecretKeyRef, ServiceRef};
+pub use common::{Later, LocalName, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share};
 pub use exposition::{
     AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, Exposition, ExpositionSpec, LimitsSpec, ToolSelection,
 };
 pub use filters::{ToolsFilters, ToolsFiltersSpec};
 pub use group::{
-    AllowedNamespaces, AuditSink, AutoscalingSpec, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroup,
-    GatewayGroupSpec, GroupAuditSpec, ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom,
-    PodResources, PodSpec,
+    AllowedNamespaces, AuditSink, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroup, GatewayGroupSpec, GroupAuditSpec,
+    ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom, ServiceSpec, ServiceType, TlsSpec,
+    TrafficPolicy,
 };
 pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
     RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec,
 };
 pub use plan::{ConfigurationPlan, ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
+pub use pod::{
+    EnvSpec, PodResources, PodSpec, SpreadSpec, TaintEffect, TolerationOperator, TolerationSpec, WhenUnsatisfiable,
+};
+pub(crate) use pod::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
+pub use scaling::{
+    AutoscalingSpec, DisruptionBudgetSpec, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingUnit, SelectPolicy,
+};
 pub use status::{ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus};
 pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 

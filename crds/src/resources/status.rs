@@ -56,6 +56,9 @@ pub struct GatewayGroupStatus {
     /// How many of its gateways are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<u32>,
+    /// Versions of its gateways, as they say themselves; two while one follows the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
     /// Where clients reach the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,

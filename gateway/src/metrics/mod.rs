@@ -99,6 +99,7 @@ pub(crate) struct Metrics {
     missed: IntCounterVec,
     rejected: IntCounterVec,
     reloads: IntCounterVec,
+    tls_reloads: IntCounterVec,
     upstream_duration: HistogramVec,
     /// The one that nearly all calls need.
     upstream_ok: Histogram,
@@ -140,6 +141,10 @@ impl Metrics {
             Opts::new("tamis_config_reloads_total", "Configurations that were offered, by result."),
             &["result"],
         )?;
+        let tls_reloads = IntCounterVec::new(
+            Opts::new("tamis_tls_reloads_total", "New certificates of the serving port, by result."),
+            &["result"],
+        )?;
         let upstream_duration = HistogramVec::new(
             HistogramOpts::new("tamis_upstream_request_duration_seconds", "Time spent upstream, retries included.")
                 .buckets(MILLIS.to_vec()),
@@ -148,6 +153,7 @@ impl Metrics {
         let expositions = IntGauge::new("tamis_config_expositions", "Expositions that are loaded.")?;
         registry.register(Box::new(rejected.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
+        registry.register(Box::new(tls_reloads.clone()))?;
         registry.register(Box::new(upstream_duration.clone()))?;
         registry.register(Box::new(expositions.clone()))?;
         Ok(Self {
@@ -162,6 +168,7 @@ impl Metrics {
             reload_duration: histogram("tamis_config_reload_duration_seconds", "Time to load a change.", &MILLIS)?,
             rejected,
             reloads,
+            tls_reloads,
             upstream_ok: upstream_duration.with_label_values(&["200"]),
             upstream_duration,
             expositions,
@@ -172,6 +179,11 @@ impl Metrics {
     /// Counts a configuration that was offered.
     pub(crate) fn reloaded(&self, result: &str) {
         self.reloads.with_label_values(&[result]).inc();
+    }
+
+    /// Counts a certificate that was offered.
+    pub(crate) fn tls_reloaded(&self, result: &str) {
+        self.tls_reloads.with_label_values(&[result]).inc();
     }
 
     /// Counts a request that was turned away before its exposition was known.

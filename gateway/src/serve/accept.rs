@@ -12,12 +12,13 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Body;
+use super::{Body, Tls};
 use crate::options::GatewayLimits;
 
 /// Requests at once on one HTTP/2 connection.
@@ -28,17 +29,24 @@ const HEADER_BYTES: u32 = 32 << 10;
 const PING: Duration = Duration::from_secs(20);
 
 /// Bounds of one listener.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Listening {
     connections: usize,
     header_timeout: Duration,
     drain: Duration,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Listening {
     /// As the options say.
     pub(crate) fn of(limits: &GatewayLimits) -> Self {
-        Self { connections: limits.connections, header_timeout: limits.header_timeout, drain: limits.drain }
+        let &GatewayLimits { connections, header_timeout, drain, .. } = limits;
+        Self { connections, header_timeout, drain, tls: None }
+    }
+
+    /// By TLS, where there is a certificate.
+    pub(crate) fn with(self, tls: Option<Arc<Tls>>) -> Self {
+        Self { tls, ..self }
     }
 }
 
@@ -76,9 +84,10 @@ pub(crate) async fn run<F, A>(
             continue;
         };
         let (answer, shutdown, abort) = (answer.clone(), shutdown.clone(), abort.clone());
+        let (header_timeout, tls) = (bounds.header_timeout, bounds.tls.clone());
         connections.spawn(async move {
             tokio::select! {
-                () = connection(stream, peer, bounds, &shutdown, answer) => {}
+                () = accepted_one(stream, peer, (header_timeout, tls), &shutdown, answer) => {}
                 () = abort.cancelled() => {}
             }
             drop(place);
@@ -93,10 +102,10 @@ pub(crate) async fn run<F, A>(
     }
 }
 
-async fn connection<F, A>(
+async fn accepted_one<F, A>(
     stream: TcpStream,
     peer: SocketAddr,
-    bounds: Listening,
+    (header_timeout, tls): (Duration, Option<Arc<Tls>>),
     shutdown: &CancellationToken,
     answer: F,
 ) where
@@ -107,6 +116,28 @@ async fn connection<F, A>(
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("TCP_NODELAY not set: {e}");
     }
+    let Some(tls) = tls else { return connection(stream, peer, header_timeout, shutdown, answer).await };
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        () = shutdown.cancelled() => return,
+    };
+    match accepted {
+        Ok(stream) => connection(stream, peer, header_timeout, shutdown, answer).await,
+        Err(e) => tracing::debug!(%peer, "no TLS: {e}"),
+    }
+}
+
+async fn connection<I, F, A>(
+    stream: I,
+    peer: SocketAddr,
+    header_timeout: Duration,
+    shutdown: &CancellationToken,
+    answer: F,
+) where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Fn(Request<Incoming>, SocketAddr) -> A + Send + Sync + 'static,
+    A: Future<Output = Response<Body>> + Send + 'static,
+{
     let begun = Arc::new(AtomicBool::new(false));
     let service = {
         let begun = Arc::clone(&begun);
@@ -117,7 +148,7 @@ async fn connection<F, A>(
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -127,7 +158,7 @@ async fn connection<F, A>(
     let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     // Hyper's timeout begins with the first request line; before that it tells HTTP/1 from HTTP/2, for as long as the
     // peer likes.
-    let mut silent = std::pin::pin!(tokio::time::sleep(bounds.header_timeout));
+    let mut silent = std::pin::pin!(tokio::time::sleep(header_timeout));
     let mut watch = true;
     let mut ending = false;
     loop {

@@ -8,6 +8,7 @@ mod http;
 mod origin;
 mod session;
 mod stream;
+mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,12 +25,13 @@ pub(crate) use accept::{Listening, run};
 pub(crate) use body::Body;
 pub(crate) use origin::is_allowed as origin_is_allowed;
 pub(crate) use session::Cancellable;
+pub use tls::{Tls, TlsError, TlsFiles};
 
 impl Gateway {
-    /// Serves MCP on `listener` until `shutdown`, then lets calls under way end and closes streams politely. Returns
+    /// Serves MCP on `listener`, by TLS where the options have a certificate, until `shutdown`, then lets calls under way end and closes streams politely. Returns
     /// once all is done, or after [`crate::GatewayLimits::drain`].
     pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
-        let listening = Listening::of(&self.options.limits);
+        let listening = Listening::of(&self.options.limits).with(self.options.tls.clone());
         let answer = {
             let (gateway, shutdown) = (Arc::clone(&self), shutdown.clone());
             move |request: Request<Incoming>, peer: std::net::SocketAddr| {
@@ -54,9 +56,16 @@ impl Gateway {
             self.begin_draining();
             std::future::pending::<()>().await;
         };
+        let certificates = async {
+            if let Some(tls) = &self.options.tls {
+                tls.follow(&self.metrics, &shutdown).await;
+            }
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             () = run(listener, &shutdown, listening, refused, answer) => {}
             () = flag => {}
+            () = certificates => {}
         }
         // Calls whose clients went away, and records that wait for the disk.
         self.detached.close();

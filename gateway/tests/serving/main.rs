@@ -9,4 +9,5 @@ mod operations;
 mod reloads;
 mod stdio;
 mod support;
+mod tls;
 mod withheld;

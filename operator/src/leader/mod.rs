@@ -50,7 +50,7 @@ pub struct LeaseOptions {
 }
 
 impl LeaseOptions {
-    /// The name of the operator's Lease.
+    /// The name of the operator's Lease, where it is given none.
     pub const NAME: &str = "tamis-operator";
 
     /// 15 seconds, of which 10 for writes to begin, renewed every 2: what Kubernetes' own controllers use.

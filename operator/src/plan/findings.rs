@@ -6,7 +6,7 @@ use tamis_config::carrier::decode_exposition;
 use tamis_config::{ExpositionId, ExpositionPayload};
 use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
 
-use super::{Plan, Planned, id, url};
+use super::{Plan, Planned, Settings, id, speaks, url};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
 use crate::world::{Object, ServiceKey, World};
@@ -14,6 +14,7 @@ use crate::world::{Object, ServiceKey, World};
 /// Fills in the verdicts of a service's objects and of the chosen expositions.
 pub(super) fn judge(
     world: &World,
+    settings: &Settings,
     key: &ServiceKey,
     chosen: &BTreeSet<ObjectName>,
     compilation: &Compilation,
@@ -33,9 +34,14 @@ pub(super) fn judge(
         (Kind::ToolsFilters, &members.filters),
         (Kind::CustomTools, &members.tools),
     ];
+    let ours = speaks(world, settings, &members.expositions);
     for (kind, names) in own {
         for object in names.iter().filter_map(|name| world.get(kind, name)) {
-            plan.verdicts.insert(object.key.clone(), verdict(object));
+            if ours {
+                plan.verdicts.insert(object.key.clone(), verdict(object));
+            } else {
+                plan.unsaid.insert(object.key.clone());
+            }
         }
     }
     for name in chosen {
@@ -47,7 +53,9 @@ pub(super) fn judge(
             && let Some(named) = &exposition.spec.configuration_plan
         {
             let name = ObjectName { namespace: name.namespace.clone(), name: named.name.clone() };
-            if let Some(object) = world.get(Kind::ConfigurationPlan, &name) {
+            if let Some(object) = world.get(Kind::ConfigurationPlan, &name)
+                && speaks(world, settings, &world.users_of_plan(&name))
+            {
                 plan.verdicts.insert(object.key.clone(), verdict(object));
             }
         }

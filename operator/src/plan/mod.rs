@@ -4,6 +4,7 @@
 mod findings;
 mod hold;
 mod previous;
+mod speak;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use tamis_crds::{Compilation, CompileEnv, ObjectName, compile};
 
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, uses};
+pub(crate) use speak::speaks;
 
 use crate::verdict::Verdict;
 use crate::world::{Object, Scope, ServiceKey, World};
@@ -58,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
     /// Expositions of another operator's groups: nothing is said of them.
     pub(crate) foreign: BTreeSet<ObjectName>,
+    /// Objects of which another operator says what becomes of them.
+    pub(crate) unsaid: BTreeSet<ObjectKey>,
     /// Expositions to look at again although nothing changes, and when.
     pub(crate) wake: Option<(Instant, BTreeSet<ObjectName>)>,
     /// Secrets that were asked for.
@@ -119,7 +123,7 @@ pub(crate) fn service(
         let planned = document(world, name, &previous, &compilation);
         plan.expositions.insert(name.clone(), planned);
     }
-    findings::judge(world, key, &chosen, &compilation, &mut plan);
+    findings::judge(world, settings, key, &chosen, &compilation, &mut plan);
     plan.foreign = chosen.iter().filter(|name| compilation.foreign.contains(&id(name))).cloned().collect();
     plan.services = std::mem::take(&mut compilation.snapshot.services);
     for (digest, document) in &plan.services {
@@ -183,6 +187,10 @@ impl Secrets for View<'_> {
 impl Namespaces for View<'_> {
     fn labels(&self, namespace: &str) -> Option<&BTreeMap<String, String>> {
         Some(&self.world.namespace(namespace)?.labels)
+    }
+
+    fn may_read(&self, namespace: &str) -> bool {
+        self.world.may_read_namespace(namespace)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tamis_crds::cluster::Cluster;
-use tamis_crds::resources::Resources;
+use tamis_crds::resources::{GatewayGroupSpec, NamespacesFrom, Resources};
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
 use super::{Again, Done, Judged, Operator};
@@ -269,6 +269,7 @@ impl Operator {
                 is_error: true,
             }));
             let spec = object.resources.groups.first();
+            findings.extend(spec.filter(|_| self.world.hides_namespaces()).and_then(|group| unread(&group.spec)));
             let heard = self.gateways.of(name, self.groups.len() == 1).count();
             let facts = GroupFacts {
                 attached: self.attached.get(name).copied().unwrap_or_default(),
@@ -283,6 +284,19 @@ impl Operator {
             }
         }
     }
+}
+
+/// What is said of a group that looks at labels of namespaces, where some may not be read.
+fn unread(spec: &GatewayGroupSpec) -> Option<Finding> {
+    let selects = spec.allowed_namespaces.as_ref().is_some_and(|allowed| allowed.from == NamespacesFrom::Selector);
+    selects.then(|| Finding {
+        condition: ConditionType::ResolvedRefs,
+        reason: "RefNotPermitted",
+        message: "spec.allowedNamespaces.from: Selector wants labels of namespaces, and the operator may not read all \
+                  that it looks after: let it `get` them (docs/rbac.md), or write `Same` or `All`"
+            .to_owned(),
+        is_error: false,
+    })
 }
 
 fn endpoint(group: &ObjectName, name: String, url: String, token: &Token) -> Endpoint {

@@ -52,7 +52,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let said = Arc::clone(&waiting);
     let waits = move || said.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let admin_shutdown = CancellationToken::new();
-    let lease = LeaseOptions::new(options.lease_namespace.clone(), options.identity.clone());
+    let lease = LeaseOptions {
+        name: options.lease_name.clone(),
+        ..LeaseOptions::new(options.lease_namespace.clone(), options.identity.clone())
+    };
     let leadership = leader::run(options.client.clone(), lease, shutdown.clone());
     let (observed, group_changes) = group::watch(&options.client, &options.namespaces);
     let (heard_out, heard) = mpsc::channel(1024);
@@ -235,7 +238,8 @@ impl Operator {
     async fn step(&mut self, now: Instant) {
         self.due(now);
         if std::mem::take(&mut self.world.watches_changed) {
-            for ended in self.sources.want(&self.world) {
+            let foreign = self.foreign_namespaces();
+            for ended in self.sources.want(&self.world, &foreign) {
                 self.world.forget_source(&ended);
             }
         }
@@ -305,9 +309,7 @@ impl Operator {
             if !self.sources.runs(&message.source) || !self.sources.is_of_now(&message) {
                 continue;
             }
-            if !matches!(message.change, crate::watch::Change::Forbidden) || message.source.may_be_forbidden() {
-                self.sources.heard(&message.source);
-            }
+            self.sources.heard(&message.source, matches!(message.change, crate::watch::Change::Forbidden));
             self.world.apply(&message.source, message.change, now);
         }
         for service in self.world.dirty.services.keys() {

@@ -194,6 +194,9 @@ impl Operator {
                 self.verdicts.insert(object, judged);
             }
         }
+        for key in plan.unsaid {
+            self.verdicts.remove(&key);
+        }
         for name in plan.foreign {
             self.verdicts.remove(&ObjectKey { kind: Kind::Exposition, name });
         }

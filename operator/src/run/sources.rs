@@ -17,6 +17,8 @@ pub(super) struct Sources {
     running: HashMap<Source, DropGuard>,
     /// Sources that have told everything once.
     heard: BTreeSet<Source>,
+    /// Sources that may not be read.
+    refused: BTreeSet<Source>,
     /// How often all were begun anew.
     epoch: u64,
     shutdown: CancellationToken,
@@ -30,24 +32,34 @@ impl Sources {
         namespaces: Vec<String>,
         shutdown: &CancellationToken,
     ) -> Self {
-        let mut sources =
-            Self { client, out, running: HashMap::new(), heard: BTreeSet::new(), epoch: 0, shutdown: shutdown.clone() };
+        let mut sources = Self {
+            client,
+            out,
+            running: HashMap::new(),
+            heard: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            epoch: 0,
+            shutdown: shutdown.clone(),
+        };
         let scopes: Vec<Option<String>> =
             if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
         for namespace in scopes {
             for kind in Kind::ALL {
                 sources.start(Source { watched: Watched::Kind(kind), namespace: namespace.clone() });
             }
-            sources.start(Source { watched: Watched::Configs, namespace });
+            sources.start(Source { watched: Watched::Configs, namespace: namespace.clone() });
+            sources.start(Source { watched: Watched::Namespaces, namespace });
         }
-        sources.start(Source { watched: Watched::Namespaces, namespace: None });
         sources
     }
 
-    /// Starts and ends the watches of Secrets, as objects name them. Gives those that have ended.
-    pub(super) fn want(&mut self, world: &World) -> Vec<Source> {
+    /// Starts and ends the watches of Secrets, as objects name them. Gives those that have ended. `foreign`: namespaces with
+    /// groups of other operators only, where we have written nothing and may read no Secrets.
+    pub(super) fn want(&mut self, world: &World, foreign: &BTreeSet<String>) -> Vec<Source> {
         let credentials = world.namespaces_with_secrets();
-        let groups: BTreeSet<String> = world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
+        let mut groups: BTreeSet<String> =
+            world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
+        groups.retain(|namespace| !foreign.contains(namespace));
         let wanted = |watched: Watched, names: BTreeSet<String>| {
             names.into_iter().map(move |name| Source { watched: watched.clone(), namespace: Some(name) })
         };
@@ -96,8 +108,14 @@ impl Sources {
         self.running.insert(source, token.drop_guard());
     }
 
-    /// A source has told everything, or that it may not.
-    pub(super) fn heard(&mut self, source: &Source) {
+    /// A source has told something, or that it may not be read.
+    pub(super) fn heard(&mut self, source: &Source, is_refused: bool) {
+        if !is_refused {
+            self.refused.remove(source);
+        } else if !source.may_be_forbidden() {
+            self.refused.insert(source.clone());
+            return;
+        }
         if self.running.contains_key(source) && !self.heard.contains(source) {
             self.heard.insert(source.clone());
         }
@@ -112,7 +130,11 @@ impl Sources {
     /// What has not told everything yet. Secrets hold up only what names them: see [`Sources::knows`].
     pub(super) fn waiting_for(&self) -> Vec<String> {
         let silent = self.running.keys().filter(|source| !is_dynamic(source) && !self.heard.contains(source));
-        let mut waiting: Vec<_> = silent.map(ToString::to_string).collect();
+        let said = |source: &Source| match self.refused.contains(source) {
+            true => format!("{source}: the operator may not list and watch them, see docs/rbac.md"),
+            false => source.to_string(),
+        };
+        let mut waiting: Vec<_> = silent.map(said).collect();
         waiting.sort();
         waiting
     }

@@ -175,7 +175,9 @@ impl Operator {
     /// A plan that no exposition names, or an object that cannot be read, is never planned: what is wrong with its shape
     /// is all that there is to say.
     fn judge_unused(&mut self, key: &ObjectKey, object: &crate::world::Object) {
-        let alone = key.kind == Kind::ConfigurationPlan && !self.users.contains_key(key);
+        let alone = key.kind == Kind::ConfigurationPlan
+            && !self.users.contains_key(key)
+            && crate::plan::speaks(&self.world, &self.settings, &self.world.users_of_plan(&key.name));
         let unplanned = alone || (object.is_unusable() && key.kind != Kind::Exposition);
         let known = self.verdicts.get(key).is_some_and(|judged| judged.is_of(object));
         if unplanned && !known {

@@ -60,6 +60,11 @@ impl Index {
         self.services.keys().cloned().collect()
     }
 
+    /// Namespaces with a service.
+    pub(crate) fn namespaces(&self) -> Vec<String> {
+        self.by_namespace.keys().cloned().collect()
+    }
+
     pub(crate) fn services_of(&self, namespace: &str) -> Vec<ServiceKey> {
         self.by_namespace.get(namespace).into_iter().flatten().cloned().collect()
     }

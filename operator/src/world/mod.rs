@@ -51,6 +51,8 @@ pub(crate) struct World {
     /// Credential shards of groups, with what they hold.
     pub(crate) shards: HashMap<ObjectName, Arc<Secret>>,
     namespaces: HashMap<String, NamespaceFacts>,
+    /// Namespaces that may not be read; all of them where that is none.
+    hidden: BTreeSet<Option<String>>,
     /// Default sets that are gone.
     gone: HashMap<ObjectName, Gone>,
     pub(crate) dirty: Dirty,
@@ -102,6 +104,11 @@ impl World {
         self.index.members(service)
     }
 
+    /// The expositions that name a ConfigurationPlan.
+    pub(crate) fn users_of_plan(&self, plan: &ObjectName) -> BTreeSet<ObjectName> {
+        self.index.users_of_plan(plan)
+    }
+
     /// Objects that cannot be read.
     pub(crate) fn unusable(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.index.unusable().filter_map(|key| self.get(key.kind, &key.name))
@@ -110,6 +117,16 @@ impl World {
     /// What is known of a namespace.
     pub(crate) fn namespace(&self, name: &str) -> Option<&NamespaceFacts> {
         self.namespaces.get(name)
+    }
+
+    /// Whether it may be known what a namespace is like.
+    pub(crate) fn may_read_namespace(&self, name: &str) -> bool {
+        !self.hidden.contains(&None) && !self.hidden.contains(&Some(name.to_owned()))
+    }
+
+    /// Whether any namespace may not be read.
+    pub(crate) fn hides_namespaces(&self) -> bool {
+        !self.hidden.is_empty()
     }
 
     /// Namespaces with objects that name Secrets.
@@ -139,6 +156,11 @@ impl World {
                 {
                     self.mark_namespace(namespace);
                 }
+                if let Watched::Namespaces = watched
+                    && self.hidden.remove(&source.namespace)
+                {
+                    self.mark_groups();
+                }
                 objects.iter().for_each(|object| self.applied(watched, object));
             }
         }
@@ -164,8 +186,7 @@ impl World {
         for id in gone {
             self.mark_config(&id);
         }
-        let groups: Vec<_> = self.all(Kind::GatewayGroup).map(|group| group.key.name.clone()).collect();
-        self.dirty.groups.extend(groups);
+        self.mark_groups();
         let keys: Vec<_> = self.objects.values().flat_map(HashMap::values).map(|object| object.key.clone()).collect();
         self.dirty.status.extend(keys);
         self.dirty.postpone();
@@ -336,6 +357,11 @@ impl World {
         }
     }
 
+    fn mark_groups(&mut self) {
+        let groups: Vec<_> = self.all(Kind::GatewayGroup).map(|group| group.key.name.clone()).collect();
+        self.dirty.groups.extend(groups);
+    }
+
     /// Marks all groups of a namespace, and who names them: one of them holds it, the others wait.
     fn mark_groups_in(&mut self, namespace: &str) {
         let groups = self.all(Kind::GatewayGroup).filter(|group| group.key.name.namespace == namespace);
@@ -457,6 +483,19 @@ impl World {
     }
 
     fn forbidden(&mut self, source: &Source) {
+        if let Watched::Namespaces = source.watched
+            && self.hidden.insert(source.namespace.clone())
+        {
+            // What was known may be another by now, and would go on to let expositions in.
+            for name in self.known(source) {
+                self.namespaces.remove(&name.name);
+            }
+            let hidden = |namespace: &String| source.namespace.as_ref().is_none_or(|name| name == namespace);
+            for namespace in self.index.namespaces().into_iter().filter(hidden) {
+                self.mark_namespace(&namespace);
+            }
+            self.mark_groups();
+        }
         if let (Watched::Secrets, Some(namespace)) = (&source.watched, &source.namespace)
             && self.secrets.forbid(namespace)
         {
@@ -499,7 +538,8 @@ impl World {
             Watched::Shards => self.shards.keys().filter(within).cloned().collect(),
             Watched::Namespaces => {
                 let name = |name: &String| ObjectName { namespace: String::new(), name: name.clone() };
-                self.namespaces.keys().map(name).collect()
+                let within = |name: &&String| source.namespace.as_ref().is_none_or(|one| one == *name);
+                self.namespaces.keys().filter(within).map(name).collect()
             }
         }
     }

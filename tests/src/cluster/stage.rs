@@ -32,26 +32,6 @@ pub struct Stage {
 }
 
 const GROUP: &str = r#"
-apiVersion: v1
-kind: Namespace
-metadata: {name: tamis-public}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: team-a}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: tamis-group, namespace: tamis-public}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tamis-group}
-subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: tamis-secrets, namespace: team-a}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tamis-secrets}
-subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}]
----
 apiVersion: reshapr.io/v1alpha1
 kind: GatewayGroup
 metadata: {name: public, namespace: tamis-public}
@@ -60,16 +40,74 @@ spec:
   egress: {allow: [127.0.0.0/8]}
 "#;
 
+/// How far an operator's rights reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// `deploy/rbac.yaml`: it reads everywhere.
+    Cluster,
+    /// `deploy/namespaced/`: Roles in the two namespaces, and nothing else.
+    Namespaces,
+}
+
+impl Reach {
+    /// Gives the operator its rights, in `tamis-public` and `team-a`.
+    async fn give(self, cluster: &Cluster) -> Result<()> {
+        let read = |file: &str| std::fs::read_to_string(root().join("deploy").join(file)).context("a file of deploy/");
+        for namespace in ["tamis-public", "team-a"] {
+            cluster.namespace(namespace).await?;
+        }
+        let kind = match self {
+            Self::Cluster => {
+                cluster.apply(&read("rbac.yaml")?).await?;
+                "clusterrole"
+            }
+            Self::Namespaces => {
+                cluster.apply(&read("namespaced/operator.yaml")?).await?;
+                let rules = read("namespaced/namespace.yaml")?;
+                for namespace in ["tamis-public", "team-a"] {
+                    let apply = ["-n", namespace, "apply", "--server-side", "--validate=strict", "--filename=-"];
+                    cluster.kubectl(&apply, Some(&rules)).await?;
+                }
+                "role"
+            }
+        };
+        for (namespace, role) in [("tamis-public", "tamis-group"), ("team-a", "tamis-secrets")] {
+            let of = format!("--{kind}={role}");
+            let account = "--serviceaccount=tamis-system:tamis-operator";
+            cluster.kubectl(&["-n", namespace, "create", "rolebinding", role, &of, account], None).await?;
+        }
+        Ok(())
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Cluster => &[],
+            Self::Namespaces => &["--namespace", "tamis-public", "--namespace", "team-a"],
+        }
+    }
+}
+
 impl Stage {
     /// Sets it all up; the gateway is ready and serves nothing yet.
     ///
     /// # Errors
     /// Something did not come up; the message has its log.
     pub async fn set() -> Result<Self> {
+        Self::with(Reach::Cluster).await
+    }
+
+    /// [`Stage::set`] with an operator that looks after the two namespaces and has no right beyond them.
+    ///
+    /// # Errors
+    /// Something did not come up; the message has its log.
+    pub async fn namespaced() -> Result<Self> {
+        Self::with(Reach::Namespaces).await
+    }
+
+    async fn with(reach: Reach) -> Result<Self> {
         let cluster = Cluster::start().await?;
         cluster.install_crds().await?;
-        let rights = std::fs::read_to_string(root().join("deploy/rbac.yaml")).context("deploy/rbac.yaml")?;
-        cluster.apply(&rights).await?;
+        reach.give(&cluster).await?;
         cluster.apply(GROUP).await?;
         Self::on(cluster, Upstream::start().await?).await
     }
@@ -82,7 +120,8 @@ impl Stage {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
-        let operator = Operator::start(&cluster, &operator_access, &operator_arguments(&ports.1.url)).await?;
+        let arguments = [&operator_arguments(&ports.1.url)[..], reach.arguments()].concat();
+        let operator = Operator::start(&cluster, &operator_access, &arguments).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "tamis-public");
         eventually("the gateways' ServiceAccount", SOON, async || Ok(accounts.get_opt("tamis-public").await?)).await?;
         let gateway_access = cluster.service_account("tamis-public", "tamis-public").await?;

@@ -157,6 +157,7 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
     accepted(&client, filters::good()).await.context("filters to take")?;
     filters::documented(&cluster).await.context("filters of the documentation")?;
     locked(&client).await.context("stored before the policy")?;
+    groups_in_use(&cluster).await.context("who deletes a GatewayGroup")?;
     writers(&cluster).await.context("who writes GatewayConfigs")
 }
 
@@ -298,6 +299,75 @@ async fn locked(client: &Client) -> Result<()> {
     accepted(client, vec![labelled, mended]).await
 }
 
+/// A group that publishes something goes by somebody's word, or with its namespace, and in no other way.
+async fn groups_in_use(cluster: &Cluster) -> Result<()> {
+    let client = cluster.client();
+    let use_it = async |namespace: &str, attached: u32| -> Result<()> {
+        let group = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+                           "metadata": {"name": "used", "namespace": namespace}, "spec": {}});
+        cluster.apply(&group.to_string()).await?;
+        let status = json!({"status": {"attachedExpositions": attached}}).to_string();
+        let patch = ["-n", namespace, "patch", "gwg", "used", "--subresource=status", "--type=merge", "-p", &status];
+        cluster.kubectl(&patch, None).await.map(drop)
+    };
+    let delete = async |namespace: &str, more: &[&str]| {
+        let delete = [&["-n", namespace, "delete", "gwg", "used", "--wait=false"], more].concat();
+        cluster.kubectl(&delete, None).await
+    };
+    let refused = |said: Result<String>| match said {
+        Ok(said) => bail!("taken: {said}"),
+        Err(error) => {
+            let said = error.to_string();
+            let names = said.contains("GatewayGroup used publishes 3 expositions");
+            ensure!(names && said.contains("annotate the group with reshapr.io/allow-deletion=true"), "{said}");
+            Ok(())
+        }
+    };
+    let collection = "/apis/reshapr.io/v1alpha1/namespaces/default/gatewaygroups";
+    let raw = async |user: Option<&str>| {
+        let user = user.map(|user| format!("--as={user}"));
+        let arguments: Vec<&str> = ["delete", "--raw", collection].into_iter().chain(user.as_deref()).collect();
+        cluster.kubectl(&arguments, None).await
+    };
+    cluster.kubectl(&["delete", "gwg", "--all"], None).await.context("groups without expositions")?;
+    use_it("default", 3).await?;
+    eventually("the policy is in force", SOON, async || {
+        Ok(cluster.kubectl(&["delete", "gwg", "used", "--dry-run=server"], None).await.err())
+    })
+    .await?;
+    refused(delete("default", &[]).await)?;
+    refused(delete("default", &["--force"]).await)?;
+    // As the namespace controller does it: all of a namespace in one request.
+    refused(raw(None).await)?;
+    ensure!(api(&client, "GatewayGroup").get_opt("used").await?.is_some());
+    // None, and never looked at.
+    use_it("default", 0).await?;
+    delete("default", &[]).await?;
+    cluster.apply(&object("GatewayGroup", "unseen", &json!({})).to_string()).await?;
+    cluster.kubectl(&["delete", "gwg", "unseen"], None).await?;
+    // By somebody's word.
+    use_it("default", 3).await?;
+    cluster.kubectl(&["annotate", "gwg", "used", "reshapr.io/allow-deletion=false"], None).await?;
+    refused(delete("default", &[]).await)?;
+    cluster.kubectl(&["annotate", "--overwrite", "gwg", "used", "reshapr.io/allow-deletion=true"], None).await?;
+    delete("default", &[]).await?;
+    // By the controllers, under the names that they have.
+    use_it("default", 3).await?;
+    raw(Some("system:serviceaccount:kube-system:namespace-controller")).await?;
+    ensure!(api(&client, "GatewayGroup").get_opt("used").await?.is_none());
+    use_it("default", 3).await?;
+    delete("default", &["--as=system:serviceaccount:kube-system:generic-garbage-collector"]).await?;
+    // In a namespace that is being deleted, by whoever empties it: its deletion must not hang.
+    cluster.namespace("leaving").await?;
+    use_it("leaving", 3).await?;
+    refused(delete("leaving", &[]).await)?;
+    cluster.kubectl(&["delete", "namespace", "leaving", "--wait=false"], None).await?;
+    eventually("the namespace is known to leave", SOON, async || {
+        Ok(delete("leaving", &[]).await.is_ok().then_some(()))
+    })
+    .await
+}
+
 /// The operator writes; the collectors only collect; an administrator does neither.
 async fn writers(cluster: &Cluster) -> Result<()> {
     const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
@@ -308,8 +378,12 @@ async fn writers(cluster: &Cluster) -> Result<()> {
     let mut binding = vec!["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin"];
     binding.extend(users.iter().map(String::as_str));
     cluster.kubectl(&binding, None).await?;
-    let text = object("GatewayConfig", "tamis-service-a-0", &objects::config()).to_string();
-    let mut changed = object("GatewayConfig", "tamis-service-a-0", &objects::config());
+    let mut config = object("GatewayConfig", "tamis-service-a-0", &objects::config());
+    // As the operator writes them: it may write no others.
+    config["metadata"]["ownerReferences"] = json!([{"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+        "name": "public", "uid": "6f0ad9c4-9d3e-4f4e-8b1c-1f0f3a1d2b3c", "controller": true}]);
+    let text = config.to_string();
+    let mut changed = config;
     changed["spec"]["data"] = "Yg==".into();
     let changed = changed.to_string();
     let apply = async |user: &str, text: &str| {

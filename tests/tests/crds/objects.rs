@@ -148,7 +148,61 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "listener": { "port": 9090 } })), "9090 is the admin port"),
         (group(&json!({ "listener": { "port": 70_000 } })), "less than or equal to 65535"),
         (group(&json!({ "listener": { "externalUrl": "a.example" } })), "is not a URL"),
-        (group(&json!({ "listener": { "tls": {} } })), "`tls` is not implemented yet"),
+        (group(&json!({ "listener": { "tls": {} } })), "spec.listener.tls.secretRef: Required value"),
+        (group(&json!({ "listener": { "tls": { "secretRef": { "name": "a", "key": "b" } } } })), "field not declared"),
+        (
+            group(&json!({ "listener": { "service": { "loadBalancerClass": "a" } } })),
+            "are for `type: LoadBalancer`: write that",
+        ),
+        (
+            group(&json!({ "listener": { "service": { "type": "ClusterIP", "nodePort": 30000 } } })),
+            "are for `type: NodePort` and `LoadBalancer`",
+        ),
+        (
+            group(&json!({ "listener": { "service": { "type": "LoadBalancer", "loadBalancerSourceRanges": ["a"] } } })),
+            "is no network: write 203.0.113.0/24",
+        ),
+        (group(&json!({ "listener": { "service": { "type": "ExternalName" } } })), "supported values: \"ClusterIP\""),
+        (group(&json!({ "listener": { "service": { "externalIPs": ["192.0.2.1"] } } })), "field not declared in schema"),
+        (
+            group(&json!({ "listener": { "service": { "annotations": { "reshapr.io/desired": "a" } } } })),
+            "are the operator's own",
+        ),
+        (group(&json!({ "disruptionBudget": {} })), "write `maxUnavailable` or `minAvailable`"),
+        (group(&json!({ "disruptionBudget": { "maxUnavailable": 1, "minAvailable": 1 } })), "in one way"),
+        (group(&json!({ "disruptionBudget": { "maxUnavailable": "101%" } })), "is no number and no share"),
+        (
+            group(&json!({ "autoscaling": { "minReplicas": 1, "maxReplicas": 2, "behavior": {
+                "scaleUp": { "policies": [{ "type": "Pods", "value": 0, "periodSeconds": 60 }] } } } })),
+            "greater than or equal to 1",
+        ),
+        (group(&json!({ "pod": { "tolerations": [{ "operator": "Equal" }] } })), "needs `key`, or `operator: Exists`"),
+        (
+            group(&json!({ "pod": { "tolerations": [{ "key": "a", "operator": "Exists", "value": "b" }] } })),
+            "takes no `value`",
+        ),
+        (
+            group(&json!({ "pod": { "tolerations": [{ "key": "a", "tolerationSeconds": 5 }] } })),
+            "is for `effect: NoExecute`",
+        ),
+        (group(&json!({ "pod": { "env": [{ "name": "KUBERNETES_SERVICE_HOST", "value": "a" }] } })), "use another name"),
+        (group(&json!({ "pod": { "env": [{ "name": "LD_PRELOAD", "value": "a" }] } })), "use another name"),
+        (group(&json!({ "pod": { "env": [{ "name": "POD_NAMESPACE", "value": "a" }] } })), "use another name"),
+        (group(&json!({ "pod": { "env": [{ "name": "1", "value": "a" }] } })), "spec.pod.env[0].name"),
+        (
+            group(&json!({ "pod": { "env": [{ "name": "A", "value": "a" }, { "name": "A", "value": "b" }] } })),
+            "uplicate",
+        ),
+        (
+            group(&json!({ "pod": { "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "a", "key": "b" } } }] } })),
+            "field not declared in schema",
+        ),
+        (group(&json!({ "pod": { "terminationGracePeriodSeconds": 5 } })), "greater than or equal to 45"),
+        (group(&json!({ "pod": { "topologySpreadConstraints": [{ "maxSkew": 1 }] } })), "topologyKey"),
+        (group(&json!({ "pod": { "serviceAccountName": "admin" } })), "field not declared in schema"),
+        (group(&json!({ "pod": { "securityContext": { "runAsUser": 0 } } })), "field not declared in schema"),
+        (group(&json!({ "pod": { "command": ["sh"] } })), "field not declared in schema"),
+        (group(&json!({ "pod": { "volumes": [{ "hostPath": { "path": "/" } }] } })), "field not declared in schema"),
         (group(&json!({ "store": { "redis": {} } })), "`store` is not implemented yet"),
         (group(&json!({ "commands": { "enabled": true } })), "true is not implemented yet: write false"),
         (group(&json!({ "commands": { "allow": ["ls"] } })), "`allow` is not implemented yet"),
@@ -193,7 +247,30 @@ pub(crate) fn good() -> Vec<Value> {
                 "resources": { "requests": { "cpu": "250m" }, "limits": { "cpu": "2", "memory": "512Mi" } },
             },
         })),
-        group(&json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": 2, "targetCpuUtilization": 80 } })),
+        group(&json!({
+            "autoscaling": { "minReplicas": 2, "maxReplicas": 2, "targetCpuUtilization": 80, "targetMemoryUtilization": 90,
+                "behavior": { "scaleUp": { "policies": [{ "type": "Percent", "value": 100, "periodSeconds": 15 }] },
+                              "scaleDown": { "stabilizationWindowSeconds": 0, "selectPolicy": "Disabled" } } },
+            "disruptionBudget": { "minAvailable": "50%" },
+            "listener": {
+                "tls": { "secretRef": { "name": "public-tls" } },
+                "service": {
+                    "type": "LoadBalancer", "annotations": { "a.example/b": "c" }, "loadBalancerClass": "a.example/lb",
+                    "loadBalancerSourceRanges": ["203.0.113.0/24", "2001:db8::/32"], "externalTrafficPolicy": "Local",
+                },
+            },
+            "pod": {
+                "tolerations": [
+                    { "operator": "Exists" },
+                    { "key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 60 },
+                ],
+                "topologySpreadConstraints": [
+                    { "topologyKey": "kubernetes.io/hostname", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule" },
+                ],
+                "env": [{ "name": "RUST_LOG", "value": "debug" }], "terminationGracePeriodSeconds": 120,
+            },
+        })),
+        group(&json!({ "disruptionBudget": { "maxUnavailable": 0 } })),
         plan(&json!({
             "endpoint": "https://b.example", "auth": { "type": "header", "name": "X-Key", "prefix": "Key ", "secretRef": secret },
             "headers": { "set": { "a": "b" }, "remove": ["c"] }, "filters": ["a"], "timeouts": { "call": "1m30s" },

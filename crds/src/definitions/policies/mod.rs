@@ -1,12 +1,21 @@
 //! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
 
+mod deletion;
 pub(super) mod filters;
+mod operator;
 mod writers;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde_json::{Value as Json, json};
+
+/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
+const COLLECTORS: [&str; 3] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:kube-controller-manager",
+];
 
 /// The ServiceAccount that an operator runs under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +62,23 @@ impl FromStr for ServiceAccount {
     }
 }
 
-/// The policies, each with its binding: what a filter may say, and that only the operator writes GatewayConfigs.
+/// The policies, each with its binding: what a filter may say, that only operators write GatewayConfigs, that a GatewayGroup
+/// in use is not deleted by accident, and that operators write nothing but what an operator does.
 #[must_use]
-pub fn policies(operator: &ServiceAccount) -> Vec<Json> {
-    [policy("tamis-filters", &filters::spec()), policy("tamis-gatewayconfigs", &writers::spec(operator))].concat()
+pub fn policies(operators: &[ServiceAccount]) -> Vec<Json> {
+    [
+        policy("tamis-filters", &filters::spec()),
+        policy("tamis-gatewayconfigs", &writers::spec(operators)),
+        policy("tamis-gatewaygroups", &deletion::spec()),
+        policy("tamis-operator", &operator::spec(operators)),
+    ]
+    .concat()
+}
+
+/// The users of operators, as a list in CEL. The chart replaces it, as text.
+fn users(operators: &[ServiceAccount]) -> String {
+    let users: Vec<String> = operators.iter().map(|operator| format!("'{}'", operator.user())).collect();
+    format!("[{}]", users.join(", "))
 }
 
 fn policy(name: &str, spec: &Json) -> [Json; 2] {

@@ -2,26 +2,19 @@
 
 use serde_json::{Value as Json, json};
 
-use super::ServiceAccount;
-
-/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
-const COLLECTORS: [&str; 3] = [
-    "system:serviceaccount:kube-system:generic-garbage-collector",
-    "system:serviceaccount:kube-system:namespace-controller",
-    "system:kube-controller-manager",
-];
+use super::{COLLECTORS, ServiceAccount, users};
 
 /// The policy's `spec`.
-pub(super) fn spec(operator: &ServiceAccount) -> Json {
-    let operator = operator.user();
+pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
+    let users = users(operators);
     let collectors = COLLECTORS.map(|user| format!("'{user}'")).join(", ");
     // The collector changes `finalizers` and `ownerReferences` before an object goes.
     let cel = format!(
-        "request.userInfo.username == '{operator}' || (request.userInfo.username in [{collectors}] && \
+        "request.userInfo.username in {users} || (request.userInfo.username in [{collectors}] && \
          (request.operation == 'DELETE' || (request.operation == 'UPDATE' && object.spec == oldObject.spec)))"
     );
     let message = format!(
-        "'only the operator ({operator}) writes GatewayConfigs, not ' + request.userInfo.username + \
+        "'only the operator (' + {users}.join(', ') + ') writes GatewayConfigs, not ' + request.userInfo.username + \
          ': change the ServiceManifest, ToolsFilters or Exposition that this one is made of'"
     );
     json!({
@@ -34,7 +27,7 @@ pub(super) fn spec(operator: &ServiceAccount) -> Json {
         }] },
         "validations": [{
             "expression": cel,
-            "message": format!("only the operator ({operator}) writes GatewayConfigs"),
+            "message": "only the operator writes GatewayConfigs",
             "messageExpression": message,
             "reason": "Forbidden",
         }],

@@ -1,0 +1,222 @@
+//! What the operator's own identity may write, whatever its Roles say: somebody who gets its token must not get a way into
+//! pods, other accounts or other people's objects.
+//!
+//! RBAC knows kinds, not contents. This policy is asked for every write of the operator and of nobody else. It knows the
+//! operator's kinds; of each it knows by which name, for which owner and with which content the operator writes it. What
+//! somebody else has put into an object stays as it is: where a field has not changed, it is not the operator's doing.
+
+use serde_json::{Value as Json, json};
+use tamis_config::names::{CREDENTIAL_SHARDS, GROUP_LABEL};
+
+use super::{ServiceAccount, users};
+
+/// Kinds whose status the operator writes.
+const STATUS: [&str; 6] =
+    ["servicemanifests", "toolsfilters", "customtools", "configurationplans", "gatewaygroups", "expositions"];
+
+/// What a group is made of, all named `tamis-GROUP`.
+const CHILDREN: [&str; 8] = [
+    "/serviceaccounts",
+    "/services",
+    "apps/deployments",
+    "rbac.authorization.k8s.io/roles",
+    "rbac.authorization.k8s.io/rolebindings",
+    "networking.k8s.io/networkpolicies",
+    "policy/poddisruptionbudgets",
+    "autoscaling/horizontalpodautoscalers",
+];
+
+/// Namespaces in which nothing of a group is ever written.
+const CLOSED: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
+
+/// The policy's `spec`.
+pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
+    let users = users(operators);
+    let anywhere = operators.iter().map(|operator| format!("'{}': ['*']", operator.user())).collect::<Vec<_>>();
+    let anywhere = format!("{{{}}}", anywhere.join(", "));
+    let variables: Vec<Json> = variables(&anywhere)
+        .into_iter()
+        .map(|(name, expression)| json!({ "name": name, "expression": expression.trim() }))
+        .collect();
+    json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": { "resourceRules": [{
+            "apiGroups": ["*"],
+            "apiVersions": ["*"],
+            "resources": ["*/*"],
+            "operations": ["*"],
+        }] },
+        "matchConditions": [{ "name": "is-the-operator", "expression": format!("request.userInfo.username in {users}") }],
+        "variables": variables,
+        "validations": [{
+            "expression": "variables.problem == ''",
+            "message": "the operator writes nothing of this kind",
+            "messageExpression": "variables.problem",
+            "reason": "Forbidden",
+        }],
+    })
+}
+
+fn list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| format!("'{item}'")).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// Each may use those before it.
+fn variables(anywhere: &str) -> Vec<(&'static str, String)> {
+    let status: Vec<String> = STATUS.iter().map(|kind| format!("reshapr.io/{kind}/status")).collect();
+    let status = list(status.iter().map(String::as_str));
+    let children = list(CHILDREN);
+    let closed = list(CLOSED);
+    let shards = CREDENTIAL_SHARDS - 1;
+    vec![
+        ("namespaces", format!("{anywhere}[request.userInfo.username]")),
+        ("place", "has(request.namespace) ? request.namespace : ''".to_owned()),
+        (
+            "kind",
+            "request.resource.group + '/' + request.resource.resource\n\
+             + (has(request.subResource) && request.subResource != '' ? '/' + request.subResource : '')"
+                .to_owned(),
+        ),
+        ("writes", "request.operation in ['CREATE', 'UPDATE']".to_owned()),
+        // What there is and what there will be: both have to be of a group.
+        (
+            "states",
+            "request.operation == 'CREATE' ? [dyn(object)]\n\
+             : request.operation == 'UPDATE' ? [dyn(oldObject), dyn(object)]\n\
+             : request.operation == 'DELETE' ? [dyn(oldObject)] : []"
+                .to_owned(),
+        ),
+        // Of which groups an object says it is: by its owner, which somebody may have taken away, or by its label.
+        ("groups", format!("\
+variables.states.map(o, dyn(
+  (has(o.metadata.ownerReferences)
+   ? o.metadata.ownerReferences.filter(r, r.kind == 'GatewayGroup' && r.apiVersion.startsWith('reshapr.io/')).map(r, r.name) : [])
+  + (request.operation != 'CREATE' && has(o.metadata.labels) && '{GROUP_LABEL}' in o.metadata.labels
+   ? [o.metadata.labels['{GROUP_LABEL}']] : [])))")),
+        ("name", "size(variables.states) > 0 && has(variables.states[0].metadata.name) ? variables.states[0].metadata.name : ''".to_owned()),
+        // By which a kind is named for a group.
+        ("named", format!("\
+variables.groups.all(groups, groups.exists(g,
+  variables.kind in {children} ? variables.name == 'tamis-' + g
+  : variables.kind == '/secrets' ? variables.name == 'tamis-' + g + '-token'
+    || (variables.name.startsWith('tamis-' + g + '-credentials-') && variables.name.matches('-credentials-[0-{shards}]$'))
+  : variables.name.startsWith('tamis-')))")),
+        // What was there before, as far as it was.
+        ("before", "request.operation == 'UPDATE' ? dyn(oldObject) : dyn({})".to_owned()),
+        ("pod", "\
+variables.writes && variables.kind == 'apps/deployments' ? dyn(object.spec.template.spec) : dyn({})".to_owned()),
+        ("podBefore", "\
+request.operation == 'UPDATE' && variables.kind == 'apps/deployments' ? dyn(oldObject.spec.template.spec) : dyn({})".to_owned()),
+        ("specBefore", "has(variables.before.spec) ? dyn(variables.before.spec) : dyn({})".to_owned()),
+        ("workload", workload()),
+        ("rights", rights(shards)),
+        ("reach", reach()),
+        ("secret", "\
+!(variables.writes && variables.kind == '/secrets') ? ''
+: has(object.type) && !(object.type in ['Opaque', 'reshapr.io/credentials']) ? 'writes no Secret of type ' + object.type : ''".to_owned()),
+        ("problem", format!("\
+variables.kind in {status} && request.operation == 'UPDATE' ? ''
+: variables.kind == 'events.k8s.io/events' && variables.writes
+  ? (has(object.regarding) && has(object.regarding.apiVersion) && object.regarding.apiVersion.startsWith('reshapr.io/') ? ''
+     : 'the operator tells Events of its own kinds only')
+: variables.kind == 'coordination.k8s.io/leases' && variables.writes
+  ? (request.userInfo.username.startsWith('system:serviceaccount:' + variables.place + ':')
+     && (variables.name == 'tamis-operator' || request.userInfo.username.endsWith(':' + variables.name)) ? ''
+     : 'the operator takes one Lease, of its own namespace and its own name, not ' + variables.place + '/' + variables.name)
+: variables.kind in {children} || variables.kind in ['/secrets', 'reshapr.io/gatewayconfigs']
+  ? (!('*' in variables.namespaces || variables.place in variables.namespaces) || variables.place in {closed}
+     ? 'the operator has no group in namespace ' + variables.place + ', by its policy'
+     : request.operation == 'DELETE' && variables.kind == '/secrets' ? 'the operator deletes no Secrets'
+     : !variables.named
+     ? 'the operator writes objects of GatewayGroups only, by their names: not ' + request.resource.resource + ' ' + variables.name
+     : [variables.workload, variables.rights, variables.reach, variables.secret].filter(text, text != '')
+       .map(text, 'the operator ' + text).join('; '))
+: 'the operator has nothing to do with ' + request.operation + ' of ' + variables.kind")),
+    ]
+}
+
+/// Pods that are no more than `tamis gateway` needs.
+fn workload() -> String {
+    "\
+!(variables.writes && variables.kind == 'apps/deployments') ? ''
+: !(has(variables.pod.serviceAccountName) && (variables.pod.serviceAccountName == variables.name
+    || (has(variables.podBefore.serviceAccountName) && variables.podBefore.serviceAccountName == variables.pod.serviceAccountName)))
+  ? 'runs pods of a group under its own ServiceAccount only, ' + variables.name
+: ['hostNetwork', 'hostPID', 'hostIPC', 'nodeName'].exists(f, f in variables.pod && variables.pod[f] != false
+    && !(f in variables.podBefore && variables.podBefore[f] == variables.pod[f]))
+  ? 'gives no pod anything of its node'
+: has(variables.pod.volumes) && variables.pod.volumes.exists(v,
+    v.exists(key, !(key in ['name', 'emptyDir', 'secret', 'configMap', 'projected', 'downwardAPI']))
+    && !(has(variables.podBefore.volumes) && variables.podBefore.volumes.exists(b, b == v)))
+  ? 'mounts nothing of a node into a pod'
+: ['containers', 'initContainers'].exists(part, part in variables.pod && variables.pod[part].exists(c,
+    !(part in variables.podBefore && variables.podBefore[part].exists(b, b == c))
+    && !(has(c.securityContext)
+      && has(c.securityContext.allowPrivilegeEscalation) && c.securityContext.allowPrivilegeEscalation == false
+      && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot == true
+      && (!has(c.securityContext.privileged) || c.securityContext.privileged == false)
+      && has(c.securityContext.capabilities) && has(c.securityContext.capabilities.drop)
+      && 'ALL' in c.securityContext.capabilities.drop && !has(c.securityContext.capabilities.add)
+      && (!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))
+  ? 'runs no container with privileges'
+: ''"
+    .to_owned()
+}
+
+/// Rights that are no more than a gateway needs, for the gateways' account alone.
+fn rights(shards: usize) -> String {
+    format!(
+        "\
+variables.writes && variables.kind == 'rbac.authorization.k8s.io/roles'
+  && !(has(variables.before.rules) && variables.before.rules == object.rules)
+  ? (has(object.rules) && !object.rules.all(rule,
+      rule.verbs.all(verb, verb in ['get', 'list', 'watch']) && has(rule.apiGroups) && has(rule.resources)
+      && ((rule.apiGroups == ['reshapr.io'] && rule.resources == ['gatewayconfigs'])
+        || (rule.apiGroups == [''] && rule.resources == ['secrets'] && has(rule.resourceNames) && size(rule.resourceNames) > 0
+          && rule.resourceNames.all(n, n == variables.name + '-token'
+            || (n.startsWith(variables.name + '-credentials-') && n.matches('-credentials-[0-{shards}]$'))))))
+     ? 'gives gateways no rights but to read their configuration' : '')
+: variables.writes && variables.kind == 'rbac.authorization.k8s.io/rolebindings'
+  ? (object.roleRef.kind == 'Role' && object.roleRef.name == variables.name && (!has(object.subjects) || object.subjects.all(s,
+      s.kind == 'ServiceAccount' && s.name == variables.name && has(s.namespace) && s.namespace == variables.place)
+      || (has(variables.before.subjects) && variables.before.subjects == object.subjects))
+     ? '' : 'binds the Role of a group to its gateways only')
+: variables.writes && variables.kind == '/serviceaccounts' && has(object.metadata.annotations)
+  && object.metadata.annotations.exists(key, !key.startsWith('reshapr.io/')
+    && !(has(variables.before.metadata) && has(variables.before.metadata.annotations)
+      && key in variables.before.metadata.annotations && variables.before.metadata.annotations[key] == object.metadata.annotations[key]))
+  ? 'gives a ServiceAccount no annotations, which clouds take for rights'
+: ''"
+    )
+}
+
+/// What selects pods selects the group's, and nobody gets traffic that is another's.
+fn reach() -> String {
+    format!(
+        "\
+!variables.writes ? ''
+: variables.kind == '/services'
+  ? (['ExternalName'].exists(type, has(object.spec.type) && object.spec.type == type
+       && !(has(variables.specBefore.type) && variables.specBefore.type == type))
+     ? 'makes no Service of type ExternalName'
+     : has(object.spec.externalIPs) && size(object.spec.externalIPs) > 0
+       && !(has(variables.specBefore.externalIPs) && variables.specBefore.externalIPs == object.spec.externalIPs)
+     ? 'takes no external addresses'
+     : !(has(object.spec.selector) && '{GROUP_LABEL}' in object.spec.selector
+         && variables.name == 'tamis-' + object.spec.selector['{GROUP_LABEL}'])
+       && !(has(variables.specBefore.selector) && has(object.spec.selector) && variables.specBefore.selector == object.spec.selector)
+     ? 'makes Services of the pods of a group only' : '')
+: variables.kind in ['networking.k8s.io/networkpolicies', 'policy/poddisruptionbudgets']
+  ? ([variables.kind == 'policy/poddisruptionbudgets' ? 'selector' : 'podSelector'].all(field,
+       (field in variables.specBefore && field in object.spec && variables.specBefore[field] == object.spec[field])
+       || (field in object.spec && has(object.spec[field].matchLabels) && '{GROUP_LABEL}' in object.spec[field].matchLabels
+           && variables.name == 'tamis-' + object.spec[field].matchLabels['{GROUP_LABEL}']))
+     ? '' : 'selects the pods of a group only')
+: variables.kind == 'autoscaling/horizontalpodautoscalers'
+  && !(object.spec.scaleTargetRef.kind == 'Deployment' && object.spec.scaleTargetRef.name == variables.name)
+  && !(has(variables.specBefore.scaleTargetRef) && variables.specBefore.scaleTargetRef == object.spec.scaleTargetRef)
+  ? 'scales the gateways of a group only'
+: ''"
+    )
+}

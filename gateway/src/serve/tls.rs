@@ -1,0 +1,275 @@
+//! The certificate of the serving listener, and those that follow it.
+//!
+//! A certificate is renewed while the gateway serves. So the two files are looked at every few seconds, by what they
+//! hold and not by when they were written: Kubernetes swaps a link, other programs write in place. Each handshake takes
+//! the newest good pair; connections that are open go on with the one that they began with. A pair that cannot be used
+//! (a key of another certificate, half of a file) replaces nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use sha2::{Digest as _, Sha256};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+
+/// How often the files are looked at. Kubernetes takes a minute or so to bring a changed Secret into a pod.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long what the files hold has to stay the same before it is used.
+const STEADY: Duration = Duration::from_millis(200);
+/// More than any chain of certificates has.
+const LONGEST: u64 = 1 << 20;
+/// Time for a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Where the certificate of the serving listener lies, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and a root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// A certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// One of the files.
+    #[error("{} cannot be read: {error}", .file.display())]
+    File {
+        /// Which one.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// One of the files holds something else.
+    #[error("{} holds no {what} in PEM: {error}", .file.display())]
+    Pem {
+        /// Which one.
+        file: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+        /// Why. Nothing of what it holds.
+        error: pem::Error,
+    },
+    /// The two do not fit each other, or one is of a kind that is not known.
+    #[error("{} and {} are no certificate and its key: {error}", .files.certificate.display(), .files.key.display())]
+    Pair {
+        /// Both.
+        files: TlsFiles,
+        /// Why.
+        error: rustls::Error,
+    },
+}
+
+/// The certificate that the serving listener shows.
+#[derive(Debug)]
+pub struct Tls {
+    files: TlsFiles,
+    provider: Arc<CryptoProvider>,
+    shown: Arc<Shown>,
+    acceptor: Acceptor,
+    /// Why the newest files are not what is shown.
+    problem: ArcSwapOption<String>,
+}
+
+/// The newest good pair.
+#[derive(Debug)]
+struct Shown(ArcSwap<CertifiedKey>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+/// With a `Debug` of no content.
+struct Acceptor(TlsAcceptor);
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+/// What both files hold, by digest.
+type Content = [u8; 32];
+
+impl Tls {
+    /// Reads a certificate and its key.
+    ///
+    /// # Errors
+    /// [`TlsError`] where they cannot be used.
+    pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let (pair, _) = read(&files, &provider)?;
+        let shown = Arc::new(Shown(ArcSwap::from_pointee(pair)));
+        let unusable = |error| TlsError::Pair { files: files.clone(), error };
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = Acceptor(TlsAcceptor::from(Arc::new(config)));
+        Ok(Arc::new(Self { files, provider, shown, acceptor, problem: ArcSwapOption::empty() }))
+    }
+
+    /// Why the newest files are not what is shown; none where they are.
+    pub(crate) fn problem(&self) -> Option<Arc<String>> {
+        self.problem.load_full()
+    }
+
+    /// The handshake of a new connection.
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "the handshake took too long");
+        tokio::time::timeout(HANDSHAKE, self.acceptor.0.accept(stream)).await.map_err(late)?
+    }
+
+    /// Shows what the files hold, as they change, until `shutdown`.
+    pub(super) async fn follow(&self, metrics: &Metrics, shutdown: &CancellationToken) {
+        let mut seen = content(&self.files).ok();
+        let follow = async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let now = content(&self.files).ok();
+                if now == seen {
+                    continue;
+                }
+                tokio::time::sleep(STEADY).await;
+                if content(&self.files).ok() != now {
+                    // Somebody is still writing.
+                    continue;
+                }
+                seen = now;
+                metrics.tls_reloaded(if self.renew() { "applied" } else { "failed" });
+            }
+        };
+        tokio::select! {
+            () = follow => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+
+    /// Takes over what the files hold. Whether that can be used.
+    fn renew(&self) -> bool {
+        match read(&self.files, &self.provider) {
+            Ok((pair, chain)) => {
+                self.shown.0.store(Arc::new(pair));
+                self.problem.store(None);
+                tracing::info!(certificate = %self.files.certificate.display(), chain, "TLS: the new certificate is shown");
+                true
+            }
+            Err(error) => {
+                tracing::error!("TLS: the certificate before stays: {error}");
+                self.problem.store(Some(Arc::new(error.to_string())));
+                false
+            }
+        }
+    }
+}
+
+/// The pair that the files hold, and how many certificates there are.
+fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<(CertifiedKey, usize), TlsError> {
+    let pem = |file: &Path, what| {
+        let file = file.to_owned();
+        move |error| TlsError::Pem { file, what, error }
+    };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes(&files.certificate)?)
+        .collect::<Result<_, _>>()
+        .map_err(pem(&files.certificate, "certificate"))?;
+    if chain.is_empty() {
+        return Err(pem(&files.certificate, "certificate")(pem::Error::NoItemsFound));
+    }
+    let count = chain.len();
+    let key = PrivateKeyDer::from_pem_slice(&bytes(&files.key)?).map_err(pem(&files.key, "private key"))?;
+    match CertifiedKey::from_der(chain, key, provider) {
+        Ok(pair) => Ok((pair, count)),
+        Err(error) => Err(TlsError::Pair { files: files.clone(), error }),
+    }
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, TlsError> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|open| open.take(LONGEST).read_to_end(&mut bytes))
+        .map_err(|error| TlsError::File { file: file.to_owned(), error })?;
+    Ok(bytes)
+}
+
+fn content(files: &TlsFiles) -> Result<Content, TlsError> {
+    let mut hasher = Sha256::new();
+    for file in [&files.certificate, &files.key] {
+        let bytes = bytes(file)?;
+        hasher.update(u64::try_from(bytes.len()).unwrap_or_default().to_be_bytes());
+        hasher.update(bytes);
+    }
+    Ok(hasher.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, certificate: &str, key: &str) -> TlsFiles {
+        let files = TlsFiles { certificate: folder.join("tls.crt"), key: folder.join("tls.key") };
+        std::fs::write(&files.certificate, certificate).unwrap();
+        std::fs::write(&files.key, key).unwrap();
+        files
+    }
+
+    fn made() -> (String, String) {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn what_is_no_pair_is_refused_and_nothing_of_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let ((certificate, key), (other, other_key)) = (made(), made());
+        let half = &key[..key.len() / 2];
+        for (what, certificate, key, said) in [
+            ("no certificate", "", key.as_str(), "tls.crt holds no certificate"),
+            ("a key in its place", &key, &key, "tls.crt holds no certificate"),
+            ("no key", &certificate, "", "tls.key holds no private key"),
+            ("half of a key", &certificate, half, "tls.key holds no private key"),
+            ("the key of another", &certificate, &other_key, "no certificate and its key"),
+            ("another's certificate", &other, &key, "no certificate and its key"),
+        ] {
+            let error = Tls::load(write(folder.path(), certificate, key)).expect_err(what).to_string();
+            assert!(error.contains(said), "{what}: {error}");
+            let secret = key.lines().nth(1).unwrap_or("-----");
+            assert!(!error.contains(secret), "{what}: {error}");
+        }
+        let gone = TlsFiles { certificate: folder.path().join("none"), key: folder.path().join("none") };
+        assert!(Tls::load(gone).expect_err("gone").to_string().contains("none cannot be read"));
+        assert!(Tls::load(write(folder.path(), &format!("{certificate}{other}"), &key)).is_ok(), "a chain");
+    }
+
+    #[test]
+    fn a_bad_pair_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let ((certificate, key), (other, other_key)) = (made(), made());
+        let tls = Tls::load(write(folder.path(), &certificate, &key)).unwrap();
+        let first = tls.shown.0.load_full();
+        write(folder.path(), &other, &key);
+        assert!(!tls.renew());
+        assert!(Arc::ptr_eq(&first, &tls.shown.0.load_full()));
+        assert!(tls.problem().is_some_and(|said| said.contains("tls.crt")));
+        write(folder.path(), &other, &other_key);
+        assert!(tls.renew() && tls.problem().is_none());
+        assert!(!Arc::ptr_eq(&first, &tls.shown.0.load_full()));
+    }
+}
