@@ -109,7 +109,7 @@ impl Stage {
         cluster.install_crds().await?;
         reach.give(&cluster).await?;
         cluster.apply(GROUP).await?;
-        Self::on(cluster, Upstream::start().await?).await
+        Self::begin(cluster, Upstream::start().await?, reach).await
     }
 
     /// Operator and gateway on a cluster that has definitions and rights, and has the group or is about to be given it.
@@ -117,6 +117,10 @@ impl Stage {
     /// # Errors
     /// Something did not come up; the message has its log.
     pub async fn on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
+        Self::begin(cluster, upstream, Reach::Cluster).await
+    }
+
+    async fn begin(cluster: Cluster, upstream: Upstream, reach: Reach) -> Result<Self> {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
