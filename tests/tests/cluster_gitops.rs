@@ -140,7 +140,8 @@ impl Scene {
         let repository = argocd.repository("platform")?;
         write(&repository, &upstream)?;
         let revision = repository.commit("As in examples/gitops")?;
-        cluster.apply(&file("examples/gitops/root.yaml")?.replace(EXAMPLE_URL, &repository.url())).await?;
+        let root = file("examples/gitops/root.yaml")?.replace(EXAMPLE_URL, &repository.url());
+        cluster.apply(&in_background(&root, "")?).await?;
 
         // Definitions first, then the group, and without an operator it goes no further.
         let platform = argocd.becomes("tamis-platform", &revision, "Synced", "Progressing").await?;
@@ -426,14 +427,8 @@ fn write(repository: &Repository, upstream: &Upstream) -> Result<()> {
                     repository.write("platform/group.yaml", &(text + "  egress: {allow: [127.0.0.0/8]}\n"))?;
                 }
                 ("apps", "team-a.yaml") => {
-                    let automated = "automated: {prune: true, selfHeal: true}";
-                    ensure!(text.contains(automated), "{path:?} has no {automated}");
-                    // There is no garbage collector, which foreground deletion waits for.
-                    let options = |options: &str| format!("{automated}\n    syncOptions: [{options}]");
-                    let background = "PrunePropagationPolicy=background";
-                    repository.write("apps/team-a.yaml", &text.replace(automated, &options(background)))?;
-                    let both = format!("{background}, ServerSideApply=true");
-                    let text = text.replace(automated, &options(&both)).replace("team-a", "team-b");
+                    repository.write("apps/team-a.yaml", &in_background(&text, "")?)?;
+                    let text = in_background(&text, ", ServerSideApply=true")?.replace("team-a", "team-b");
                     repository.write("apps/team-b.yaml", &text)?;
                 }
                 ("team-a", _) => {
@@ -446,6 +441,15 @@ fn write(repository: &Repository, upstream: &Upstream) -> Result<()> {
     }
     repository.write("platform/team-b.yaml", TEAM_B)?;
     copy(repository, "charts")
+}
+
+/// An Application that does not wait for the garbage collector, which is not here, and with further options.
+fn in_background(application: &str, options: &str) -> Result<String> {
+    let automated = "automated: {prune: true, selfHeal: true}";
+    ensure!(application.contains(automated), "no {automated} in {application}");
+    let background = format!("{automated}\n    syncOptions: [PrunePropagationPolicy=background{options}]");
+    let finalizer = "resources-finalizer.argocd.argoproj.io";
+    Ok(application.replace(automated, &background).replace(finalizer, &format!("{finalizer}/background")))
 }
 
 /// A folder of ours, with all that is in it.
