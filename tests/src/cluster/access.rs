@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::Cluster;
+use super::{Cluster, eventually};
 use crate::root;
 
 /// Who a client is.
@@ -131,7 +131,15 @@ impl Cluster {
     /// The server refuses one, or does not establish it in 30 seconds.
     pub async fn install_crds(&self) -> Result<()> {
         self.apply_folder("crds/yaml").await?;
-        self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await.map(drop)
+        self.established().await
+    }
+
+    /// Waits until the server serves the resources of every definition that it has.
+    pub(super) async fn established(&self) -> Result<()> {
+        let wait = ["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"];
+        // kubectl fails at once where a definition is so new that it has no conditions.
+        let waited = || async { self.kubectl(&wait, None).await.map(|_| Some(())) };
+        eventually("definitions", Duration::from_secs(30), waited).await
     }
 
     /// Applies everything in `crds/policies/`. A policy is in force a second or two later, which nothing tells: a test

@@ -20,7 +20,7 @@ use crate::{Port, root};
 /// The namespace that Argo CD lives in.
 const NAMESPACE: &str = "argocd";
 /// Lines of their logs that a failed test shows.
-const SHOWN: usize = 40;
+const SHOWN: usize = 20;
 /// A sync with several steps, on a machine that does other things too.
 const SOON: Duration = Duration::from_secs(90);
 /// Everything may be synced anywhere: what Argo CD's web server would make when it first starts.
@@ -72,21 +72,21 @@ pub struct ArgoCd {
 }
 
 impl ArgoCd {
-    /// Installs it as its documentation says, `core-install.yaml` into the namespace `argocd`, and starts in the place of
-    /// its pods what they would run.
+    /// Installs it as its documentation says, `core-install.yaml` into the namespace `argocd`, merges a text into its
+    /// ConfigMap `argocd-cm`, and starts in the place of its pods what they would run.
     ///
     /// # Errors
     /// It is not built, or the API server refuses something.
-    pub async fn start(cluster: &Cluster) -> Result<Self> {
+    pub async fn start(cluster: &Cluster, configuration: &str) -> Result<Self> {
         let programs = Programs::find()?;
         cluster.namespace(NAMESPACE).await?;
         let install = programs.install.to_str().context("the path is no text")?;
         let apply = ["apply", "--server-side", "--namespace", NAMESPACE, "--filename"];
         cluster.kubectl(&[&apply[..], &[install]].concat(), None).await?;
-        let wait = ["wait", "--for=condition=Established", "--timeout=30s"];
-        let definitions = ["crd/applications.argoproj.io", "crd/appprojects.argoproj.io"];
-        cluster.kubectl(&[&wait[..], &definitions].concat(), None).await?;
+        cluster.established().await?;
         cluster.kubectl(&[&apply[..], &["-"]].concat(), Some(PROJECT)).await?;
+        let merge = ["apply", "--server-side", "--field-manager=tamis", "--filename=-"];
+        cluster.kubectl(&merge, Some(configuration)).await?;
         let kubeconfig = cluster.service_account(NAMESPACE, "argocd-application-controller").await?;
 
         let folder = TempDir::with_prefix("tamis-argocd-")?;
@@ -102,7 +102,7 @@ impl ArgoCd {
         let mut command = Command::new(&programs.redis);
         let redis_process = Process::spawn("argocd-redis", command.arg(redis.address()), &log("redis"), SHOWN)?;
         let mut command = part(&programs, folder.path(), "argocd-repo-server", cluster.tools())?;
-        command.args(["--redis", &redis.address(), "--disable-tls"]);
+        command.args(["--redis", &redis.address(), "--disable-tls", "--loglevel", "warn"]);
         command.args(["--address", "127.0.0.1", "--port", &number(repo)]);
         command.args(["--metrics-address", "127.0.0.1", "--metrics-port", &number(repo_metrics)]);
         let repo_server = Process::spawn("argocd-repo-server", &mut command, &log("repo-server"), SHOWN)?;
@@ -162,7 +162,7 @@ impl ArgoCd {
         .await
     }
 
-    /// Waits until an Application is of a revision, and in this state of sync and health.
+    /// Waits until an Application is of a revision, in this state of sync and health, and its last sync has succeeded.
     ///
     /// # Errors
     /// It is not in time; the message says how it was, and has the end of the controller's log.
@@ -173,7 +173,8 @@ impl ArgoCd {
             let application = self.application(name).await?;
             *last.borrow_mut() = application.summary();
             let state = (application.revision(), application.sync(), application.health());
-            Ok((state == (revision, sync, health)).then_some(application))
+            let done = state == (revision, sync, health) && application.operation().1 == "Succeeded";
+            Ok(done.then_some(application))
         });
         found.await.with_context(|| {
             let log = self.controller.log();
