@@ -46,7 +46,8 @@ async fn roles_are_enough() -> Result<()> {
 /// A group that chooses namespaces by labels: they are read one by one, and where they may not be, that is said.
 async fn labels_of_namespaces(stage: &Stage) -> Result<()> {
     let cluster = &stage.cluster;
-    let selector = json!({"spec": {"allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}}});
+    let selector =
+        json!({"spec": {"allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}}});
     let patch = ["-n", "tamis-public", "patch", "gatewaygroup", "public", "--type=merge", "-p"];
     cluster.kubectl(&[&patch[..], &[&selector.to_string()]].concat(), None).await?;
     let said = stage.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
@@ -113,8 +114,16 @@ async fn two_operators_for_two_teams() -> Result<()> {
         cluster.kubectl(&bind, None).await?;
         let (lease, image) = (format!("tamis-{team}"), format!("tamis:{team}"));
         lease_role(&cluster, &lease).await?;
-        let arguments =
-            ["--namespace", team, "--lease-namespace", "tamis-system", "--lease-name", &lease, "--gateway-image", &image];
+        let arguments = [
+            "--namespace",
+            team,
+            "--lease-namespace",
+            "tamis-system",
+            "--lease-name",
+            &lease,
+            "--gateway-image",
+            &image,
+        ];
         operators.push(Operator::start(&cluster, &access, &arguments).await?);
     }
     for team in ["team-a", "team-b"] {
@@ -139,7 +148,8 @@ async fn two_operators_for_two_teams() -> Result<()> {
     // Nothing is written any more: none of them finds the other's work to mend.
     let written = async || -> Result<String> {
         let all = ["get", "deployments,services,roles,gatewaygroups", "-A", "-l", "!kubernetes.io/bootstrapping", "-o"];
-        let version = "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}\n{end}";
+        let version =
+            "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}\n{end}";
         cluster.kubectl(&[&all[..], &[version]].concat(), None).await
     };
     quiet(written).await
@@ -152,8 +162,14 @@ async fn two_operators_by_controller_name() -> Result<()> {
     let cluster = &stage.cluster;
     lease_role(cluster, "tamis-other").await?;
     let arguments = [
-        "--controller-name", "example.com/other", "--lease-namespace", "tamis-system", "--lease-name", "tamis-other",
-        "--gateway-image", "tamis:other",
+        "--controller-name",
+        "example.com/other",
+        "--lease-namespace",
+        "tamis-system",
+        "--lease-name",
+        "tamis-other",
+        "--gateway-image",
+        "tamis:other",
     ];
     let other = Operator::start(cluster, &stage.operator_access, &arguments).await?;
     cluster.namespace("other").await?;
@@ -206,7 +222,8 @@ async fn quiet(written: impl AsyncFn() -> Result<String>) -> Result<()> {
 async fn lease_role(cluster: &Cluster, name: &str) -> Result<()> {
     let resource_name = format!("--resource-name={name}");
     let verbs = "--verb=get,list,watch,update";
-    let role = ["-n", "tamis-system", "create", "role", name, verbs, "--resource=leases.coordination.k8s.io", &resource_name];
+    let role =
+        ["-n", "tamis-system", "create", "role", name, verbs, "--resource=leases.coordination.k8s.io", &resource_name];
     cluster.kubectl(&role, None).await?;
     let of = format!("--role={name}");
     cluster.kubectl(&["-n", "tamis-system", "create", "rolebinding", name, &of, ACCOUNT], None).await.map(drop)

@@ -46,7 +46,8 @@ async fn the_quickstart_does_what_it_says() -> Result<()> {
     let ran = page.run(folder.path(), &programs, &cluster.kubeconfig(), PATIENCE).await;
     let printed = ran.with_context(|| {
         let logs = ["operator", "gateway"].map(|name| {
-            let log = fs::read_to_string(folder.path().join(format!("tamis-quickstart/{name}.log"))).unwrap_or_default();
+            let log =
+                fs::read_to_string(folder.path().join(format!("tamis-quickstart/{name}.log"))).unwrap_or_default();
             format!("--- {name} logged:\n{log}")
         });
         logs.join("\n")

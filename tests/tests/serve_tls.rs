@@ -74,7 +74,8 @@ async fn a_certificate_that_is_not_there_is_said() -> Result<()> {
     let folder = folder(&upstream)?;
     let run = |arguments: &[&str]| -> Result<(Option<i32>, String)> {
         let serve = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let output = Command::new(binary("tamis")?).arg("serve").arg(folder.path()).args(serve).args(arguments).output()?;
+        let output =
+            Command::new(binary("tamis")?).arg("serve").arg(folder.path()).args(serve).args(arguments).output()?;
         Ok((output.status.code(), String::from_utf8(output.stderr)?))
     };
     let (code, said) = run(&["--tls-cert", "/none", "--tls-key", "/none"])?;

@@ -1,5 +1,5 @@
 //! Programs of Kubernetes, built from Go modules in this repository: the API server that the tests of the operator run
-//! against, from `tests/cluster/`, and the rest of a node for the end-to-end run, from `e2e/cluster/`.
+//! against and Helm, from `tests/cluster/`, and the rest of a node for the end-to-end run, from `e2e/cluster/`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,7 @@ pub(crate) const API_SERVER: Set = Set {
     sources: "tests/cluster",
     what: "etcd, kube-apiserver and kubectl",
     modules: &[
-        Module {
-            folder: "etcd",
-            files: LOCKED,
-            programs: &[("go.etcd.io/etcd/server/v3", "etcd")],
-            versioned: None,
-        },
+        Module { folder: "etcd", files: LOCKED, programs: &[("go.etcd.io/etcd/server/v3", "etcd")], versioned: None },
         Module {
             folder: "kubernetes",
             files: LOCKED,
@@ -58,11 +53,24 @@ pub(crate) const API_SERVER: Set = Set {
     ],
 };
 
+/// Helm, for the tests of the charts.
+pub(crate) const HELM: Set = Set {
+    folder: "helm",
+    sources: "tests/cluster",
+    what: "Helm",
+    modules: &[Module {
+        folder: "helm",
+        files: LOCKED,
+        programs: &[("helm.sh/helm/v4/cmd/helm", "helm")],
+        versioned: None,
+    }],
+};
+
 /// What a node has beside the API server; `tamis-e2e` looks for the same.
 pub(crate) const NODE: Set = Set {
     folder: "e2e",
     sources: "e2e/cluster",
-    what: "kubelet and the rest of a node, CoreDNS, metrics-server and Helm",
+    what: "kubelet and the rest of a node, CoreDNS and metrics-server",
     modules: &[
         Module {
             folder: "kubernetes",
@@ -75,7 +83,6 @@ pub(crate) const NODE: Set = Set {
             ],
             versioned: KUBERNETES,
         },
-        Module { folder: "helm", files: LOCKED, programs: &[("helm.sh/helm/v4/cmd/helm", "helm")], versioned: None },
         Module {
             folder: "coredns",
             files: &["go.mod", "go.sum", "main.go"],
@@ -169,17 +176,17 @@ fn version_flags(version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{API_SERVER, KUBERNETES, NODE, required, version_flags};
+    use super::{API_SERVER, HELM, KUBERNETES, NODE, required, version_flags};
     use crate::tools::read;
 
     #[test]
     fn each_program_is_built_once_from_a_module_that_is_there() {
-        let mut built: Vec<_> = API_SERVER.programs().chain(NODE.programs()).collect();
+        let mut built: Vec<_> = [API_SERVER, HELM, NODE].iter().flat_map(super::Set::programs).collect();
         let count = built.len();
         built.sort_unstable();
         built.dedup();
         assert_eq!(built.len(), count, "{built:?}");
-        for set in [API_SERVER, NODE] {
+        for set in [API_SERVER, HELM, NODE] {
             assert!(set.stamp().expect("all files are there").contains("go 1."));
         }
     }

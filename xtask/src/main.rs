@@ -20,10 +20,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server, the
-    /// test runner
+    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server, Helm,
+    /// the test runner
     Tools {
-        /// Also what `e2e` needs: the rest of a Kubernetes node, CoreDNS, metrics-server and Helm
+        /// Also what `e2e` needs: the rest of a Kubernetes node, CoreDNS and metrics-server
         #[arg(long)]
         node: bool,
     },

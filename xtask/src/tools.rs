@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::run::{quietly, root};
-use crate::cluster::{API_SERVER, NODE};
+use crate::cluster::{API_SERVER, HELM, NODE};
 use crate::needs;
+use crate::run::{quietly, root};
 
 /// What is installed.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 /// Installs what is not installed yet, all at once.
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
-    let cluster = API_SERVER.is_needed(&tools)?;
-    needs::check(cluster)?;
+    let (cluster, helm) = (API_SERVER.is_needed(&tools)?, HELM.is_needed(&tools)?);
+    needs::check(cluster || helm)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -56,9 +56,11 @@ pub(crate) fn install() -> Result<Tools> {
             let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
             once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
         }));
-        if cluster {
-            running.push(scope.spawn(|| API_SERVER.install(&tools)));
-        }
+        // One after the other: each keeps all cores busy.
+        running.push(scope.spawn(|| {
+            let needed = [(cluster, &API_SERVER), (helm, &HELM)];
+            needed.into_iter().filter(|(needed, _)| *needed).try_for_each(|(_, set)| set.install(&tools))
+        }));
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });
     results.into_iter().collect::<Result<()>>().context("installing what the tests need into .tools/")?;

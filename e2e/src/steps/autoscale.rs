@@ -24,8 +24,13 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     .await?;
     let measured = measured.elapsed();
     let autoscaling = json!({"minReplicas": 1, "maxReplicas": 3, "targetCpuUtilization": 60});
-    node.edit("GatewayGroup", "gatewaygroups", "public", &json!({"spec": {"autoscaling": autoscaling, "replicas": null}}))
-        .await?;
+    node.edit(
+        "GatewayGroup",
+        "gatewaygroups",
+        "public",
+        &json!({"spec": {"autoscaling": autoscaling, "replicas": null}}),
+    )
+    .await?;
     // Nothing to do: down to the least. No call may fail on the way, so there is one all the time.
     let few = Load::start(&node.watched().await?, 1, Duration::from_millis(200))?;
     let began = Instant::now();
@@ -40,7 +45,8 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let up = began.elapsed();
     let many = many.end_without_failure()?;
     // Without a number of its own the group keeps what the autoscaler left until somebody says another.
-    node.edit("GatewayGroup", "gatewaygroups", "public", &json!({"spec": {"autoscaling": null, "replicas": 2}})).await?;
+    node.edit("GatewayGroup", "gatewaygroups", "public", &json!({"spec": {"autoscaling": null, "replicas": 2}}))
+        .await?;
     replicas(stage, 2).await?;
     node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     let left = node.kubectl(&format!("-n {PUBLIC} get horizontalpodautoscalers")).await?;

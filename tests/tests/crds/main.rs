@@ -362,10 +362,8 @@ async fn groups_in_use(cluster: &Cluster) -> Result<()> {
     use_it("leaving", 3).await?;
     refused(delete("leaving", &[]).await)?;
     cluster.kubectl(&["delete", "namespace", "leaving", "--wait=false"], None).await?;
-    eventually("the namespace is known to leave", SOON, async || {
-        Ok(delete("leaving", &[]).await.is_ok().then_some(()))
-    })
-    .await
+    eventually("the namespace is known to leave", SOON, async || Ok(delete("leaving", &[]).await.is_ok().then_some(())))
+        .await
 }
 
 /// The operator writes; the collectors only collect; an administrator does neither.

@@ -163,7 +163,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             "is no network: write 203.0.113.0/24",
         ),
         (group(&json!({ "listener": { "service": { "type": "ExternalName" } } })), "supported values: \"ClusterIP\""),
-        (group(&json!({ "listener": { "service": { "externalIPs": ["192.0.2.1"] } } })), "field not declared in schema"),
+        (
+            group(&json!({ "listener": { "service": { "externalIPs": ["192.0.2.1"] } } })),
+            "field not declared in schema",
+        ),
         (
             group(&json!({ "listener": { "service": { "annotations": { "reshapr.io/desired": "a" } } } })),
             "are the operator's own",
@@ -185,7 +188,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             group(&json!({ "pod": { "tolerations": [{ "key": "a", "tolerationSeconds": 5 }] } })),
             "is for `effect: NoExecute`",
         ),
-        (group(&json!({ "pod": { "env": [{ "name": "KUBERNETES_SERVICE_HOST", "value": "a" }] } })), "use another name"),
+        (
+            group(&json!({ "pod": { "env": [{ "name": "KUBERNETES_SERVICE_HOST", "value": "a" }] } })),
+            "use another name",
+        ),
         (group(&json!({ "pod": { "env": [{ "name": "LD_PRELOAD", "value": "a" }] } })), "use another name"),
         (group(&json!({ "pod": { "env": [{ "name": "POD_NAMESPACE", "value": "a" }] } })), "use another name"),
         (group(&json!({ "pod": { "env": [{ "name": "1", "value": "a" }] } })), "spec.pod.env[0].name"),
@@ -194,7 +200,9 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             "uplicate",
         ),
         (
-            group(&json!({ "pod": { "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "a", "key": "b" } } }] } })),
+            group(
+                &json!({ "pod": { "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "a", "key": "b" } } }] } }),
+            ),
             "field not declared in schema",
         ),
         (group(&json!({ "pod": { "terminationGracePeriodSeconds": 5 } })), "greater than or equal to 45"),
