@@ -23,7 +23,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     })
     .await?;
     let measured = measured.elapsed();
-    let autoscaling = json!({"minReplicas": 1, "maxReplicas": 3, "targetCpuUtilization": 60});
+    let autoscaling = json!({"minReplicas": 1, "maxReplicas": 2, "targetCpuUtilization": 60});
     node.edit(
         "GatewayGroup",
         "gatewaygroups",
@@ -40,8 +40,8 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let few = few.end_without_failure()?;
     let many = Load::start(&node.watched().await?, 16, Duration::ZERO)?;
     let began = Instant::now();
-    replicas(stage, 3).await?;
-    node.pods_ready(PUBLIC, GATEWAYS, 3).await?;
+    replicas(stage, 2).await?;
+    node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     let up = began.elapsed();
     let many = many.end_without_failure()?;
     // Without a number of its own the group keeps what the autoscaler left until somebody says another.
@@ -55,7 +55,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     node.is_ready("Exposition", "expositions", "watched").await?;
     Ok(format!(
         "metrics after {measured:.0?}; 2 to 1 in {down:.0?} (of which {DOWN_AFTER} s are to wait; {few}), \
-         1 to 3 in {up:.0?} ({many})"
+         1 to 2 in {up:.0?} ({many})"
     ))
 }
 
