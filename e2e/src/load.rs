@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::{Era, Rpc};
 use tokio::task::JoinHandle;
@@ -17,6 +17,8 @@ pub(crate) struct Question {
     pub(crate) endpoint: String,
     pub(crate) tool: &'static str,
     pub(crate) arguments: Value,
+    /// How long a caller waits for an answer.
+    pub(crate) patience: Duration,
     /// Why an answer is wrong, if it is.
     pub(crate) wrong: fn(&Value) -> Option<&'static str>,
 }
@@ -24,7 +26,8 @@ pub(crate) struct Question {
 impl Question {
     /// Asks once, on a connection pool.
     pub(crate) async fn ask(&self, rpc: &Rpc) -> Result<Value> {
-        let text = rpc.call(self.tool, &self.arguments).await?.text_block()?;
+        let called = tokio::time::timeout(self.patience, rpc.call(self.tool, &self.arguments)).await;
+        let text = called.with_context(|| format!("no answer within {:?}", self.patience))??.text_block()?;
         let answer = serde_json::from_str(&text)?;
         match (self.wrong)(&answer) {
             None => Ok(answer),
@@ -134,7 +137,13 @@ impl Load {
     /// [`Load::end`], where no call may have failed.
     pub(crate) fn end_without_failure(self) -> Result<Seen> {
         let seen = self.end()?;
-        ensure!(seen.failures == 0, "{} of {} calls failed:\n{}", seen.failures, seen.good + seen.failures, seen.failed);
+        ensure!(
+            seen.failures == 0,
+            "{} of {} calls failed:\n{}",
+            seen.failures,
+            seen.good + seen.failures,
+            seen.failed
+        );
         Ok(seen)
     }
 }

@@ -58,7 +58,9 @@ impl Node {
             let generation = object.metadata.generation;
             let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let ready = conditions.iter().any(|found| {
-                found["type"] == "Ready" && found["status"] == "True" && found["observedGeneration"] == json!(generation)
+                found["type"] == "Ready"
+                    && found["status"] == "True"
+                    && found["observedGeneration"] == json!(generation)
             });
             *last.borrow_mut() = json!(conditions);
             Ok(ready.then_some(()))
@@ -92,6 +94,7 @@ impl Node {
             endpoint: format!("{}/mcp/team-a/watched", self.service(PUBLIC, "tamis-public").await?),
             tool: "get-issue",
             arguments: json!({"owner": "o", "repo": "r", "number": 7}),
+            patience: Duration::from_secs(30),
             wrong,
         })
     }

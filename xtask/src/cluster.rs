@@ -1,5 +1,5 @@
 //! Programs of Kubernetes, built from Go modules in this repository: the API server that the tests of the operator run
-//! against, from `tests/cluster/`, and the rest of a node for the end-to-end run, from `e2e/cluster/`.
+//! against and Helm, from `tests/cluster/`, and the rest of a node for the end-to-end run, from `e2e/cluster/`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,7 @@ pub(crate) const API_SERVER: Set = Set {
     sources: "tests/cluster",
     what: "etcd, kube-apiserver and kubectl",
     modules: &[
-        Module {
-            folder: "etcd",
-            files: LOCKED,
-            programs: &[("go.etcd.io/etcd/server/v3", "etcd")],
-            versioned: None,
-        },
+        Module { folder: "etcd", files: LOCKED, programs: &[("go.etcd.io/etcd/server/v3", "etcd")], versioned: None },
         Module {
             folder: "kubernetes",
             files: LOCKED,
@@ -58,10 +53,10 @@ pub(crate) const API_SERVER: Set = Set {
     ],
 };
 
-/// For the charts; the tests look for the same.
+/// Helm, for the tests of the charts.
 pub(crate) const HELM: Set = Set {
     folder: "helm",
-    sources: "e2e/cluster",
+    sources: "tests/cluster",
     what: "Helm",
     modules: &[Module {
         folder: "helm",
@@ -187,7 +182,7 @@ mod tests {
 
     #[test]
     fn each_program_is_built_once_from_a_module_that_is_there() {
-        let mut built: Vec<_> = API_SERVER.programs().chain(HELM.programs()).chain(NODE.programs()).collect();
+        let mut built: Vec<_> = [API_SERVER, HELM, NODE].iter().flat_map(super::Set::programs).collect();
         let count = built.len();
         built.sort_unstable();
         built.dedup();

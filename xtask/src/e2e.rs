@@ -13,6 +13,20 @@ use crate::tools;
 /// What the product's image is called on the node.
 const IMAGE: &str = "tamis:e2e";
 
+/// With a test among them what is built has the features of the tests' build: nothing is compiled twice for the two.
+const BUILD: [&str; 10] = [
+    "build",
+    "--workspace",
+    "--bin",
+    "tamis",
+    "--bin",
+    "tamis-e2e",
+    "--bin",
+    "rmcp-driver",
+    "--test",
+    "cluster_quickstart",
+];
+
 /// `cargo xtask e2e`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -34,7 +48,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     tools::install()?;
     tools::install_node()?;
-    step("build", &mut cargo(["build", "--workspace", "--bins", "--tests"]))?;
+    step("build", &mut cargo(BUILD))?;
     let built = root().join("target/debug");
     let runner = built.join("tamis-e2e");
     packages(&runner)?;

@@ -62,18 +62,15 @@ pub(crate) fn install() -> Result<Tools> {
             let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
             once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
         }));
-        if cluster {
-            running.push(scope.spawn(|| API_SERVER.install(&tools)));
-        }
-        if helm {
-            running.push(scope.spawn(|| HELM.install(&tools)));
-        }
-        if prometheus {
-            running.push(scope.spawn(|| prometheus::install(&tools)));
-        }
-        if definitions {
-            running.push(scope.spawn(|| definitions::install(&tools)));
-        }
+        // One after the other: each keeps all cores busy.
+        running.push(scope.spawn(|| {
+            let needed = [(cluster, &API_SERVER), (helm, &HELM)];
+            needed.into_iter().filter(|(needed, _)| *needed).try_for_each(|(_, set)| set.install(&tools))?;
+            if prometheus {
+                prometheus::install(&tools)?;
+            }
+            if definitions { definitions::install(&tools) } else { Ok(()) }
+        }));
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });
     results.into_iter().collect::<Result<()>>().context("installing what the tests need into .tools/")?;

@@ -62,9 +62,7 @@ fn files() -> Result<()> {
     }
     // Three places that cannot be chosen: logs of containers, results of network plugins, sockets of shims.
     each("/var/log/containers", |path| path.read_link().is_ok_and(|target| target.starts_with(FOLDER)))?;
-    each("/var/lib/cni/results", |path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME))
-    })?;
+    each("/var/lib/cni/results", |path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME)))?;
     each("/run/containerd/s", |path| UnixStream::connect(path).is_err())
 }
 

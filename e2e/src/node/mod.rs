@@ -5,16 +5,13 @@ mod parts;
 mod programs;
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, Service};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tamis_tests::cluster::{Cluster, Network, eventually};
-use tamis_tests::root;
-use tokio::process::Command;
 
 pub(crate) use parts::DOWN_AFTER;
 pub(crate) use programs::program;
@@ -116,16 +113,8 @@ impl Node {
 
     /// Helm, as an administrator, in the root of the repository; the words of a line.
     pub(crate) async fn helm(&self, line: &str) -> Result<String> {
-        let mut command = Command::new(program("helm")?);
-        command.current_dir(root()).args(line.split_whitespace()).env("KUBECONFIG", self.cluster.kubeconfig());
-        let folder = self.machine.folder();
-        for (name, place) in [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")] {
-            command.env(name, folder.join("helm").join(place));
-        }
-        let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("starting helm")?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "helm {line}: {said}");
-        Ok(said)
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.cluster.helm(&words).await
     }
 
     /// Where a Service answers callers on this machine: `http://ADDRESS:PORT`.
@@ -199,4 +188,3 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions).flatten();
     conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
 }
-

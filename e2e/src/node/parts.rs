@@ -98,7 +98,7 @@ fn kubelet(machine: &Machine, cluster: &Cluster, containerd: &Path) -> Result<Pr
         "podLogsDir": folder.join("pod-logs"),
         "volumePluginDir": folder.join("volume-plugins"),
         // The machine's disk is its owner's business: no pod goes, and no image, because it is full.
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
     });
     let mut command = Machine::on_node(&program("kubelet")?);

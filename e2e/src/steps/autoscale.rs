@@ -23,9 +23,14 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     })
     .await?;
     let measured = measured.elapsed();
-    let autoscaling = json!({"minReplicas": 1, "maxReplicas": 3, "targetCpuUtilization": 60});
-    node.edit("GatewayGroup", "gatewaygroups", "public", &json!({"spec": {"autoscaling": autoscaling, "replicas": null}}))
-        .await?;
+    let autoscaling = json!({"minReplicas": 1, "maxReplicas": 2, "targetCpuUtilization": 60});
+    node.edit(
+        "GatewayGroup",
+        "gatewaygroups",
+        "public",
+        &json!({"spec": {"autoscaling": autoscaling, "replicas": null}}),
+    )
+    .await?;
     // Nothing to do: down to the least. No call may fail on the way, so there is one all the time.
     let few = Load::start(&node.watched().await?, 1, Duration::from_millis(200))?;
     let began = Instant::now();
@@ -35,12 +40,13 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let few = few.end_without_failure()?;
     let many = Load::start(&node.watched().await?, 16, Duration::ZERO)?;
     let began = Instant::now();
-    replicas(stage, 3).await?;
-    node.pods_ready(PUBLIC, GATEWAYS, 3).await?;
+    replicas(stage, 2).await?;
+    node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     let up = began.elapsed();
     let many = many.end_without_failure()?;
     // Without a number of its own the group keeps what the autoscaler left until somebody says another.
-    node.edit("GatewayGroup", "gatewaygroups", "public", &json!({"spec": {"autoscaling": null, "replicas": 2}})).await?;
+    node.edit("GatewayGroup", "gatewaygroups", "public", &json!({"spec": {"autoscaling": null, "replicas": 2}}))
+        .await?;
     replicas(stage, 2).await?;
     node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     let left = node.kubectl(&format!("-n {PUBLIC} get horizontalpodautoscalers")).await?;
@@ -49,7 +55,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     node.is_ready("Exposition", "expositions", "watched").await?;
     Ok(format!(
         "metrics after {measured:.0?}; 2 to 1 in {down:.0?} (of which {DOWN_AFTER} s are to wait; {few}), \
-         1 to 3 in {up:.0?} ({many})"
+         1 to 2 in {up:.0?} ({many})"
     ))
 }
 

@@ -11,7 +11,10 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     for namespace in [SYSTEM, PUBLIC] {
         let line = format!("get namespace {namespace} -o yaml");
         let said = node.kubectl(&line).await?;
-        ensure!(said.contains("pod-security.kubernetes.io/enforce: restricted"), "{namespace} is not restricted:\n{said}");
+        ensure!(
+            said.contains("pod-security.kubernetes.io/enforce: restricted"),
+            "{namespace} is not restricted:\n{said}"
+        );
         let intruder = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "intruder", "namespace": namespace},
             "spec": {"containers": [{"name": "c", "image": stage.image, "imagePullPolicy": "Never"}]},

@@ -51,7 +51,8 @@ pub(super) async fn team(stage: &Stage) -> Result<String> {
     let question = stage.node.watched().await?;
     // The node learns of the team's new Service a moment after us.
     let began = std::time::Instant::now();
-    let answer = eventually("a call is answered", Duration::from_secs(60), async || question.once().await.map(Some)).await?;
+    let answer =
+        eventually("a call is answered", Duration::from_secs(60), async || question.once().await.map(Some)).await?;
     let first = began.elapsed();
     Ok(format!("Ready after {took:.1?}; {first:.1?} later a call was answered {answer}"))
 }

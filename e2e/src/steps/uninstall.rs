@@ -46,7 +46,8 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let left: Vec<&str> = left.lines().filter(|line| line.contains("tamis") || line.contains("reshapr.io")).collect();
     let kinds = left.iter().filter(|name| name.starts_with("customresourcedefinition")).count();
     ensure!(kinds == 7 && left.len() == 7, "left in the cluster: {left:?}");
-    let lease = node.kubectl(&format!("-n {SYSTEM} get leases,secrets,configmaps,deployments,services -o name")).await?;
+    let lease =
+        node.kubectl(&format!("-n {SYSTEM} get leases,secrets,configmaps,deployments,services -o name")).await?;
     let lease: Vec<&str> = lease.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
     ensure!(lease == ["lease.coordination.k8s.io/tamis-operator"], "left in {SYSTEM}: {lease:?}");
     Ok("new gateways started without an operator; the group took all that was its own along; the kinds, the team's \

@@ -14,8 +14,7 @@ use crate::root;
 fn program() -> Result<PathBuf> {
     let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
-    let built = [".tools/cluster", ".tools/e2e"].map(|folder| root().join(folder));
-    let mut folders = assets.into_iter().chain(env::split_paths(&path)).chain(built);
+    let mut folders = assets.into_iter().chain(env::split_paths(&path)).chain([root().join(".tools/helm")]);
     let found = folders.find_map(|folder| Some(folder.join("helm")).filter(|file| file.is_file()));
     found.context("helm is not installed: run `cargo xtask tools`")
 }

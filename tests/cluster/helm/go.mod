@@ -1,5 +1,5 @@
-// Helm for the end-to-end run, built by `cargo xtask e2e`.
-module tamis.test/e2e/helm
+// Helm for the tests of the charts, built by `cargo xtask tools`.
+module tamis.test/cluster/helm
 
 go 1.25.0
 
