@@ -28,9 +28,9 @@ use anyhow::{Context, Result, bail};
 use kube::Client;
 use tempfile::TempDir;
 
+pub use argocd::{Application, ArgoCd, Repository, assess};
 pub use certificates::Pair;
 pub use network::Network;
-pub use argocd::{Application, ArgoCd, Repository, assess};
 pub use process::Process;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};
