@@ -29,7 +29,7 @@ pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
         let printed = quietly(Command::new(program).arg("--version")).ok();
         printed.as_deref().and_then(version).is_some_and(|found| found >= LEAST)
     };
-    Ok(!PROGRAMS.iter().all(|program| fits(&program)) && !is_stamped(&tools.join(FOLDER), &stamp()?))
+    Ok(!PROGRAMS.iter().all(fits) && !is_stamped(&tools.join(FOLDER), &stamp()?))
 }
 
 /// Builds them into `.tools/prometheus/`, unless they are there.

@@ -23,7 +23,7 @@ use super::{AuditMode, AutoscalingSpec, DisruptionBudgetSpec, GatewayGroupStatus
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Expositions", type_ = "integer", json_path = ".status.attachedExpositions"),
     printcolumn(name = "Gateways", type_ = "integer", json_path = ".status.readyReplicas"),
-    printcolumn(name = "Version", type_ = "string", priority = 1, json_path = ".status.versions"),
+    printcolumn(name = "Version", type_ = "string", priority = 1, json_path = ".status.versions[*]"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(
         name = "Reason",

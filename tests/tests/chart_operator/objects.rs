@@ -37,7 +37,8 @@ pub(crate) fn deployment(edit: impl Fn(&mut Value)) -> Value {
 }
 
 fn role(rule: Value) -> Value {
-    owned("Role", "rbac.authorization.k8s.io/v1", "tamis-public", json!({"rules": [rule]}))
+    let rules = Value::Array(vec![rule]);
+    owned("Role", "rbac.authorization.k8s.io/v1", "tamis-public", json!({ "rules": rules }))
 }
 
 fn binding(role: &str, account: &str) -> Value {
