@@ -24,7 +24,7 @@ pub fn page(path: &str) -> Result<Page> {
 /// The part of a page before a heading, to be run and not compared: what another page begins with.
 ///
 /// # Errors
-/// As [`page`]; or there is no such heading.
+/// As [`page()`]; or there is no such heading.
 pub fn before(path: &str, heading: &str) -> Result<Page> {
     let text = fs::read_to_string(root().join(path)).context(path.to_owned())?;
     let (part, _) = text.split_once(heading).with_context(|| format!("{path} has no {heading}"))?;
