@@ -80,6 +80,8 @@ pub struct Tls {
     provider: Arc<CryptoProvider>,
     shown: Arc<Shown>,
     acceptor: Acceptor,
+    /// What the files held when they were read first, or before.
+    began_with: Option<Content>,
     /// Why the newest files are not what is shown.
     problem: ArcSwapOption<String>,
 }
@@ -113,6 +115,8 @@ impl Tls {
     /// [`TlsError`] where they cannot be used.
     pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
+        // Looked at before they are read: what is written between the two is seen to have changed.
+        let began_with = content(&files).ok();
         let (pair, _) = read(&files, &provider)?;
         let shown = Arc::new(Shown(ArcSwap::from_pointee(pair)));
         let unusable = |error| TlsError::Pair { files: files.clone(), error };
@@ -123,7 +127,7 @@ impl Tls {
             .with_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = Acceptor(TlsAcceptor::from(Arc::new(config)));
-        Ok(Arc::new(Self { files, provider, shown, acceptor, problem: ArcSwapOption::empty() }))
+        Ok(Arc::new(Self { files, provider, shown, acceptor, began_with, problem: ArcSwapOption::empty() }))
     }
 
     /// Why the newest files are not what is shown; none where they are.
@@ -139,7 +143,7 @@ impl Tls {
 
     /// Shows what the files hold, as they change, until `shutdown`.
     pub(super) async fn follow(&self, metrics: &Metrics, shutdown: &CancellationToken) {
-        let mut seen = content(&self.files).ok();
+        let mut seen = self.began_with;
         let follow = async {
             loop {
                 tokio::time::sleep(LOOK).await;
@@ -271,5 +275,25 @@ mod tests {
         write(folder.path(), &other, &other_key);
         assert!(tls.renew() && tls.problem().is_none());
         assert!(!Arc::ptr_eq(&first, &tls.shown.0.load_full()));
+    }
+
+    #[tokio::test]
+    async fn a_pair_that_comes_before_it_is_followed_is_shown_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let ((certificate, key), (other, other_key)) = (made(), made());
+        let tls = Tls::load(write(folder.path(), &certificate, &key)).unwrap();
+        let first = tls.shown.0.load_full();
+        // A gateway in a cluster waits for its configuration here.
+        write(folder.path(), &other, &other_key);
+        let (metrics, shutdown) = (Metrics::new().unwrap(), CancellationToken::new());
+        let shown = async {
+            while Arc::ptr_eq(&first, &tls.shown.0.load_full()) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = tls.follow(&metrics, &shutdown) => {}
+            shown = tokio::time::timeout(LOOK * 10, shown) => shown.expect("the new pair is shown"),
+        }
     }
 }
