@@ -121,7 +121,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config).context("the API server cannot be talked to")?;
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
     let mut options = options(args, &source, api_server);
-    options.tls = tls(args.tls_cert.as_ref(), args.tls_key.as_ref())?;
+    options.tls = tls(args.tls_cert.clone().zip(args.tls_key.clone()))?;
     let gateway = Gateway::new(options)?;
 
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
@@ -164,10 +164,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The certificate that `--tls-cert` and `--tls-key` name.
-pub(crate) fn tls(certificate: Option<&PathBuf>, key: Option<&PathBuf>) -> anyhow::Result<Option<Arc<Tls>>> {
-    let files =
-        certificate.zip(key).map(|(certificate, key)| TlsFiles { certificate: certificate.clone(), key: key.clone() });
+/// The certificate of the MCP endpoints, from its file and that of its key.
+pub(crate) fn tls(files: Option<(PathBuf, PathBuf)>) -> anyhow::Result<Option<Arc<Tls>>> {
+    let files = files.map(|(certificate, key)| TlsFiles { certificate, key });
     files.map(Tls::load).transpose().context("the MCP endpoints cannot be served by TLS")
 }
 

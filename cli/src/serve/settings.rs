@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tamis_crds::resources::{AuditSink, GatewayGroupSpec, MetricsDetail};
+use tamis_gateway::Tls;
 use tamis_gateway::upstream::{Destination, EgressPolicy};
-use tamis_gateway::{Tls, TlsFiles};
 
 /// Port of the serving listener, where neither the command line nor a GatewayGroup names one.
 pub(crate) const PORT: u16 = 8080;
@@ -53,7 +53,7 @@ pub(crate) fn tls(
     secrets: Option<&Path>,
 ) -> anyhow::Result<Option<Arc<Tls>>> {
     let secret = group.and_then(|group| group.listener.as_ref()?.tls.as_ref()).map(|tls| &tls.secret_ref.name);
-    let (certificate, key) = match (named, secret) {
+    let files = match (named, secret) {
         (Some(named), _) => named,
         (None, None) => return Ok(None),
         (None, Some(name)) => {
@@ -62,8 +62,7 @@ pub(crate) fn tls(
             (folder.join("tls.crt"), folder.join("tls.key"))
         }
     };
-    let tls = Tls::load(TlsFiles { certificate, key }).context("the MCP endpoints cannot be served by TLS")?;
-    Ok(Some(tls))
+    crate::gateway::tls(Some(files))
 }
 
 /// The beginning of every exposition's URL.
