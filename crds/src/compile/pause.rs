@@ -84,13 +84,37 @@ fn kept(
     group: Option<&ObjectName>,
 ) -> Result<ExpositionDocument, Stop> {
     let before = previous.document;
-    if next.enforcement > before.enforcement {
-        // Older filters may not be fit for it.
-        let mut kept = next.clone();
-        kept.tools.retain(|tool, _| before.tools.contains_key(tool));
-        return Ok(kept);
+    let rises = next.enforcement > before.enforcement;
+    let mut kept = if rises { tightened(before, next) } else { older(previous, next, resources) };
+    kept.access.clone_from(if next.access == Some(Access::Anonymous) { &before.access } else { &next.access });
+    kept.limits = lower(&before.limits, &next.limits);
+    let namespace = &next.id.namespace;
+    if let Some(cluster) = &env.cluster {
+        if let Some(Access::ApiKeys { secret, handle }) = &mut kept.access {
+            *handle = Some(access::callers(cluster, namespace, secret, FieldPath::spec(["access"]))?);
+        }
+        if !rises {
+            let path = FieldPath::spec(["service"]);
+            let group = group.and_then(|name| resources.groups.iter().find(|group| group.name == *name));
+            if let Some(group) = group {
+                egress::check(previous.service, namespace, group, &path)?;
+            }
+            kept.credentials = credentials::resolve(cluster, namespace, previous.service, kept.tools.keys(), &path)?;
+        }
     }
-    let mut kept = ExpositionDocument::clone(before);
+    Ok(kept)
+}
+
+/// What is to be served, but for tools that are new: the posture rises, and older filters may not be fit for it.
+fn tightened(before: &ExpositionDocument, next: &ExpositionDocument) -> ExpositionDocument {
+    let mut kept = next.clone();
+    kept.tools.retain(|tool, _| before.tools.contains_key(tool));
+    kept
+}
+
+/// What was served, but for tools that go, and filters that come to tools that had none.
+fn older(previous: &Previous<'_>, next: &ExpositionDocument, resources: &Resources) -> ExpositionDocument {
+    let mut kept = ExpositionDocument::clone(previous.document);
     // Tools of another service have nothing to do with those of this one.
     let same = is_named(resources, next, &previous.service.name);
     kept.tools.retain(|tool, _| same && next.tools.contains_key(tool));
@@ -99,23 +123,7 @@ fn kept(
             tool.clone_from(now);
         }
     }
-    if next.access != Some(Access::Anonymous) {
-        kept.access.clone_from(&next.access);
-    }
-    kept.limits = lower(&before.limits, &next.limits);
-    let namespace = &next.id.namespace;
-    if let Some(cluster) = &env.cluster {
-        if let Some(Access::ApiKeys { secret, handle }) = &mut kept.access {
-            *handle = Some(access::callers(cluster, namespace, secret, FieldPath::spec(["access"]))?);
-        }
-        let path = FieldPath::spec(["service"]);
-        let group = group.and_then(|name| resources.groups.iter().find(|group| group.name == *name));
-        if let Some(group) = group {
-            egress::check(previous.service, namespace, group, &path)?;
-        }
-        kept.credentials = credentials::resolve(cluster, namespace, previous.service, kept.tools.keys(), &path)?;
-    }
-    Ok(kept)
+    kept
 }
 
 /// Whether an exposition publishes a service of this name still; its version may be another.

@@ -71,6 +71,14 @@ fn what_takes_away_goes_through() {
     let (_, after) = paused(|w| w.add("Exposition", "enforcement: Enforced"));
     let (now, _) = served(&after);
     assert_eq!((now.enforcement, after.paused[&id()]), (Enforcement::Enforced, Paused::Nothing));
+    // With a posture that rises, too, nothing opens.
+    let (before, after) = paused(|w| {
+        w.edit("Exposition", "{apiKeys: {secretRef: {name: partners}}}", "{anonymous: true}");
+        w.add("Exposition", "enforcement: Enforced, limits: {timeout: 5m}");
+    });
+    let (now, was) = (served(&after).0, &before.expositions[&id()]);
+    assert_eq!((now.enforcement, after.paused[&id()]), (Enforcement::Enforced, Paused::Changes));
+    assert_eq!((&now.access, now.limits.timeout_ms), (&was.access, was.limits.timeout_ms));
     let (_, after) = paused(|w| {
         w.put(
             "ServiceManifest",
