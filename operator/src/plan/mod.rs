@@ -228,9 +228,7 @@ fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: 
     let placed = compilation.placements.get(&id).cloned();
     // One that its group takes no longer goes on to answer, with the reason; one that was never there is not written.
     let there = || {
-        let object = world.configs.of_exposition(&id).into_iter().find(|config| config.ours)?;
-        let group = object.said()?.gateway_group.clone();
-        let group = ObjectName { namespace: object.name.namespace.clone(), name: group };
+        let group = world.configs.of_exposition(&id).into_iter().find(|config| config.ours)?.group()?;
         world.get(Kind::GatewayGroup, &group).map(|_| group)
     };
     let served = previous.expositions.contains_key(&id) || previous.stopped.contains_key(&id);

@@ -26,10 +26,7 @@ pub(super) fn hold_back(
     tamis_crds::pause(compilation, resources, env, &paused);
     for id in &paused {
         let there = world.configs.of_exposition(id).into_iter().find(|config| config.ours);
-        let at = there.and_then(|config| {
-            let group = config.spec.as_ref()?.gateway_group.clone();
-            Some(ObjectName { namespace: config.name.namespace.clone(), name: group })
-        });
+        let at = there.and_then(|config| config.group());
         let placed = compilation.placements.get(id);
         if at.is_some() && placed.is_some() && at.as_ref() != placed {
             compilation.snapshot.expositions.remove(id);

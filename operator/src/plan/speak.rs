@@ -13,6 +13,10 @@ use crate::world::{Object, World};
 /// Whether it is ours to say what becomes of an object that these expositions use: where the oldest of them is ours, or
 /// nobody's yet.
 pub(crate) fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
+    // Mostly there is one operator: then an edit of one exposition need not look at all others of its service.
+    if !world.all(Kind::GatewayGroup).any(|group| is_of_another(group, settings)) {
+        return true;
+    }
     let users = users.into_iter().filter_map(|name| world.get(Kind::Exposition, name));
     let oldest = users.min_by(|a, b| a.age().cmp(&b.age()));
     oldest.is_none_or(|exposition| !is_anothers(world, settings, exposition))
@@ -38,11 +42,8 @@ fn is_anothers(world: &World, settings: &Settings, object: &Object) -> bool {
 
 fn is_served_by_another(world: &World, settings: &Settings, exposition: &ObjectName) -> bool {
     let configs = world.configs.of_exposition(&id(exposition));
-    let mut groups = configs.iter().filter(|config| config.ours).filter_map(|config| {
-        let name = config.spec.as_ref()?.gateway_group.clone();
-        world.get(Kind::GatewayGroup, &ObjectName { namespace: config.name.namespace.clone(), name })
-    });
-    groups.any(|group| is_of_another(group, settings))
+    let groups = configs.iter().filter(|config| config.ours).filter_map(|config| config.group());
+    groups.filter_map(|name| world.get(Kind::GatewayGroup, &name)).any(|group| is_of_another(group, settings))
 }
 
 fn is_of_another(group: &Object, settings: &Settings) -> bool {

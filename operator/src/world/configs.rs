@@ -23,8 +23,8 @@ pub(crate) struct ConfigObject {
     pub(crate) owner: Option<String>,
     /// None where it cannot be read: then it has to be written anew.
     pub(crate) spec: Option<GatewayConfigSpec>,
-    /// The exposition that it is about; by its labels where it cannot be read.
-    pub(crate) exposition: Option<ExpositionId>,
+    /// The exposition that its labels name, where it cannot be read.
+    pub(crate) labelled: Option<ExpositionId>,
     /// What it said when it could last be read, where it cannot be any more: gateways still serve that.
     pub(crate) last: Option<GatewayConfigSpec>,
 }
@@ -42,11 +42,7 @@ impl ConfigObject {
         }
         let owners = metadata.owner_references.iter().flatten();
         let owner = owners.filter(|owner| owner.kind == "GatewayGroup").map(|owner| owner.uid.clone()).next();
-        let exposition = match &spec {
-            Some(spec) if spec.kind == PayloadKind::Exposition => spec.exposition.clone(),
-            Some(_) => None,
-            None => labelled(metadata),
-        };
+        let labelled = if spec.is_none() { labelled(metadata) } else { None };
         Some(Self {
             name: ObjectName { namespace: metadata.namespace.clone()?, name: metadata.name.clone()? },
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -54,9 +50,22 @@ impl ConfigObject {
             ours: is_ours(metadata.labels.as_ref()),
             owner,
             spec,
-            exposition,
+            labelled,
             last: None,
         })
+    }
+
+    fn exposition(&self) -> Option<&ExpositionId> {
+        match &self.spec {
+            Some(spec) => spec.exposition.as_ref().filter(|_| spec.kind == PayloadKind::Exposition),
+            None => self.labelled.as_ref(),
+        }
+    }
+
+    /// The group whose gateways load it.
+    pub(crate) fn group(&self) -> Option<ObjectName> {
+        let name = self.said()?.gateway_group.clone();
+        Some(ObjectName { namespace: self.name.namespace.clone(), name })
     }
 
     /// What it says, or said when it could last be read.
@@ -150,7 +159,7 @@ impl ConfigStore {
         let naming = there.filter(|object| {
             object.said().is_some_and(|spec| spec.credentials.iter().any(|handle| handles.contains(handle)))
         });
-        naming.filter_map(|object| object.exposition.clone()).collect()
+        naming.filter_map(|object| object.exposition().cloned()).collect()
     }
 
     /// Service documents that some exposition's object names.
@@ -202,7 +211,7 @@ impl ConfigStore {
 
     fn link(&mut self, object: &ConfigObject) {
         let namespace = || object.name.namespace.clone();
-        if let Some(id) = &object.exposition {
+        if let Some(id) = object.exposition() {
             self.expositions.entry(id.clone()).or_default().insert(object.name.clone());
             let spec = object.said().into_iter();
             for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
@@ -219,7 +228,7 @@ impl ConfigStore {
 
     fn unlink(&mut self, object: &ConfigObject) {
         let namespace = || object.name.namespace.clone();
-        if let Some(id) = &object.exposition {
+        if let Some(id) = object.exposition() {
             leave(&mut self.expositions, id, &object.name);
             let spec = object.said().into_iter();
             for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
@@ -237,7 +246,7 @@ impl ConfigStore {
 
 fn changed(before: Option<&ConfigObject>, after: Option<&ConfigObject>) -> Changed {
     let both = || [before, after].into_iter().flatten();
-    let mut expositions: Vec<_> = both().filter_map(|o| o.exposition.clone()).collect();
+    let mut expositions: Vec<_> = both().filter_map(|o| o.exposition().cloned()).collect();
     expositions.dedup();
     let mut services: Vec<_> = both().filter_map(|o| Some((o.name.namespace.clone(), o.service()?.clone()))).collect();
     services.dedup();
@@ -288,8 +297,8 @@ mod tests {
             resource_version: version.to_owned(),
             ours: true,
             owner: None,
-            exposition: spec.exposition.clone(),
             spec: Some(spec),
+            labelled: None,
             last: None,
         }
     }
@@ -301,7 +310,8 @@ mod tests {
         let readable = object("a", "1", "one");
         store.put(readable.clone());
         for version in ["2", "3"] {
-            let spoilt = ConfigObject { spec: None, resource_version: version.to_owned(), ..readable.clone() };
+            let resource_version = version.to_owned();
+            let spoilt = ConfigObject { spec: None, labelled: Some(id("a")), resource_version, ..readable.clone() };
             assert_eq!(store.put(spoilt).expositions, [id("a")], "version {version}");
             let object = store.get(&readable.name).expect("is there");
             assert!(object.spec.is_none());
@@ -310,7 +320,7 @@ mod tests {
             assert_eq!(store.of_exposition(&id("a")).len(), 1);
         }
         // Another object of the name has said nothing yet.
-        let another = ConfigObject { uid: "v".to_owned(), spec: None, exposition: None, ..object("a", "4", "one") };
+        let another = ConfigObject { uid: "v".to_owned(), spec: None, ..object("a", "4", "one") };
         store.put(another);
         assert_eq!(store.get(&readable.name).expect("is there").said(), None);
         assert!(!store.uses_service("gw", &Digest("one".to_owned())));
@@ -329,7 +339,7 @@ mod tests {
         let of = |labels| {
             let (name, namespace) = (Some("x".to_owned()), Some("gw".to_owned()));
             let metadata = ObjectMeta { name, namespace, labels: Some(labels), ..ObjectMeta::default() };
-            ConfigObject::new(&metadata, None).expect("has a name").exposition
+            ConfigObject::new(&metadata, None).expect("has a name").exposition().cloned()
         };
         assert_eq!(of(labels(names::MANAGED_BY)), Some(id("a")));
         assert_eq!(of(labels("helm")), None);

@@ -219,10 +219,9 @@ impl Fixture {
         }
         let resource_version = self.next().to_string();
         let (uid, ours) = (format!("config-{name}"), true);
-        let exposition = spec.exposition.clone();
+        let (owner, labelled, last) = (None, None, None);
         let spec = Some(spec);
-        let object = ConfigObject { name, uid, resource_version, ours, owner: None, spec, exposition, last: None };
-        self.world.configs.put(object);
+        self.world.configs.put(ConfigObject { name, uid, resource_version, ours, owner, spec, labelled, last });
         1
     }
 
