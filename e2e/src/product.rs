@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use tamis_tests::cluster::eventually;
+use tamis_tests::cluster::{eventually, objects};
 
 use crate::load::Question;
 use crate::node::Node;
@@ -30,14 +30,7 @@ pub(crate) const TEAM: &str = include_str!("../manifests/team.yaml");
 impl Node {
     /// Objects of the team, of one of our kinds.
     pub(crate) fn documents(&self, kind: &str, plural: &str, namespace: &str) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: "reshapr.io".to_owned(),
-            version: "v1alpha1".to_owned(),
-            api_version: "reshapr.io/v1alpha1".to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        Api::namespaced_with(self.client(), namespace, &resource)
+        objects(self.client(), namespace, kind, plural)
     }
 
     /// Merges into a document.

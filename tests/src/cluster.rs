@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use tempfile::TempDir;
 
 pub use argocd::{Application, ArgoCd, Repository, assess};
@@ -169,6 +170,13 @@ impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cluster").field("url", &self.api_server.url()).finish_non_exhaustive()
     }
+}
+
+/// Objects of a namespace, of one of our kinds.
+#[must_use]
+pub fn objects(client: Client, namespace: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("reshapr.io", "v1alpha1", kind);
+    Api::namespaced_with(client, namespace, &ApiResource::from_gvk_with_plural(&kind, plural))
 }
 
 /// Asks until the answer is there; every 20 ms.

@@ -73,6 +73,25 @@ spec:
         risk: {level: medium, mutating: true}
 "#;
 
+/// Copies a folder; what YAML files say is changed on the way.
+///
+/// # Errors
+/// The file system's.
+pub fn copy_folder(from: &Path, to: &Path, yaml: &dyn Fn(&str) -> String) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (path, target) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if path.is_dir() {
+            copy_folder(&path, &target, yaml)?;
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            fs::write(target, yaml(&fs::read_to_string(path)?))?;
+        } else {
+            fs::copy(path, target)?;
+        }
+    }
+    Ok(())
+}
+
 /// The Advisory set and its exposition.
 pub const INTERNAL: &str = r#"
 apiVersion: reshapr.io/v1alpha1

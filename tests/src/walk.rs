@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::documents::copy_folder;
 use crate::page::{self, Page};
 use crate::{Port, binary, root, tool};
 
@@ -48,25 +49,10 @@ impl Walk {
     pub fn new(ports: &[&'static str], folders: &[&str]) -> Result<Self> {
         let ports = ports.iter().map(|ours| Ok((*ours, Port::reserve()?))).collect::<Result<_>>()?;
         let walk = Self { folder: tempfile::tempdir()?, ports };
-        folders.iter().try_for_each(|part| walk.copy(&root().join(part), &walk.folder.path().join(part)))?;
+        folders.iter().try_for_each(|part| {
+            copy_folder(&root().join(part), &walk.folder.path().join(part), &|text| walk.with_ports(text))
+        })?;
         Ok(walk)
-    }
-
-    /// Ports are replaced in YAML files.
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            let target = to.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                self.copy(&entry.path(), &target)?;
-            } else if entry.path().extension().is_some_and(|extension| extension == "yaml") {
-                fs::write(target, self.with_ports(&fs::read_to_string(entry.path())?))?;
-            } else {
-                fs::copy(entry.path(), target)?;
-            }
-        }
-        Ok(())
     }
 
     fn with_ports(&self, text: &str) -> String {

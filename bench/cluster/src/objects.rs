@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
 
 /// Where the expositions are.
@@ -18,9 +17,8 @@ pub(crate) const SETS: usize = 4;
 
 /// One of our kinds in a namespace.
 pub(crate) fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("reshapr.io", "v1alpha1", kind);
-    let plural = format!("{}s", kind.kind.to_lowercase().trim_end_matches('s'));
-    Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk_with_plural(&kind, &plural))
+    let plural = format!("{}s", kind.to_lowercase().trim_end_matches('s'));
+    tamis_tests::cluster::objects(client.clone(), namespace, kind, &plural)
 }
 
 fn object(kind: &str, name: &str, spec: &Value) -> Value {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use tamis_tests::documents::copy_folder;
 use tamis_tests::page::Page;
 use tamis_tests::{root, tool};
 
@@ -42,7 +43,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     }
     let folder = tempfile::tempdir()?;
     for part in ["deploy", "examples/payloads", "examples/kubernetes"] {
-        copy(&root().join(part), &folder.path().join(part))?;
+        copy_folder(&root().join(part), &folder.path().join(part), &reachable)?;
     }
     let cluster = stage.node.cluster();
     let python = tool("python2/bin/python3")?;
@@ -75,20 +76,4 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
 fn reachable(text: &str) -> String {
     text.replace("http://127.0.0.1:7070", "http://recorded.team-a.svc:7070")
         .replace("--bind 127.0.0.1", &format!("--bind {HOST}"))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else if entry.path().extension().is_some_and(|extension| extension == "yaml") {
-            fs::write(target, reachable(&fs::read_to_string(entry.path())?))?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::routing::get;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tamis_config::{GatewayConfig, PayloadKind};
 use tokio::net::TcpListener;
@@ -124,14 +124,7 @@ impl Twins {
     /// Objects of the team, of one of our kinds.
     #[must_use]
     pub fn api(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: "reshapr.io".to_owned(),
-            version: "v1alpha1".to_owned(),
-            api_version: "reshapr.io/v1alpha1".to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        Api::namespaced_with(self.stage.cluster.client(), "team-a", &resource)
+        super::objects(self.stage.cluster.client(), "team-a", kind, plural)
     }
 
     /// Edits a filter set; gives its new version.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use tamis_tests::cluster::{Cluster, eventually};
+use tamis_tests::documents::copy_folder;
 use tamis_tests::root;
 use tempfile::TempDir;
 
@@ -15,7 +16,7 @@ use super::{CHARTS, SYSTEM};
 /// A copy of a chart, as the version before this one was: another version, other rights, another default.
 fn previous(chart: &str, to: &Path) -> Result<PathBuf> {
     let target = to.join(chart);
-    copy(&root().join(chart), &target)?;
+    copy_folder(&root().join(chart), &target, &str::to_owned)?;
     let edit = |file: &str, from: &str, to: &str| -> Result<()> {
         let file = target.join(file);
         let text = fs::read_to_string(&file)?;
@@ -32,20 +33,6 @@ fn previous(chart: &str, to: &Path) -> Result<PathBuf> {
         edit("files/crds/expositions.reshapr.io.yaml", "name: Saved", "name: Spared")?;
     }
     Ok(target)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
