@@ -17,6 +17,7 @@ const MODULE: Module = Module {
     folder: "argocd",
     files: &["go.mod", "go.sum", "tools.go", "redis/main.go"],
     programs: &[("github.com/argoproj/argo-cd/v3/cmd", "argocd"), ("./redis", "argocd-redis")],
+    tags: "",
     versioned: None,
 };
 const SET: Set = Set { folder: "argocd", sources: "tests/cluster", what: "Argo CD", modules: &[MODULE] };

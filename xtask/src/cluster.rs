@@ -27,6 +27,8 @@ pub(crate) struct Module {
     pub(crate) files: &'static [&'static str],
     /// Main packages and what the program is called.
     pub(crate) programs: &'static [(&'static str, &'static str)],
+    /// Tags of the build.
+    pub(crate) tags: &'static str,
     /// The module whose version the programs tell to clients.
     pub(crate) versioned: Option<&'static str>,
 }
@@ -40,7 +42,13 @@ pub(crate) const API_SERVER: Set = Set {
     sources: "tests/cluster",
     what: "etcd, kube-apiserver and kubectl",
     modules: &[
-        Module { folder: "etcd", files: LOCKED, programs: &[("go.etcd.io/etcd/server/v3", "etcd")], versioned: None },
+        Module {
+            folder: "etcd",
+            files: LOCKED,
+            programs: &[("go.etcd.io/etcd/server/v3", "etcd")],
+            tags: "",
+            versioned: None,
+        },
         Module {
             folder: "kubernetes",
             files: LOCKED,
@@ -48,6 +56,7 @@ pub(crate) const API_SERVER: Set = Set {
                 ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver"),
                 ("k8s.io/kubernetes/cmd/kubectl", "kubectl"),
             ],
+            tags: "",
             versioned: KUBERNETES,
         },
     ],
@@ -62,6 +71,7 @@ pub(crate) const HELM: Set = Set {
         folder: "helm",
         files: LOCKED,
         programs: &[("helm.sh/helm/v4/cmd/helm", "helm")],
+        tags: "",
         versioned: None,
     }],
 };
@@ -81,21 +91,30 @@ pub(crate) const NODE: Set = Set {
                 ("k8s.io/kubernetes/cmd/kube-scheduler", "kube-scheduler"),
                 ("k8s.io/kubernetes/cmd/kube-proxy", "kube-proxy"),
             ],
+            tags: "",
             versioned: KUBERNETES,
         },
         Module {
             folder: "coredns",
             files: &["go.mod", "go.sum", "main.go"],
             programs: &[(".", "coredns")],
+            tags: "",
             versioned: None,
         },
         Module {
             folder: "metrics-server",
             files: LOCKED,
             programs: &[("sigs.k8s.io/metrics-server/cmd/metrics-server", "metrics-server")],
+            tags: "",
             versioned: None,
         },
-        Module { folder: "pause", files: &["go.mod", "main.go"], programs: &[(".", "pause")], versioned: None },
+        Module {
+            folder: "pause",
+            files: &["go.mod", "main.go"],
+            programs: &[(".", "pause")],
+            tags: "",
+            versioned: None,
+        },
     ],
 };
 
@@ -151,8 +170,8 @@ impl Set {
             let mut go = Command::new("go");
             // Nothing of a workspace or a repository around us takes part.
             go.env("CGO_ENABLED", "0").env("GOWORK", "off").current_dir(&sources);
-            go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
-                .arg(folder.join(program));
+            go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags]);
+            go.args(["-tags", module.tags, "-o"]).arg(folder.join(program));
             quietly(go.arg(package))?;
         }
         Ok(())

@@ -5,45 +5,40 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::cluster::{LOCKED, Module, Set};
 use crate::needs::version;
-use crate::run::{quietly, root};
-use crate::tools::{is_stamped, once, read};
+use crate::run::quietly;
+use crate::tools::is_stamped;
 
-/// The folder in `.tools/`.
-const FOLDER: &str = "prometheus";
-const SOURCES: &str = "tests/cluster/prometheus";
-const PROGRAMS: &[&str] = &["prometheus", "promtool"];
+const SET: Set = Set {
+    folder: "prometheus",
+    sources: "tests/cluster",
+    what: "prometheus and promtool",
+    modules: &[Module {
+        folder: "prometheus",
+        files: LOCKED,
+        programs: &[
+            ("github.com/prometheus/prometheus/cmd/prometheus", "prometheus"),
+            ("github.com/prometheus/prometheus/cmd/promtool", "promtool"),
+        ],
+        // Without what finds targets in clouds and clusters: half the time to build.
+        tags: "remove_all_sd",
+        versioned: None,
+    }],
+};
 /// The oldest of a machine's own that will do; the tests take no older one either.
 const LEAST: (u32, u32) = (3, 0);
-/// Without what finds targets in clouds and clusters: half the time to build.
-const TAGS: &str = "remove_all_sd";
-
-fn stamp() -> Result<String> {
-    let files = ["go.mod", "go.sum", "tools.go"];
-    files.iter().map(|file| read(&root().join(SOURCES).join(file))).collect()
-}
 
 /// Whether they have to be built: neither are they on the path, nor were they built before.
 pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
-    let fits = |program: &&str| {
+    let fits = |program: &str| {
         let printed = quietly(Command::new(program).arg("--version")).ok();
         printed.as_deref().and_then(version).is_some_and(|found| found >= LEAST)
     };
-    Ok(!PROGRAMS.iter().all(fits) && !is_stamped(&tools.join(FOLDER), &stamp()?))
+    Ok(!SET.programs().all(fits) && !is_stamped(&tools.join(SET.folder), &SET.stamp()?))
 }
 
 /// Builds them into `.tools/prometheus/`, unless they are there.
 pub(crate) fn install(tools: &Path) -> Result<()> {
-    once(&tools.join(FOLDER), &stamp()?, |folder| {
-        eprintln!("    building prometheus and promtool: some minutes, the first time");
-        PROGRAMS.iter().try_for_each(|program| {
-            let mut go = Command::new("go");
-            // Nothing of a workspace or a repository around us takes part.
-            go.env("CGO_ENABLED", "0").env("GOWORK", "off").current_dir(root().join(SOURCES));
-            go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"]);
-            go.args(["-tags", TAGS, "-o"]);
-            go.arg(folder.join(program)).arg(format!("github.com/prometheus/prometheus/cmd/{program}"));
-            quietly(&mut go).map(drop)
-        })
-    })
+    SET.install(tools)
 }

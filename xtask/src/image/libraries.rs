@@ -21,7 +21,7 @@ pub(crate) struct Library {
 
 /// The loader first, then all that the program needs and what that needs, in the order of their names.
 pub(crate) fn collect(program: &[u8], platform: Platform) -> Result<Vec<Library>> {
-    let folders = platform.library_folders();
+    let folders = platform.folders();
     closure(program, platform.machine(), |name| find(name, &folders, platform.machine()))
 }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_named() {
         let platform = Platform::host().expect("Linux");
-        let folders = platform.library_folders();
+        let folders = platform.folders();
         let error = closure(&this_program(), platform.machine(), |name| match name {
             "libc.so.6" => bail!("{}", find("libnone.so.7", &folders, platform.machine()).expect_err("is missing")),
             _ => find(name, &folders, platform.machine()),

@@ -69,7 +69,7 @@ impl Platform {
 
     /// Folders that may hold its libraries, and where the loader of the same system looks for them without any
     /// configuration. The last is where Debian's packages for building from another architecture put them.
-    pub(crate) fn library_folders(self) -> Vec<(String, String)> {
+    pub(crate) fn folders(self) -> Vec<(String, String)> {
         let name = self.gnu();
         let same = |folder: String| (folder.clone(), folder);
         vec![
