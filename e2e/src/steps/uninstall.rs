@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tamis_tests::cluster::eventually;
 
 use super::Stage;
+use crate::load::Question;
 use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM};
 
 const SOON: Duration = Duration::from_secs(120);
@@ -21,9 +22,16 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let old = node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     node.kubectl(&format!("-n {PUBLIC} delete pod {}", old.join(" "))).await?;
     node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
-    node.watched().await?.once().await.context("gateways that started without an operator")?;
+    answered(stage, "gateways that started without an operator answer").await?;
+    // A group in use is not deleted by accident: all else is gone then, and its gateways go on.
+    let uninstall = format!("uninstall tamis -n {SYSTEM} --wait --timeout 2m");
+    ensure!(node.helm(&uninstall).await.is_err(), "a group with an exposition was deleted");
+    let group = node.kubectl(&format!("-n {PUBLIC} get gatewaygroup public -o name")).await?;
+    ensure!(group.trim() == "gatewaygroup.reshapr.io/public", "the group is gone: {group}");
+    answered(stage, "gateways answer after an uninstallation that was refused").await?;
     // With the group go its gateways, its configuration and its credentials.
-    node.helm(&format!("uninstall tamis -n {SYSTEM} --wait --timeout 2m")).await?;
+    node.kubectl(&format!("-n {PUBLIC} annotate gatewaygroup public reshapr.io/allow-deletion=true")).await?;
+    node.helm(&uninstall).await?;
     eventually("everything of the group is gone", SOON, async || {
         let line = format!("-n {PUBLIC} get {KINDS} -l reshapr.io/gateway-group=public -o name");
         let left = node.kubectl(&line).await?;
@@ -50,7 +58,13 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         node.kubectl(&format!("-n {SYSTEM} get leases,secrets,configmaps,deployments,services -o name")).await?;
     let lease: Vec<&str> = lease.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
     ensure!(lease == ["lease.coordination.k8s.io/tamis-operator"], "left in {SYSTEM}: {lease:?}");
-    Ok("new gateways started without an operator; the group took all that was its own along; the kinds, the team's \
+    Ok("new gateways started without an operator; the deletion of a group in use was refused; annotated, it took all that was its own along; the kinds, the team's \
         documents and the Lease stayed"
         .to_owned())
+}
+
+/// A new connection may still be sent to a gateway that has just gone, and hears nothing: a caller tries again.
+async fn answered(stage: &Stage, what: &str) -> Result<()> {
+    let question = Question { patience: Duration::from_secs(2), ..stage.node.watched().await? };
+    eventually(what, SOON, async || question.once().await.map(Some)).await.map(drop)
 }
