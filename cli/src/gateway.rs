@@ -14,6 +14,7 @@ use tamis_gateway::{Gateway, Options, Tls, TlsFiles};
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::{bind, runtime, stop_signal};
+use crate::traces::TraceArgs;
 
 /// Serve the expositions of a GatewayGroup in a Kubernetes cluster.
 ///
@@ -80,6 +81,8 @@ pub(crate) struct Args {
     /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
     #[arg(long, value_name = "DIR")]
     audit_dir: Option<PathBuf>,
+    #[command(flatten)]
+    traces: TraceArgs,
 }
 
 /// As a GatewayGroup says it.
@@ -122,6 +125,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
     let mut options = options(args, &source, api_server);
     options.tls = tls(args.tls_cert.clone().zip(args.tls_key.clone()))?;
+    let place = [("k8s.namespace.name", &args.namespace), ("tamis.gateway_group", &args.group)];
+    let traces = args.traces.traces(None, place.map(|(key, value)| (key, value.clone())).to_vec())?;
+    options.traces.clone_from(&traces);
     let gateway = Gateway::new(options)?;
 
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
@@ -156,6 +162,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     shutdown.cancel();
     serving.await?;
     following.ended().await;
+    if let Some(traces) = traces {
+        traces.shut_down().await;
+    }
     admin_shutdown.cancel();
     admin.await?;
     if broken {

@@ -13,6 +13,7 @@ mod operator;
 mod ready;
 mod schema;
 mod serve;
+mod traces;
 mod validate;
 
 use std::process::ExitCode;

@@ -39,6 +39,8 @@ pub(crate) struct Record<'a> {
     /// Bytes that went to the caller.
     pub(crate) result_bytes: usize,
     pub(crate) took: Duration,
+    /// The trace that the call is part of, where it is sent.
+    pub(crate) trace: Option<String>,
 }
 
 /// Writes records.
@@ -103,6 +105,7 @@ impl Auditor {
             output_sha256 = digest,
             result_bytes = record.result_bytes,
             took_us = u64::try_from(record.took.as_micros()).unwrap_or(u64::MAX),
+            trace_id = record.trace,
             file = file.as_deref().unwrap_or_default(),
             "tool call"
         );
@@ -172,6 +175,7 @@ mod tests {
             output: Some(&output),
             result_bytes: 2,
             took: Duration::from_millis(1),
+            trace: None,
         };
         auditor.record(&record, Audit::Full);
         auditor.record(&record, Audit::Full);

@@ -22,6 +22,7 @@ use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
 use crate::metrics::{Metrics, NoStatus, Outcome, Rejection};
 use crate::paging;
+use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
 
 /// Bytes of an upstream's error body that an `Advisory` caller gets.
@@ -42,6 +43,16 @@ pub(crate) struct ToolCall {
     pub(crate) era: Era,
     /// Who calls, for the audit record.
     pub(crate) caller: Caller,
+    /// The span of the caller's that the call belongs to.
+    pub(crate) parent: Parent,
+}
+
+impl ToolCall {
+    /// The request's id, as JSON.
+    fn id(&self) -> &str {
+        // Checked when the request was read.
+        std::str::from_utf8(&self.id).unwrap_or("null")
+    }
 }
 
 /// Who calls.
@@ -86,6 +97,7 @@ struct Noted<'a> {
     status: u16,
     output: Option<Bytes>,
     result_bytes: usize,
+    trace: Option<CallTrace>,
 }
 
 impl Drop for Noted<'_> {
@@ -94,6 +106,9 @@ impl Drop for Noted<'_> {
         let tool = &self.exposition.tools[self.call.tool];
         tool.series.call(&self.gateway.metrics, self.outcome);
         self.gateway.metrics.call_duration.observe(took.as_secs_f64());
+        if let Some(trace) = &mut self.trace {
+            trace.outcome(self.outcome.as_str(), self.outcome != Outcome::Ok);
+        }
         let record = Record {
             exposition: &self.exposition.id,
             tool: self.tool,
@@ -103,6 +118,7 @@ impl Drop for Noted<'_> {
             output: self.output.as_ref(),
             result_bytes: self.result_bytes,
             took,
+            trace: self.trace.as_ref().and_then(CallTrace::sampled_id),
         };
         self.gateway.auditor.record(&record, self.exposition.audit);
     }
@@ -110,6 +126,17 @@ impl Drop for Noted<'_> {
 
 /// A place among the calls that the gateway has under way.
 struct Place<'a>(&'a Gateway);
+
+impl<'a> Place<'a> {
+    fn take(gateway: &'a Gateway, exposition: &Exposition) -> Result<Self, RpcError> {
+        let place = Self(gateway);
+        if gateway.calls_under_way.fetch_add(1, Ordering::Relaxed) >= gateway.options.limits.calls {
+            exposition.series.rejected(&gateway.metrics, Rejection::Calls);
+            return Err(RpcError::busy(503, "the gateway has too many calls under way", 1));
+        }
+        Ok(place)
+    }
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -123,13 +150,14 @@ impl Drop for Place<'_> {
 /// A limit holds the call back; nothing was done.
 pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolCall) -> Result<Vec<u8>, RpcError> {
     let started = Instant::now();
-    let place = Place(gateway);
-    if gateway.calls_under_way.fetch_add(1, Ordering::Relaxed) >= gateway.options.limits.calls {
-        exposition.series.rejected(&gateway.metrics, Rejection::Calls);
-        return Err(RpcError::busy(503, "the gateway has too many calls under way", 1));
-    }
-    let admitted = admit(gateway, exposition, started)?;
     let (name, tool) = exposition.tools.get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
+    let begin = |traces: &Traces| traces.call(&call.parent, &exposition.id, name, call.id());
+    let mut trace = gateway.options.traces.as_ref().map(begin);
+    let entered = Place::take(gateway, exposition).and_then(|place| Ok((place, admit(gateway, exposition, started)?)));
+    if let (Err(_), Some(trace)) = (&entered, &mut trace) {
+        trace.outcome("rejected", true);
+    }
+    let (place, admitted) = entered?;
     let mut noted = Noted {
         gateway,
         exposition,
@@ -141,6 +169,7 @@ pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolC
         status: 0,
         output: None,
         result_bytes: 0,
+        trace,
     };
     let body = answer(&mut noted, name, tool).await;
     noted.result_bytes = body.len();
@@ -181,7 +210,7 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let options = &noted.gateway.options;
     let credentials = exposition.credentials(options.credentials.as_ref());
     let begun = Instant::now();
-    let call = exposition.service.upstream.call(target, &arguments, bounds, credentials);
+    let call = exposition.service.upstream.call(target, &arguments, bounds, credentials, noted.trace.as_ref());
     match call.await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
@@ -270,6 +299,7 @@ fn filtered(
     noted.status = answer.status;
     let output = noted.output.insert(answer.body);
     let input = if answer.is_json { Input::Json(output) } else { Input::Text(output) };
+    let mut span = noted.trace.as_ref().map(CallTrace::filter);
     let begun = Instant::now();
     // A panic here is a bug of ours: it may cost one call, never the connection or the process.
     let applied = catch_unwind(AssertUnwindSafe(|| tool.program.apply(input, &asked)));
@@ -280,6 +310,9 @@ fn filtered(
                 paging::attach(&mut text, &mut structured, pagination);
             }
             tool.series.bytes(metrics, report.original_bytes, text.len());
+            if let Some(span) = &mut span {
+                span.sizes(report.original_bytes, text.len());
+            }
             count(tool, metrics, &report);
             let meta = tool.filtered.then(|| report.meta(posture));
             noted.outcome = Outcome::Ok;
@@ -295,6 +328,9 @@ fn filtered(
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(tool, metrics, &report);
             noted.outcome = Outcome::Refused;
+            if let Some(span) = &mut span {
+                span.failed(stage.as_str());
+            }
             let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
             failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}"))
         }
@@ -330,9 +366,7 @@ fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &An
 }
 
 fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
-    // Checked when the request was read.
-    let id = std::str::from_utf8(&noted.call.id).unwrap_or("null");
-    encode::tool_result(id, result, noted.call.era, &noted.exposition.service.server_meta)
+    encode::tool_result(noted.call.id(), result, noted.call.era, &noted.exposition.service.server_meta)
 }
 
 fn failure(noted: &Noted<'_>, message: &str) -> Vec<u8> {

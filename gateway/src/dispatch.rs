@@ -12,6 +12,7 @@ use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::era::{MODERN_VERSIONS, negotiate};
 use crate::mcp::message::string;
 use crate::mcp::{Era, Params, RpcError, arguments, headers};
+use crate::trace::Parent;
 
 /// What a request needs.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct Request<'a> {
     pub(crate) headers: Option<&'a HeaderMap>,
     /// Who sent it.
     pub(crate) caller: &'a Caller,
+    /// Whether calls are traced.
+    pub(crate) is_traced: bool,
 }
 
 /// Decides what a request needs.
@@ -94,6 +97,7 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),
         era: request.era,
         caller: request.caller.clone(),
+        parent: if request.is_traced { Parent::read(params, request.headers) } else { Parent::default() },
     })
 }
 

@@ -16,6 +16,7 @@
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
 //! upstream          HTTP
+//! trace             spans of calls
 //! ```
 
 mod access;
@@ -38,6 +39,7 @@ mod seal;
 mod serve;
 mod service;
 mod stdio;
+mod trace;
 pub mod upstream;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};
@@ -48,3 +50,4 @@ pub use options::{GatewayLimits, Options};
 pub use reload::{Change, Failure, ReloadReport};
 pub use serve::{Tls, TlsError, TlsFiles};
 pub use stdio::StdioError;
+pub use trace::{CallTrace, TraceError, TraceOptions, Traces};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::admin::AdminToken;
 use crate::serve::Tls;
+use crate::trace::Traces;
 use crate::upstream::{ClientOptions, Credentials};
 
 /// What a gateway is told when it starts.
@@ -31,6 +32,8 @@ pub struct Options {
     /// What `/config` and `/acks` want. None: the admin port is not reachable from elsewhere, `/config` is open and
     /// `/acks` is not there.
     pub admin_token: Option<Arc<AdminToken>>,
+    /// Where spans of calls go; none where calls are not traced.
+    pub traces: Option<Traces>,
 }
 
 impl Options {
@@ -47,6 +50,7 @@ impl Options {
             hostnames: Vec::new(),
             tls: None,
             admin_token: None,
+            traces: None,
         }
     }
 }

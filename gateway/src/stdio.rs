@@ -232,6 +232,7 @@ impl Session {
             era,
             headers: None,
             caller: &Caller::Parent,
+            is_traced: self.gateway.options.traces.is_some(),
         };
         let task = dispatch::dispatch(&request)?;
         if era == Era::Legacy && method == "initialize" {

@@ -10,6 +10,7 @@ mod rpc;
 mod upstream;
 
 pub mod cluster;
+pub mod collector;
 pub mod conformance;
 pub mod documents;
 pub mod page;

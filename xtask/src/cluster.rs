@@ -1,5 +1,6 @@
 //! Programs of Kubernetes, built from Go modules in this repository: the API server that the tests of the operator run
-//! against and Helm, from `tests/cluster/`, and the rest of a node for the end-to-end run, from `e2e/cluster/`.
+//! against, Helm and an OpenTelemetry Collector, from `tests/cluster/`, and the rest of a node for the end-to-end run,
+//! from `e2e/cluster/`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,20 @@ pub(crate) const HELM: Set = Set {
         folder: "helm",
         files: LOCKED,
         programs: &[("helm.sh/helm/v4/cmd/helm", "helm")],
+        tags: "",
+        versioned: None,
+    }],
+};
+
+/// An OpenTelemetry Collector, for the tests of traces.
+pub(crate) const COLLECTOR: Set = Set {
+    folder: "otelcol",
+    sources: "tests/cluster",
+    what: "the OpenTelemetry Collector",
+    modules: &[Module {
+        folder: "otelcol",
+        files: &["go.mod", "go.sum", "main.go"],
+        programs: &[(".", "otelcol")],
         tags: "",
         versioned: None,
     }],
@@ -196,17 +211,17 @@ fn version_flags(version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{API_SERVER, HELM, KUBERNETES, NODE, required, version_flags};
+    use super::{API_SERVER, COLLECTOR, HELM, KUBERNETES, NODE, required, version_flags};
     use crate::tools::read;
 
     #[test]
     fn each_program_is_built_once_from_a_module_that_is_there() {
-        let mut built: Vec<_> = [API_SERVER, HELM, NODE].iter().flat_map(super::Set::programs).collect();
+        let mut built: Vec<_> = [API_SERVER, HELM, COLLECTOR, NODE].iter().flat_map(super::Set::programs).collect();
         let count = built.len();
         built.sort_unstable();
         built.dedup();
         assert_eq!(built.len(), count, "{built:?}");
-        for set in [API_SERVER, HELM, NODE] {
+        for set in [API_SERVER, HELM, COLLECTOR, NODE] {
             assert!(set.stamp().expect("all files are there").contains("go 1."));
         }
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::cluster::{API_SERVER, HELM, NODE};
+use crate::cluster::{API_SERVER, COLLECTOR, HELM, NODE};
 use crate::run::{quietly, root};
 use crate::{definitions, needs, prometheus};
 
@@ -44,8 +44,10 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
     let (cluster, helm) = (API_SERVER.is_needed(&tools)?, HELM.is_needed(&tools)?);
+    // Ours has what the tests configure, and no more: another one will not do.
+    let collector = !is_stamped(&tools.join(COLLECTOR.folder), &COLLECTOR.stamp()?);
     let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
-    needs::check(cluster || helm || prometheus || definitions)?;
+    needs::check(cluster || helm || collector || prometheus || definitions)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -64,7 +66,7 @@ pub(crate) fn install() -> Result<Tools> {
         }));
         // One after the other: each keeps all cores busy.
         running.push(scope.spawn(|| {
-            let needed = [(cluster, &API_SERVER), (helm, &HELM)];
+            let needed = [(cluster, &API_SERVER), (helm, &HELM), (collector, &COLLECTOR)];
             needed.into_iter().filter(|(needed, _)| *needed).try_for_each(|(_, set)| set.install(&tools))?;
             if prometheus {
                 prometheus::install(&tools)?;

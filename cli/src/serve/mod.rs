@@ -16,6 +16,7 @@ use tamis_config::ExpositionId;
 use tokio::net::TcpListener;
 
 use crate::logging::LogArgs;
+use crate::traces::TraceArgs;
 
 pub(crate) use run::{Credentials, Preparation, Server};
 pub(crate) use signals::{runtime, stop_signal};
@@ -70,6 +71,8 @@ pub(crate) struct Args {
     /// Which exposition --stdio serves: NAMESPACE/NAME, or NAME in the namespace `default`. Not needed where there is one.
     #[arg(long, value_name = "NAME", requires = "stdio", value_parser = exposition)]
     exposition: Option<ExpositionId>,
+    #[command(flatten)]
+    traces: TraceArgs,
 }
 
 fn exposition(text: &str) -> Result<ExpositionId, String> {
@@ -109,6 +112,9 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         let named = args.tls_cert.clone().zip(args.tls_key.clone());
         preparation.tls = settings::tls(named, preparation.group(), args.secrets.as_deref())?;
     }
+    let group = preparation.group().and_then(|group| group.tracing.as_ref());
+    let traces = args.traces.traces(group, Vec::new())?;
+    preparation.traces.clone_from(&traces);
     let server = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
     if !args.stdio {
         server.announce(log.is_human());
@@ -129,6 +135,9 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         }
     }
     server.stop().await;
+    if let Some(traces) = traces {
+        traces.shut_down().await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,7 +10,7 @@ use tamis_config::{ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
 use tamis_crds::{documents, load};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
-use tamis_gateway::{Gateway, Options, Tls};
+use tamis_gateway::{Gateway, Options, Tls, Traces};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,8 @@ pub(crate) struct Preparation {
     pub(crate) insecure_public: bool,
     /// The certificate of the serving port.
     pub(crate) tls: Option<Arc<Tls>>,
+    /// Where traces of calls go.
+    pub(crate) traces: Option<Traces>,
 }
 
 impl Preparation {
@@ -46,7 +48,8 @@ impl Preparation {
         let seen = Fingerprint::of(&documents(root));
         let mut reloader = Reloader::new(audit_dir.is_some());
         let first = reloader.decide(&load(&[root.to_owned()]).files, Instant::now());
-        Self { root: root.to_owned(), seen, reloader, first, audit_dir, insecure_public: false, tls: None }
+        let root = root.to_owned();
+        Self { root, seen, reloader, first, audit_dir, insecure_public: false, tls: None, traces: None }
     }
 
     /// Prints the findings to standard error, as `tamis validate` does. What the gateway will log is left to it.
@@ -119,6 +122,7 @@ impl Preparation {
         options.tool_series = settings::tool_series(group);
         let base_url = listen.map(|address| settings::base_url(group, address, self.tls.is_some()));
         options.tls.clone_from(&self.tls);
+        options.traces.clone_from(&self.traces);
 
         let gateway = Gateway::new(options)?;
         if let Some(address) = listen {

@@ -118,6 +118,7 @@ pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&Gat
         ("egress", started.egress != now.egress),
         ("metrics", started.metrics != now.metrics),
         ("audit", started.audit != now.audit),
+        ("tracing", started.tracing != now.tracing),
     ]
     .into_iter()
     .filter_map(|(field, differs)| differs.then_some(field))

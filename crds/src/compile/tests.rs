@@ -468,6 +468,28 @@ fn what_comes_later_is_refused_by_name_and_place() {
 }
 
 #[test]
+fn a_collector_is_named_by_its_base_url() {
+    let wrong = [
+        ("endpoint: 'otel:4318'", "spec.tracing.endpoint: is not the base URL"),
+        ("endpoint: 'http://a:b@otel'", "spec.tracing.endpoint: is not the base URL"),
+        ("endpoint: 'http://otel?key=b'", "spec.tracing.endpoint: is not the base URL"),
+        ("endpoint: 'http://otel', samplingRatePerMillion: 1000001", "spec.tracing.samplingRatePerMillion: is more"),
+    ];
+    let said = |tracing: &str| {
+        let text = format!(
+            "apiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: a}}\nspec:\n  tracing: {{{tracing}}}\n"
+        );
+        let parsed = parse_document("a.yaml", text.as_bytes());
+        parsed.diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (tracing, expected) in wrong {
+        let said = said(tracing);
+        assert!(said.iter().any(|line| line.starts_with("a.yaml:5:") && line.contains(expected)), "{said:#?}");
+    }
+    assert_eq!(said("endpoint: 'https://otel:4318/in', samplingRatePerMillion: 0"), Vec::<String>::new());
+}
+
+#[test]
 fn one_mistake_does_not_hide_the_next() {
     let said = |text: &str| {
         let parsed = parse_document("a.yaml", text.as_bytes());

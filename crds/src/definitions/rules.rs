@@ -300,6 +300,18 @@ fn group() -> Vec<(&'static str, Json)> {
                 )],
             }),
         ),
+        (
+            "TracingSpec.endpoint",
+            json!({
+                "minLength": 1,
+                "maxLength": MAX_URL,
+                RULES: [rule(
+                    "isURL(self) && url(self).getScheme() in ['http', 'https'] && !self.contains('@') && !self.contains('?') && !self.contains('#')",
+                    "is not the base URL of a collector, without user, password and query: write http://HOST:4318",
+                )],
+            }),
+        ),
+        ("TracingSpec.samplingRatePerMillion", json!({ "minimum": 0, "maximum": 1_000_000 })),
         ("CommandsSpec.enabled", rules([("!self", "true is not implemented yet: write false")])),
         ("EgressSpec.allow", json!({ "maxItems": MAX_ENTRIES })),
         ("EgressSpec.allow.*", text(256)),

@@ -106,7 +106,26 @@ impl Spec for GatewayGroupSpec {
             let path = FieldPath::spec(["listener", "externalUrl"]);
             scribe.error(&path, "is not a URL", "write https://HOST");
         }
+        if let Some(tracing) = &self.tracing {
+            if !is_collector(&tracing.endpoint) {
+                let path = FieldPath::spec(["tracing", "endpoint"]);
+                let problem = "is not the base URL of a collector, without user, password and query";
+                scribe.error(&path, problem, "write http://HOST:4318");
+            }
+            if tracing.sampling_rate_per_million.is_some_and(|rate| rate > 1_000_000) {
+                let path = FieldPath::spec(["tracing", "samplingRatePerMillion"]);
+                scribe.error(&path, "is more than a million", "write at most 1000000");
+            }
+        }
     }
+}
+
+/// Whether spans can be sent there.
+fn is_collector(endpoint: &str) -> bool {
+    Url::parse(endpoint).is_ok_and(|url| {
+        let bare = url.username().is_empty() && url.password().is_none();
+        matches!(url.scheme(), "http" | "https") && bare && url.query().is_none() && url.fragment().is_none()
+    })
 }
 
 impl Spec for CustomToolsSpec {

@@ -65,6 +65,10 @@ pub struct GatewayGroupSpec {
     /// Where audit records go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<GroupAuditSpec>,
+    /// Traces of calls; none without it. The variables of the OpenTelemetry specification that start with `OTEL_` hold
+    /// too (`pod.env`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<TracingSpec>,
     /// Which operator looks after the group; nothing to `tamis serve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_name: Option<String>,
@@ -266,4 +270,24 @@ pub enum AuditSink {
     Stdout,
     /// Files, which may hold full outputs.
     File,
+}
+
+/// Traces of calls, sent to an OpenTelemetry collector. They hold names, sizes, times and statuses, and nothing that a
+/// tool answered or was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TracingSpec {
+    /// The base URL of a collector that takes OTLP over HTTP: `http://otel-collector.observability:4318`.
+    pub endpoint: String,
+    /// How many of a million calls are traced, where the caller has not decided; all of them by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling_rate_per_million: Option<u32>,
+}
+
+impl TracingSpec {
+    /// The share of calls, from 0 to 1, where the spec names one.
+    #[must_use]
+    pub fn sampling(&self) -> Option<f64> {
+        self.sampling_rate_per_million.map(|rate| f64::from(rate) / 1e6)
+    }
 }

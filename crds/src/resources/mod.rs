@@ -26,7 +26,7 @@ pub use filters::{ToolsFilters, ToolsFiltersSpec};
 pub use group::{
     AllowedNamespaces, AuditSink, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroup, GatewayGroupSpec, GroupAuditSpec,
     ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom, ServiceSpec, ServiceType, TlsSpec,
-    TrafficPolicy,
+    TracingSpec, TrafficPolicy,
 };
 pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,

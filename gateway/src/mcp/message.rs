@@ -114,7 +114,7 @@ pub(crate) struct Params<'a> {
     pub(crate) meta: Option<Meta<'a>>,
 }
 
-/// The members of `_meta` that decide the era.
+/// The members of `_meta` that anything here reads.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Meta<'a> {
     /// The version that the request speaks.
@@ -123,6 +123,12 @@ pub(crate) struct Meta<'a> {
     /// What the client can do.
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow, default)]
     pub(crate) capabilities: Option<&'a RawValue>,
+    /// The caller's span, as W3C Trace Context writes it.
+    #[serde(borrow, default)]
+    pub(crate) traceparent: Option<&'a RawValue>,
+    /// What tracing systems say of it.
+    #[serde(borrow, default)]
+    pub(crate) tracestate: Option<&'a RawValue>,
 }
 
 impl Meta<'_> {

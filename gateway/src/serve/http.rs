@@ -251,6 +251,7 @@ impl Connection<'_> {
                     era,
                     headers: Some(self.headers),
                     caller: &self.caller,
+                    is_traced: self.gateway.options.traces.is_some(),
                 };
                 match dispatch::dispatch(&request) {
                     Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
@@ -359,6 +360,7 @@ impl Connection<'_> {
                     era,
                     headers: None,
                     caller: &self.caller,
+                    is_traced: self.gateway.options.traces.is_some(),
                 };
                 let answered = match dispatch::dispatch(&request) {
                     Ok(Task::Answer(body)) => Ok(body),

@@ -16,6 +16,7 @@ use super::render::Rendered;
 use super::retry::{Decision, Failure, decide, retry_after};
 use super::service::Action;
 use super::{CallBounds, Client, PageReport, UpstreamError, extract};
+use crate::trace::CallTrace;
 
 /// How long an error's body may take, so that a slow one leaves time to try again.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
@@ -27,6 +28,7 @@ pub(super) struct Call<'a> {
     pub(super) rendered: &'a Rendered,
     pub(super) authentication: &'a Authentication,
     pub(super) bounds: CallBounds,
+    pub(super) trace: Option<&'a CallTrace>,
     /// Requests sent.
     pub(super) requests: u32,
     /// Of the last response.
@@ -123,10 +125,11 @@ impl Call<'_> {
             (failure, fault.into_error())
         };
         let outgoing = Outgoing {
-            method: &self.action.plan.method,
+            plan: &self.action.plan,
             rendered: self.rendered,
             url,
             authentication: self.authentication,
+            trace: self.trace,
         };
         let mut incoming = exchange(self.client, &outgoing, &mut self.requests).await.map_err(failed)?;
         self.status = incoming.status();

@@ -98,10 +98,21 @@ fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<reqwest:
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(10))
     };
+    with_system_roots(builder, &roots).map_err(describe)
+}
+
+/// A client that trusts the system's certificate authorities, and `roots`.
+///
+/// # Errors
+/// The library's.
+pub(crate) fn with_system_roots(
+    builder: impl Fn() -> reqwest::ClientBuilder,
+    roots: &[reqwest::Certificate],
+) -> Result<reqwest::Client, reqwest::Error> {
     builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
-        // A machine without certificate authorities can still call loopback; TLS then fails with its own reason.
-        let fallback = builder().tls_certs_only(roots.iter().cloned()).build().map_err(describe)?;
-        tracing::warn!(reason = %chain(&error), "no certificate authorities of the system; https upstreams will fail");
+        // A machine without certificate authorities can still call plain HTTP; TLS then fails with its own reason.
+        let fallback = builder().tls_certs_only(roots.iter().cloned()).build()?;
+        tracing::warn!(reason = %chain(&error), "no certificate authorities of the system; https will fail");
         Ok(fallback)
     })
 }
@@ -112,7 +123,8 @@ fn describe(error: reqwest::Error) -> ClientError {
     ClientError(chain(&error))
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// An error and what it comes from.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -10,8 +10,9 @@ use url::{Url, form_urlencoded};
 
 use super::auth::Authentication;
 use super::egress::Denied;
-use super::render::Rendered;
+use super::render::{Rendered, RequestPlan};
 use super::{Client, UpstreamError};
+use crate::trace::{CallTrace, RequestSpan};
 
 /// Redirects that one request may take.
 const MAX_REDIRECTS: usize = 5;
@@ -20,15 +21,20 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// What is sent.
 pub(super) struct Outgoing<'a> {
-    pub(super) method: &'a Method,
+    pub(super) plan: &'a RequestPlan,
     pub(super) rendered: &'a Rendered,
     /// The URL, which differs from the rendered one by page.
     pub(super) url: &'a Url,
     pub(super) authentication: &'a Authentication,
+    pub(super) trace: Option<&'a CallTrace>,
 }
 
 /// What came back, its body not read yet.
-pub(super) struct Incoming(reqwest::Response);
+pub(super) struct Incoming {
+    response: reqwest::Response,
+    /// Ends with it.
+    span: Option<RequestSpan>,
+}
 
 /// Why nothing came back.
 #[derive(Debug)]
@@ -44,6 +50,16 @@ pub(super) enum Fault {
 impl Fault {
     fn refused(reason: &'static str, sent: bool) -> Self {
         Self::Final(UpstreamError::Unreachable { reason, sent })
+    }
+
+    /// One word for it.
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Unsent(reason) | Self::Broken(reason) => reason,
+            Self::Final(UpstreamError::Unreachable { reason, .. }) => reason,
+            Self::Final(UpstreamError::TooLarge { .. }) => "too_large",
+            Self::Final(_) => "malformed",
+        }
     }
 
     /// The error, once it is known that there is no further attempt.
@@ -63,7 +79,7 @@ impl Fault {
 /// name.
 pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests: &mut u32) -> Result<Incoming, Fault> {
     let mut url = outgoing.url.clone();
-    let mut method = outgoing.method.clone();
+    let mut method = outgoing.plan.method.clone();
     let mut body = outgoing.rendered.body.clone();
     let mut at_home = true;
     let mut redirects = 0;
@@ -74,11 +90,23 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
         policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
 
-        let request = request(outgoing, &method, url.clone(), body.clone(), at_home);
+        let template = (redirects == 0).then_some(&*outgoing.plan.template);
+        let mut span = outgoing.trace.map(|trace| trace.request(&method, &url, template, *requests));
+        let mut request = request(outgoing, &method, url.clone(), body.clone(), at_home);
+        if let (Some(span), true) = (&span, at_home) {
+            span.inject(request.headers_mut());
+        }
         *requests += 1;
-        let response = http.execute(request).await.map_err(|error| fault(&error, redirects > 0))?;
+        let response = http.execute(request).await.map_err(|error| {
+            let fault = fault(&error, redirects > 0);
+            note(&mut span, &fault);
+            fault
+        })?;
+        if let Some(span) = &mut span {
+            span.answered(response.status());
+        }
         let Some(target) = redirect(&response, &url) else {
-            return Ok(Incoming(response));
+            return Ok(Incoming { response, span });
         };
         let refused = || Fault::refused("redirect", true);
         let target = target.ok_or_else(refused)?;
@@ -102,6 +130,13 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
             body = None;
             strip_secrets(&mut url, outgoing.authentication);
         }
+    }
+}
+
+/// Tells a span why its request came to nothing.
+fn note(span: &mut Option<RequestSpan>, fault: &Fault) {
+    if let Some(span) = span {
+        span.failed(fault.category());
     }
 }
 
@@ -198,11 +233,11 @@ fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)
 
 impl Incoming {
     pub(super) fn status(&self) -> StatusCode {
-        self.0.status()
+        self.response.status()
     }
 
     pub(super) fn headers(&self) -> &HeaderMap {
-        self.0.headers()
+        self.response.headers()
     }
 
     /// Reads the body, decompressed, up to `limit` bytes.
@@ -210,14 +245,22 @@ impl Incoming {
     /// # Errors
     /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known.
     pub(super) async fn read(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
+        let read = self.read_all(limit, stated).await;
+        if let Err(fault) = &read {
+            note(&mut self.span, fault);
+        }
+        read
+    }
+
+    async fn read_all(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
         let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
-        if let Some(coding) = self.0.headers().get(CONTENT_ENCODING)
+        if let Some(coding) = self.response.headers().get(CONTENT_ENCODING)
             && coding != "identity"
         {
             let reason = "has a content encoding that was not asked for";
             return Err(Fault::Final(UpstreamError::Malformed(reason.to_owned())));
         }
-        let length = self.0.content_length();
+        let length = self.response.content_length();
         if length.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
@@ -242,7 +285,7 @@ impl Incoming {
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
-        self.0.chunk().await.map_err(|error| {
+        self.response.chunk().await.map_err(|error| {
             // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
             if caused_by(&error, &|e| e.is::<hyper::Error>()) {
                 return Fault::Broken("reset");
@@ -255,7 +298,7 @@ impl Incoming {
     pub(super) async fn read_error(mut self, deadline: tokio::time::Instant) -> Bytes {
         let mut all = BytesMut::new();
         while all.len() < MAX_ERROR_BODY {
-            match tokio::time::timeout_at(deadline, self.0.chunk()).await {
+            match tokio::time::timeout_at(deadline, self.response.chunk()).await {
                 Ok(Ok(Some(chunk))) => all.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY - all.len())]),
                 _ => break,
             }

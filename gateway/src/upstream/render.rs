@@ -31,6 +31,8 @@ pub(super) fn encoded(text: &str) -> String {
 #[derive(Debug)]
 pub(super) struct RequestPlan {
     pub(super) method: Method,
+    /// The path as the manifest has it.
+    pub(super) template: Box<str>,
     defaults: IndexMap<String, JsonText>,
     /// Scheme, host, port and prefix, without a final slash.
     base: Box<str>,
@@ -71,6 +73,7 @@ impl RequestPlan {
         let body = Body::parse(&format!("{field}.request.body"), json, auth.and_then(AuthPlan::body_member), &known)?;
         Ok(Self {
             method,
+            template: path.into(),
             defaults: call.defaults.clone(),
             base: base.as_str().trim_end_matches('/').into(),
             path: Path::parse(field, path, call, &known)?,

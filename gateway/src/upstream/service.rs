@@ -16,6 +16,7 @@ use super::pages::Start;
 use super::render::RequestPlan;
 use super::template::refuse;
 use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamError};
+use crate::trace::CallTrace;
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -96,6 +97,7 @@ impl Upstream {
     }
 
     /// Calls a tool with arguments that its schema has accepted. One that is made of another is called by that one.
+    /// `trace` gets a span for each request, and the upstream is told of it.
     ///
     /// # Errors
     /// [`UpstreamError`]; none holds a credential, or a part of an answer but for [`UpstreamError::Status`].
@@ -105,6 +107,7 @@ impl Upstream {
         arguments: &Arguments,
         bounds: CallBounds,
         credentials: CredentialScope<'_>,
+        trace: Option<&CallTrace>,
     ) -> Result<Answer, UpstreamError> {
         let action = self.tools.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
@@ -119,6 +122,7 @@ impl Upstream {
             rendered: &rendered,
             authentication: &authentication,
             bounds,
+            trace,
             requests: 0,
             status: StatusCode::OK,
         };

@@ -156,6 +156,12 @@ fn arguments(group: &GroupInput) -> Vec<String> {
     if audits_to_files(group) {
         option("audit-dir", "/audit");
     }
+    if let Some(tracing) = &spec.tracing {
+        option("otlp-endpoint", &literal(&tracing.endpoint));
+        if let Some(ratio) = tracing.sampling() {
+            option("trace-sampling", &ratio.to_string());
+        }
+    }
     if tls_secret(group).is_some() {
         option("tls-cert", &format!("{TLS}/tls.crt"));
         option("tls-key", &format!("{TLS}/tls.key"));

@@ -39,6 +39,7 @@ fn everything() -> GroupInput {
         "egress": {"allow": ["10.1.0.0/16", "169.254.7.0/24", "$(HOME).example"], "deny": ["192.0.2.7"]},
         "metrics": {"detail": "Exposition"},
         "audit": {"sink": "File"},
+        "tracing": {"endpoint": "http://otel.observability:4318", "samplingRatePerMillion": 50_000},
         "pod": {
             "image": "mirror/tamis:2", "imagePullPolicy": "Always", "imagePullSecrets": ["pull"],
             "resources": {"requests": {"cpu": "0.5"}, "limits": {"memory": "1Gi"}},
@@ -150,6 +151,8 @@ fn what_a_group_says_becomes_arguments() {
         "--hostname=out.example.com",
         "--metrics-detail=Exposition",
         "--audit-dir=/audit",
+        "--otlp-endpoint=http://otel.observability:4318",
+        "--trace-sampling=0.05",
     ];
     assert_eq!(arguments(&everything()), [&always[..], &more[..]].concat());
 }

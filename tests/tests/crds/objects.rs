@@ -148,6 +148,13 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "listener": { "port": 9090 } })), "9090 is the admin port"),
         (group(&json!({ "listener": { "port": 70_000 } })), "less than or equal to 65535"),
         (group(&json!({ "listener": { "externalUrl": "a.example" } })), "is not a URL"),
+        (group(&json!({ "tracing": {} })), "spec.tracing.endpoint: Required value"),
+        (group(&json!({ "tracing": { "endpoint": "otel:4318" } })), "write http://HOST:4318"),
+        (group(&json!({ "tracing": { "endpoint": "http://a:b@otel:4318" } })), "without user, password and query"),
+        (
+            group(&json!({ "tracing": { "endpoint": "http://otel", "samplingRatePerMillion": 1_000_001 } })),
+            "less than or equal to 1000000",
+        ),
         (group(&json!({ "listener": { "tls": {} } })), "spec.listener.tls.secretRef: Required value"),
         (group(&json!({ "listener": { "tls": { "secretRef": { "name": "a", "key": "b" } } } })), "field not declared"),
         (
@@ -250,6 +257,7 @@ pub(crate) fn good() -> Vec<Value> {
             "commands": { "enabled": false }, "egress": { "allow": ["10.0.0.0/8"], "deny": ["*.example"] },
             "require": { "access": true, "enforced": true, "audit": "Full" }, "audit": { "sink": "File" },
             "metrics": { "detail": "Exposition" },
+            "tracing": { "endpoint": "https://otel.example:4318/in", "samplingRatePerMillion": 0 },
             "pod": {
                 "image": "a/b:c", "imagePullPolicy": "Always", "imagePullSecrets": ["a"], "labels": { "a": "b" },
                 "resources": { "requests": { "cpu": "250m" }, "limits": { "cpu": "2", "memory": "512Mi" } },

@@ -43,7 +43,7 @@ async fn each_generation_has_its_own_value() {
         let handles = handles(entries).unwrap();
         let scope = CredentialScope { store: &store, namespace: "team", handles: &handles };
         let before = server.seen().len();
-        let answered = upstream.call("call", &arguments("{}"), bounds(), scope).await;
+        let answered = upstream.call("call", &arguments("{}"), bounds(), scope, None).await;
         match sent {
             Some(value) => {
                 answered.unwrap();

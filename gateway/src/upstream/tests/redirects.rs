@@ -182,7 +182,7 @@ async fn only_loopback_leads_to_loopback() {
         let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
         let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
         let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
-        let error = upstream.call("call", &arguments("{}"), bounds(), given()).await.unwrap_err();
+        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
     }
     assert_eq!(target.seen().len(), 0);

@@ -188,7 +188,7 @@ pub(crate) async fn call_within(
     json: &str,
     bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
-    upstream(document).unwrap().call("call", &arguments(json), bounds, given()).await
+    upstream(document).unwrap().call("call", &arguments(json), bounds, given(), None).await
 }
 
 /// A server that answers each request with the next of some bytes, and closes the connection where they are empty or

@@ -65,7 +65,7 @@ async fn call(host: &str, server: &Server, roots: &[&str]) -> Result<Answer, Ups
     let auth = json!({"type": "bearer", "credential": {"name": "n", "key": "k"}});
     let document = document(&format!("https://{host}:{}", server.address.port()), Some(auth), json!({}));
     let upstream = Upstream::new(&document, Arc::new(client)).unwrap();
-    upstream.call("call", &arguments("{}"), bounds(), given()).await
+    upstream.call("call", &arguments("{}"), bounds(), given(), None).await
 }
 
 #[tokio::test]

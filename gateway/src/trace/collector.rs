@@ -1,0 +1,89 @@
+//! Sends spans, on the HTTP stack that the gateway has anyway.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response};
+use opentelemetry_http::{HttpClient, HttpError};
+use tokio::runtime::Handle;
+
+use crate::upstream::{chain, with_system_roots};
+
+/// How long one request to the collector may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a collector's answer that are read.
+const ANSWER: usize = 64 << 10;
+
+/// A collector, and whether it takes what is sent. Trouble is said when it begins and when it is over, not each time.
+#[derive(Debug)]
+pub(super) struct Collector {
+    http: reqwest::Client,
+    runtime: Handle,
+    endpoint: String,
+    failing: AtomicBool,
+}
+
+impl Collector {
+    /// For the runtime that this is called from: the thread that sends spans has none.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be set up.
+    pub(super) fn new(endpoint: &str) -> Result<Self, String> {
+        let builder = || {
+            reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .user_agent(concat!("tamis/", env!("CARGO_PKG_VERSION")))
+                .timeout(TIMEOUT)
+        };
+        let http = with_system_roots(builder, &[]).map_err(|error| chain(&error))?;
+        let endpoint = endpoint.to_owned();
+        Ok(Self { http, runtime: Handle::current(), endpoint, failing: AtomicBool::new(false) })
+    }
+
+    fn note(&self, problem: Option<&str>) {
+        let endpoint = &self.endpoint;
+        match (problem, self.failing.swap(problem.is_some(), Ordering::Relaxed)) {
+            (Some(reason), false) => {
+                tracing::warn!(
+                    endpoint,
+                    reason,
+                    "the collector takes no spans: they are dropped until it does, calls go on"
+                );
+            }
+            (None, true) => tracing::info!(endpoint, "the collector takes spans again"),
+            _ => {}
+        }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Collector {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let request = reqwest::Request::try_from(request)?;
+        let sent = self.runtime.spawn(send(self.http.clone(), request)).await?;
+        match &sent {
+            Ok(response) if response.status().is_success() => self.note(None),
+            Ok(response) => self.note(Some(&format!("it answers {}", response.status()))),
+            Err(error) => self.note(Some(&chain(error))),
+        }
+        Ok(sent?)
+    }
+}
+
+async fn send(http: reqwest::Client, request: reqwest::Request) -> Result<Response<Bytes>, reqwest::Error> {
+    let mut answer = http.execute(request).await.map_err(reqwest::Error::without_url)?;
+    let mut body = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await.map_err(reqwest::Error::without_url)? {
+        if body.len() + chunk.len() > ANSWER {
+            break;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let mut response = Response::new(body.freeze());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = std::mem::take(answer.headers_mut());
+    Ok(response)
+}

@@ -1,0 +1,121 @@
+//! Traces of tool calls, sent to an OpenTelemetry collector by OTLP over HTTP. Off unless an endpoint is named.
+//!
+//! ```text
+//! settings    what the options and the environment ask for     pure
+//! context     what a caller says of its trace                  pure
+//! span        a call, its requests, its filter
+//! collector   sending, on the gateway's own HTTP stack
+//! ```
+//!
+//! Spans hold names, sizes, times and statuses. They never hold an argument, a URL with arguments in it, a payload, a
+//! header or who called: a collector is read by others than those who may read what the tools answer.
+
+mod collector;
+mod context;
+mod settings;
+mod span;
+
+use std::fmt;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+
+use collector::Collector;
+use settings::{Plan, plan};
+
+pub(crate) use context::Parent;
+pub use settings::TraceOptions;
+pub use span::CallTrace;
+pub(crate) use span::RequestSpan;
+
+/// What spans that wait may take to be sent when the gateway stops.
+const FLUSH: Duration = Duration::from_secs(5);
+/// `service.name`, where the environment names none.
+const SERVICE: &str = "tamis-gateway";
+
+/// Traces cannot be sent as they were asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("traces: {0}")]
+pub struct TraceError(String);
+
+/// Where spans go. A copy is cheap and means the same.
+#[derive(Clone)]
+pub struct Traces {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+    endpoint: String,
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traces").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+impl Traces {
+    /// Prepares to send spans, from within a runtime; connects to nothing yet. None where nothing asks for traces:
+    /// neither `options` nor the variables that the OpenTelemetry specification names
+    /// (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`), or where these switch them off
+    /// (`OTEL_SDK_DISABLED`, `OTEL_TRACES_EXPORTER=none`). Its other variables hold too: `OTEL_EXPORTER_OTLP_HEADERS`,
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`.
+    ///
+    /// # Errors
+    /// [`TraceError`] names the option or the variable that cannot be used, and the remedy.
+    pub fn new(options: &TraceOptions) -> Result<Option<Self>, TraceError> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let Some(Plan { endpoint, sampling }) = plan(options, &variable).map_err(TraceError)? else {
+            return Ok(None);
+        };
+        let collector = Collector::new(&endpoint).map_err(TraceError)?;
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(collector)
+            .with_endpoint(&endpoint)
+            .build()
+            .map_err(|error| TraceError(error.to_string()))?;
+        let mut builder =
+            SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource(options, &variable));
+        if let Some(ratio) = sampling {
+            // A caller that has decided is followed, as everyone on the way is, or traces would have holes.
+            builder = builder.with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(ratio))));
+        }
+        let provider = builder.build();
+        let tracer = provider.tracer("tamis");
+        Ok(Some(Self { provider, tracer, endpoint }))
+    }
+
+    /// Where spans are sent: a URL without credentials.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Sends what waits, for five seconds at most; nothing is sent afterwards.
+    pub async fn shut_down(self) {
+        // The library waits by blocking.
+        let ended = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(FLUSH)).await;
+        if let Ok(Err(error)) = ended {
+            tracing::warn!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+/// Who sends: ours first, then what the environment says instead.
+fn resource(options: &TraceOptions, variable: &dyn Fn(&str) -> Option<String>) -> Resource {
+    let ours = [("service.name", SERVICE.to_owned()), ("service.version", env!("CARGO_PKG_VERSION").to_owned())];
+    let instance = variable("HOSTNAME").map(|name| ("service.instance.id", name));
+    let all = ours.into_iter().chain(instance).chain(options.resource.iter().cloned());
+    let resource = Resource::builder_empty()
+        .with_attributes(all.map(|(key, value)| KeyValue::new(key, value)))
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_detector(Box::new(EnvResourceDetector::new()));
+    match variable("OTEL_SERVICE_NAME") {
+        Some(name) => resource.with_service_name(name).build(),
+        None => resource.build(),
+    }
+}

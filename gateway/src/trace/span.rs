@@ -1,0 +1,171 @@
+//! The spans of a call: the call itself, each request that it sends, and the filter.
+//!
+//! Names and attributes are those of the OpenTelemetry semantic conventions for MCP (server spans) and HTTP (client
+//! spans), where they have one; ours begin with `tamis.`. An HTTP client span's `url.full` is left out on purpose: a
+//! path and a query hold arguments, and at times a credential. `url.template` is what the manifest says.
+
+use http::{HeaderMap, Method, StatusCode};
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{Span as _, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::HeaderInjector;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{SdkTracer, Span};
+use tamis_config::ExpositionId;
+use url::Url;
+
+use super::{Parent, Traces};
+
+/// Characters of a request id that a span shows.
+const REQUEST_ID: usize = 64;
+
+/// A call under way, as its trace sees it. It ends when this is dropped.
+#[derive(Debug)]
+pub struct CallTrace {
+    tracer: SdkTracer,
+    span: Span,
+}
+
+impl Traces {
+    /// Begins the span of a tool call. `request` is the JSON-RPC id, as JSON.
+    pub(crate) fn call(&self, parent: &Parent, exposition: &ExpositionId, tool: &str, request: &str) -> CallTrace {
+        let tracer = self.tracer.clone();
+        let context = match &parent.0 {
+            Some(parent) => Context::new().with_remote_span_context(parent.clone()),
+            None => Context::new(),
+        };
+        let mut span = tracer.span_builder(format!("tools/call {tool}")).with_kind(SpanKind::Server);
+        let mut attributes = vec![
+            KeyValue::new("mcp.method.name", "tools/call"),
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", tool.to_owned()),
+            KeyValue::new("tamis.namespace", exposition.namespace.clone()),
+            KeyValue::new("tamis.exposition", exposition.name.clone()),
+        ];
+        if request.len() <= REQUEST_ID {
+            attributes.push(KeyValue::new("jsonrpc.request.id", request.trim_matches('"').to_owned()));
+        }
+        span = span.with_attributes(attributes);
+        let span = tracer.build_with_context(span, &context);
+        CallTrace { tracer, span }
+    }
+}
+
+impl CallTrace {
+    /// How the call came out: a value of the label `outcome` of `tamis_tool_calls_total`, or `rejected`.
+    pub(crate) fn outcome(&mut self, outcome: &'static str, is_error: bool) {
+        self.span.set_attribute(KeyValue::new("tamis.outcome", outcome));
+        if is_error {
+            fail(&mut self.span, outcome);
+        }
+    }
+
+    /// The trace, in hexadecimal digits, where it is sent.
+    pub(crate) fn sampled_id(&self) -> Option<String> {
+        let context = self.span.span_context();
+        context.is_sampled().then(|| context.trace_id().to_string())
+    }
+
+    fn child(&self, name: String, kind: SpanKind, attributes: Vec<KeyValue>) -> Span {
+        let span = self.tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
+        self.tracer.build_with_context(span, &holding(self.span.span_context()))
+    }
+
+    /// Begins the span of a request upstream. `template` is the path of the manifest, where the request goes there;
+    /// `sent` counts the requests that the call has sent before.
+    pub(crate) fn request(&self, method: &Method, url: &Url, template: Option<&str>, sent: u32) -> RequestSpan {
+        if !self.span.is_recording() {
+            return RequestSpan { span: self.child(String::new(), SpanKind::Client, Vec::new()), is_over: true };
+        }
+        let mut attributes = vec![
+            KeyValue::new("http.request.method", method.to_string()),
+            KeyValue::new("server.address", url.host_str().unwrap_or_default().to_owned()),
+            KeyValue::new("server.port", url.port_or_known_default().map_or(0, i64::from)),
+            KeyValue::new("url.scheme", url.scheme().to_owned()),
+        ];
+        if let Some(template) = template {
+            attributes.push(KeyValue::new("url.template", template.to_owned()));
+        }
+        if sent > 0 {
+            attributes.push(KeyValue::new("tamis.request.number", i64::from(sent) + 1));
+        }
+        let name = template.map_or_else(|| method.to_string(), |template| format!("{method} {template}"));
+        RequestSpan { span: self.child(name, SpanKind::Client, attributes), is_over: false }
+    }
+
+    /// Begins the span of the filter.
+    pub(crate) fn filter(&self) -> FilterSpan {
+        FilterSpan(self.child("filter".to_owned(), SpanKind::Internal, Vec::new()))
+    }
+}
+
+/// A request upstream, from its sending to the end of its answer. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RequestSpan {
+    span: Span,
+    /// Whether it is known how it came out.
+    is_over: bool,
+}
+
+impl RequestSpan {
+    /// Tells the upstream which span its own belong to, whatever the headers said before.
+    pub(crate) fn inject(&self, headers: &mut HeaderMap) {
+        headers.remove("tracestate");
+        let context = holding(self.span.span_context());
+        TraceContextPropagator::new().inject_context(&context, &mut HeaderInjector(headers));
+        if headers.get("tracestate").is_some_and(http::HeaderValue::is_empty) {
+            headers.remove("tracestate");
+        }
+    }
+
+    /// An answer has begun.
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.is_over = true;
+        self.span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
+        if status.is_client_error() || status.is_server_error() {
+            fail(&mut self.span, status.as_str().to_owned());
+        }
+    }
+
+    /// There was none, or it broke off; a category, as errors name it.
+    pub(crate) fn failed(&mut self, category: &'static str) {
+        self.is_over = true;
+        fail(&mut self.span, category);
+    }
+}
+
+impl Drop for RequestSpan {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Nobody waits any more: the deadline has passed, or the caller is gone.
+            fail(&mut self.span, "cancelled");
+        }
+    }
+}
+
+/// The filter at work. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct FilterSpan(Span);
+
+impl FilterSpan {
+    /// Bytes before and after.
+    pub(crate) fn sizes(&mut self, input: usize, output: usize) {
+        let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.0.set_attribute(KeyValue::new("tamis.filter.input_bytes", number(input)));
+        self.0.set_attribute(KeyValue::new("tamis.filter.output_bytes", number(output)));
+    }
+
+    /// The stage that failed.
+    pub(crate) fn failed(&mut self, stage: &'static str) {
+        fail(&mut self.0, stage);
+    }
+}
+
+fn fail(span: &mut Span, kind: impl Into<opentelemetry::StringValue>) {
+    span.set_attribute(KeyValue::new("error.type", opentelemetry::Value::String(kind.into())));
+    span.set_status(Status::error(""));
+}
+
+fn holding(span: &SpanContext) -> Context {
+    Context::new().with_remote_span_context(span.clone())
+}
