@@ -28,7 +28,7 @@ const BUILD: [&str; 10] = [
 ];
 
 /// `cargo xtask e2e`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Arguments {
     /// Writes the steps with their times here, as Markdown, and as JSON beside it
     #[arg(long)]

@@ -54,6 +54,9 @@ enum Command {
         /// Also compares dependencies with the RustSec advisories, which are fetched from the network
         #[arg(long)]
         advisories: bool,
+        /// Also goes through a real Kubernetes node, as `e2e` does: wants root
+        #[arg(long)]
+        e2e: bool,
     },
 }
 
@@ -72,13 +75,19 @@ fn main() -> Result<()> {
             checks::gitops(&tools)
         }
         Command::Docs { serve } => docs::docs(serve),
-        Command::Ci { advisories } => {
+        Command::Ci { advisories, e2e } => {
             let tools = tools::install()?;
             checks::format()?;
             checks::dependencies(&tools, advisories)?;
             checks::lints()?;
             checks::documentation()?;
             docs::docs(false)?;
+            // Before the tests: their runner's summary comes last.
+            if e2e {
+                e2e::run(&e2e::Arguments::default())?;
+            } else {
+                eprintln!("    not run: what users do on a real Kubernetes node: ask for it with --e2e");
+            }
             checks::test(&tools, &[])
         }
     }

@@ -30,7 +30,11 @@ pub(crate) async fn run(tamis: &Path, sizes: &[usize], rounds: usize, calls: usi
     let proxy = Server::own(&["proxy", &format!("http://127.0.0.1:{}", upstream.port)])?;
     let folder = tempfile::tempdir()?;
     load_folder(folder.path(), upstream.port, sizes)?;
-    let gateway = Server::tamis(tamis, folder.path(), Duration::from_secs(20)).await?;
+    let patience = Duration::from_secs(20);
+    let gateway = Server::tamis(tamis, folder.path(), &[], patience).await?;
+    // Every call, sent to who takes spans and does nothing with them.
+    let collector = format!("http://127.0.0.1:{}", upstream.port);
+    let traced = Server::tamis(tamis, folder.path(), &["--otlp-endpoint", &collector], patience).await?;
     println!(
         "{rounds} rounds of {calls} calls; medians of the rounds; latency with 1 connection, calls a second of the"
     );
@@ -40,11 +44,12 @@ pub(crate) async fn run(tamis: &Path, sizes: &[usize], rounds: usize, calls: usi
         "kB", "target", "answer B", "calls/s/core", "of proxy", "p50 us", "p99 us", "+p50 us", "+p99 us"
     );
     for &kb in sizes {
-        let targets: [(&str, &Server, Call); 4] = [
+        let targets: [(&str, &Server, Call); 5] = [
             ("upstream", &upstream, Call::get(kb)),
             ("proxy", &proxy, Call::get(kb)),
             ("tamis plain", &gateway, Call::tool("plain", kb)),
             ("tamis filter", &gateway, Call::tool("filtered", kb)),
+            ("tamis traced", &traced, Call::tool("filtered", kb)),
         ];
         for (_, server, call) in &targets {
             measure(server, call, calls / 10, connections).await?;

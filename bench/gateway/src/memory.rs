@@ -16,7 +16,7 @@ pub(crate) async fn run(tamis: &Path, counts: &[usize], tools: usize) -> Result<
         let folder = tempfile::tempdir()?;
         memory_folder(folder.path(), count, tools)?;
         let start = Instant::now();
-        let server = Server::tamis(tamis, folder.path(), Duration::from_secs(300)).await?;
+        let server = Server::tamis(tamis, folder.path(), &[], Duration::from_secs(300)).await?;
         let ready = start.elapsed();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let memory = server.memory()?;

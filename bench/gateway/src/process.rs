@@ -24,13 +24,14 @@ impl Server {
         Ok(Self { child, port: line.trim().parse().context("the server printed no port")? })
     }
 
-    /// Starts `tamis serve` on a folder and waits until `path` answers on the serving port.
-    pub(crate) async fn tamis(binary: &Path, folder: &Path, patience: Duration) -> Result<Self> {
+    /// Starts `tamis serve` on a folder, with further options, and waits until it is ready.
+    pub(crate) async fn tamis(binary: &Path, folder: &Path, options: &[&str], patience: Duration) -> Result<Self> {
         let (port, admin) = (free_port()?, free_port()?);
         let mut child = Command::new(binary)
             .arg("serve")
             .arg(folder)
             .args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")])
+            .args(options)
             .env("RUST_LOG", "warn")
             .stdout(Stdio::null())
             .stderr(Stdio::null())

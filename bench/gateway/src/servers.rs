@@ -26,13 +26,16 @@ async fn serve(router: Router) -> Result<()> {
     Ok(())
 }
 
-/// Answers `GET /items/KB` with a prepared JSON list of that many kB.
+/// Answers `GET /items/KB` with a prepared JSON list of that many kB, and takes spans.
 pub(crate) async fn upstream() -> Result<()> {
     let answers: Arc<HashMap<String, Bytes>> =
         Arc::new([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].map(|kb| (format!("/items/{kb}"), payload(kb))).into());
     let router = Router::new().fallback(move |request: Request| {
         let answers = Arc::clone(&answers);
         async move {
+            if request.uri().path() == "/v1/traces" {
+                return StatusCode::OK.into_response();
+            }
             match answers.get(request.uri().path()) {
                 Some(body) => ([(header::CONTENT_TYPE, "application/json")], body.clone()).into_response(),
                 None => StatusCode::NOT_FOUND.into_response(),

@@ -3,6 +3,7 @@
 mod autoscale;
 mod boundaries;
 mod clients;
+mod counted;
 mod edits;
 mod evict;
 mod install;
@@ -62,6 +63,7 @@ const INSTALLATION: &[Step] = &[
 /// Each leaves the product as it found it, but for the last.
 const STEPS: &[Step] = &[
     Step { name: "MCP clients call through the Service", run: |stage| Box::pin(clients::run(stage)) },
+    Step { name: "Prometheus counts to the byte", run: |stage| Box::pin(counted::run(stage)) },
     Step { name: "filters edited under load", run: |stage| Box::pin(edits::run(stage)) },
     Step { name: "Secrets rotated under load", run: |stage| Box::pin(secrets::run(stage)) },
     Step { name: "gateways killed", run: |stage| Box::pin(killed::gateways(stage)) },
