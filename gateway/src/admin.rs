@@ -114,7 +114,8 @@ impl Gateway {
         let status = self.reload_status();
         // Where there is an operator, both know of a document that cannot be loaded.
         let (refused, waiting) = self.acks.not_loaded(status.failed.keys());
-        Standing { ready: self.admission().is_ok(), refused, waiting, broken: status.error.is_some() }
+        let tls_expires = self.options.tls.as_ref().and_then(|tls| tls.expires());
+        Standing { ready: self.admission().is_ok(), refused, waiting, broken: status.error.is_some(), tls_expires }
     }
 
     /// What is unusual, after a colon.
