@@ -30,7 +30,8 @@ use crate::traces::TraceArgs;
 #[command(after_long_help = "\
 Examples:
   tamis gateway --group public --namespace tamis-public
-  tamis gateway --group public --namespace tamis-public --cache /var/cache/tamis --egress-allow 10.20.0.0/16
+  tamis gateway --group public --namespace tamis-public \\
+    --cache /var/cache/tamis --egress-allow 10.20.0.0/16
   KUBECONFIG=~/.kube/config tamis gateway --group default --namespace team-a \\
     --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
 

@@ -123,4 +123,16 @@ mod tests {
             assert!(help.contains("tamis "), "`{}` has no example in its long help", command.get_name());
         }
     }
+
+    /// Who copies an example copies a line: none is broken on a terminal of the usual width for code.
+    #[test]
+    fn examples_are_shown_as_they_are_written() {
+        let mut cli = super::Cli::command();
+        cli.build();
+        for command in std::iter::once(&cli).chain(cli.get_subcommands()).filter(|c| c.get_name() != "help") {
+            let written = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let shown = command.clone().term_width(100).render_long_help().to_string();
+            assert!(!written.is_empty() && shown.contains(&written), "`{}`:\n{shown}", command.get_name());
+        }
+    }
 }

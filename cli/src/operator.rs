@@ -24,9 +24,12 @@ const TOKEN_BYTES: u64 = 16 << 10;
 #[command(after_long_help = "\
 Examples:
   tamis operator
-  tamis operator --namespace team-a --namespace team-b    (needs no right in any other)
-  tamis operator --default-group tamis-public/public --gateway-image registry.example.com/tamis:1.0.0
-  tamis operator --gateway-admin http://127.0.0.1:9091 --gateway-admin-token-file token   (a gateway that is no pod)
+  # two namespaces, and no right in any other
+  tamis operator --namespace team-a --namespace team-b
+  tamis operator --default-group tamis-public/public \\
+    --gateway-image registry.example.com/tamis:1.0.0
+  # a gateway that is no pod
+  tamis operator --gateway-admin http://127.0.0.1:9091 --gateway-admin-token-file token
 
 Exit codes:
   0  stopped by SIGINT or SIGTERM, the Lease released

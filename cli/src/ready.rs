@@ -23,7 +23,8 @@ const SHOWN: usize = 1024;
 Examples:
   tamis ready http://127.0.0.1:9090/readyz
   tamis ready --timeout 0 http://127.0.0.1:9090/livez
-  tamis ready --status 404 http://tamis-public.tamis-public.svc:8080/    (a gateway listens; it has nothing at /)
+  # a gateway listens; it has nothing at /
+  tamis ready --status 404 http://tamis-public.tamis-public.svc:8080/
 
 Exit codes:
   0  all have answered so

@@ -22,7 +22,8 @@ const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 /// Fast, and within a few percent of the best for documents of this size.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Compiled configuration of a GatewayGroup, written by the operator alone. Read it with `tamis`, not by hand.
+/// Compiled configuration of a GatewayGroup, written by the operator alone, and for gateways alone: `data` is a piece of a
+/// JSON document, compressed, under the document's `digest`. Which digests a gateway has loaded it says at `/config`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "reshapr.io",

@@ -44,6 +44,12 @@ pub fn token_secret(group: &str) -> String {
     format!("tamis-{group}-token")
 }
 
+/// The group whose token a Secret of this name holds; none where no such Secret has this name.
+#[must_use]
+pub fn group_of_token(secret: &str) -> Option<&str> {
+    secret.strip_prefix("tamis-")?.strip_suffix("-token").filter(|group| !group.is_empty())
+}
+
 /// The GatewayConfig with one part of a service document.
 #[must_use]
 pub fn service_object(digest: &Digest, part: u32) -> String {

@@ -130,8 +130,8 @@ impl Drop for Place {
     }
 }
 
-/// The body of `/acks`, until `shutdown`. None where there are too many streams.
-pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken) -> Option<Body> {
+/// The body of `/acks`, until `shutdown` or `revoked`. None where there are too many streams.
+pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken, revoked: CancellationToken) -> Option<Body> {
     let others = gateway.acks.streams.fetch_add(1, Ordering::Relaxed);
     let place = Place(Arc::clone(gateway));
     if others >= STREAMS {
@@ -141,6 +141,7 @@ pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken) -> Opti
     let reader = Reader {
         changes: gateway.acks.version.subscribe(),
         shutdown: shutdown.clone(),
+        revoked,
         seen: None,
         counted: BTreeMap::new(),
         count_at: now,
@@ -157,6 +158,8 @@ pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken) -> Opti
 struct Reader {
     changes: watch::Receiver<u64>,
     shutdown: CancellationToken,
+    /// Cancelled when whoever opened it may do so no longer.
+    revoked: CancellationToken,
     /// The version that was told; none before the snapshot.
     seen: Option<u64>,
     counted: BTreeMap<ExpositionId, Totals>,
@@ -178,6 +181,7 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => return None,
+                () = self.revoked.cancelled() => return None,
                 () = sleep_until(self.count_at) => {
                     self.count_at = Instant::now() + COUNT;
                     let saved = self.count();

@@ -20,6 +20,11 @@ fn gateway() -> Arc<Gateway> {
     Gateway::new(Options::new(Arc::new(LocalCredentials::new(None)))).unwrap()
 }
 
+/// A stream of somebody who goes on to be let in.
+fn open(gateway: &Arc<Gateway>, shutdown: &CancellationToken) -> Option<Body> {
+    body(gateway, shutdown, CancellationToken::new())
+}
+
 /// What a stream says next; comments are left out.
 async fn next(body: &mut Body) -> Option<AckEvent> {
     let Body::Stream(stream) = body else { panic!("no stream") };
@@ -41,7 +46,7 @@ fn names(acks: &[Ack]) -> Vec<String> {
 async fn a_stream_begins_with_all_and_goes_on_with_what_changes() {
     let (gateway, shutdown) = (gateway(), CancellationToken::new());
     gateway.acks.note([ack("a", "1"), ack("b", "1")]);
-    let mut body = body(&gateway, &shutdown).unwrap();
+    let mut body = open(&gateway, &shutdown).unwrap();
     let Some(AckEvent::Snapshot { instance, version, format_versions, expositions, saved }) = next(&mut body).await
     else {
         panic!("no snapshot")
@@ -95,7 +100,7 @@ async fn totals_are_told_when_they_move_and_never_fall() {
     assert_eq!(gateway.update(&[document(&["read", "other"])]).failed, []);
     count("read", 100, 10);
     count("other", 50, 5);
-    let mut body = body(&gateway, &CancellationToken::new()).unwrap();
+    let mut body = open(&gateway, &CancellationToken::new()).unwrap();
     assert!(matches!(next(&mut body).await, Some(AckEvent::Snapshot { saved, .. }) if saved == total(150, 15)));
     // A tool goes and takes its series along: what it saved was saved.
     gateway.update(&[document(&["read"])]);
@@ -111,13 +116,13 @@ async fn totals_are_told_when_they_move_and_never_fall() {
 #[tokio::test]
 async fn who_is_too_slow_is_dropped_and_begins_anew() {
     let gateway = gateway();
-    let mut slow = body(&gateway, &CancellationToken::new()).unwrap();
+    let mut slow = open(&gateway, &CancellationToken::new()).unwrap();
     assert!(matches!(next(&mut slow).await, Some(AckEvent::Snapshot { .. })));
     for change in 0..=LAG {
         gateway.acks.note([ack("a", &change.to_string())]);
     }
     assert_eq!(next(&mut slow).await, None);
-    let mut again = body(&gateway, &CancellationToken::new()).unwrap();
+    let mut again = open(&gateway, &CancellationToken::new()).unwrap();
     assert!(matches!(next(&mut again).await, Some(AckEvent::Snapshot { expositions, .. }) if expositions.len() == 1));
     assert!(gateway.acks.state.lock().unwrap().log.len() <= LAG);
 }
@@ -125,11 +130,26 @@ async fn who_is_too_slow_is_dropped_and_begins_anew() {
 #[tokio::test]
 async fn there_are_only_so_many_streams() {
     let gateway = gateway();
-    let open = || body(&gateway, &CancellationToken::new());
+    let open = || open(&gateway, &CancellationToken::new());
     let mut streams: Vec<_> = (0..STREAMS).map(|_| open().unwrap()).collect();
     assert!(open().is_none());
     streams.pop();
     assert!(open().is_some());
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_whoever_opened_it_is_let_in_no_longer() {
+    let gateway = gateway();
+    let [shutdown, revoked] = [CancellationToken::new(), CancellationToken::new()];
+    let mut theirs = body(&gateway, &shutdown, revoked.clone()).unwrap();
+    let mut other = open(&gateway, &shutdown).unwrap();
+    for stream in [&mut theirs, &mut other] {
+        assert!(matches!(next(stream).await, Some(AckEvent::Snapshot { .. })));
+    }
+    revoked.cancel();
+    gateway.acks.note([ack("a", "1")]);
+    assert_eq!(next(&mut theirs).await, None);
+    assert!(matches!(next(&mut other).await, Some(AckEvent::Changed { .. })));
 }
 
 #[test]

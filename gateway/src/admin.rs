@@ -55,31 +55,39 @@ impl Gateway {
                 Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
                 Err(reason) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n").into_bytes()),
             },
-            "/config" => self
-                .refuse(request.headers())
-                .unwrap_or_else(|| respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes())),
-            "/acks" if self.options.admin_token.is_some() => self.refuse(request.headers()).unwrap_or_else(|| {
-                let busy = || respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into());
-                acks::body(self, shutdown).map_or_else(busy, events)
-            }),
+            "/config" => match self.admit(request.headers()) {
+                Ok(_) => respond(StatusCode::OK, JSON, self.describe().to_string().into_bytes()),
+                Err(refused) => *refused,
+            },
+            "/acks" if self.options.admin_token.is_some() => match self.admit(request.headers()) {
+                Ok(revoked) => {
+                    let busy = || respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into());
+                    acks::body(self, shutdown, revoked).map_or_else(busy, events)
+                }
+                Err(refused) => *refused,
+            },
             _ => respond(StatusCode::NOT_FOUND, TEXT, "/metrics /livez /readyz /config\n".into()),
         }
     }
 
-    /// The answer to a request without the token, where one is wanted.
-    fn refuse(&self, headers: &HeaderMap) -> Option<Response<Body>> {
-        let token = self.options.admin_token.as_ref()?;
+    /// Lets in who shows the token, where one is wanted: what is cancelled when that is the token no longer, or the answer to
+    /// whoever does not.
+    fn admit(&self, headers: &HeaderMap) -> Result<CancellationToken, Box<Response<Body>>> {
+        let Some(token) = &self.options.admin_token else { return Ok(CancellationToken::new()) };
         let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let presented = presented.and_then(|value| value.split_once(' '));
         let presented = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
-        match token.admits(presented.unwrap_or_default().trim()) {
-            Some(true) => None,
-            Some(false) => {
+        match token.admit(presented.unwrap_or_default().trim()) {
+            Some(Ok(revoked)) => Ok(revoked),
+            Some(Err(Refused)) => {
                 let mut refused = respond(StatusCode::UNAUTHORIZED, TEXT, "the group's token is wanted\n".into());
                 refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                Some(refused)
+                Err(Box::new(refused))
             }
-            None => Some(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the group's token is not known yet\n".into())),
+            None => {
+                let unknown = "the group's token is not known yet\n";
+                Err(Box::new(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, unknown.into())))
+            }
         }
     }
 
@@ -106,7 +114,8 @@ impl Gateway {
         let status = self.reload_status();
         // Where there is an operator, both know of a document that cannot be loaded.
         let (refused, waiting) = self.acks.not_loaded(status.failed.keys());
-        Standing { ready: self.admission().is_ok(), refused, waiting, broken: status.error.is_some() }
+        let tls_expires = self.options.tls.as_ref().and_then(|tls| tls.expires());
+        Standing { ready: self.admission().is_ok(), refused, waiting, broken: status.error.is_some(), tls_expires }
     }
 
     /// What is unusual, after a colon.
@@ -161,14 +170,33 @@ fn exposition(slot: &Slot, newest: Option<&Ack>) -> Value {
 
 /// The token that `/config` and `/acks` want. It may change, and may not be known yet.
 #[derive(Debug, Default)]
-pub struct AdminToken(ArcSwapOption<[u8; 32]>);
+pub struct AdminToken(ArcSwapOption<Known>);
+
+/// A token, as far as it has to be known.
+#[derive(Debug)]
+struct Known {
+    /// A digest of random bytes gives nothing away, and is of one length.
+    digest: [u8; 32],
+    /// Cancelled when it is the token no longer: a stream that it has opened ends then.
+    revoked: CancellationToken,
+}
+
+/// It is not the token.
+#[derive(Debug)]
+struct Refused;
 
 impl AdminToken {
     /// Wants another token from now on; none admits nobody. An empty one is none.
     pub fn set(&self, token: Option<&Secret>) {
         let token = token.map(Secret::expose).filter(|token| !token.is_empty());
-        // A digest of random bytes gives nothing away, and is of one length.
-        self.0.store(token.map(|token| Arc::new(Sha256::digest(token).into())));
+        let digest: Option<[u8; 32]> = token.map(|token| Sha256::digest(token).into());
+        if self.0.load().as_ref().map(|known| known.digest) == digest {
+            return;
+        }
+        let known = digest.map(|digest| Arc::new(Known { digest, revoked: CancellationToken::new() }));
+        if let Some(before) = self.0.swap(known) {
+            before.revoked.cancel();
+        }
     }
 
     /// Whether a token is known.
@@ -177,11 +205,13 @@ impl AdminToken {
         self.0.load().is_some()
     }
 
-    /// Whether it is this one, in constant time; none while no token is known.
-    fn admits(&self, presented: &str) -> Option<bool> {
+    /// Whether it is this one, in constant time, and what is cancelled when it is so no longer; none while no token is
+    /// known.
+    fn admit(&self, presented: &str) -> Option<Result<CancellationToken, Refused>> {
         let known = self.0.load_full()?;
         let presented: [u8; 32] = Sha256::digest(presented).into();
-        Some(verify_slices_are_equal(&*known, &presented).is_ok())
+        let same = verify_slices_are_equal(&known.digest, &presented);
+        Some(same.map(|()| known.revoked.clone()).map_err(|_| Refused))
     }
 }
 

@@ -22,8 +22,8 @@ pub(crate) enum Watched {
     Configs,
     /// Secrets that take part.
     Secrets,
-    /// Credential shards that we wrote.
-    Shards,
+    /// Secrets of a group, which we wrote: its credential shards, and its token.
+    GroupSecrets,
     /// Namespaces, for their labels and whether they are being deleted; of one, where the source names one.
     Namespaces,
 }
@@ -50,7 +50,7 @@ impl std::fmt::Display for Source {
             Watched::Kind(kind) => f.write_str(kind.plural())?,
             Watched::Configs => f.write_str("gatewayconfigs")?,
             Watched::Secrets => f.write_str("secrets")?,
-            Watched::Shards => f.write_str("credential shards")?,
+            Watched::GroupSecrets => f.write_str("secrets of groups")?,
             Watched::Namespaces => f.write_str("namespaces")?,
         }
         match &self.namespace {
@@ -221,8 +221,8 @@ fn described(watched: &Watched) -> (ApiResource, Config) {
             let label = format!("{} in (upstream,callers)", names::CREDENTIALS_LABEL);
             (core("Secret", "secrets"), all.labels(&label))
         }
-        Watched::Shards => {
-            let label = format!("app.kubernetes.io/managed-by={},{}", names::MANAGED_BY, names::SHARD_LABEL);
+        Watched::GroupSecrets => {
+            let label = format!("app.kubernetes.io/managed-by={},{}", names::MANAGED_BY, names::GROUP_LABEL);
             (core("Secret", "secrets"), all.labels(&label))
         }
         Watched::Namespaces => (core("Namespace", "namespaces"), all),

@@ -33,6 +33,7 @@ pub use argocd::{Application, ArgoCd, Repository, assess};
 pub use certificates::Pair;
 pub use network::Network;
 pub use process::Process;
+pub use programs::find as find_programs;
 pub use stage::Stage;
 pub use tamis::{Admin, ClusterGateway, Operator};
 pub use twins::{Random, Twin, Twins};

@@ -65,7 +65,7 @@ async fn what_the_chart_makes_for_prometheus_is_what_its_operator_takes() -> Res
     assert_eq!(monitor["spec"]["namespaceSelector"], json!({"any": true}), "{monitor}");
     let rule = get(&cluster, "prometheusrule", "tamis").await?;
     let (recorded, alerts): (Vec<&Value>, Vec<&Value>) = rules(&rule).into_iter().partition(|r| r["alert"].is_null());
-    assert_eq!((recorded.len(), alerts.len()), (12, 17));
+    assert_eq!((recorded.len(), alerts.len()), (12, 18));
     valid(&rule)?;
     for board in ["savings", "gateway", "operator"] {
         let map = get(&cluster, "configmap", &format!("tamis-dashboard-{board}")).await?;
@@ -102,7 +102,7 @@ async fn what_the_chart_makes_for_prometheus_is_what_its_operator_takes() -> Res
     let rule = get(&cluster, "prometheusrule", "tamis").await?;
     valid(&rule)?;
     let alerts: Vec<&Value> = rules(&rule).into_iter().filter(|rule| !rule["alert"].is_null()).collect();
-    assert_eq!(alerts.len(), 16);
+    assert_eq!(alerts.len(), 17);
     for alert in alerts {
         let name = alert["alert"].as_str().context("a name")?;
         assert_ne!(name, "TamisUpstreamChanged");

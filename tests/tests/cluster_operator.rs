@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::{Stage, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_people_apply_is_what_gateways_serve() -> Result<()> {
-    let stage = Stage::set().await?;
+    let mut stage = Stage::set().await?;
     stage.cluster.apply(&stage.manifest()).await?;
     stage
         .cluster
@@ -38,11 +38,30 @@ async fn what_people_apply_is_what_gateways_serve() -> Result<()> {
     stage.condition_is("exposition", "astray", "ResolvedRefs", "False", "ServiceNotFound").await?;
     let events = ["get", "events", "-n", "team-a", "-o"];
     let format = r#"jsonpath={range .items[*]}{.type} {.involvedObject.name} {.reason}{"\n"}{end}"#;
-    let astray = tamis_tests::cluster::eventually("the Event", Duration::from_secs(10), async || {
+    let astray = eventually("the Event", Duration::from_secs(10), async || {
         let events = stage.cluster.kubectl(&[&events[..], &[format]].concat(), None).await?;
         Ok(events.contains("Warning astray ServiceNotFound").then_some(events))
     });
     let events = astray.await?;
     ensure!(!events.contains("Warning early"), "{events}");
-    Ok(())
+
+    // The gateway is no pod: it counts while it is there.
+    group_has(&stage, "1 True/Ready").await?;
+    stage.gateway.process.kill()?;
+    group_has(&stage, "0 False/GatewayUnavailable").await?;
+    stage.condition_is("exposition", "short", "Programmed", "False", "GatewayUnavailable").await?;
+    stage.gateway.restart()?;
+    group_has(&stage, "1 True/Ready").await?;
+    stage.ready("exposition", "short").await
+}
+
+/// Waits until the group's status is this: gateways, and `Ready` with its reason.
+async fn group_has(stage: &Stage, wanted: &str) -> Result<()> {
+    let path =
+        r#"jsonpath={.status.readyReplicas} {range .status.conditions[?(@.type=="Ready")]}{.status}/{.reason}{end}"#;
+    let get = ["-n", "tamis-public", "get", "gatewaygroup", "public", "-o", path];
+    eventually(&format!("the group: {wanted}"), Duration::from_secs(30), async || {
+        Ok((stage.cluster.kubectl(&get, None).await? == wanted).then_some(()))
+    })
+    .await
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event as StoredEvent;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::runtime::events::Reporter;
 use serde_json::{Value, json};
 use tamis_config::{Digest, ExpositionId};
@@ -16,7 +16,7 @@ use tamis_operator::events::{Publisher, Regarding, events};
 use tamis_operator::object::{Kind, ObjectKey};
 use tamis_operator::status::{StatusInput, desired};
 use tamis_operator::verdict::{ConditionType, Exposed, Finding, GroupFacts, Verdict, Wanted};
-use tamis_tests::cluster::{Cluster, eventually};
+use tamis_tests::cluster::{Cluster, eventually, objects};
 
 const NAMESPACE: &str = "team";
 
@@ -77,9 +77,7 @@ struct Object {
 
 impl Object {
     async fn create(cluster: &Cluster, kind: Kind) -> Result<Self> {
-        let gvk = GroupVersionKind::gvk("reshapr.io", "v1alpha1", kind.as_str());
-        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural());
-        let api = Api::namespaced_with(cluster.client(), NAMESPACE, &resource);
+        let api = objects(cluster.client(), NAMESPACE, kind.as_str(), kind.plural());
         let object = Self { kind, api };
         object.edit(cluster, &spec(kind)).await?;
         Ok(object)

@@ -25,14 +25,17 @@ Examples:
   tamis filter -f github.yaml --tool list-issues answer.json
 
   # From a pipe, with a table of what each stage did
-  curl -s https://api.github.com/repos/rust-lang/rust/issues | tamis filter -f github.yaml --tool list-issues --explain
+  curl -s https://api.github.com/repos/rust-lang/rust/issues |
+    tamis filter -f github.yaml --tool list-issues --explain
 
   # The filter set of one audience, at most 4,000 bytes, with the report
-  tamis filter -f manifests/ -f filters/ --tool list-issues --set partner --budget 4000 --report report.json answer.json
+  tamis filter -f manifests/ -f filters/ --tool list-issues --set partner \\
+    --budget 4000 --report report.json answer.json
 
-Which filter: with --set, that set's. Without it, the unnamed set's that names the tool (an Enforced one first), else the
-filter in the tool's manifest, else that of the only set which names the tool. References are not checked: no service is
-needed. Give the ServiceManifest too where the filter relies on its `response.type`.
+Which filter: with --set, that set's. Without it, the unnamed set's that names the tool (an
+Enforced one first), else the filter in the tool's manifest, else that of the only set which names
+the tool. References are not checked: no service is needed. Give the ServiceManifest too where the
+filter relies on its `response.type`.
 
 Exit codes:
   0  filtered

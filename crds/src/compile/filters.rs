@@ -169,7 +169,10 @@ impl<'r> Sets<'r> {
             let service = services.find(&set.name.namespace, &set.spec.service).ok();
             for (tool, filter) in &set.spec.filters {
                 let path = FieldPath::spec(["filters", tool]);
-                let response_type = service.and_then(|s| s.response_type(tool));
+                let service = service.filter(|service| service.tools().any(|known| known == tool.as_str()));
+                // What a tool answers that is not there is not known: nothing is asked of the filter that the tool may
+                // answer for. A list raises no question of its own.
+                let response_type = service.map_or(Some(ResponseType::Array), |service| service.response_type(tool));
                 if !self.is_checked(&set.origin, tool) {
                     self.compiles(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);
                 }

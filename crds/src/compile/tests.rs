@@ -289,6 +289,33 @@ fn what_is_broken_keeps_its_last_good_form_and_nothing_else_waits() {
 }
 
 #[test]
+fn a_filter_is_not_blamed_for_a_tool_that_is_not_there() {
+    const EARLY: &str = "the service is not there yet";
+    let table = [
+        // The shape of the answer decides about it, and the service would say that.
+        (EARLY, "select: {a: a}", "spec.service ServiceNotFound"),
+        ("the tool is not there yet", "select: {a: a}", "spec.filters.plain ToolNotFound"),
+        ("both are there", "select: {a: a}", "spec.filters.plain.select InvalidFilter"),
+        // Wrong whatever the tool answers.
+        (EARLY, "retain: [a]", "spec.service ServiceNotFound, spec.filters.plain.retain[0] InvalidFilter"),
+        (EARLY, "maxItems: -1", "spec.service ServiceNotFound, spec.filters.plain.maxItems InvalidFilter"),
+    ];
+    for (what, filter, expected) in table {
+        let spec = format!("enforcement: Enforced, filters: {{plain: {{{filter}}}}}");
+        let text = with(&[("ToolsFilters", "a", &spec)]);
+        let text = match what {
+            EARLY => text.replace("version: '1'\n", "version: '2'\n"),
+            "both are there" => text,
+            _ => text.replace("plain: {path", "other: {path"),
+        };
+        let compilation = compile(&resources(&text), &CompileEnv::default());
+        let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+        let errors: Vec<_> = errors.map(|d| format!("{} {}", d.field, d.reason.as_str())).collect();
+        assert_eq!(errors.join(", "), expected, "{what}: {filter}");
+    }
+}
+
+#[test]
 fn risk_becomes_annotations() {
     let table = [
         ("", (false, false, true)),

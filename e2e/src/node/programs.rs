@@ -1,18 +1,14 @@
 //! Where the programs of a node are.
 
-use std::env;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
-use tamis_tests::root;
+use anyhow::{Context as _, Result};
+use tamis_tests::cluster::find_programs;
 
-/// A program that `cargo xtask e2e` builds: from `KUBEBUILDER_ASSETS`, else `PATH`, else where it was built.
+/// A program that `cargo xtask e2e` builds.
 pub(crate) fn program(name: &str) -> Result<PathBuf> {
-    let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = assets.into_iter().chain(env::split_paths(&path)).chain([root().join(".tools/e2e")]);
-    match folders.map(|folder| folder.join(name)).find(|file| file.is_file()) {
-        Some(file) => Ok(file),
-        None => bail!("{name} is not installed: run `cargo xtask e2e`, or set KUBEBUILDER_ASSETS to a folder with it"),
-    }
+    let found = find_programs("e2e", [name]).map(|[file]| file);
+    found.with_context(|| {
+        format!("{name} is not installed: run `cargo xtask e2e`, or set KUBEBUILDER_ASSETS to a folder with it")
+    })
 }

@@ -117,6 +117,8 @@ pub(crate) struct Metrics {
     /// `tamis_config_failing_watches`.
     pub(crate) failing_watches: IntGauge,
     not_loaded: IntGaugeVec,
+    /// Without labels: a series only where there is a certificate.
+    tls_expires: IntGaugeVec,
     ready: IntGauge,
 }
 
@@ -131,6 +133,8 @@ pub(crate) struct Standing {
     pub(crate) waiting: usize,
     /// Whether the folder that is served is in error.
     pub(crate) broken: bool,
+    /// When the certificate of the serving port ends, in seconds since 1970; none where there is none.
+    pub(crate) tls_expires: Option<i64>,
 }
 
 /// How an upstream failed to give a status.
@@ -204,6 +208,13 @@ impl Metrics {
             Opts::new("tamis_tls_reloads_total", "New certificates of the serving port, by result."),
             &["result"],
         )?;
+        let tls_expires = IntGaugeVec::new(
+            Opts::new(
+                "tamis_tls_certificate_expiry_timestamp_seconds",
+                "When the certificate of the serving port ends, in seconds since 1970; not there where it serves without TLS.",
+            ),
+            &[],
+        )?;
         let upstream_duration = HistogramVec::new(
             HistogramOpts::new(
                 "tamis_upstream_request_duration_seconds",
@@ -231,6 +242,7 @@ impl Metrics {
         registry.register(Box::new(rejected.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
         registry.register(Box::new(tls_reloads.clone()))?;
+        registry.register(Box::new(tls_expires.clone()))?;
         registry.register(Box::new(upstream_duration.clone()))?;
         registry.register(Box::new(not_loaded.clone()))?;
         registry.register(Box::new(build.clone()))?;
@@ -284,6 +296,7 @@ impl Metrics {
             upstream_ok: upstream_duration.with_label_values(&["200"]),
             upstream_duration,
             not_loaded,
+            tls_expires,
             registry,
         })
     }
@@ -324,6 +337,9 @@ impl Metrics {
         ] {
             self.not_loaded.with_label_values(&[reason]).set(number);
         }
+        if let Some(end) = standing.tls_expires {
+            self.tls_expires.with_label_values::<&str>(&[]).set(end);
+        }
         let mut text = Vec::new();
         // Writing to memory does not fail, and the names are valid.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
@@ -345,7 +361,8 @@ pub fn every_metric() -> String {
     for word in NoStatus::ALL {
         metrics.upstream(Err(word), Duration::ZERO);
     }
-    String::from_utf8_lossy(&metrics.render(Standing::default())).into_owned()
+    let standing = Standing { tls_expires: Some(0), ..Standing::default() };
+    String::from_utf8_lossy(&metrics.render(standing)).into_owned()
 }
 
 #[cfg(test)]
@@ -365,7 +382,7 @@ mod tests {
     fn how_things_stand_is_what_was_last_seen() {
         let metrics = Metrics::new().unwrap();
         let text = |standing| String::from_utf8(metrics.render(standing)).unwrap();
-        let bad = text(Standing { ready: false, refused: 2, waiting: 1, broken: true });
+        let bad = text(Standing { ready: false, refused: 2, waiting: 1, broken: true, tls_expires: None });
         for line in [
             "tamis_ready 0",
             r#"tamis_config_not_loaded{reason="refused"} 2"#,
@@ -375,7 +392,9 @@ mod tests {
         ] {
             assert!(bad.lines().any(|l| l == line), "{line} is not in\n{bad}");
         }
-        let good = text(Standing { ready: true, ..Standing::default() });
+        assert!(!bad.contains("tamis_tls_certificate"), "{bad}");
+        let good = text(Standing { ready: true, tls_expires: Some(1_927_670_400), ..Standing::default() });
         assert!(good.contains("tamis_ready 1\n") && good.contains(r#"{reason="refused"} 0"#), "{good}");
+        assert!(good.contains("tamis_tls_certificate_expiry_timestamp_seconds 1927670400\n"), "{good}");
     }
 }

@@ -88,11 +88,19 @@ pub struct Tls {
 
 /// The newest good pair.
 #[derive(Debug)]
-struct Shown(ArcSwap<CertifiedKey>);
+struct Shown(ArcSwap<Pair>);
+
+/// A certificate with its key.
+#[derive(Debug)]
+struct Pair {
+    key: Arc<CertifiedKey>,
+    /// When the certificate ends, in seconds since 1970; none where it does not say so in a way that is understood here.
+    expires: Option<i64>,
+}
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load_full())
+        Some(Arc::clone(&self.0.load().key))
     }
 }
 
@@ -133,6 +141,11 @@ impl Tls {
     /// Why the newest files are not what is shown; none where they are.
     pub(crate) fn problem(&self) -> Option<Arc<String>> {
         self.problem.load_full()
+    }
+
+    /// When the certificate that is shown ends, in seconds since 1970; none where that cannot be told.
+    pub(crate) fn expires(&self) -> Option<i64> {
+        self.shown.0.load().expires
     }
 
     /// The handshake of a new connection.
@@ -185,7 +198,7 @@ impl Tls {
 }
 
 /// The pair that the files hold, and how many certificates there are.
-fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<(CertifiedKey, usize), TlsError> {
+fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<(Pair, usize), TlsError> {
     let pem = |file: &Path, what| {
         let file = file.to_owned();
         move |error| TlsError::Pem { file, what, error }
@@ -197,11 +210,19 @@ fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<(CertifiedKey, us
         return Err(pem(&files.certificate, "certificate")(pem::Error::NoItemsFound));
     }
     let count = chain.len();
+    // Of the first: what leads from it to a root may hold one that has ended long ago, for the sake of old clients.
+    let expires = chain.first().and_then(|certificate| expiry(certificate));
     let key = PrivateKeyDer::from_pem_slice(&bytes(&files.key)?).map_err(pem(&files.key, "private key"))?;
     match CertifiedKey::from_der(chain, key, provider) {
-        Ok(pair) => Ok((pair, count)),
+        Ok(key) => Ok((Pair { key: Arc::new(key), expires }, count)),
         Err(error) => Err(TlsError::Pair { files: files.clone(), error }),
     }
+}
+
+/// When a certificate ends, in seconds since 1970.
+fn expiry(certificate: &[u8]) -> Option<i64> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, TlsError> {
@@ -275,6 +296,25 @@ mod tests {
         write(folder.path(), &other, &other_key);
         assert!(tls.renew() && tls.problem().is_none());
         assert!(!Arc::ptr_eq(&first, &tls.shown.0.load_full()));
+    }
+
+    #[test]
+    fn the_end_is_that_of_the_certificate_and_not_of_its_chain() {
+        let folder = tempfile::tempdir().unwrap();
+        let until = |year| {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 2, 1);
+            (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+        };
+        // The second is beyond 2050, which is written in another way.
+        let ((first, key), (second, other_key)) = (until(2031), until(2061));
+        let tls = Tls::load(write(folder.path(), &format!("{first}{second}"), &key)).unwrap();
+        assert_eq!(tls.expires(), Some(1_927_670_400));
+        write(folder.path(), &second, &other_key);
+        assert!(tls.renew());
+        assert_eq!(tls.expires(), Some(2_874_441_600));
+        assert_eq!(expiry(b"no certificate"), None);
     }
 
     #[tokio::test]

@@ -28,9 +28,13 @@ struct Made {
     der: CertificateDer<'static>,
 }
 
-fn made() -> Made {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    Made { certificate: made.cert.pem(), key: made.signing_key.serialize_pem(), der: made.cert.der().clone() }
+/// One that ends with January of a year.
+fn made(year: i32) -> Made {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(year, 2, 1);
+    let cert = params.self_signed(&key).unwrap();
+    Made { certificate: cert.pem(), key: key.serialize_pem(), der: cert.der().clone() }
 }
 
 /// As the kubelet mounts a Secret: files behind a link that is swapped as a whole.
@@ -107,7 +111,7 @@ fn call(client: &reqwest::Client, running: &Running) -> reqwest::RequestBuilder 
 #[tokio::test]
 async fn old_and_new_clients_find_what_they_speak() {
     let folder = tempfile::tempdir().unwrap();
-    let one = made();
+    let one = made(2031);
     let (_upstream, running) = serving(mount(folder.path(), &one.certificate, &one.key)).await;
     for (alpn, versions, version, protocol) in [
         (&["h2", "http/1.1"][..], &[&TLS13][..], ProtocolVersion::TLSv1_3, Some(&b"h2"[..])),
@@ -135,7 +139,7 @@ async fn old_and_new_clients_find_what_they_speak() {
 #[tokio::test]
 async fn a_silent_client_holds_up_no_stop() {
     let folder = tempfile::tempdir().unwrap();
-    let one = made();
+    let one = made(2031);
     let (_upstream, running) = serving(mount(folder.path(), &one.certificate, &one.key)).await;
     let _silent = TcpStream::connect(running.address).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -146,7 +150,7 @@ async fn a_silent_client_holds_up_no_stop() {
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_change_and_no_call_fails() {
     let folder = tempfile::tempdir().unwrap();
-    let pairs = [made(), made(), made()];
+    let pairs = [made(2031), made(2032), made(2033)];
     let all: Vec<&Made> = pairs.iter().collect();
     let (_upstream, running) = serving(mount(folder.path(), &pairs[0].certificate, &pairs[0].key)).await;
     let running = Arc::new(running);
@@ -186,9 +190,17 @@ async fn certificates_change_and_no_call_fails() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
+    let ends = async || {
+        let (_, metrics) = running.admin("/metrics").await;
+        let mut lines =
+            metrics.lines().filter_map(|line| line.strip_prefix("tamis_tls_certificate_expiry_timestamp_seconds "));
+        lines.next().map(|end| end.parse::<f64>().unwrap())
+    };
     shows(&pairs[0]).await;
+    assert_eq!(ends().await, Some(1_927_670_400.0));
     mount(folder.path(), &pairs[1].certificate, &pairs[1].key);
     println!("a new certificate is shown after {:?}", shows(&pairs[1]).await);
+    assert_eq!(ends().await, Some(1_959_206_400.0));
 
     // A key of another certificate: the one before stays, and that is said.
     mount(folder.path(), &pairs[2].certificate, &pairs[0].key);
@@ -204,6 +216,7 @@ async fn certificates_change_and_no_call_fails() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     shows(&pairs[1]).await;
+    assert_eq!(ends().await, Some(1_959_206_400.0), "that of the one that is shown");
     let (_, metrics) = running.admin("/metrics").await;
     assert!(metrics.contains(r#"tamis_tls_reloads_total{result="applied"} 1"#), "{metrics}");
     assert!(metrics.contains(r#"tamis_tls_reloads_total{result="failed"} 1"#), "{metrics}");

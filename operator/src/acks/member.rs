@@ -108,6 +108,16 @@ impl Member {
         (self.link != Link::Lost && !self.version.is_empty()).then_some(&self.version)
     }
 
+    /// Whether it is no pod.
+    pub(super) fn is_no_pod(&self) -> bool {
+        self.readiness == Readiness::WhenConnected
+    }
+
+    /// Whether it is there, as far as can be heard; none while it may still be heard for the first time.
+    pub(super) fn is_there(&self) -> Option<bool> {
+        (self.heard || self.link == Link::Lost).then_some(self.heard)
+    }
+
     /// Its stream has ended.
     pub(super) fn disconnect(&mut self, now: Instant) {
         if self.link == Link::Open {

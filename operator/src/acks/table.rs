@@ -35,6 +35,8 @@ pub struct Touched {
     /// For each exposition whose newest document is now loaded everywhere for the first time: how long that took since
     /// the change was first seen. What `tamis_programmed_seconds` observes.
     pub loaded: Vec<Duration>,
+    /// Groups of which [`Table::connected`] now says something else.
+    pub groups: Vec<ObjectName>,
 }
 
 impl Touched {
@@ -43,12 +45,13 @@ impl Touched {
         self.expositions.extend(other.expositions);
         self.counted.extend(other.counted);
         self.loaded.extend(other.loaded);
+        self.groups.extend(other.groups);
     }
 
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.expositions.is_empty() && self.counted.is_empty() && self.loaded.is_empty()
+        self.expositions.is_empty() && self.counted.is_empty() && self.loaded.is_empty() && self.groups.is_empty()
     }
 }
 
@@ -159,6 +162,9 @@ impl Table {
             News::Event(AckEvent::Snapshot { instance, version, format_versions: _, expositions, saved }) => {
                 member.set_version(&version);
                 let changed = member.snapshot(expositions);
+                if changed.is_none() && member.is_no_pod() {
+                    touched.groups.push(group.clone());
+                }
                 for (id, totals) in member.begin(instance) {
                     state.keep(id, totals);
                 }
@@ -228,9 +234,14 @@ impl Table {
         let mut touched = Touched::default();
         let mut lost = Vec::new();
         for (name, group) in &mut self.groups {
-            // Each of them is asked, not only up to the first.
-            let given_up = group.members.values_mut().filter_map(|member| member.give_up(now).then_some(())).count();
-            if given_up > 0 {
+            let mut given_up = false;
+            for member in group.members.values_mut().filter_map(|member| member.give_up(now).then_some(member)) {
+                given_up = true;
+                if member.is_no_pod() && touched.groups.last() != Some(name) {
+                    touched.groups.push(name.clone());
+                }
+            }
+            if given_up {
                 lost.push(name.clone());
             }
         }
@@ -290,6 +301,14 @@ impl Table {
     pub fn versions(&self, group: &ObjectName) -> BTreeSet<String> {
         let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());
         members.filter_map(Member::version).map(str::to_owned).collect()
+    }
+
+    /// How many gateways of a group are there that are no pods: those that can be heard. None while one of them may still be
+    /// heard for the first time.
+    #[must_use]
+    pub fn connected(&self, group: &ObjectName) -> Option<usize> {
+        let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());
+        members.filter(|member| member.is_no_pod()).map(|member| member.is_there().map(usize::from)).sum()
     }
 
     /// How one document stands, without the message.

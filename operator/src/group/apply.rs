@@ -161,7 +161,14 @@ async fn look(
     }
     let pods = pods(observed, group);
     let ready_replicas = pods.iter().filter(|pod| pod.ready).count();
-    let token = token::read_token(client, group).await?;
+    let token = match token::look(client, group).await? {
+        Some(TokenState::Found(token)) => Some(token),
+        Some(_) => None,
+        None => {
+            waiting.push(format!("Secret {}", names::token_secret(&group.name.name)));
+            None
+        }
+    };
     Ok(GroupOutcome { pods, ready_replicas, token, waiting, ..GroupOutcome::default() })
 }
 

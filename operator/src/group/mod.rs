@@ -52,7 +52,6 @@ pub use child::{Child, ChildKind};
 pub use network::METRICS_LABEL;
 pub use observe::{Change, Observed, watch};
 pub use pods::{GatewayPod, pods};
-pub use token::read_token;
 
 /// A group, as far as its objects depend on it.
 #[derive(Debug, Clone, PartialEq)]

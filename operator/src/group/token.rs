@@ -26,20 +26,13 @@ pub(super) enum TokenState {
     Foreign,
 }
 
-/// The token of a group, if its Secret is there and is the group's own.
-///
-/// # Errors
-/// The API cannot be read.
-pub async fn read_token(client: &Client, group: &GroupInput) -> Result<Option<Token>, Error> {
-    let secret = get(client, group).await?;
-    Ok(secret.and_then(|secret| match state(group, &secret) {
-        TokenState::Found(token) => Some(token),
-        TokenState::Empty | TokenState::Wait | TokenState::Foreign => None,
-    }))
+/// What has become of a group's token; none where its Secret is not there.
+pub(super) async fn look(client: &Client, group: &GroupInput) -> Result<Option<TokenState>, Error> {
+    Ok(get(client, group).await?.map(|secret| state(group, &secret)))
 }
 
-/// The token of a group, made where there is none. One that is there is never written again: gateways would have to
-/// learn of it before the operator uses it.
+/// The token of a group, made where there is none: a Secret that somebody deletes comes back with another token. One that
+/// is there is never written again: gateways would have to learn of it before the operator uses it.
 pub(super) async fn ensure(client: &Client, permit: &Permit, group: &GroupInput) -> Result<(TokenState, bool), Error> {
     if let Some(secret) = get(client, group).await? {
         return Ok((state(group, &secret), false));

@@ -366,6 +366,9 @@ impl Operator {
         for took in touched.loaded {
             self.metrics.programmed(took);
         }
+        for name in touched.groups {
+            self.statuses.slowly(ObjectKey { kind: Kind::GatewayGroup, name });
+        }
         for id in touched.expositions.iter().chain(&touched.counted) {
             let name = ObjectName { namespace: id.namespace.clone(), name: id.name.clone() };
             self.mark_status(&name);

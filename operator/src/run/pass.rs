@@ -105,12 +105,12 @@ impl Operator {
     fn next_items(&mut self, planned: Vec<Item>) -> Vec<Item> {
         let (mut items, mut later) = (Vec::new(), Vec::new());
         for item in planned {
-            let knows = self.sources.knows(&Watched::Shards, &item.owner.group.namespace);
+            let knows = self.sources.knows(&Watched::GroupSecrets, &item.owner.group.namespace);
             if knows && items.len() < ITEMS { &mut items } else { &mut later }.push(item);
         }
         let fits = |item: &&Item| {
             !self.world.dirty.has(&item.service, &item.exposition)
-                && self.sources.knows(&Watched::Shards, &item.owner.group.namespace)
+                && self.sources.knows(&Watched::GroupSecrets, &item.owner.group.namespace)
         };
         let room = ITEMS - items.len();
         let mut names: Vec<_> =

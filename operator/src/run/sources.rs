@@ -64,7 +64,7 @@ impl Sources {
             names.into_iter().map(move |name| Source { watched: watched.clone(), namespace: Some(name) })
         };
         let wanted: BTreeSet<Source> =
-            wanted(Watched::Secrets, credentials).chain(wanted(Watched::Shards, groups)).collect();
+            wanted(Watched::Secrets, credentials).chain(wanted(Watched::GroupSecrets, groups)).collect();
         let ended: Vec<Source> =
             self.running.keys().filter(|source| is_dynamic(source) && !wanted.contains(source)).cloned().collect();
         for source in &ended {
@@ -142,5 +142,5 @@ impl Sources {
 
 /// Whether a watch runs only while something needs it.
 fn is_dynamic(source: &Source) -> bool {
-    matches!(source.watched, Watched::Secrets | Watched::Shards)
+    matches!(source.watched, Watched::Secrets | Watched::GroupSecrets)
 }

@@ -50,6 +50,8 @@ pub(crate) struct World {
     asked: HashMap<ServiceKey, BTreeSet<ObjectName>>,
     /// Credential shards of groups, with what they hold.
     pub(crate) shards: HashMap<ObjectName, Arc<Secret>>,
+    /// Secrets with the tokens of groups, in which version they are there.
+    tokens: HashMap<ObjectName, String>,
     namespaces: HashMap<String, NamespaceFacts>,
     /// Namespaces that may not be read; all of them where that is none.
     hidden: BTreeSet<Option<String>>,
@@ -224,7 +226,7 @@ impl World {
         self.secrets.forget_probes(|name| users.contains_key(name));
     }
 
-    /// Forgets the Secrets, or the shards, of a namespace that are not watched any more.
+    /// Forgets the Secrets of a namespace, or of its group, that are not watched any more.
     pub(crate) fn forget_source(&mut self, source: &Source) {
         let Some(namespace) = &source.namespace else { return };
         match source.watched {
@@ -233,7 +235,10 @@ impl World {
                     self.secrets.remove(&name);
                 }
             }
-            Watched::Shards => self.shards.retain(|name, _| name.namespace != *namespace),
+            Watched::GroupSecrets => {
+                self.shards.retain(|name, _| name.namespace != *namespace);
+                self.tokens.retain(|name, _| name.namespace != *namespace);
+            }
             Watched::Kind(_) | Watched::Configs | Watched::Namespaces => {}
         }
     }
@@ -308,9 +313,16 @@ impl World {
                     self.secret_changed(&name);
                 }
             }
-            Watched::Shards => {
-                let Ok(secret) = object.clone().try_parse::<Secret>() else { return };
-                self.shard_applied(&named(object), secret);
+            Watched::GroupSecrets => {
+                let name = named(object);
+                if let Some(group) = group_of_token(&name) {
+                    let version = object.metadata.resource_version.clone().unwrap_or_default();
+                    if self.tokens.insert(name, version.clone()) != Some(version) {
+                        self.dirty.groups.insert(group);
+                    }
+                } else if let Ok(secret) = object.clone().try_parse::<Secret>() {
+                    self.shard_applied(&name, secret);
+                }
             }
             Watched::Namespaces => {
                 let phase = object.data.pointer("/status/phase").and_then(serde_json::Value::as_str);
@@ -472,7 +484,10 @@ impl World {
                     self.secret_changed(name);
                 }
             }
-            Watched::Shards => {
+            Watched::GroupSecrets => {
+                if self.tokens.remove(name).is_some() {
+                    self.dirty.groups.extend(group_of_token(name));
+                }
                 let before = self.shards.get(name).cloned();
                 if uid.is_none_or(|uid| before.as_ref().and_then(|b| b.metadata.uid.as_deref()) == Some(uid)) {
                     self.shards.remove(name);
@@ -536,7 +551,7 @@ impl World {
             }
             Watched::Configs => self.configs.names().filter(within).cloned().collect(),
             Watched::Secrets => source.namespace.as_deref().map(|ns| self.secrets.names(ns)).unwrap_or_default(),
-            Watched::Shards => self.shards.keys().filter(within).cloned().collect(),
+            Watched::GroupSecrets => self.shards.keys().chain(self.tokens.keys()).filter(within).cloned().collect(),
             Watched::Namespaces => {
                 let name = |name: &String| ObjectName { namespace: String::new(), name: name.clone() };
                 let within = |name: &&String| source.namespace.as_ref().is_none_or(|one| one == *name);
@@ -554,6 +569,12 @@ fn watches(object: &Object) -> bool {
 /// The name of the object that holds a group's shard.
 pub(crate) fn shard_name(group: &ObjectName, shard: usize) -> ObjectName {
     ObjectName { namespace: group.namespace.clone(), name: names::credentials_secret(&group.name, shard) }
+}
+
+/// The group whose token a Secret of this name holds.
+fn group_of_token(secret: &ObjectName) -> Option<ObjectName> {
+    let name = names::group_of_token(&secret.name)?.to_owned();
+    Some(ObjectName { namespace: secret.namespace.clone(), name })
 }
 
 fn named(object: &DynamicObject) -> ObjectName {

@@ -165,12 +165,34 @@ fn a_shard_that_loses_what_is_used_is_written_again() {
         (Change::Listed(vec![]), users, "a list lacks it"),
     ];
     for (change, expected, what) in table {
-        f.apply(Watched::Shards, Change::Listed(vec![shard(1, &both, "u", 0)]));
+        f.apply(Watched::GroupSecrets, Change::Listed(vec![shard(1, &both, "u", 0)]));
         f.world.dirty.clear();
-        f.apply(Watched::Shards, change);
+        f.apply(Watched::GroupSecrets, change);
         assert_eq!(f.marked(), expected, "{what}");
-        f.apply(Watched::Shards, Change::Listed(vec![]));
+        f.apply(Watched::GroupSecrets, Change::Listed(vec![]));
     }
+}
+
+#[test]
+fn a_token_that_is_another_or_gone_marks_its_group() {
+    let token = |version| object("Secret", "tamis-default-token", version, json!({"data": {"token": "c2VjcmV0"}}));
+    let other = object("Secret", "tamis-default-credentials-0", 1, json!({}));
+    let table = [
+        (Change::Applied(token(1)), "", "the same again"),
+        (Change::Listed(vec![token(1), other.clone()]), "", "the same in a list"),
+        (Change::Applied(token(2)), "groups:default", "another"),
+        (Change::Deleted(token(1)), "groups:default", "it is deleted"),
+        (Change::Listed(vec![other]), "groups:default", "a list lacks it"),
+    ];
+    for (change, expected, what) in table {
+        let mut f = Fixture::good();
+        f.world.dirty.clear();
+        f.apply(Watched::GroupSecrets, Change::Listed(vec![token(1)]));
+        assert_eq!(f.marked(), "groups:default", "it is there");
+        f.apply(Watched::GroupSecrets, change);
+        assert_eq!(f.marked(), expected, "{what}");
+    }
+    assert!(!format!("{:?}", Fixture::good().world).contains("c2VjcmV0"));
 }
 
 #[test]

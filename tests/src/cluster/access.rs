@@ -99,13 +99,18 @@ impl Cluster {
             .spawn()
             .context("starting kubectl")?;
         let mut input = child.stdin.take().context("standard input")?;
-        if let Some(text) = stdin {
-            input.write_all(text.as_bytes()).await?;
-        }
-        drop(input);
-        let output = child.wait_with_output().await?;
+        // Beside reading what it prints: it may print before it has read all, and wait until that is taken.
+        let write = async move {
+            match stdin {
+                Some(text) => input.write_all(text.as_bytes()).await,
+                None => Ok(()),
+            }
+        };
+        let (written, output) = tokio::join!(write, child.wait_with_output());
+        let output = output?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "kubectl {}: {}", args.join(" "), said.trim_end());
+        written?;
         Ok(String::from_utf8(output.stdout)?)
     }
 

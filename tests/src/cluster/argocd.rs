@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{Cluster, eventually};
-use crate::{Port, root};
+use super::{Cluster, eventually, programs};
+use crate::Port;
 
 /// The namespace that Argo CD lives in.
 const NAMESPACE: &str = "argocd";
@@ -44,17 +44,9 @@ struct Programs {
 
 impl Programs {
     fn find() -> Result<Self> {
-        let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let folders = assets.into_iter().chain([root().join(".tools/argocd")]);
-        folders
-            .into_iter()
-            .find_map(|folder| Self::of(&folder))
-            .context("Argo CD is not built: run `cargo xtask gitops`")
-    }
-
-    fn of(folder: &Path) -> Option<Self> {
-        let file = |name| Some(folder.join(name)).filter(|file| file.is_file());
-        Some(Self { argocd: file("argocd")?, redis: file("argocd-redis")?, install: file("argocd-install.yaml")? })
+        let files = programs::find("argocd", ["argocd", "argocd-redis", "argocd-install.yaml"]);
+        let [argocd, redis, install] = files.context("Argo CD is not built: run `cargo xtask gitops`")?;
+        Ok(Self { argocd, redis, install })
     }
 }
 
@@ -79,6 +71,8 @@ impl ArgoCd {
     /// It is not built, or the API server refuses something.
     pub async fn start(cluster: &Cluster, configuration: &str) -> Result<Self> {
         let programs = Programs::find()?;
+        // It starts them by their names.
+        let tools = [programs::helm()?, cluster.programs.kubectl.clone()];
         cluster.namespace(NAMESPACE).await?;
         let install = programs.install.to_str().context("the path is no text")?;
         let apply = ["apply", "--server-side", "--namespace", NAMESPACE, "--filename"];
@@ -101,12 +95,12 @@ impl ArgoCd {
         let log = |name: &str| folder.path().join(format!("{name}.log"));
         let mut command = Command::new(&programs.redis);
         let redis_process = Process::spawn("argocd-redis", command.arg(redis.address()), &log("redis"), SHOWN)?;
-        let mut command = part(&programs, folder.path(), "argocd-repo-server", cluster.tools())?;
+        let mut command = part(&programs, folder.path(), "argocd-repo-server", &tools)?;
         command.args(["--redis", &redis.address(), "--disable-tls", "--loglevel", "warn"]);
         command.args(["--address", "127.0.0.1", "--port", &number(repo)]);
         command.args(["--metrics-address", "127.0.0.1", "--metrics-port", &number(repo_metrics)]);
         let repo_server = Process::spawn("argocd-repo-server", &mut command, &log("repo-server"), SHOWN)?;
-        let mut command = part(&programs, folder.path(), "argocd-application-controller", cluster.tools())?;
+        let mut command = part(&programs, folder.path(), "argocd-application-controller", &tools)?;
         command.env("KUBECONFIG", &kubeconfig).arg("--kubeconfig").arg(&kubeconfig);
         command.args(["--namespace", NAMESPACE, "--redis", &redis.address()]);
         command.args(["--repo-server", &repo.address(), "--repo-server-plaintext"]);
@@ -194,7 +188,7 @@ pub fn assess(object: &Value, configuration: &str) -> Result<Option<(String, Str
     let (file, config) = (folder.path().join("object.yaml"), folder.path().join("argocd-cm.yaml"));
     fs::write(&file, object.to_string())?;
     fs::write(&config, configuration)?;
-    let mut command = part(&Programs::find()?, folder.path(), "argocd", Path::new("."))?;
+    let mut command = part(&Programs::find()?, folder.path(), "argocd", &[])?;
     command.args(["admin", "settings", "resource-overrides", "health"]).arg(&file);
     let output = command.arg("--argocd-cm-path").arg(&config).output().context("starting argocd")?;
     let printed = String::from_utf8(output.stdout)?;
@@ -207,13 +201,13 @@ pub fn assess(object: &Value, configuration: &str) -> Result<Option<(String, Str
     Ok(Some(found.with_context(|| format!("no status and message: {printed}"))?))
 }
 
-/// One of the programs that the binary is.
-fn part(programs: &Programs, folder: &Path, name: &str, tools: &Path) -> Result<Command> {
+/// One of the programs that the binary is. `tools`: programs that it finds before others of their names.
+fn part(programs: &Programs, folder: &Path, name: &str, tools: &[PathBuf]) -> Result<Command> {
     let mut command = Command::new(&programs.argocd);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::iter::once(tools.to_owned()).chain(std::env::split_paths(&path));
-    // `helm` beside kubectl first.
-    command.env("PATH", std::env::join_paths(path)?).env("ARGOCD_BINARY_NAME", name);
+    let folders = tools.iter().filter_map(|tool| tool.parent()).map(Path::to_owned);
+    let path = std::env::join_paths(folders.chain(std::env::split_paths(&path)))?;
+    command.env("PATH", path).env("ARGOCD_BINARY_NAME", name);
     command.env("HOME", folder).env("TMPDIR", folder.join("tmp"));
     command.env("ARGOCD_SSH_DATA_PATH", folder.join("ssh")).env("ARGOCD_TLS_DATA_PATH", folder.join("tls"));
     // It uses the kubeconfig as if it were in a pod; no signatures are checked.

@@ -1,23 +1,13 @@
 //! Helm, the real one.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Output, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::process::Command;
 
-use super::Cluster;
+use super::{Cluster, programs};
 use crate::root;
-
-/// In `KUBEBUILDER_ASSETS`, else in a folder of `PATH`, else what `cargo xtask tools` built.
-fn program() -> Result<PathBuf> {
-    let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders = assets.into_iter().chain(env::split_paths(&path)).chain([root().join(".tools/helm")]);
-    let found = folders.find_map(|folder| Some(folder.join("helm")).filter(|file| file.is_file()));
-    found.context("helm is not installed: run `cargo xtask tools`")
-}
 
 impl Cluster {
     /// Runs Helm in the root of the repository, as an administrator; what it printed.
@@ -43,7 +33,7 @@ impl Cluster {
 
     async fn run_helm(&self, kubeconfig: &Path, args: &[&str]) -> Result<Output> {
         let own = self.folder.path().join("helm");
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(programs::helm()?);
         command.current_dir(root()).args(args).stdin(Stdio::null()).kill_on_drop(true);
         // What a person has configured, and the cluster of the environment, are not ours.
         for (name, folder) in [("CACHE", "cache"), ("CONFIG", "config"), ("DATA", "data")] {

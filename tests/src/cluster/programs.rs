@@ -1,13 +1,14 @@
-//! Where the programs of a cluster are.
+//! Where programs that no package brings are found.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::root;
 
-/// etcd, kube-apiserver and kubectl of one folder: those of different versions are not mixed.
+/// etcd, kube-apiserver and kubectl.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     pub(super) etcd: PathBuf,
@@ -16,19 +17,69 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// In `KUBEBUILDER_ASSETS`, else in a folder of `PATH`, else what `cargo xtask tools` built.
     pub(super) fn find() -> Result<Self> {
-        let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let path = env::var_os("PATH").unwrap_or_default();
-        let folders = assets.into_iter().chain(env::split_paths(&path)).chain([root().join(".tools/cluster")]);
-        folders.into_iter().find_map(|folder| Self::of(&folder)).context(
+        let [etcd, api_server, kubectl] = find("cluster", ["etcd", "kube-apiserver", "kubectl"]).context(
             "etcd, kube-apiserver and kubectl are not installed: run `cargo xtask tools`, or set KUBEBUILDER_ASSETS",
-        )
+        )?;
+        Ok(Self { etcd, api_server, kubectl })
     }
+}
 
-    fn of(folder: &Path) -> Option<Self> {
-        let program = |name| Some(folder.join(name)).filter(|file| file.is_file());
-        let (etcd, api_server, kubectl) = (program("etcd")?, program("kube-apiserver")?, program("kubectl")?);
-        Some(Self { etcd, api_server, kubectl })
+/// Helm.
+pub(super) fn helm() -> Result<PathBuf> {
+    let [helm] = find("helm", ["helm"]).context("helm is not installed: run `cargo xtask tools`")?;
+    Ok(helm)
+}
+
+/// Files that are in one folder together: in `KUBEBUILDER_ASSETS`, else in a folder of `PATH`, else in this one of
+/// `.tools/`, which `cargo xtask` fills.
+#[must_use]
+pub fn find<const N: usize>(own: &str, names: [&str; N]) -> Option<[PathBuf; N]> {
+    let assets = env::var_os("KUBEBUILDER_ASSETS");
+    let path = env::var_os("PATH").unwrap_or_default();
+    find_in(assets.as_deref(), &path, &root().join(".tools").join(own), names)
+}
+
+/// [`find`], of a given environment. Those of different folders are not mixed: they may be of different versions.
+fn find_in<const N: usize>(assets: Option<&OsStr>, path: &OsStr, own: &Path, names: [&str; N]) -> Option<[PathBuf; N]> {
+    let folders = assets.map(PathBuf::from).into_iter().chain(env::split_paths(path)).chain([own.to_owned()]);
+    let mut files = folders.map(|folder| names.map(|name| folder.join(name)));
+    files.find(|files| files.iter().all(|file| file.is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn all_are_of_the_first_folder_that_has_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for (name, files) in
+            [("whole", &["etcd", "kubectl"][..]), ("half", &["etcd"]), ("own", &["etcd", "kubectl"]), ("empty", &[])]
+        {
+            fs::create_dir(at(name)).expect("a folder can be made");
+            for file in files {
+                fs::write(at(name).join(file), "").expect("a file can be written");
+            }
+        }
+        let table = [
+            (None, vec!["empty"], "own"),
+            (None, vec![], "own"),
+            (Some("whole"), vec!["own"], "whole"),
+            (Some("half"), vec!["empty", "whole"], "whole"),
+            (Some("nowhere"), vec!["half"], "own"),
+            (None, vec!["half", "whole"], "whole"),
+        ];
+        for (assets, path, expected) in table {
+            let assets = assets.map(|name| at(name).into_os_string());
+            let path = env::join_paths(path.iter().map(|name| at(name))).expect("names without colons");
+            let found = find_in(assets.as_deref(), &path, &at("own"), ["etcd", "kubectl"]);
+            let expected = ["etcd", "kubectl"].map(|name| at(expected).join(name));
+            assert_eq!(found, Some(expected), "{assets:?} {path:?}");
+        }
+        assert_eq!(find_in(None, OsStr::new(""), &at("half"), ["etcd", "kubectl"]), None);
     }
 }

@@ -86,6 +86,7 @@ async fn every_combination_of_values_is_good_or_refused() -> Result<()> {
 /// What holds of whatever is rendered.
 async fn sensible(cluster: &Cluster, name: &str, given: &Value, objects: &[Value]) -> Result<()> {
     let kinds = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+    probes_are_those_of_the_manifests(&cluster).await?;
     for object in objects {
         let labels = &object["metadata"]["labels"];
         let extra = object["kind"] == "ConfigMap";
@@ -197,6 +198,28 @@ async fn policies_know_the_operators(cluster: &Cluster) -> Result<()> {
     ];
     let mut arguments = vec!["template", "kinds", "charts/tamis-crds"];
     arguments.extend(operators);
+/// `deploy/operator.yaml` and the chart ask the operator alike how it is, and give it time to begin.
+async fn probes_are_those_of_the_manifests(cluster: &Cluster) -> Result<()> {
+    let manifests = objects(cluster, &fs::read_to_string(root().join("deploy/operator.yaml"))?).await?;
+    let chart = objects(cluster, &cluster.helm(&["template", "tamis", "charts/tamis", "-n", SYSTEM]).await?).await?;
+    let container = |objects: &[Value]| -> Result<Value> {
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").context("no Deployment")?;
+        Ok(deployment["spec"]["template"]["spec"]["containers"][0].clone())
+    };
+    let (manifest, chart) = (container(&manifests)?, container(&chart)?);
+    for (probe, path) in [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
+        ensure!(chart[probe]["httpGet"] == json!({"path": path, "port": "admin"}), "{probe}: {}", chart[probe]);
+        ensure!(chart[probe] == manifest[probe], "{probe}: {} and {}", chart[probe], manifest[probe]);
+    }
+    let [period, failures] = ["periodSeconds", "failureThreshold"].map(|field| chart["startupProbe"][field].as_u64());
+    ensure!(
+        period.zip(failures).is_some_and(|(period, failures)| period * failures >= 30),
+        "{}",
+        chart["startupProbe"]
+    );
+    Ok(())
+}
+
     let rendered = cluster.helm(&arguments).await?;
     ensure!(!rendered.contains("tamis-system:tamis-operator"), "the usual operator is left");
     ensure!(!rendered.contains("helm.sh/resource-policy"), "`keep` is off");

@@ -43,6 +43,7 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
         "extraEnvFrom": [{"configMapRef": {"name": "more", "optional": true}}],
         "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
         "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ssl/more"}],
+        "startupProbe": {"failureThreshold": 300},
         "livenessProbe": {"periodSeconds": 20, "failureThreshold": 5},
         "log": {"format": "human", "level": "info,tamis_operator=debug"},
         "podDisruptionBudget": {"maxUnavailable": "50%"},
@@ -75,7 +76,19 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
             json!({"replicas": 1, "rbac": {"create": false}, "serviceAccount": {"create": false, "name": "given"},
                    "service": {"create": false}, "networkPolicy": {"create": false}, "podDisruptionBudget": {"create": false},
                    "gatewayGroup": {"create": false}, "test": {"create": false}, "podSecurityContext": {},
-                   "securityContext": {}, "resources": {}, "affinity": {}, "livenessProbe": {}}),
+                   "securityContext": {}, "resources": {}, "affinity": {}, "startupProbe": {}, "livenessProbe": {}}),
+        ),
+    ]
+}
+
+/// Values of `httpRoute` that the chart takes, since it leaves them to Gateway API, and that the API server refuses.
+pub(crate) fn wrong_routes() -> Vec<(Value, &'static str)> {
+    vec![
+        (json!({"matches": [{"path": {"type": "Begins", "value": "/"}}]}), "Unsupported value: \"Begins\""),
+        (json!({"matches": [{"paths": {"value": "/"}}]}), ".spec.rules[0].matches[0].paths: field not declared"),
+        (
+            json!({"parentRefs": [{"name": "public", "section": "https"}]}),
+            ".spec.parentRefs[0].section: field not declared",
         ),
     ]
 }

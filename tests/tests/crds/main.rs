@@ -7,9 +7,8 @@ mod objects;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
-use kube::core::GroupVersionKind;
-use kube::discovery::ApiResource;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tamis_tests::binary;
@@ -38,19 +37,16 @@ pub(crate) fn object(kind: &str, name: &str, spec: &Value) -> Value {
 }
 
 fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk_with_plural(
-        &GroupVersionKind::gvk("reshapr.io", "v1alpha1", kind),
-        match kind {
-            "ServiceManifest" => "servicemanifests",
-            "ToolsFilters" => "toolsfilters",
-            "Exposition" => "expositions",
-            "CustomTools" => "customtools",
-            "ConfigurationPlan" => "configurationplans",
-            "GatewayGroup" => "gatewaygroups",
-            _ => "gatewayconfigs",
-        },
-    );
-    Api::namespaced_with(client.clone(), "default", &resource)
+    let plural = match kind {
+        "ServiceManifest" => "servicemanifests",
+        "ToolsFilters" => "toolsfilters",
+        "Exposition" => "expositions",
+        "CustomTools" => "customtools",
+        "ConfigurationPlan" => "configurationplans",
+        "GatewayGroup" => "gatewaygroups",
+        _ => "gatewayconfigs",
+    };
+    tamis_tests::cluster::objects(client.clone(), "default", kind, plural)
 }
 
 /// Applies an object as Argo CD would, or asks whether it could be.
@@ -275,14 +271,7 @@ async fn immutable(client: &Client) -> Result<()> {
 
 /// What was stored before there was a policy can still be labelled, and mended.
 async fn locked(client: &Client) -> Result<()> {
-    let bindings = Api::<DynamicObject>::all_with(
-        client.clone(),
-        &ApiResource::from_gvk(&GroupVersionKind::gvk(
-            "admissionregistration.k8s.io",
-            "v1",
-            "ValidatingAdmissionPolicyBinding",
-        )),
-    );
+    let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(client.clone());
     let mut binding = bindings.get("tamis-filters").await?;
     bindings.delete("tamis-filters", &Default::default()).await?;
     let bad = object("ToolsFilters", "old", &filters::set(&json!({ "t": { "maxItems": -1 } })));

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
+use tamis_crds::definitions::custom_resource_definitions;
 use tamis_tests::binary;
 
 use crate::same_as_committed;
@@ -10,10 +11,9 @@ use crate::same_as_committed;
 /// The options of every command, shown once.
 const COMMON: &str = "Logging:\n";
 
-#[test]
-fn every_command_has_its_reference() {
-    let all = help(&[]);
-    let (_, commands) = all.split_once("Commands:\n").expect("there are commands");
+/// The names of the commands, in what `tamis --help` prints.
+fn commands(help: &str) -> Vec<&str> {
+    let (_, commands) = help.split_once("Commands:\n").expect("there are commands");
     let commands: Vec<&str> = commands
         .lines()
         .take_while(|line| !line.is_empty())
@@ -22,6 +22,29 @@ fn every_command_has_its_reference() {
         .filter(|name| *name != "help")
         .collect();
     assert!(commands.len() > 8, "{commands:?}");
+    commands
+}
+
+/// What `kubectl explain` shows names no command that is not there.
+#[test]
+fn definitions_name_commands_that_are_there() {
+    let all = help(&[]);
+    let commands = commands(&all);
+    for definition in custom_resource_definitions() {
+        let text = definition.to_string();
+        for (place, _) in text.match_indices("`tamis") {
+            let quoted = text[place + 1..].split('`').next().unwrap_or_default();
+            let mut words = quoted.split_whitespace();
+            let known = words.next() != Some("tamis") || words.next().is_some_and(|word| commands.contains(&word));
+            assert!(known, "{} speaks of `{quoted}`", definition["metadata"]["name"]);
+        }
+    }
+}
+
+#[test]
+fn every_command_has_its_reference() {
+    let all = help(&[]);
+    let commands = commands(&all);
     let mut page = "# Command line\n\n\
                     <!-- Generated: change the comments in cli/src, then run TAMIS_UPDATE=1 cargo test -p tamis-tests --test \
                     docs_site -->\n\n\

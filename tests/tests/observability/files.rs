@@ -205,6 +205,23 @@ fn the_reference_is_what_the_registries_say() -> Result<()> {
     Ok(())
 }
 
+/// What every process says of itself it says in the same words, though gateway and operator know nothing of each other.
+#[test]
+fn both_say_alike_what_both_say() {
+    let (gateway, operator) = (tamis_gateway::every_metric(), tamis_operator::metrics::Metrics::everything());
+    let (gateway, operator) = (families(&gateway), families(&operator));
+    let mut both = BTreeSet::new();
+    for (name, of_gateway) in gateway {
+        if let Some(of_operator) = operator.get(&name) {
+            let said = |family: &Family| (family.kind.clone(), family.help.clone(), family.labels.clone());
+            assert_eq!(said(&of_gateway), said(of_operator), "{name}");
+            both.insert(name);
+        }
+    }
+    let expected = ["process_start_time_seconds", "tamis_build_info", "tamis_ready"].map(str::to_owned);
+    assert_eq!(both, expected.into());
+}
+
 #[test]
 fn metrics_are_named_as_prometheus_wants_them() -> Result<()> {
     for text in [tamis_gateway::every_metric(), tamis_operator::metrics::Metrics::everything()] {

@@ -247,7 +247,7 @@ async fn is(prometheus: &Prometheus, query: &str, wanted: u64) -> Result<()> {
 /// Every recording rule has written something, and no rule fails.
 async fn rules_have_results(prometheus: &Prometheus) -> Result<()> {
     let rules = prometheus.rules().await?;
-    assert_eq!(rules.len(), 24);
+    assert_eq!(rules.len(), 25);
     for rule in rules {
         assert_eq!(rule["health"], "ok", "{rule}");
         if rule["type"] == "recording" {

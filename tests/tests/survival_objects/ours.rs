@@ -48,6 +48,7 @@ async fn ours_come_back_and_others_stay() -> Result<()> {
             ensure!(back["spec"] == object["spec"] && back["rules"] == object["rules"], "{kind} is another: {back}");
         }
     }
+    another_token(&stage).await?;
     let answers = one.end().await?;
     let failed = answers.iter().find(|answer| !answer.is_ok());
     ensure!(failed.is_none(), "a call failed: {failed:?}");
@@ -89,6 +90,28 @@ async fn ours_come_back_and_others_stay() -> Result<()> {
     let failed = answers.iter().find(|answer| !answer.is_ok());
     ensure!(failed.is_none(), "a call of another exposition failed: {failed:?}");
     strangers(&stage).await
+}
+
+/// The token of the group is made anew, and the operator and the gateway go over to it: what is edited then becomes `Ready`.
+async fn another_token(stage: &Stage) -> Result<()> {
+    let name = "tamis-public-token";
+    let (before, secret) = (token(stage).await?, of_group(stage, "secret", name).await?.context("the token")?);
+    stage.gateway.admin.get_with("/config", &before).await?;
+    stage.cluster.kubectl(&["delete", "secret", name, "-n", "tamis-public"], None).await?;
+    comes_back(stage, "secret", name, &uid(&secret)).await?;
+    let after = token(stage).await?;
+    ensure!(after.len() == before.len() && after != before, "it is no other token");
+    let known = eventually("the gateway wants it", SOON, async || {
+        stage.gateway.admin.get_with("/config", &after).await.map(Some)
+    });
+    known.await?;
+    ensure!(stage.gateway.admin.get_with("/config", &before).await.is_err(), "the one before still opens");
+    let wider =
+        json!({"name": "partner", "filters": {"get-issue": {"select": {"number": "number", "state": "state"}}}});
+    stage.cluster.apply(&Stage::filters("partner", &wider)).await?;
+    stage.ready("toolsfilters", "partner").await?;
+    stage.cluster.apply(&narrow("partner", Some("partner"))).await?;
+    stage.ready("toolsfilters", "partner").await
 }
 
 async fn token(stage: &Stage) -> Result<String> {

@@ -290,6 +290,31 @@ fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
 }
 
 #[test]
+fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
+    let mut world = World::new(&[("http://a", STATIC), ("http://b", STATIC), ("pod", READY)]);
+    let connected = |world: &World| world.table.connected(&group());
+    assert_eq!(connected(&world), None, "they may be heard yet");
+    assert_eq!(world.hear("http://a", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(connected(&world), None, "the other one may");
+    assert_eq!(world.pass(4), Touched::default());
+    assert_eq!(world.pass(1).groups, [group()]);
+    assert_eq!(connected(&world), Some(1), "and it was not");
+    // Late, and another instance of the first: only who is there is told.
+    assert_eq!(world.hear("http://b", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(world.hear("http://a", snapshot("2", vec![], vec![])), Touched::default());
+    assert_eq!(connected(&world), Some(2));
+    // A blink is not noticed, a loss is, together as one.
+    world.hear("http://a", News::Disconnected);
+    world.hear("http://b", News::Disconnected);
+    assert_eq!((world.pass(4), connected(&world)), (Touched::default(), Some(2)));
+    assert_eq!((world.pass(1).groups, connected(&world)), (vec![group()], Some(0)));
+    // Pods are Kubernetes' business.
+    world.endpoints(&[("pod", READY)]);
+    world.hear("pod", snapshot("1", vec![], vec![]));
+    assert_eq!((world.pass(60).groups, connected(&world)), (vec![], Some(0)));
+}
+
+#[test]
 fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
     let mut world = World::new(&[("a", READY), ("b", READY)]);
     world.table.want(&wanted("x", "d1"), None, world.now);
