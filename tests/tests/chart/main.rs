@@ -17,8 +17,15 @@ use tempfile::TempDir;
 
 const SYSTEM: &str = "tamis-system";
 const CHARTS: [&str; 2] = ["charts/tamis-crds", "charts/tamis"];
-/// Groups whose kinds this cluster does not have; the tests on a whole node apply them.
-const NOT_SERVED: [&str; 2] = ["gateway.networking.k8s.io", "monitoring.coreos.com"];
+/// Kinds of others that the chart makes objects of.
+const DEFINITIONS: [&str; 4] = [
+    "httproutes.gateway.networking.k8s.io",
+    "servicemonitors.monitoring.coreos.com",
+    "podmonitors.monitoring.coreos.com",
+    "prometheusrules.monitoring.coreos.com",
+];
+/// What Argo CD and careful people ask with: a field that a kind does not have is refused.
+const DRY: [&str; 5] = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-"];
 
 /// A file of values.
 fn file_of(folder: &Path, name: &str, values: &Value) -> Result<String> {
@@ -36,21 +43,13 @@ async fn objects(cluster: &Cluster, yaml: &str) -> Result<Vec<Value>> {
     Ok(parts.into_iter().flat_map(|part| part["items"].as_array().cloned().unwrap_or_else(|| vec![part])).collect())
 }
 
-/// A stream of documents without those of kinds that are not there.
-fn served(rendered: &str) -> String {
-    let documents = rendered.split("\n---\n").filter(|document| {
-        let line = document.lines().find_map(|line| line.strip_prefix("apiVersion: ")).unwrap_or_default();
-        !NOT_SERVED.iter().any(|group| line.starts_with(group))
-    });
-    documents.collect::<Vec<_>>().join("\n---\n")
-}
-
 async fn prepared(cluster: &Cluster) -> Result<()> {
     for namespace in [SYSTEM, "edge", "team-a", "team-b"] {
         cluster.service_account(namespace, "default").await?;
     }
     let restricted = "pod-security.kubernetes.io/enforce=restricted";
     cluster.kubectl(&["label", "namespace", SYSTEM, restricted], None).await?;
+    cluster.install_definitions(&DEFINITIONS).await?;
     cluster.helm(&["install", "tamis-crds", "charts/tamis-crds", "-n", SYSTEM]).await?;
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await.map(drop)
 }
@@ -67,11 +66,18 @@ async fn every_combination_of_values_is_good_or_refused() -> Result<()> {
         let file = file_of(folder.path(), name, &given)?;
         cluster.helm(&["lint", "--strict", "charts/tamis", "-n", SYSTEM, "-f", &file]).await?;
         let rendered = cluster.helm(&["template", "tamis", "charts/tamis", "-n", SYSTEM, "-f", &file]).await?;
-        let dry = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-"];
-        let said = cluster.kubectl(&dry, Some(&served(&rendered))).await.context(name)?;
+        let said = cluster.kubectl(&DRY, Some(&rendered)).await.context(name)?;
         ensure!(said.lines().all(|line| line.ends_with("serverside-applied (server dry run)")), "{name}: {said}");
-        let objects = objects(&cluster, &served(&rendered)).await?;
+        let objects = objects(&cluster, &rendered).await?;
         sensible(&cluster, name, &given, &objects).await.context(name)?;
+    }
+    for (route, expected) in values::wrong_routes() {
+        let mut given = json!({"httpRoute": {"enabled": true, "parentRefs": [{"name": "public"}]}});
+        given["httpRoute"].as_object_mut().context("an object")?.extend(route.as_object().cloned().unwrap_or_default());
+        let file = file_of(folder.path(), "route", &given)?;
+        let rendered = cluster.helm(&["template", "tamis", "charts/tamis", "-n", SYSTEM, "-f", &file]).await?;
+        let said = cluster.kubectl(&DRY, Some(&rendered)).await.err().map(|error| error.to_string());
+        ensure!(said.as_deref().is_some_and(|said| said.contains(expected)), "{route}: {said:?}");
     }
     for (given, expected) in values::refused() {
         let file = file_of(folder.path(), "refused", &given)?;
@@ -80,13 +86,17 @@ async fn every_combination_of_values_is_good_or_refused() -> Result<()> {
         ensure!(said.contains(expected), "{given}: {said:?}");
     }
     rights_are_those_of_the_manifests(&cluster).await?;
+    probes_are_those_of_the_manifests(&cluster).await?;
     policies_know_the_operators(&cluster).await
 }
 
 /// What holds of whatever is rendered.
 async fn sensible(cluster: &Cluster, name: &str, given: &Value, objects: &[Value]) -> Result<()> {
     let kinds = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
-    probes_are_those_of_the_manifests(&cluster).await?;
+    ensure!(
+        kinds("HTTPRoute").len() == usize::from(given["httpRoute"]["enabled"] == true),
+        "a route that is asked for"
+    );
     for object in objects {
         let labels = &object["metadata"]["labels"];
         let extra = object["kind"] == "ConfigMap";
@@ -188,16 +198,6 @@ async fn rights_are_those_of_the_manifests(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Where operators have other names, nothing of the usual one is left in the policies.
-async fn policies_know_the_operators(cluster: &Cluster) -> Result<()> {
-    let operators = [
-        "--set=operators[0].namespace=platform,operators[0].serviceAccount=tamis",
-        "--set=operators[1].namespace=tenant,operators[1].serviceAccount=t-operator",
-        "--set=operators[1].groupNamespaces={tenant,edge}",
-        "--set=crds.keep=false,crds.annotations.a=b,commonLabels.team=platform",
-    ];
-    let mut arguments = vec!["template", "kinds", "charts/tamis-crds"];
-    arguments.extend(operators);
 /// `deploy/operator.yaml` and the chart ask the operator alike how it is, and give it time to begin.
 async fn probes_are_those_of_the_manifests(cluster: &Cluster) -> Result<()> {
     let manifests = objects(cluster, &fs::read_to_string(root().join("deploy/operator.yaml"))?).await?;
@@ -220,6 +220,16 @@ async fn probes_are_those_of_the_manifests(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
+/// Where operators have other names, nothing of the usual one is left in the policies.
+async fn policies_know_the_operators(cluster: &Cluster) -> Result<()> {
+    let operators = [
+        "--set=operators[0].namespace=platform,operators[0].serviceAccount=tamis",
+        "--set=operators[1].namespace=tenant,operators[1].serviceAccount=t-operator",
+        "--set=operators[1].groupNamespaces={tenant,edge}",
+        "--set=crds.keep=false,crds.annotations.a=b,commonLabels.team=platform",
+    ];
+    let mut arguments = vec!["template", "kinds", "charts/tamis-crds"];
+    arguments.extend(operators);
     let rendered = cluster.helm(&arguments).await?;
     ensure!(!rendered.contains("tamis-system:tamis-operator"), "the usual operator is left");
     ensure!(!rendered.contains("helm.sh/resource-policy"), "`keep` is off");

@@ -72,6 +72,25 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
                    "hostnames": ["mcp.example.com"], "timeouts": {"request": "0s"}}}),
         ),
         (
+            "a route to all names",
+            json!({"httpRoute": {"enabled": true, "parentRefs": [{"name": "public"}], "https": false}}),
+        ),
+        (
+            "a route with all that it can have",
+            json!({"gatewayGroup": {"namespace": "edge", "spec": {"listener": {"port": 80}}}, "groupNamespaces": ["edge"],
+                   "httpRoute": {"enabled": true, "annotations": {"example.com/route": "public"},
+                       "parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https", "port": 443},
+                                      {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "inner"}],
+                       "hostnames": ["mcp.example.com", "*.mcp.example.com"],
+                       "matches": [{"path": {"type": "PathPrefix", "value": "/mcp"}, "method": "POST"},
+                                   {"path": {"type": "Exact", "value": "/x"}, "headers": [{"name": "x-of", "value": "a"}],
+                                    "queryParams": [{"type": "RegularExpression", "name": "q", "value": "a.*"}]}],
+                       "filters": [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["x-secret"]}},
+                                   {"type": "ResponseHeaderModifier",
+                                    "responseHeaderModifier": {"set": [{"name": "x-by", "value": "tamis"}]}}],
+                       "timeouts": {"request": "1m", "backendRequest": "30s"}}}),
+        ),
+        (
             "as little as possible",
             json!({"replicas": 1, "rbac": {"create": false}, "serviceAccount": {"create": false, "name": "given"},
                    "service": {"create": false}, "networkPolicy": {"create": false}, "podDisruptionBudget": {"create": false},
@@ -90,6 +109,10 @@ pub(crate) fn wrong_routes() -> Vec<(Value, &'static str)> {
             json!({"parentRefs": [{"name": "public", "section": "https"}]}),
             ".spec.parentRefs[0].section: field not declared",
         ),
+        (json!({"filters": [{"type": "RequestHeaderModifier"}]}), "requestHeaderModifier must be specified"),
+        (json!({"hostnames": ["MCP.example.com"]}), "spec.hostnames[0]"),
+        (json!({"timeouts": {"request": "soon"}}), "spec.rules[0].timeouts.request"),
+        (json!({"timeouts": {"request": "1s", "backendRequest": "2s"}}), "backendRequest timeout cannot be longer"),
     ]
 }
 
