@@ -119,3 +119,32 @@ fn resource(options: &TraceOptions, variable: &dyn Fn(&str) -> Option<String>) -
         None => resource.build(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::Key;
+
+    use super::*;
+
+    #[test]
+    fn a_process_says_who_it_is_and_the_environment_may_say_its_name() {
+        let options = TraceOptions { resource: vec![("tamis.gateway_group", "public".to_owned())], ..Default::default() };
+        let said = |environment: &[(&str, &str)], key: &'static str| {
+            let variable =
+                |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            resource(&options, &variable).get(&Key::new(key)).map(|value| value.to_string())
+        };
+        let pod = [("HOSTNAME", "tamis-public-7d9f")];
+        for (key, value) in [
+            ("service.name", SERVICE),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("service.instance.id", "tamis-public-7d9f"),
+            ("tamis.gateway_group", "public"),
+            ("telemetry.sdk.language", "rust"),
+        ] {
+            assert_eq!(said(&pod, key).as_deref(), Some(value), "{key}");
+        }
+        assert_eq!(said(&[], "service.instance.id"), None);
+        assert_eq!(said(&[("OTEL_SERVICE_NAME", "edge")], "service.name").as_deref(), Some("edge"));
+    }
+}
