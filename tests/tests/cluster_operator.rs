@@ -36,14 +36,21 @@ async fn what_people_apply_is_what_gateways_serve() -> Result<()> {
     let nowhere = json!({"service": {"name": "nowhere", "version": "1.0.0"}, "filters": []});
     stage.cluster.apply(&Stage::exposition("astray", &nowhere)).await?;
     stage.condition_is("exposition", "astray", "ResolvedRefs", "False", "ServiceNotFound").await?;
+    // A set that waits for its service is not in error for what only the service can say.
+    let nowhere = json!({"name": "ahead", "service": {"name": "nowhere", "version": "1.0.0"}, "enforcement": "Enforced",
+                         "filters": {"list": {"select": {"number": "number"}}}});
+    stage.cluster.apply(&Stage::filters("ahead", &nowhere)).await?;
+    stage.condition_is("toolsfilters", "ahead", "ResolvedRefs", "False", "ServiceNotFound").await?;
+    stage.condition_is("toolsfilters", "ahead", "Accepted", "True", "Accepted").await?;
     let events = ["get", "events", "-n", "team-a", "-o"];
     let format = r#"jsonpath={range .items[*]}{.type} {.involvedObject.name} {.reason}{"\n"}{end}"#;
     let astray = eventually("the Event", Duration::from_secs(10), async || {
         let events = stage.cluster.kubectl(&[&events[..], &[format]].concat(), None).await?;
-        Ok(events.contains("Warning astray ServiceNotFound").then_some(events))
+        let told = ["Warning astray ServiceNotFound", "Warning ahead ServiceNotFound"];
+        Ok(told.iter().all(|told| events.contains(told)).then_some(events))
     });
     let events = astray.await?;
-    ensure!(!events.contains("Warning early"), "{events}");
+    ensure!(!events.contains("Warning early") && !events.contains("InvalidFilter"), "{events}");
 
     // The gateway is no pod: it counts while it is there.
     group_has(&stage, "1 True/Ready").await?;
