@@ -1,6 +1,6 @@
 //! All is taken away again: what goes, and what stays because it is the users'.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tamis_tests::cluster::eventually;
@@ -17,12 +17,16 @@ const KINDS: &str = "deployments,replicasets,pods,services,secrets,roles,rolebin
 pub(super) async fn run(stage: &Stage) -> Result<String> {
     let node = &stage.node;
     // Without any operator gateways serve on, and a new one starts from what is there.
+    let began = Instant::now();
     node.kubectl(&format!("-n {SYSTEM} scale deployment/tamis-operator --replicas=0")).await?;
+    node.pods_ready(SYSTEM, OPERATORS, 0).await?;
     node.pods_gone(SYSTEM, OPERATORS).await?;
+    let operators = began.elapsed();
     let old = node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     node.kubectl(&format!("-n {PUBLIC} delete pod {}", old.join(" "))).await?;
     node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     answered(stage, "gateways that started without an operator answer").await?;
+    let gateways = began.elapsed();
     // A group in use is not deleted by accident: all else is gone then, and its gateways go on.
     let uninstall = format!("uninstall tamis -n {SYSTEM} --wait --timeout 2m");
     ensure!(node.helm(&uninstall).await.is_err(), "a group with an exposition was deleted");
@@ -32,6 +36,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     // With the group go its gateways, its configuration and its credentials.
     node.kubectl(&format!("-n {PUBLIC} annotate gatewaygroup public reshapr.io/allow-deletion=true")).await?;
     node.helm(&uninstall).await?;
+    let uninstalled = began.elapsed();
     eventually("everything of the group is gone", SOON, async || {
         let line = format!("-n {PUBLIC} get {KINDS} -l reshapr.io/gateway-group=public -o name");
         let left = node.kubectl(&line).await?;
@@ -58,9 +63,12 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         node.kubectl(&format!("-n {SYSTEM} get leases,secrets,configmaps,deployments,services -o name")).await?;
     let lease: Vec<&str> = lease.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
     ensure!(lease == ["lease.coordination.k8s.io/tamis-operator"], "left in {SYSTEM}: {lease:?}");
-    Ok("new gateways started without an operator; the deletion of a group in use was refused; annotated, it took all that was its own along; the kinds, the team's \
-        documents and the Lease stayed"
-        .to_owned())
+    let gone = began.elapsed();
+    Ok(format!(
+        "operators gone after {operators:.1?}, new gateways answered without them after {gateways:.1?}; the deletion of a \
+         group in use was refused; annotated, it was uninstalled after {uninstalled:.1?} and everything of it gone after \
+         {gone:.1?}; the kinds, the team's documents and the Lease stayed"
+    ))
 }
 
 /// A new connection may still be sent to a gateway that has just gone, and hears nothing: a caller tries again.
