@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_process_says_who_it_is_and_the_environment_may_say_its_name() {
-        let options = TraceOptions { resource: vec![("tamis.gateway_group", "public".to_owned())], ..Default::default() };
+        let options =
+            TraceOptions { resource: vec![("tamis.gateway_group", "public".to_owned())], ..Default::default() };
         let said = |environment: &[(&str, &str)], key: &'static str| {
             let variable =
                 |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());

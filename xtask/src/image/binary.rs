@@ -67,7 +67,7 @@ pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> R
     check(platform, host, &compiler)?;
     let places = Places::read(target)?;
     // With a target named, even our own, what is built lies apart: `cargo build` finds its own as it left it.
-    let mut command = cargo(["build", "--locked", "--package", "tamis", "--bin", "tamis"]);
+    let mut command = cargo(["rustc", "--locked", "--package", "tamis", "--bin", "tamis"]);
     command.args(["--profile", profile, "--target", triple]).arg("--target-dir").arg(target);
     command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", rustflags(&places));
     let variable = triple.replace('-', "_");
@@ -80,6 +80,10 @@ pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> R
     let linker = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
     if platform != host && std::env::var_os(&linker).is_none() {
         command.env(linker, compiler);
+    }
+    if platform == Platform::Amd64 {
+        // rustc links with lld there, which can keep equal functions once.
+        command.args(["--", "-C", "link-arg=-Wl,--icf=all"]);
     }
     step(&format!("build tamis for {triple}, profile {profile}"), &mut command)?;
     let built = target.join(triple).join(if profile == "dev" { "debug" } else { profile }).join("tamis");

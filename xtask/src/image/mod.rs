@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// The profile of Cargo.toml that it is built with
-    #[arg(long, value_name = "NAME", default_value = "release", conflicts_with = "binary")]
+    #[arg(long, value_name = "NAME", default_value = "dist", conflicts_with = "binary")]
     profile: String,
     /// How the image's layer is kept
     #[arg(long, value_enum, default_value = "gzip")]
