@@ -73,6 +73,8 @@ impl Command {
         match self {
             // The demo's own calls would drown its table.
             Self::Demo(_) => "warn,tamis::serve=info",
+            // What the library warns of, at every attempt, is said once here, and once when it is over.
+            Self::Gateway(_) => "info,kube_runtime=error",
             _ => "info",
         }
     }

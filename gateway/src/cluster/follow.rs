@@ -111,7 +111,6 @@ impl Follower {
                 self.keep(Write::Token(token));
             }
             Message::Failed(what, error) => {
-                let error = error.to_string();
                 if state.failing.insert(what.clone(), error.clone()).is_none() {
                     tracing::warn!("{what} cannot be watched, trying again: {error}");
                 } else {

@@ -30,8 +30,8 @@ pub(super) enum Message {
     Shard(usize, HashMap<CredentialHandle, Secret>),
     /// The group's token; none where there is none.
     Token(Option<Secret>),
-    /// A watch failed; it goes on trying.
-    Failed(String, watcher::Error),
+    /// A watch failed, and why; it goes on trying.
+    Failed(String, String),
     /// The time to wait for the first list is over.
     Patience,
 }
@@ -85,6 +85,16 @@ fn watch_secret(
     watches.spawn(forward(format!("Secret {name}"), watcher(api, config).backoff(watch_backoff()), tell.clone(), each));
 }
 
+/// Why a watch failed: what the API server said, where it said something. The library's text has that twice.
+fn said(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.message.clone(),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
 fn content(secret: SecretObject) -> Data {
     secret.data.unwrap_or_default()
 }
@@ -115,7 +125,7 @@ async fn forward<K>(
     while let Some(event) = stream.next().await {
         let message = match event {
             Ok(event) => message(event),
-            Err(error) => Some(Message::Failed(what.clone(), error)),
+            Err(error) => Some(Message::Failed(what.clone(), said(&error))),
         };
         if let Some(message) = message
             && tell.send(message).await.is_err()
@@ -156,4 +166,26 @@ pub(super) async fn patience(after: Duration, tell: Sender<Message>) {
     tokio::time::sleep(after).await;
     // Nobody listens any more: nobody waits.
     let _ = tell.send(Message::Patience).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_api_server_are_said_once() {
+        let forbidden = || kube::core::Status {
+            message: "secrets \"tamis-public-token\" is forbidden".to_owned(),
+            code: 403,
+            ..kube::core::Status::default()
+        };
+        for error in [
+            watcher::Error::InitialListFailed(kube::Error::Api(forbidden().into())),
+            watcher::Error::WatchStartFailed(kube::Error::Api(forbidden().into())),
+            watcher::Error::WatchError(forbidden().into()),
+        ] {
+            assert_eq!(said(&error), forbidden().message);
+        }
+        assert_eq!(said(&watcher::Error::NoResourceVersion), watcher::Error::NoResourceVersion.to_string());
+    }
 }
