@@ -84,6 +84,9 @@ fn endpoint(text: &str, is_whole: bool) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    /// Variables, each with its value.
+    type Environment = &'static [(&'static str, &'static str)];
+
     fn planned(
         endpoint: Option<&str>,
         sampling: Option<f64>,
@@ -99,7 +102,7 @@ mod tests {
     fn where_spans_go() {
         const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         const WHOLE: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-        let cases: [(Option<&str>, &[(&str, &str)], Option<&str>); 11] = [
+        let cases: [(Option<&str>, Environment, Option<&str>); 11] = [
             (None, &[], None),
             (Some("http://otel:4318"), &[], Some("http://otel:4318/v1/traces")),
             (Some("http://otel:4318/"), &[], Some("http://otel:4318/v1/traces")),
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_named_with_the_remedy() {
-        let cases: [(Option<&str>, Option<f64>, &[(&str, &str)], &str); 7] = [
+        let cases: [(Option<&str>, Option<f64>, Environment, &str); 7] = [
             (Some("otel:4318"), None, &[], "the endpoint must begin with http://"),
             (Some("/v1"), None, &[], "the endpoint is no URL"),
             (Some("http://user:hunter2@otel"), None, &[], "OTEL_EXPORTER_OTLP_HEADERS"),
