@@ -41,9 +41,9 @@ impl Stage {
         Ok(Self { upstream, folder })
     }
 
-    /// Spans leave soon, so that tests are quick.
+    /// Spans leave soon, so that tests are quick, unless a test says otherwise.
     async fn gateway(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Gateway> {
-        let environment = environment.iter().chain(&[("OTEL_BSP_SCHEDULE_DELAY", "50")]);
+        let environment = [("OTEL_BSP_SCHEDULE_DELAY", "50")].iter().chain(environment);
         let options = Options {
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             environment: environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
