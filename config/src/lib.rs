@@ -6,14 +6,13 @@
 
 pub mod acks;
 pub mod addresses;
-mod backoff;
 pub mod carrier;
 mod exposition;
 pub mod names;
 mod service;
 mod snapshot;
+mod watch;
 
-pub use backoff::watch_backoff;
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use exposition::{Access, Audit, CallLimits, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool};
 pub use service::{
@@ -21,6 +20,7 @@ pub use service::{
     PaginationKind, RequestTemplate, Retry, Risk, ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};
+pub use watch::{watch_backoff, watch_status};
 
 /// The version of both documents. A gateway refuses any other.
 pub const FORMAT_VERSION: u32 = 1;

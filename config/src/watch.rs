@@ -1,10 +1,12 @@
-//! How patiently the API is asked again, by whoever watches it.
+//! What operator and gateway do alike as they watch the API: how patiently they ask again, and what they were told.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
+use kube::core::Status;
 use kube::runtime::utils::{Backoff, ResetTimerBackoff};
+use kube::runtime::watcher;
 
 /// Before the first try.
 const FIRST: Duration = Duration::from_millis(250);
@@ -18,6 +20,17 @@ const WELL: Duration = Duration::from_secs(30);
 #[must_use]
 pub fn watch_backoff() -> impl Backoff {
     ResetTimerBackoff::new(Doubling(FIRST), WELL)
+}
+
+/// What the API server said when a watch failed; none where it said nothing, or was not reached.
+#[must_use]
+pub fn watch_status(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
 }
 
 struct Doubling(Duration);

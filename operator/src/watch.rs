@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::object::Kind;
-use tamis_config::{GatewayConfig, names, watch_backoff};
+use tamis_config::{GatewayConfig, names, watch_backoff, watch_status};
 
 /// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -196,13 +196,7 @@ fn stripped(mut object: DynamicObject) -> DynamicObject {
 }
 
 fn is_forbidden(error: &watcher::Error) -> bool {
-    let forbidden = |status: &kube::core::Status| status.code == 403;
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => forbidden(status),
-        watcher::Error::WatchError(status) => forbidden(status),
-        _ => false,
-    }
+    watch_status(error).is_some_and(|status| status.code == 403)
 }
 
 fn described(watched: &Watched) -> (ApiResource, Config) {

@@ -11,7 +11,9 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
-use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfig, GatewayConfigSpec, watch_backoff};
+use tamis_config::{
+    CredentialHandle, Digest, ExpositionId, GatewayConfig, GatewayConfigSpec, watch_backoff, watch_status,
+};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
@@ -87,12 +89,7 @@ fn watch_secret(
 
 /// Why a watch failed: what the API server said, where it said something. The library's text has that twice.
 fn said(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.message.clone(),
-        watcher::Error::WatchError(status) => status.message.clone(),
-        error => error.to_string(),
-    }
+    watch_status(error).map_or_else(|| error.to_string(), |status| status.message.clone())
 }
 
 fn content(secret: SecretObject) -> Data {
