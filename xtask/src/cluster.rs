@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::run::{quietly, root};
-use crate::tools::{once, read};
+use crate::tools::{is_stamped, once, read};
 
 /// Programs that are looked for and built together.
 pub(crate) struct Set {
@@ -140,7 +140,12 @@ impl Set {
         let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let path = env::var_os("PATH").unwrap_or_default();
         let found = assets.into_iter().chain(env::split_paths(&path)).any(|folder| self.is_complete(&folder));
-        Ok(!found && !crate::tools::is_stamped(&tools.join(self.folder), &self.stamp()?))
+        Ok(!found && !self.is_built(tools)?)
+    }
+
+    /// Whether the programs were built before, from what is there now.
+    pub(crate) fn is_built(&self, tools: &Path) -> Result<bool> {
+        Ok(is_stamped(&tools.join(self.folder), &self.stamp()?))
     }
 
     /// Builds the programs into their folder, unless they are there.

@@ -8,7 +8,6 @@ use anyhow::Result;
 use crate::cluster::{LOCKED, Module, Set};
 use crate::needs::version;
 use crate::run::quietly;
-use crate::tools::is_stamped;
 
 const SET: Set = Set {
     folder: "prometheus",
@@ -35,7 +34,7 @@ pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
         let printed = quietly(Command::new(program).arg("--version")).ok();
         printed.as_deref().and_then(version).is_some_and(|found| found >= LEAST)
     };
-    Ok(!SET.programs().all(fits) && !is_stamped(&tools.join(SET.folder), &SET.stamp()?))
+    Ok(!SET.programs().all(fits) && !SET.is_built(tools)?)
 }
 
 /// Builds them into `.tools/prometheus/`, unless they are there.

@@ -45,7 +45,7 @@ pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
     let (cluster, helm) = (API_SERVER.is_needed(&tools)?, HELM.is_needed(&tools)?);
     // Ours has what the tests configure, and no more: another one will not do.
-    let collector = !is_stamped(&tools.join(COLLECTOR.folder), &COLLECTOR.stamp()?);
+    let collector = !COLLECTOR.is_built(&tools)?;
     let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
     needs::check(cluster || helm || collector || prometheus || definitions)?;
     let locks = root().join("tests/clients");
