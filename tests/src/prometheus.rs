@@ -7,9 +7,9 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ pub struct Sample {
 /// A running Prometheus; it is killed when dropped.
 #[derive(Debug)]
 pub struct Prometheus {
-    process: Process,
+    _process: Process,
     url: String,
     client: reqwest::Client,
     _port: Port,
@@ -93,24 +93,10 @@ impl Prometheus {
         command.arg("--storage.tsdb.path").arg(folder.path().join("data"));
         command.args(["--web.listen-address", &address, "--web.enable-lifecycle", "--log.level=warn"]);
         command.arg(format!("--query.lookback-delta={}s", 300 / HURRY));
-        let process = Process::spawn("prometheus", &mut command, &folder.path().join("log"), SHOWN)?;
+        let mut process = Process::spawn("prometheus", &mut command, &folder.path().join("log"), SHOWN)?;
         let url = format!("http://{address}");
-        let mut prometheus = Self { process, url, client: reqwest::Client::new(), _port: port, folder };
-        prometheus.ready().await?;
-        Ok(prometheus)
-    }
-
-    async fn ready(&mut self) -> Result<()> {
-        let until = Instant::now() + READY_WITHIN;
-        while Instant::now() < until {
-            self.process.check()?;
-            let asked = self.client.get(format!("{}/-/ready", self.url)).send().await;
-            if asked.is_ok_and(|answer| answer.status().is_success()) {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        bail!("Prometheus is not ready")
+        process.answers(&format!("{url}/-/ready"), READY_WITHIN, |status| status.is_success()).await?;
+        Ok(Self { _process: process, url, client: reqwest::Client::new(), _port: port, folder })
     }
 
     /// Scrapes these targets from now on.

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use reqwest::StatusCode;
 
 /// A running program with a log; it is killed when dropped.
 ///
@@ -96,6 +97,25 @@ impl Process {
         let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status()?;
         ensure!(status.success(), "kill -{name} of {}: {status}", self.name);
         Ok(())
+    }
+
+    /// Waits until it answers a GET of `url` with a status that is `good`.
+    ///
+    /// # Errors
+    /// It has ended, or does not in time; the message has its log.
+    pub async fn answers(&mut self, url: &str, within: Duration, good: impl Fn(StatusCode) -> bool) -> Result<()> {
+        let until = Instant::now() + within;
+        let mut said = String::new();
+        while Instant::now() < until {
+            self.check()?;
+            match reqwest::get(url).await {
+                Ok(answer) if good(answer.status()) => return Ok(()),
+                Ok(answer) => said = answer.text().await?,
+                Err(error) => said = error.to_string(),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bail!("{} is not ready: {said}\n{}", self.name, self.log())
     }
 
     /// Waits for its end.

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::Value;
 
 use super::Cluster;
@@ -74,18 +74,7 @@ impl Admin {
 
     /// Waits until `/readyz` answers with success.
     async fn ready(&self, process: &mut Process) -> Result<()> {
-        let until = Instant::now() + READY_WITHIN;
-        let mut said = String::new();
-        while Instant::now() < until {
-            process.check()?;
-            match reqwest::get(format!("{}/readyz", self.url)).await {
-                Ok(answer) if answer.status().is_success() => return Ok(()),
-                Ok(answer) => said = answer.text().await?,
-                Err(error) => said = error.to_string(),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        bail!("not ready: {said}\n{}", process.log())
+        process.answers(&format!("{}/readyz", self.url), READY_WITHIN, |status| status.is_success()).await
     }
 }
 
