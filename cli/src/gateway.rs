@@ -126,9 +126,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
     let mut options = options(args, &source, api_server);
     options.tls = tls(args.tls_cert.clone().zip(args.tls_key.clone()))?;
-    let place = [("k8s.namespace.name", &args.namespace), ("tamis.gateway_group", &args.group)];
-    let traces = args.traces.traces(None, place.map(|(key, value)| (key, value.clone())).to_vec())?;
-    options.traces.clone_from(&traces);
+    let place = vec![("k8s.namespace.name", args.namespace.clone()), ("tamis.gateway_group", args.group.clone())];
+    options.traces = args.traces.traces(None, place)?;
     let gateway = Gateway::new(options)?;
 
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
@@ -163,9 +162,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     shutdown.cancel();
     serving.await?;
     following.ended().await;
-    if let Some(traces) = traces {
-        traces.shut_down().await;
-    }
+    gateway.end_traces().await;
     admin_shutdown.cancel();
     admin.await?;
     if broken {

@@ -17,6 +17,7 @@ use tamis_config::{Audit, ExpositionId};
 use crate::call::Caller;
 use crate::exposition::hex;
 use crate::metrics::Outcome;
+use crate::trace::CallTrace;
 
 /// The target of the events.
 pub(crate) const TARGET: &str = "audit";
@@ -39,8 +40,8 @@ pub(crate) struct Record<'a> {
     /// Bytes that went to the caller.
     pub(crate) result_bytes: usize,
     pub(crate) took: Duration,
-    /// The trace that the call is part of, where it is sent.
-    pub(crate) trace: Option<String>,
+    /// The trace that the call is part of.
+    pub(crate) trace: Option<&'a CallTrace>,
 }
 
 /// Writes records.
@@ -105,7 +106,7 @@ impl Auditor {
             output_sha256 = digest,
             result_bytes = record.result_bytes,
             took_us = u64::try_from(record.took.as_micros()).unwrap_or(u64::MAX),
-            trace_id = record.trace,
+            trace_id = record.trace.and_then(CallTrace::sampled_id),
             file = file.as_deref().unwrap_or_default(),
             "tool call"
         );

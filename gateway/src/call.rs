@@ -118,7 +118,7 @@ impl Drop for Noted<'_> {
             output: self.output.as_ref(),
             result_bytes: self.result_bytes,
             took,
-            trace: self.trace.as_ref().and_then(CallTrace::sampled_id),
+            trace: self.trace.as_ref(),
         };
         self.gateway.auditor.record(&record, self.exposition.audit);
     }

@@ -144,6 +144,14 @@ impl Gateway {
         self.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Sends the spans that wait, for five seconds at most: the last thing to do, since none is sent afterwards. Nothing to
+    /// do where calls are not traced.
+    pub async fn end_traces(&self) {
+        if let Some(traces) = self.options.traces.clone() {
+            traces.shut_down().await;
+        }
+    }
+
     pub(crate) fn reload_status(&self) -> ReloadStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -113,8 +113,7 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         preparation.tls = settings::tls(named, preparation.group(), args.secrets.as_deref())?;
     }
     let group = preparation.group().and_then(|group| group.tracing.as_ref());
-    let traces = args.traces.traces(group, Vec::new())?;
-    preparation.traces.clone_from(&traces);
+    preparation.traces = args.traces.traces(group, Vec::new())?;
     let server = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
     if !args.stdio {
         server.announce(log.is_human());
@@ -135,9 +134,6 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         }
     }
     server.stop().await;
-    if let Some(traces) = traces {
-        traces.shut_down().await;
-    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -287,11 +287,12 @@ impl Server {
         }
     }
 
-    /// Stops accepting, lets calls under way end, and stops.
+    /// Stops accepting, lets calls under way end, sends the last traces, and stops.
     pub(crate) async fn stop(mut self) {
         drop(self.follower);
         self.shutdown.cancel();
         while self.tasks.join_next().await.is_some() {}
+        self.gateway.end_traces().await;
         self.admin_shutdown.cancel();
         if let Some(task) = self.admin_task {
             let _ = task.await;

@@ -96,7 +96,7 @@ impl Traces {
     }
 
     /// Sends what waits, for five seconds at most; nothing is sent afterwards.
-    pub async fn shut_down(self) {
+    pub(crate) async fn shut_down(self) {
         // The library waits by blocking.
         let ended = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(FLUSH)).await;
         if let Ok(Err(error)) = ended {

@@ -34,19 +34,21 @@ impl Traces {
             Some(parent) => Context::new().with_remote_span_context(parent.clone()),
             None => Context::new(),
         };
-        let mut span = tracer.span_builder(format!("tools/call {tool}")).with_kind(SpanKind::Server);
-        let mut attributes = vec![
-            KeyValue::new("mcp.method.name", "tools/call"),
-            KeyValue::new("gen_ai.operation.name", "execute_tool"),
-            KeyValue::new("gen_ai.tool.name", tool.to_owned()),
-            KeyValue::new("tamis.namespace", exposition.namespace.clone()),
-            KeyValue::new("tamis.exposition", exposition.name.clone()),
-        ];
-        if request.len() <= REQUEST_ID {
-            attributes.push(KeyValue::new("jsonrpc.request.id", request.trim_matches('"').to_owned()));
-        }
-        span = span.with_attributes(attributes);
-        let span = tracer.build_with_context(span, &context);
+        let span = tracer.span_builder(format!("tools/call {tool}")).with_kind(SpanKind::Server);
+        let mut span = tracer.build_with_context(span, &context);
+        record(&mut span, || {
+            let mut attributes = vec![
+                KeyValue::new("mcp.method.name", "tools/call"),
+                KeyValue::new("gen_ai.operation.name", "execute_tool"),
+                KeyValue::new("gen_ai.tool.name", tool.to_owned()),
+                KeyValue::new("tamis.namespace", exposition.namespace.clone()),
+                KeyValue::new("tamis.exposition", exposition.name.clone()),
+            ];
+            if request.len() <= REQUEST_ID {
+                attributes.push(KeyValue::new("jsonrpc.request.id", request.trim_matches('"').to_owned()));
+            }
+            attributes
+        });
         CallTrace { tracer, span }
     }
 }
@@ -66,36 +68,37 @@ impl CallTrace {
         context.is_sampled().then(|| context.trace_id().to_string())
     }
 
-    fn child(&self, name: String, kind: SpanKind, attributes: Vec<KeyValue>) -> Span {
-        let span = self.tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
+    fn child(&self, name: String, kind: SpanKind) -> Span {
+        let span = self.tracer.span_builder(name).with_kind(kind);
         self.tracer.build_with_context(span, &holding(self.span.span_context()))
     }
 
     /// Begins the span of a request upstream. `template` is the path of the manifest, where the request goes there;
     /// `sent` counts the requests that the call has sent before.
     pub(crate) fn request(&self, method: &Method, url: &Url, template: Option<&str>, sent: u32) -> RequestSpan {
-        if !self.span.is_recording() {
-            return RequestSpan { span: self.child(String::new(), SpanKind::Client, Vec::new()), is_over: true };
-        }
-        let mut attributes = vec![
-            KeyValue::new("http.request.method", method.to_string()),
-            KeyValue::new("server.address", url.host_str().unwrap_or_default().to_owned()),
-            KeyValue::new("server.port", url.port_or_known_default().map_or(0, i64::from)),
-            KeyValue::new("url.scheme", url.scheme().to_owned()),
-        ];
-        if let Some(template) = template {
-            attributes.push(KeyValue::new("url.template", template.to_owned()));
-        }
-        if sent > 0 {
-            attributes.push(KeyValue::new("tamis.request.number", i64::from(sent) + 1));
-        }
         let name = template.map_or_else(|| method.to_string(), |template| format!("{method} {template}"));
-        RequestSpan { span: self.child(name, SpanKind::Client, attributes), is_over: false }
+        let mut span = self.child(name, SpanKind::Client);
+        record(&mut span, || {
+            let mut attributes = vec![
+                KeyValue::new("http.request.method", method.to_string()),
+                KeyValue::new("server.address", url.host_str().unwrap_or_default().to_owned()),
+                KeyValue::new("server.port", url.port_or_known_default().map_or(0, i64::from)),
+                KeyValue::new("url.scheme", url.scheme().to_owned()),
+            ];
+            if let Some(template) = template {
+                attributes.push(KeyValue::new("url.template", template.to_owned()));
+            }
+            if sent > 0 {
+                attributes.push(KeyValue::new("tamis.request.number", i64::from(sent) + 1));
+            }
+            attributes
+        });
+        RequestSpan { span, is_over: false }
     }
 
     /// Begins the span of the filter.
     pub(crate) fn filter(&self) -> FilterSpan {
-        FilterSpan(self.child("filter".to_owned(), SpanKind::Internal, Vec::new()))
+        FilterSpan(self.child("filter".to_owned(), SpanKind::Internal))
     }
 }
 
@@ -158,6 +161,13 @@ impl FilterSpan {
     /// The stage that failed.
     pub(crate) fn failed(&mut self, stage: &'static str) {
         fail(&mut self.0, stage);
+    }
+}
+
+/// Says more of a span, where anybody will read it: a call that is not sampled makes no attributes.
+fn record(span: &mut Span, attributes: impl FnOnce() -> Vec<KeyValue>) {
+    if span.is_recording() {
+        span.set_attributes(attributes());
     }
 }
 
