@@ -17,6 +17,7 @@ mod spec;
 mod stream;
 pub mod template;
 pub mod text;
+mod work;
 
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile};
 pub use finding::{Finding, Severity};
@@ -24,3 +25,4 @@ pub use json::JsonText;
 pub use outcome::{BudgetReport, Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
 pub use program::Program;
 pub use spec::{BudgetSpec, CompactSpec, FilterSpec, OutputSpec, PatchSpec, TestSpec, TextSpec, ToolFilter};
+pub use work::{Interrupted, stage_steps};

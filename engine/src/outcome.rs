@@ -12,6 +12,16 @@ pub enum Input<'a> {
     Text(&'a [u8]),
 }
 
+impl<'a> Input<'a> {
+    /// The output as it came.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Json(bytes) | Self::Text(bytes) => bytes,
+        }
+    }
+}
+
 /// What the caller of the tool asked for with the reserved inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Call {

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tamis_config::{PaginationKind, ServiceTool};
-use tamis_engine::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structured};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Report, Stage, Structured};
 
 use crate::audit::Record;
 use crate::exposition::{Exposition, Tool};
@@ -27,8 +26,6 @@ use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
 
 /// Bytes of an upstream's error body that an `Advisory` caller gets.
 const ERROR_BODY: usize = 8 << 10;
-/// Outputs above this many bytes are filtered where they hold up no other call of the thread.
-const BLOCKING: usize = 512 << 10;
 
 /// A call that is understood, but not checked yet. Owns its parts, so that it can outlive its connection.
 #[derive(Debug)]
@@ -214,10 +211,7 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     match call.await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
-            if answer.body.len() > BLOCKING && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-                return tokio::task::block_in_place(|| filtered(noted, name, tool, declared, answer, asked));
-            }
-            filtered(noted, name, tool, declared, answer, asked)
+            filtered(noted, name, tool, declared, answer, asked, bounds.deadline).await
         }
         Err(error) => {
             noted.gateway.metrics.upstream(category(&error), begun.elapsed());
@@ -278,13 +272,57 @@ fn scope(noted: &Noted<'_>, tool: &str) -> String {
     }
 }
 
-fn filtered(
+/// What a filter made of an output.
+#[expect(clippy::large_enum_variant, reason = "made once a call, and moved")]
+enum Applied {
+    Done(Result<Filtered, Refused>),
+    /// The call's deadline has passed, or its caller has left.
+    Overdue,
+    /// A bug of ours: it may cost one call, never the connection or the process.
+    Panicked,
+}
+
+/// Filters an output, and says how long it took, not counting the wait for a turn: in passing where that takes no time
+/// to speak of, else off the serving threads and no longer than until `deadline`.
+async fn apply(
+    noted: &Noted<'_>,
+    tool: &Tool,
+    output: &Bytes,
+    is_json: bool,
+    asked: Call,
+    deadline: Instant,
+) -> (Applied, Duration) {
+    let input = |output| if is_json { Input::Json(output) } else { Input::Text(output) };
+    let begun = Instant::now();
+    match catch_unwind(AssertUnwindSafe(|| tool.program.apply_light(input(output), &asked))) {
+        Ok(Some(done)) => return (Applied::Done(done), begun.elapsed()),
+        Ok(None) => {}
+        Err(_) => return (Applied::Panicked, begun.elapsed()),
+    }
+    let (program, output) = (Arc::clone(&tool.program), output.clone());
+    let work = move |due: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        let run =
+            || program.apply_until(if is_json { Input::Json(&output) } else { Input::Text(&output) }, &asked, due);
+        let applied = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(done)) => Applied::Done(done),
+            Ok(Err(Interrupted)) => Applied::Overdue,
+            Err(_) => Applied::Panicked,
+        };
+        (applied, begun.elapsed())
+    };
+    let done = noted.gateway.compute.run(&noted.exposition.id, deadline, work).await;
+    done.unwrap_or((Applied::Overdue, Duration::ZERO))
+}
+
+async fn filtered(
     noted: &mut Noted<'_>,
     name: &str,
     tool: &Tool,
     declared: &ServiceTool,
     answer: Answer,
     mut asked: Call,
+    deadline: Instant,
 ) -> Vec<u8> {
     let (gateway, exposition) = (noted.gateway, noted.exposition);
     let metrics = &gateway.metrics;
@@ -297,15 +335,13 @@ fn filtered(
         asked.budget = Some(budget.saturating_sub(paging::cost(pagination)).max(1));
     }
     noted.status = answer.status;
-    let output = noted.output.insert(answer.body);
-    let input = if answer.is_json { Input::Json(output) } else { Input::Text(output) };
+    let output = noted.output.insert(answer.body).clone();
     let mut span = noted.trace.as_ref().map(CallTrace::filter);
-    let begun = Instant::now();
-    // A panic here is a bug of ours: it may cost one call, never the connection or the process.
-    let applied = catch_unwind(AssertUnwindSafe(|| tool.program.apply(input, &asked)));
-    metrics.filter_duration.observe(begun.elapsed().as_secs_f64());
+    let (applied, took) = apply(noted, tool, &output, answer.is_json, asked, deadline).await;
+    metrics.filter_duration.observe(took.as_secs_f64());
+    let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
     match applied {
-        Ok(Ok(Filtered { mut text, mut structured, report })) => {
+        Applied::Done(Ok(Filtered { mut text, mut structured, report })) => {
             if let Some(pagination) = &pagination {
                 paging::attach(&mut text, &mut structured, pagination);
             }
@@ -324,17 +360,23 @@ fn filtered(
             let filter = meta.as_deref();
             envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter })
         }
-        Ok(Err(Refused { stage, report })) => {
+        Applied::Done(Err(Refused { stage, report })) => {
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(tool, metrics, &report);
             noted.outcome = Outcome::Refused;
             if let Some(span) = &mut span {
                 span.failed(stage.as_str());
             }
-            let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
             failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}"))
         }
-        Err(_) => {
+        Applied::Overdue => {
+            noted.outcome = Outcome::Timeout;
+            if let Some(span) = &mut span {
+                span.failed("deadline");
+            }
+            failure(noted, &format!("The call exceeded its timeout while its output was filtered.{executed}"))
+        }
+        Applied::Panicked => {
             noted.outcome = Outcome::Error;
             tracing::error!(exposition = %exposition.id, tool = name, "the filter panicked");
             failure(noted, "The output was withheld: internal error.")

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::acks::Acks;
 use crate::audit::Auditor;
+use crate::compute::Compute;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::registry::{Registry, Shared};
@@ -33,6 +34,8 @@ pub struct Gateway {
     /// Legacy calls that their clients may cancel by name.
     pub(crate) cancellable: Cancellable,
     pub(crate) client: Arc<Client>,
+    /// Where work runs that would hold up a serving thread.
+    pub(crate) compute: Arc<Compute>,
     /// Held while a configuration is applied: one at a time.
     pub(crate) shared: Mutex<Shared>,
     pub(crate) status: Mutex<ReloadStatus>,
@@ -107,6 +110,7 @@ impl Gateway {
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
             cancellable: Cancellable::default(),
+            compute: Arc::default(),
             shared: Mutex::default(),
             status: Mutex::default(),
             acks: Acks::new().ok_or(StartError::Randomness)?,

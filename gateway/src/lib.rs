@@ -25,6 +25,7 @@ mod admin;
 mod audit;
 mod call;
 pub mod cluster;
+mod compute;
 mod dispatch;
 mod exposition;
 mod gateway;

@@ -107,10 +107,7 @@ pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
 /// The largest output whose fields, in each path of `select` once more, are no larger than an output may be.
 fn streams_up_to(branches: &[Branch], limits: Limits) -> usize {
     let bound = |branch: &Branch| {
-        let written = branch.patches.iter().map(|patch| match patch {
-            Patch::Add { path, value } | Patch::Replace { path, value } => path.text.len() + value.as_str().len() + 4,
-            Patch::Remove { .. } | Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => 0,
-        });
+        let written = branch.patches.iter().map(Patch::written);
         (limits.max_input_bytes / branch.select.len()).saturating_sub(written.sum())
     };
     let multiplying = branches.iter().filter(|branch| branch.select_multiplies);

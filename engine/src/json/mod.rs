@@ -16,10 +16,10 @@ mod write;
 
 pub use escape::write_string;
 pub use node::{Key, Kind, Member, Node};
-pub use parse::{ParseError, ParseErrorKind, parse};
+pub use parse::{ParseError, ParseErrorKind, parse, values_allowed};
 pub use string::encode;
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
 
 pub(crate) use node::{dedupe, last_of_each};
-pub(crate) use parse::DEPTH_CEILING;
+pub(crate) use parse::{DEPTH_CEILING, Document, read};

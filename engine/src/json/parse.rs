@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{Key, Member, Node};
+use crate::work::Work;
 
 /// Nesting beyond this is refused whatever the limit says: parsing, writing and dropping recurse.
 pub(crate) const DEPTH_CEILING: usize = 1024;
@@ -36,6 +37,10 @@ pub enum ParseErrorKind {
     TooDeep,
     /// Something follows the value.
     TrailingData,
+    /// More values than [`values_allowed`] says.
+    TooManyValues,
+    /// The caller no longer waits.
+    Interrupted,
 }
 
 impl fmt::Display for ParseError {
@@ -49,6 +54,8 @@ impl fmt::Display for ParseError {
             ParseErrorKind::Number => "malformed number",
             ParseErrorKind::TooDeep => "nested too deep",
             ParseErrorKind::TrailingData => "data after the value",
+            ParseErrorKind::TooManyValues => "too many values for its size",
+            ParseErrorKind::Interrupted => "interrupted",
         };
         write!(f, "{what} at byte {}", self.offset)
     }
@@ -65,6 +72,35 @@ impl std::error::Error for ParseError {}
 /// # Errors
 /// [`ParseError`] for any other input.
 pub fn parse(input: &[u8], max_depth: usize) -> Result<Node<'_>, ParseError> {
+    read(input, max_depth, usize::MAX, &Work::unlimited()).map(|document| document.node)
+}
+
+/// Members and elements that every document may have.
+const VALUES: usize = 65_536;
+/// Bytes of a document for each member or element beyond those.
+const BYTES_PER_VALUE: usize = 8;
+
+/// The members and elements that an output of `bytes` bytes may have, so that its tree takes at most a small multiple
+/// of its size ([`crate::Program::memory`]).
+#[must_use]
+pub fn values_allowed(bytes: usize) -> usize {
+    VALUES + bytes / BYTES_PER_VALUE
+}
+
+/// A document that has been read.
+pub(crate) struct Document<'a> {
+    pub(crate) node: Node<'a>,
+    /// Its size without insignificant whitespace.
+    pub(crate) compact_len: usize,
+}
+
+/// The same as [`parse`] for a document of at most `values` members and elements.
+pub(crate) fn read<'a>(
+    input: &'a [u8],
+    max_depth: usize,
+    values: usize,
+    work: &Work<'_>,
+) -> Result<Document<'a>, ParseError> {
     let text = match simdutf8::basic::from_utf8(input) {
         Ok(text) => text,
         Err(_) => {
@@ -72,22 +108,42 @@ pub fn parse(input: &[u8], max_depth: usize) -> Result<Node<'_>, ParseError> {
             return Err(ParseError { kind: ParseErrorKind::Utf8, offset });
         }
     };
-    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0 };
+    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, blanks: 0, values, work };
     let node = parser.value(max_depth.min(DEPTH_CEILING))?;
     parser.whitespace();
     if parser.at < parser.bytes.len() {
         return Err(parser.error(ParseErrorKind::TrailingData));
     }
-    Ok(node)
+    Ok(Document { node, compact_len: input.len() - parser.blanks })
 }
 
-struct Parser<'a> {
+/// Makes room for one more, in smaller steps than `push` where there are many: a document takes most of its memory
+/// while its longest list grows.
+fn grow<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() && list.len() >= 1024 {
+        list.reserve_exact(list.len() / 4);
+    }
+}
+
+/// Gives back what is spare.
+fn trim<T>(list: &mut Vec<T>) {
+    if list.capacity() - list.len() > list.len() / 4 {
+        list.shrink_to_fit();
+    }
+}
+
+struct Parser<'a, 'w> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    /// Insignificant whitespace so far.
+    blanks: usize,
+    /// Members and elements that may follow.
+    values: usize,
+    work: &'w Work<'w>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> Parser<'a, '_> {
     fn error(&self, kind: ParseErrorKind) -> ParseError {
         ParseError { kind, offset: self.at }
     }
@@ -103,9 +159,17 @@ impl<'a> Parser<'a> {
     }
 
     fn whitespace(&mut self) {
+        let start = self.at;
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
+        self.blanks += self.at - start;
+    }
+
+    /// Counts a member or an element.
+    fn count(&mut self) -> Result<(), ParseError> {
+        self.values = self.values.checked_sub(1).ok_or(self.error(ParseErrorKind::TooManyValues))?;
+        if self.work.pass(1) { Ok(()) } else { Err(self.error(ParseErrorKind::Interrupted)) }
     }
 
     fn value(&mut self, depth: usize) -> Result<Node<'a>, ParseError> {
@@ -137,6 +201,8 @@ impl<'a> Parser<'a> {
             return Ok(Node::Array(elements));
         }
         loop {
+            self.count()?;
+            grow(&mut elements);
             elements.push(self.value(below)?);
             self.whitespace();
             match self.peek() {
@@ -146,6 +212,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.at += 1;
+        trim(&mut elements);
         Ok(Node::Array(elements))
     }
 
@@ -167,6 +234,8 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected());
             }
             self.at += 1;
+            self.count()?;
+            grow(&mut members);
             members.push(Member { key, value: self.value(below)? });
             self.whitespace();
             match self.peek() {
@@ -176,6 +245,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.at += 1;
+        trim(&mut members);
         Ok(Node::Object(members))
     }
 

@@ -1,5 +1,6 @@
 //! A compiled filter: what [`crate::compile`] makes and the executors run.
 
+mod memory;
 mod pointer;
 mod schema;
 mod select;
@@ -11,7 +12,7 @@ use crate::json::JsonText;
 use crate::stream::Fast;
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{Enforcement, Limits};
+use crate::{Call, Enforcement, Limits};
 
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
 pub(crate) use select::{Field, Step};
@@ -33,6 +34,14 @@ pub(crate) struct Plan {
     pub(crate) fast: Fast,
     /// Outputs larger than this take the tree, which watches how large they become.
     pub(crate) streams_up_to: usize,
+}
+
+impl Plan {
+    /// Whether the output goes to the caller as it came, whatever is in it.
+    pub(crate) fn is_verbatim(&self, call: &Call) -> bool {
+        let passes = matches!(self.branches.as_slice(), [Branch { guard: Guard::Always, passthrough: true, .. }]);
+        (call.raw && self.enforcement == Enforcement::Advisory) || (passes && call.budget.is_none())
+    }
 }
 
 /// One filter, or one branch of a list. Stages run in the order of the fields.
@@ -97,6 +106,22 @@ pub(crate) enum Patch {
     Move { from: Pointer, path: Pointer },
     Copy { from: Pointer, path: Pointer },
     Test { path: Pointer, value: JsonText },
+}
+
+impl Patch {
+    /// Bytes that the operation may write of its own.
+    pub(crate) fn written(&self) -> usize {
+        match self {
+            Self::Add { path, value } | Self::Replace { path, value } => path.text.len() + value.as_str().len() + 4,
+            Self::Move { path, .. } | Self::Copy { path, .. } => path.text.len() + 4,
+            Self::Remove { .. } | Self::Test { .. } => 0,
+        }
+    }
+
+    /// Whether the document may come to hold a part of itself twice.
+    pub(crate) fn copies(&self) -> bool {
+        matches!(self, Self::Copy { .. })
+    }
 }
 
 /// Where the payload is. Siblings of a payload that is not the document stay under `Advisory`, or

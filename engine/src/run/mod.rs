@@ -14,8 +14,10 @@ mod text_form;
 
 use std::borrow::Cow;
 
-use crate::json::{Node, compact_len, parse};
+use crate::json::{self, Document, Node, ParseErrorKind, compact_len, values_allowed};
 use crate::program::{Branch, Guard, Plan, Program};
+use crate::stream;
+use crate::work::{Interrupted, Work};
 use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structured, Warning};
 use finish::Output;
 use text_form::RawForm;
@@ -23,13 +25,53 @@ use text_form::RawForm;
 pub(crate) use root::{WRAPPERS, score};
 pub(crate) use text_form::METADATA;
 
+/// Bytes above which an output is not filtered in passing, where it streams.
+const LIGHT_STREAMED: usize = 128 << 10;
+/// The same where stages run on a tree, or on text.
+const LIGHT_TREE: usize = 16 << 10;
+/// Steps above which a run that was begun in passing is given up: about 100 microseconds.
+const LIGHT_STEPS: usize = 50_000;
+
 impl Program {
     /// Runs the program over one output, by the fast path where there is one.
     ///
     /// # Errors
     /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
     pub fn apply(&self, input: Input<'_>, call: &Call) -> Result<Filtered, Refused> {
-        streamed::apply(self, input, call).unwrap_or_else(|| self.apply_reference(input, call))
+        self.run(input, call, &Work::unlimited()).expect("nothing interrupts this run")
+    }
+
+    /// Runs the program over one output as long as `interrupt` says `false`. It is asked every few thousand steps, 10
+    /// to 100 microseconds, in every loop whose length depends on the output.
+    ///
+    /// # Errors
+    /// [`Interrupted`] where `interrupt` said `true`, under either enforcement: there is no output, not even an
+    /// unfiltered one. Else what [`Program::apply`] gives.
+    pub fn apply_until(
+        &self,
+        input: Input<'_>,
+        call: &Call,
+        interrupt: &dyn Fn() -> bool,
+    ) -> Result<Result<Filtered, Refused>, Interrupted> {
+        self.run(input, call, &Work::until(interrupt))
+    }
+
+    /// Runs the program over one output if that takes no more than about 100 microseconds, so that a thread which
+    /// serves others can do it in passing. `None` where it takes longer: [`Program::apply_until`] then does it
+    /// elsewhere. Streamed outputs may have 128 KiB; those that need a tree, a template or patterns 16 KiB.
+    #[must_use]
+    pub fn apply_light(&self, input: Input<'_>, call: &Call) -> Option<Result<Filtered, Refused>> {
+        let bytes = input.bytes().len();
+        if bytes > LIGHT_STREAMED {
+            return None;
+        }
+        let work = Work::at_most(LIGHT_STEPS);
+        let done = match streamed::apply(self, input, call, &work) {
+            Some(done) => done,
+            None if bytes > LIGHT_TREE || work.is_interrupted() => return None,
+            None => self.stages(input, call, &work),
+        };
+        (!work.is_interrupted()).then_some(done)
     }
 
     /// Runs the program over one output, stage by stage on a tree: what [`Program::apply`] must equal.
@@ -38,13 +80,23 @@ impl Program {
     /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
     #[doc(hidden)]
     pub fn apply_reference(&self, input: Input<'_>, call: &Call) -> Result<Filtered, Refused> {
-        let source = Source::read(input, &self.0);
-        let report = Report {
-            original_bytes: source.bytes.len(),
-            compact_bytes: source.json.as_ref().map_or(source.bytes.len(), compact_len),
-            ..Report::default()
-        };
-        let mut run = Run { plan: &self.0, call, report };
+        self.stages(input, call, &Work::unlimited())
+    }
+
+    fn run(&self, input: Input<'_>, call: &Call, work: &Work<'_>) -> Result<Result<Filtered, Refused>, Interrupted> {
+        work.poll()?;
+        let streamed = streamed::apply(self, input, call, work);
+        work.poll()?;
+        let done = streamed.unwrap_or_else(|| self.stages(input, call, work));
+        // Whatever was cut short on the way is no answer.
+        if work.is_interrupted() { Err(Interrupted) } else { Ok(done) }
+    }
+
+    fn stages(&self, input: Input<'_>, call: &Call, work: &Work<'_>) -> Result<Filtered, Refused> {
+        let source = Source::read(input, &self.0, call, work);
+        let report =
+            Report { original_bytes: source.bytes.len(), compact_bytes: source.compact_bytes, ..Report::default() };
+        let mut run = Run { plan: &self.0, call, work, report };
         let output = run.filter(source);
         run.finish(output)
     }
@@ -75,6 +127,8 @@ struct Source<'a> {
     bytes: &'a [u8],
     /// The document, or why there is none.
     json: Result<Node<'a>, NotJson>,
+    /// Without insignificant whitespace.
+    compact_bytes: usize,
 }
 
 /// Why an output is not JSON.
@@ -95,20 +149,16 @@ impl NotJson {
 }
 
 impl<'a> Source<'a> {
-    fn read(input: Input<'a>, plan: &Plan) -> Self {
-        let bytes = match input {
-            Input::Text(bytes) => return Self { bytes, json: Err(NotJson::Declared) },
-            // 204, and upstreams that answer nothing.
-            Input::Json(b"") => return Self { bytes: b"", json: Ok(Node::Object(Vec::new())) },
-            Input::Json(bytes) => bytes,
+    fn read(input: Input<'a>, plan: &Plan, call: &Call, work: &Work<'_>) -> Self {
+        let Input::Json(bytes) = input else {
+            let bytes = input.bytes();
+            return Self { bytes, json: Err(NotJson::Declared), compact_bytes: bytes.len() };
         };
-        let max = plan.limits.max_input_bytes;
-        let json = if bytes.len() > max {
-            Err(NotJson::Broken(format!("the output is larger than the {max} bytes that a filter takes")))
-        } else {
-            parse(bytes, plan.limits.max_depth).map_err(|e| NotJson::Broken(format!("the output is not JSON: {e}")))
+        let (json, compact_bytes) = match document(bytes, plan, plan.is_verbatim(call), work) {
+            Ok(Document { node, compact_len }) => (Ok(node), compact_len),
+            Err(reason) => (Err(NotJson::Broken(reason)), bytes.len()),
         };
-        Self { bytes, json }
+        Self { bytes, json, compact_bytes }
     }
 
     fn text(&self) -> Cow<'a, str> {
@@ -123,10 +173,34 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Reads an output, or says why it is no document. One that goes to the caller `verbatim` is only checked: what is in
+/// the tree is then not the document.
+fn document<'a>(bytes: &'a [u8], plan: &Plan, verbatim: bool, work: &Work<'_>) -> Result<Document<'a>, String> {
+    let limits = plan.limits;
+    if bytes.is_empty() {
+        // 204, and upstreams that answer nothing.
+        return Ok(Document { node: Node::Object(Vec::new()), compact_len: 2 });
+    }
+    if bytes.len() > limits.max_input_bytes {
+        return Err(format!("the output is larger than the {} bytes that a filter takes", limits.max_input_bytes));
+    }
+    if verbatim && let Some(compact_len) = stream::compact_len(bytes, limits.max_depth, work) {
+        return Ok(Document { node: Node::NULL, compact_len });
+    }
+    let values = values_allowed(bytes.len());
+    json::read(bytes, limits.max_depth, values, work).map_err(|error| match error.kind {
+        ParseErrorKind::TooManyValues => {
+            format!("the output has more than {values} members and elements, which is the limit for its size")
+        }
+        _ => format!("the output is not JSON: {error}"),
+    })
+}
+
 /// One application of a program.
 struct Run<'p> {
     plan: &'p Plan,
     call: &'p Call,
+    work: &'p Work<'p>,
     report: Report,
 }
 

@@ -4,12 +4,17 @@ use super::{Failure, Output, Run, items, patch, paths, root, settle};
 use crate::Stage;
 use crate::json::{Node, compact_len};
 use crate::program::{Branch, Root};
+use crate::work::stage_steps;
 
 /// Where the payload is, and how many items it had.
 struct Payload {
     place: root::Place,
     /// Of a list, before `maxItems`.
     total: Option<usize>,
+}
+
+fn too_many_steps(bound: usize) -> String {
+    format!("the stage takes more than {bound} steps on this output, which is the limit for its size")
 }
 
 impl<'p> Run<'p> {
@@ -39,7 +44,11 @@ impl<'p> Run<'p> {
         stage: Stage,
         body: impl FnOnce(&mut Self) -> Result<T, String>,
     ) -> Result<Option<T>, Failure> {
-        match body(self) {
+        let bound = stage_steps(self.report.original_bytes);
+        self.work.stage(bound);
+        let done = body(self);
+        let done = if self.work.exceeded() { Err(too_many_steps(bound)) } else { done };
+        match done {
             Ok(value) => Ok(Some(value)),
             Err(reason) if self.enforced() => Err(Failure::new(stage, reason)),
             Err(reason) => {

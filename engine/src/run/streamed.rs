@@ -1,14 +1,20 @@
 //! The fast path's results, as if the tree had given them.
 
-use crate::json::{Node, parse};
+use crate::json::{self, Node};
 use crate::program::{Plan, Program};
 use crate::stream::{Outcome, Payload};
+use crate::work::Work;
 use crate::{Call, Filtered, Input, Refused, Report, Structured};
 
 use super::{Run, root};
 
 /// Runs the program over the bytes. `None` where the stages have to run on a tree.
-pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<Result<Filtered, Refused>> {
+pub(super) fn apply(
+    program: &Program,
+    input: Input<'_>,
+    call: &Call,
+    work: &Work<'_>,
+) -> Option<Result<Filtered, Refused>> {
     let plan: &Plan = &program.0;
     let bytes = match input {
         Input::Json(bytes) if !bytes.is_empty() && bytes.len() <= plan.limits.max_input_bytes && !call.raw => bytes,
@@ -18,7 +24,7 @@ pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<
         return None;
     }
     let Outcome { branch, json, compact_bytes, unresolved, partial_miss, truncated_from, payload } =
-        plan.fast.run(&plan.branches, bytes).ok()?;
+        plan.fast.run(&plan.branches, bytes, work).ok()?;
     let report = Report {
         applied: true,
         original_bytes: bytes.len(),
@@ -30,13 +36,13 @@ pub(super) fn apply(program: &Program, input: Input<'_>, call: &Call) -> Option<
         ..Report::default()
     };
     let text = String::from_utf8(json).ok()?;
-    let mut run = Run { plan, call, report };
+    let mut run = Run { plan, call, work, report };
     if branch.compact.is_none() && run.limit(branch.budget).is_none_or(|limit| text.len() <= limit) {
         run.report.output_bytes = text.len();
         return Some(Ok(Filtered { text, structured: Structured::Text, report: run.report }));
     }
     // A summary is made and a budget met on a tree: that of the output.
-    let document = parse(text.as_bytes(), plan.limits.max_depth).ok()?;
+    let document = json::read(text.as_bytes(), plan.limits.max_depth, usize::MAX, work).ok()?.node;
     let payload = payload.and_then(|payload| Some((place(&document, &payload)?, payload.total)));
     let output = run.encode(branch, document, payload.as_ref());
     Some(run.finish(output))

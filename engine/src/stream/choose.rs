@@ -3,6 +3,7 @@
 use crate::json;
 use crate::program::{Branch, Guard, Index, Name};
 use crate::run::{METADATA, WRAPPERS, score};
+use crate::work::Work;
 
 use super::payload::Payload;
 use super::run::Run;
@@ -22,11 +23,17 @@ pub(super) fn tests(branches: &[Branch]) -> Option<Paths> {
 }
 
 /// The number of the first branch whose test holds.
-pub(super) fn branch(tests: Option<&Paths>, branches: &[Branch], bytes: &[u8], depth: usize) -> Result<usize, Stop> {
+pub(super) fn branch(
+    tests: Option<&Paths>,
+    branches: &[Branch],
+    bytes: &[u8],
+    depth: usize,
+    work: &Work<'_>,
+) -> Result<usize, Stop> {
     let Some(tests) = tests else { return Ok(0) };
     let mut slots = Slots::default();
     let mut unused = Vec::new();
-    Run::new(bytes, &mut unused, 0)
+    Run::new(bytes, &mut unused, 0, work)
         .document(|run, pos| tests.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
     // What is not tested ends the list, so branches and slots go together.
     for (number, branch) in branches.iter().enumerate() {
@@ -43,16 +50,16 @@ pub(super) fn branch(tests: Option<&Paths>, branches: &[Branch], bytes: &[u8], d
 
 /// Whether the output may be text in a JSON object, `{"raw": ".."}`. Reads no further than the first member that
 /// no such object has.
-pub(super) fn is_text_form(bytes: &[u8], depth: usize) -> Scan<bool> {
+pub(super) fn is_text_form(bytes: &[u8], depth: usize, work: &Work<'_>) -> Scan<bool> {
     let mut unused = Vec::new();
-    let mut run = Run::new(bytes, &mut unused, 0);
+    let mut run = Run::new(bytes, &mut unused, 0, work);
     let (mut text, mut other) = (false, false);
     let looked = run.document(|run, pos| {
         if run.at(pos) != b'{' {
             other = true;
             return Err(Stop::Bail);
         }
-        let (mut pos, mut more) = run.open(pos, b'}');
+        let (mut pos, mut more) = run.open(pos, b'}')?;
         while more {
             let (value, end) = run.key(pos)?;
             let key = &run.bytes[pos + 1..end - 1];
@@ -80,10 +87,11 @@ pub(super) fn payload(
     scored: bool,
     bytes: &[u8],
     depth: usize,
+    work: &Work<'_>,
 ) -> Result<Vec<Name>, Stop> {
     let mut look = Look { branch, depth, lists: [None; 4], own: 0, wanted: false };
     let mut unused = Vec::new();
-    let mut run = Run::new(bytes, &mut unused, 0);
+    let mut run = Run::new(bytes, &mut unused, 0, work);
     let mut object = false;
     let looked = run.document(|run, pos| {
         object = run.at(pos) == b'{';
@@ -115,7 +123,7 @@ pub(super) fn payload(
         && let Some(select) = &stages.select
     {
         let mut slots = Slots::default();
-        run = Run::new(bytes, &mut unused, 0);
+        run = Run::new(bytes, &mut unused, 0, work);
         run.document(|run, pos| select.paths.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
         own += (0..branch.select.len()).filter(|&i| !matches!(slots.get(i), Found::Missing)).count();
     }
@@ -146,7 +154,7 @@ impl Look<'_> {
     fn members(&mut self, run: &mut Run<'_>, pos: usize) -> Scan {
         let room = self.depth.checked_sub(1).ok_or(Stop::Invalid)?;
         let keys = run.distinct.enter();
-        let (mut pos, mut more) = run.open(pos, b'}');
+        let (mut pos, mut more) = run.open(pos, b'}')?;
         while more {
             let (value, end) = run.key(pos)?;
             let span = (pos + 1, end - 1);
@@ -172,7 +180,7 @@ impl Look<'_> {
 
     fn list(&self, run: &mut Run<'_>, key: (usize, usize), pos: usize, room: usize) -> Scan<(List, usize)> {
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
-        let (mut pos, mut more) = run.open(pos, b']');
+        let (mut pos, mut more) = run.open(pos, b']')?;
         let mut list = List { key, empty: !more, first: None };
         while more {
             let start = pos;

@@ -4,7 +4,6 @@ use super::scan::{self, Scan, Tally};
 
 /// Appends `span`, one valid JSON value, without its whitespace.
 pub(super) fn compact(span: &[u8], out: &mut Vec<u8>) {
-    let mut tally = Tally::default();
     let mut from = 0;
     let mut pos = 0;
     while pos < span.len() {
@@ -13,7 +12,7 @@ pub(super) fn compact(span: &[u8], out: &mut Vec<u8>) {
             b'"' => pos = scan::string(span, pos + 1).unwrap_or(span.len()),
             b' ' | b'\t' | b'\n' | b'\r' => {
                 out.extend_from_slice(&span[from..pos]);
-                pos = scan::blanks(span, pos, &mut tally);
+                pos = scan::blank_run(span, pos);
                 from = pos;
             }
             _ => pos += 1,
@@ -23,7 +22,7 @@ pub(super) fn compact(span: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Steps over the value at `pos`, checks it, and appends it.
-pub(super) fn copy(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally, out: &mut Vec<u8>) -> Scan {
+pub(super) fn copy(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>, out: &mut Vec<u8>) -> Scan {
     let before = tally.blanks;
     let end = scan::value(bytes, pos, room, tally)?;
     if tally.blanks == before {

@@ -26,8 +26,9 @@ mod strip;
 #[cfg(test)]
 mod tests;
 
-use crate::json::DEPTH_CEILING;
+use crate::json::{DEPTH_CEILING, values_allowed};
 use crate::program::{Branch, Name};
+use crate::work::Work;
 use crate::{Enforcement, Limits};
 
 use payload::Facts;
@@ -93,29 +94,38 @@ impl Fast {
     ///
     /// # Errors
     /// [`Stop`] where the other path has to do it.
-    pub(crate) fn run<'b>(&self, branches: &'b [Branch], bytes: &[u8]) -> Result<Outcome<'b>, Stop> {
-        let chosen = choose::branch(self.tests.as_ref(), branches, bytes, self.depth)?;
+    pub(crate) fn run<'b>(&self, branches: &'b [Branch], bytes: &[u8], work: &Work<'_>) -> Result<Outcome<'b>, Stop> {
+        let chosen = choose::branch(self.tests.as_ref(), branches, bytes, self.depth, work)?;
         let (Some(branch), Some(Some(stages))) = (branches.get(chosen), self.branches.get(chosen)) else {
             return Err(Stop::Bail);
         };
-        if choose::is_text_form(bytes, self.depth)? {
+        if choose::is_text_form(bytes, self.depth, work)? {
             return Err(Stop::Bail);
         }
-        Pass { branch, stages, depth: self.depth, blanks: None, unresolved: Vec::new() }.run(bytes)
+        Pass { branch, stages, depth: self.depth, work, blanks: None, unresolved: Vec::new() }.run(bytes)
     }
 }
 
+/// The size of a document without insignificant whitespace; `None` where it is none, or nested too deep.
+pub(crate) fn compact_len(bytes: &[u8], depth: usize, work: &Work<'_>) -> Option<usize> {
+    let mut unused = Vec::new();
+    let mut run = Run::new(bytes, &mut unused, 0, work);
+    run.document(|run, pos| run.skip(pos, depth.min(DEPTH_CEILING))).ok()?;
+    Some(bytes.len() - run.tally.blanks)
+}
+
 /// One application of one branch.
-struct Pass<'b, 's> {
+struct Pass<'b, 's, 'w> {
     branch: &'b Branch,
     stages: &'s Stages,
     depth: usize,
+    work: &'w Work<'w>,
     /// Whitespace of the output as it came, once it has been read.
     blanks: Option<usize>,
     unresolved: Vec<String>,
 }
 
-impl<'b> Pass<'b, '_> {
+impl<'b> Pass<'b, '_, '_> {
     fn run(mut self, bytes: &[u8]) -> Result<Outcome<'b>, Stop> {
         let kept = self.retain(bytes)?;
         let patched = self.patch(kept.as_deref().unwrap_or(bytes))?;
@@ -126,7 +136,9 @@ impl<'b> Pass<'b, '_> {
             Some((route, stages)) => {
                 let path = match route {
                     Route::Path(path) => path.clone(),
-                    Route::Detect { scored } => choose::payload(self.branch, stages, *scored, input, self.depth)?,
+                    Route::Detect { scored } => {
+                        choose::payload(self.branch, stages, *scored, input, self.depth, self.work)?
+                    }
                 };
                 facts = Facts::new(stages);
                 let json = self
@@ -166,11 +178,17 @@ impl<'b> Pass<'b, '_> {
         walk: impl FnOnce(&mut Run<'_>, usize, usize) -> scan::Scan,
     ) -> Result<(Vec<u8>, Vec<bool>), Stop> {
         let mut out = Vec::with_capacity(capacity);
-        let mut run = Run::new(input, &mut out, paths);
+        let mut run = Run::new(input, &mut out, paths, self.work);
         let depth = self.depth;
         run.document(|run, pos| walk(run, pos, depth))?;
-        // Whatever is written is compact, so only the first pass meets any.
-        self.blanks.get_or_insert(run.tally.blanks);
+        // Whatever is written is compact, so only the first pass meets any whitespace.
+        if self.blanks.is_none() {
+            if run.tally.values > values_allowed(input.len()) {
+                // The parser says so too.
+                return Err(Stop::Bail);
+            }
+            self.blanks = Some(run.tally.blanks);
+        }
         let hits = std::mem::take(&mut run.hits);
         Ok((out, hits))
     }

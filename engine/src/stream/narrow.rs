@@ -89,7 +89,7 @@ impl Narrow {
         run.out.push(b'{');
         let open = run.out.len();
         let keys = run.distinct.enter();
-        let (mut pos, mut more) = run.open(pos, b'}');
+        let (mut pos, mut more) = run.open(pos, b'}')?;
         while more {
             let start = pos;
             let (value, end) = run.key(pos)?;
@@ -132,7 +132,7 @@ impl Narrow {
         let before = run.out.len();
         run.out.push(b'[');
         let open = run.out.len();
-        let (mut pos, mut more) = run.open(pos, b']');
+        let (mut pos, mut more) = run.open(pos, b']')?;
         if !more {
             for &id in &state.vacuous {
                 run.hits[id] = true;

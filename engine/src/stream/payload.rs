@@ -79,7 +79,7 @@ impl Payload {
         run.out.push(run.bytes[pos]);
         let open = run.out.len();
         let keys = run.distinct.enter();
-        let (mut pos, mut more) = run.open(pos, close);
+        let (mut pos, mut more) = run.open(pos, close)?;
         let mut index = 0;
         let mut found = false;
         while more {
@@ -139,7 +139,7 @@ impl Payload {
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
         run.out.push(b'[');
         let open = run.out.len();
-        let (mut pos, mut more) = run.open(pos, b']');
+        let (mut pos, mut more) = run.open(pos, b']')?;
         let mut count = 0;
         while more {
             pos = if count >= self.max_items {

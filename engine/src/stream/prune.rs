@@ -46,7 +46,7 @@ fn object(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
     run.out.push(b'{');
     let open = run.out.len();
     let keys = run.distinct.enter();
-    let (mut pos, mut more) = run.open(pos, b'}');
+    let (mut pos, mut more) = run.open(pos, b'}')?;
     let mut kept = Kept::default();
     while more {
         let (start, blanks) = (pos, run.tally.blanks);
@@ -83,7 +83,7 @@ fn object(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
 fn array(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
     let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
     run.out.push(b'[');
-    let (mut pos, mut more) = run.open(pos, b']');
+    let (mut pos, mut more) = run.open(pos, b']')?;
     while more {
         pos = copy(rules, run, pos, room)?;
         (pos, more) = run.next(pos, b']')?;

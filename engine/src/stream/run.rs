@@ -4,6 +4,7 @@ use super::distinct::Distinct;
 use super::scan::{self, Scan, Stop, Tally, at};
 use super::select::Slots;
 use super::{emit, prune};
+use crate::work::Work;
 use prune::Rules;
 
 /// One document, read once from front to end, and what is written of it.
@@ -11,7 +12,7 @@ use prune::Rules;
 pub(super) struct Run<'r> {
     pub(super) bytes: &'r [u8],
     pub(super) out: &'r mut Vec<u8>,
-    pub(super) tally: Tally,
+    pub(super) tally: Tally<'r>,
     pub(super) distinct: Distinct,
     pub(super) slots: Slots,
     /// Per path or operation, whether it was met.
@@ -39,11 +40,11 @@ impl Kept {
 }
 
 impl<'r> Run<'r> {
-    pub(super) fn new(bytes: &'r [u8], out: &'r mut Vec<u8>, paths: usize) -> Self {
+    pub(super) fn new(bytes: &'r [u8], out: &'r mut Vec<u8>, paths: usize, work: &'r Work<'r>) -> Self {
         Self {
             bytes,
             out,
-            tally: Tally::default(),
+            tally: Tally::new(work),
             distinct: Distinct::default(),
             slots: Slots::default(),
             hits: vec![false; paths],
@@ -80,9 +81,13 @@ impl<'r> Run<'r> {
     /// From an opening bracket to the first element or member behind it; none where there is none, and then
     /// the position is behind the closing one.
     #[inline(always)]
-    pub(super) fn open(&mut self, pos: usize, close: u8) -> (usize, bool) {
+    pub(super) fn open(&mut self, pos: usize, close: u8) -> Scan<(usize, bool)> {
         let pos = scan::blanks(self.bytes, pos + 1, &mut self.tally);
-        if self.at(pos) == close { (pos + 1, false) } else { (pos, true) }
+        if self.at(pos) == close {
+            return Ok((pos + 1, false));
+        }
+        self.tally.value()?;
+        Ok((pos, true))
     }
 
     /// From a key's opening quote to its value, with the key's end, closing quote included.

@@ -5,6 +5,7 @@
 //! in strings, so it is checked there and not in a pass of its own.
 
 use super::simd;
+use crate::work::Work;
 
 /// Why a scan cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,15 +14,43 @@ pub(crate) enum Stop {
     Invalid,
     /// JSON, but a case that the fast path leaves to the other one.
     Bail,
+    /// The caller no longer waits.
+    Interrupted,
 }
 
 pub(super) type Scan<T = usize> = Result<T, Stop>;
 
+/// Values between two polls of the interrupt.
+const POLL: usize = 4096;
+
 /// What a scan counts.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
+#[derive(Debug, Clone)]
+pub(super) struct Tally<'w> {
     /// Bytes of insignificant whitespace so far.
     pub(super) blanks: usize,
+    /// Members and elements so far.
+    pub(super) values: usize,
+    work: &'w Work<'w>,
+}
+
+impl<'w> Tally<'w> {
+    pub(super) fn new(work: &'w Work<'w>) -> Self {
+        Self { blanks: 0, values: 0, work }
+    }
+
+    /// Counts a member or an element.
+    #[inline(always)]
+    pub(super) fn value(&mut self) -> Result<(), Stop> {
+        self.values += 1;
+        if self.values.is_multiple_of(POLL) { self.poll(POLL) } else { Ok(()) }
+    }
+
+    /// Counts steps that are no values.
+    #[inline(never)]
+    #[cold]
+    pub(super) fn poll(&self, steps: usize) -> Result<(), Stop> {
+        if self.work.spend(steps) { Ok(()) } else { Err(Stop::Interrupted) }
+    }
 }
 
 /// The byte at `pos`; NUL, which no grammar rule takes, at the end.
@@ -32,7 +61,7 @@ pub(super) fn at(bytes: &[u8], pos: usize) -> u8 {
 
 /// Steps over whitespace.
 #[inline(always)]
-pub(super) fn blanks(bytes: &[u8], pos: usize, tally: &mut Tally) -> usize {
+pub(super) fn blanks(bytes: &[u8], pos: usize, tally: &mut Tally<'_>) -> usize {
     if at(bytes, pos) > b' ' {
         return pos;
     }
@@ -42,7 +71,7 @@ pub(super) fn blanks(bytes: &[u8], pos: usize, tally: &mut Tally) -> usize {
 }
 
 #[inline(never)]
-fn blank_run(bytes: &[u8], mut pos: usize) -> usize {
+pub(super) fn blank_run(bytes: &[u8], mut pos: usize) -> usize {
     while let Some(chunk) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<16>) {
         let rest = !simd::blank16(chunk) & 0xffff;
         if rest != 0 {
@@ -219,7 +248,7 @@ fn literal(bytes: &[u8], pos: usize) -> Scan {
 
 /// Any value, from its first byte. `room` is how many more levels of nesting are allowed.
 #[inline(always)]
-pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
+pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
     match at(bytes, pos) {
         b'"' => string(bytes, pos + 1),
         b'{' => object(bytes, pos, room, tally),
@@ -231,7 +260,7 @@ pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) ->
 
 /// From the colon's place to the value behind it.
 #[inline(always)]
-pub(super) fn colon(bytes: &[u8], pos: usize, tally: &mut Tally) -> Scan {
+pub(super) fn colon(bytes: &[u8], pos: usize, tally: &mut Tally<'_>) -> Scan {
     let pos = blanks(bytes, pos, tally);
     if at(bytes, pos) != b':' {
         return Err(Stop::Invalid);
@@ -241,10 +270,11 @@ pub(super) fn colon(bytes: &[u8], pos: usize, tally: &mut Tally) -> Scan {
 
 /// What follows an element or a member.
 #[inline(always)]
-pub(super) fn comma(bytes: &[u8], pos: usize, close: u8, tally: &mut Tally) -> Scan<(usize, bool)> {
+pub(super) fn comma(bytes: &[u8], pos: usize, close: u8, tally: &mut Tally<'_>) -> Scan<(usize, bool)> {
     let pos = blanks(bytes, pos, tally);
     let byte = at(bytes, pos);
     if byte == b',' {
+        tally.value()?;
         Ok((blanks(bytes, pos + 1, tally), true))
     } else if byte == close {
         Ok((pos + 1, false))
@@ -254,12 +284,13 @@ pub(super) fn comma(bytes: &[u8], pos: usize, close: u8, tally: &mut Tally) -> S
 }
 
 #[inline(never)]
-fn object(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
+fn object(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
     let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
     let mut pos = blanks(bytes, pos + 1, tally);
     if at(bytes, pos) == b'}' {
         return Ok(pos + 1);
     }
+    tally.value()?;
     loop {
         if at(bytes, pos) != b'"' {
             return Err(Stop::Invalid);
@@ -276,12 +307,13 @@ fn object(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
 }
 
 #[inline(never)]
-fn array(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally) -> Scan {
+fn array(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
     let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
     let mut pos = blanks(bytes, pos + 1, tally);
     if at(bytes, pos) == b']' {
         return Ok(pos + 1);
     }
+    tally.value()?;
     loop {
         pos = value(bytes, pos, room, tally)?;
         let (next, more) = comma(bytes, pos, b']', tally)?;

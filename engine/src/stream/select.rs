@@ -146,7 +146,7 @@ impl Paths {
     }
 
     /// Walks the item at `pos` and leaves in `slots` what it has.
-    pub(super) fn walk(&self, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally, slots: &mut Slots) -> Scan {
+    pub(super) fn walk(&self, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>, slots: &mut Slots) -> Scan {
         slots.found.clear();
         slots.found.resize(self.slots, Found::Missing);
         slots.links.clear();
@@ -185,7 +185,7 @@ struct Walk<'w> {
 
 impl Walk<'_> {
     #[inline(always)]
-    fn value(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally) -> Scan {
+    fn value(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
         let before = tally.blanks;
         let end = match at(self.bytes, pos) {
             b'{' if !node.keys.is_empty() => self.object(node, pos, room, tally)?,
@@ -198,13 +198,14 @@ impl Walk<'_> {
         Ok(end)
     }
 
-    fn object(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally) -> Scan {
+    fn object(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
         let bytes = self.bytes;
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
         let mut pos = scan::blanks(bytes, pos + 1, tally);
         if at(bytes, pos) == b'}' {
             return Ok(pos + 1);
         }
+        tally.value()?;
         let mut seen = 0u64;
         loop {
             if at(bytes, pos) != b'"' {
@@ -233,7 +234,7 @@ impl Walk<'_> {
         }
     }
 
-    fn array(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally) -> Scan {
+    fn array(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
         let bytes = self.bytes;
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
         let mut indices = node.indices.iter().peekable();
@@ -243,6 +244,7 @@ impl Walk<'_> {
             pos += 1;
         } else {
             empty = false;
+            tally.value()?;
             for i in 0.. {
                 let index = indices.next_if(|(n, _)| *n == i).map(|(_, below)| below);
                 pos = self.element(index, node.each.as_deref(), pos, room, tally)?;
@@ -267,7 +269,7 @@ impl Walk<'_> {
         each: Option<&Each>,
         pos: usize,
         room: usize,
-        tally: &mut Tally,
+        tally: &mut Tally<'_>,
     ) -> Scan {
         let mut end = None;
         if let Some(each) = each {

@@ -56,7 +56,7 @@ impl Strip {
         run.out.push(b'{');
         let open = run.out.len();
         let keys = run.distinct.enter();
-        let (mut pos, mut more) = run.open(pos, b'}');
+        let (mut pos, mut more) = run.open(pos, b'}')?;
         let mut kept = Kept::default();
         while more {
             let (start, blanks) = (pos, run.tally.blanks);
@@ -105,7 +105,7 @@ impl Strip {
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
         run.out.push(b'[');
         let open = run.out.len();
-        let (mut pos, mut more) = run.open(pos, b']');
+        let (mut pos, mut more) = run.open(pos, b']')?;
         let mut index = 0;
         let mut kept = Kept::default();
         while more {

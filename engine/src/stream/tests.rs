@@ -10,6 +10,7 @@ use super::prune::Rules;
 use super::run::Run;
 use super::scan::{self, Tally};
 use crate::json::{self, Node, to_string};
+use crate::work::Work;
 use crate::{Call, CompileOptions, Enforcement, FilterSpec, Input, ToolFilter, compile};
 
 /// Recorded issues, as the benchmark has them.
@@ -70,7 +71,8 @@ fn same_deduped(filter: &ToolFilter, options: &CompileOptions, document: &str) {
 /// Whether the scanner takes `text`, with what it copies.
 fn scanned(text: &[u8], depth: usize) -> Option<(String, usize)> {
     let mut out = Vec::new();
-    let mut run = Run::new(text, &mut out, 0);
+    let work = Work::unlimited();
+    let mut run = Run::new(text, &mut out, 0, &work);
     run.document(|run, pos| run.copy(Rules::default(), pos, depth)).ok()?;
     let blanks = run.tally.blanks;
     Some((String::from_utf8(out).unwrap(), blanks))
@@ -251,7 +253,8 @@ fn whitespace_runs_of_every_length() {
 
 #[test]
 fn blanks_are_counted_once() {
-    let mut tally = Tally::default();
+    let work = Work::unlimited();
+    let mut tally = Tally::new(&work);
     assert_eq!(scan::value(b"[ 1 , 2 ]", 0, 1, &mut tally), Ok(9));
     assert_eq!(tally.blanks, 4);
 }

@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
     InvalidArguments,
     /// The upstream answered with an error.
     UpstreamError,
-    /// The upstream did not answer in time.
+    /// The upstream did not answer in time, or the output could not be filtered in time.
     Timeout,
     /// An `Enforced` filter could not be applied.
     Refused,

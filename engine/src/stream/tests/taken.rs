@@ -1,12 +1,13 @@
 //! Which outputs the fast path takes: else its tests would compare the other path with itself.
 
 use super::ISSUES;
+use crate::work::Work;
 use crate::{CompileOptions, Enforcement, compile};
 
 fn takes(filter: &str, options: &CompileOptions, document: &str) -> bool {
     let compiled = compile(&serde_json::from_str(filter).unwrap(), options);
     let program = compiled.program.unwrap_or_else(|| panic!("{filter}: {:?}", compiled.findings));
-    program.0.fast.run(&program.0.branches, document.as_bytes()).is_ok()
+    program.0.fast.run(&program.0.branches, document.as_bytes(), &Work::unlimited()).is_ok()
 }
 
 #[test]

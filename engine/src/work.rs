@@ -1,0 +1,226 @@
+//! What a run may cost: the steps of each stage, counted, and whether anyone still waits for the result.
+//!
+//! A stage ends early where its bound is reached (the stage has failed, on every run alike) or where the caller's
+//! interrupt fires (the run has no result at all). Both are sticky: loops only look at what [`Work::spend`] says and
+//! leave, and whoever started the stage asks [`Work::exceeded`], the run [`Work::is_interrupted`]. So no loop has to
+//! carry an error, and a forgotten check costs time, never a wrong answer.
+
+use std::cell::Cell;
+use std::fmt;
+
+/// Steps between two polls of the interrupt: 10 to 100 microseconds.
+const POLL: usize = 8192;
+
+/// Steps that every stage may take, whatever the size of the output.
+pub(crate) const STEPS: usize = 1_000_000;
+/// Steps that a stage may take in addition for each byte of the output as it came.
+pub(crate) const STEPS_PER_BYTE: usize = 32;
+
+/// The steps that one stage may take on an output of `bytes` bytes.
+#[must_use]
+pub fn stage_steps(bytes: usize) -> usize {
+    bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS)
+}
+
+/// A run that was interrupted: the caller no longer waits. It says nothing about the output or the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the filter was interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// The steps of one run.
+pub(crate) struct Work<'i> {
+    interrupt: Option<&'i dyn Fn() -> bool>,
+    /// Steps that may be taken before anything is looked at.
+    left: Cell<usize>,
+    /// What `left` was when it was set.
+    granted: Cell<usize>,
+    /// Steps of the stage before that.
+    used: Cell<usize>,
+    /// Steps that the stage may take.
+    bound: Cell<usize>,
+    /// Steps that the rest of the run may take, all stages together.
+    allowance: Cell<usize>,
+    exceeded: Cell<bool>,
+    interrupted: Cell<bool>,
+}
+
+impl fmt::Debug for Work<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("used", &self.used()).field("bound", &self.bound).finish_non_exhaustive()
+    }
+}
+
+impl<'i> Work<'i> {
+    /// Work that nothing interrupts, in stages without a bound until [`Work::stage`] sets one.
+    pub(crate) fn unlimited() -> Self {
+        Self {
+            interrupt: None,
+            left: Cell::new(0),
+            granted: Cell::new(0),
+            used: Cell::new(0),
+            bound: Cell::new(usize::MAX),
+            allowance: Cell::new(usize::MAX),
+            exceeded: Cell::new(false),
+            interrupted: Cell::new(false),
+        }
+    }
+
+    /// Work that ends when `interrupt` says so.
+    pub(crate) fn until(interrupt: &'i dyn Fn() -> bool) -> Self {
+        Self { interrupt: Some(interrupt), ..Self::unlimited() }
+    }
+
+    /// Work that counts as interrupted after about `steps` steps.
+    pub(crate) fn at_most(steps: usize) -> Self {
+        Self { allowance: Cell::new(steps), ..Self::unlimited() }
+    }
+
+    /// Begins a stage that may take `bound` steps.
+    pub(crate) fn stage(&self, bound: usize) {
+        self.settle();
+        self.used.set(0);
+        self.bound.set(bound);
+        self.exceeded.set(false);
+    }
+
+    /// Counts `steps` steps. `false` where the stage must end.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn spend(&self, steps: usize) -> bool {
+        let left = self.left.get();
+        if steps <= left {
+            self.left.set(left - steps);
+            return true;
+        }
+        self.look(steps)
+    }
+
+    /// Counts steps of which there are only so many for each byte: they are polled, and not bounded. `false` where the
+    /// stage must end.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn pass(&self, steps: usize) -> bool {
+        self.bound.set(self.bound.get().saturating_add(steps));
+        self.spend(steps)
+    }
+
+    #[inline(never)]
+    #[cold]
+    fn look(&self, steps: usize) -> bool {
+        self.settle();
+        self.used.set(self.used.get().saturating_add(steps));
+        self.allowance.set(self.allowance.get().saturating_sub(steps));
+        if self.interrupted.get() || self.exceeded.get() {
+            return false;
+        }
+        if self.used.get() > self.bound.get() {
+            self.exceeded.set(true);
+            return false;
+        }
+        if self.allowance.get() == 0 || self.interrupt.is_some_and(|due| due()) {
+            self.interrupted.set(true);
+            return false;
+        }
+        let more = POLL.min(self.bound.get() - self.used.get()).min(self.allowance.get());
+        self.left.set(more);
+        self.granted.set(more);
+        true
+    }
+
+    /// Books what was taken of the last grant, and takes the rest of it back.
+    fn settle(&self) {
+        let taken = self.granted.get() - self.left.get();
+        self.used.set(self.used.get().saturating_add(taken));
+        self.allowance.set(self.allowance.get().saturating_sub(taken));
+        self.left.set(0);
+        self.granted.set(0);
+    }
+
+    /// Asks the interrupt now.
+    pub(crate) fn poll(&self) -> Result<(), Interrupted> {
+        let _ = self.look(0);
+        if self.interrupted.get() { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// Whether the stage has reached its bound.
+    pub(crate) fn exceeded(&self) -> bool {
+        self.exceeded.get()
+    }
+
+    /// Whether the run is over.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.get()
+    }
+
+    /// Steps of the stage so far.
+    fn used(&self) -> usize {
+        self.used.get() + (self.granted.get() - self.left.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_met_to_the_step_whatever_polls_between() {
+        for bound in [0, 1, 7, POLL - 1, POLL, POLL + 1, 3 * POLL + 5] {
+            for size in [1, 3, POLL, 2 * POLL] {
+                let asked = Cell::new(0_usize);
+                let interrupt = || {
+                    asked.set(asked.get() + 1);
+                    false
+                };
+                for work in [Work::unlimited(), Work::until(&interrupt)] {
+                    work.stage(bound);
+                    let mut taken = 0;
+                    while work.spend(size) {
+                        taken += size;
+                    }
+                    assert!(work.exceeded() && !work.is_interrupted());
+                    assert_eq!(taken, bound / size * size);
+                    assert!(!work.spend(1), "it stays so");
+                    work.stage(bound);
+                    assert!(!work.exceeded());
+                    assert_eq!(work.spend(1), bound > 0, "but not for the next stage");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupt_is_polled_every_few_steps_and_holds_for_all_stages() {
+        let asked = Cell::new(0_usize);
+        let interrupt = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 10
+        };
+        let work = Work::until(&interrupt);
+        work.stage(usize::MAX);
+        let steps = (0..).take_while(|_| work.spend(1)).count();
+        assert!(work.is_interrupted() && !work.exceeded());
+        assert!((9 * POLL..=11 * POLL).contains(&steps), "{steps}");
+        work.stage(usize::MAX);
+        assert!(!work.spend(1));
+        assert_eq!(work.poll(), Err(Interrupted));
+    }
+
+    #[test]
+    fn an_allowance_is_for_all_stages_together() {
+        let work = Work::at_most(100);
+        for _ in 0..9 {
+            work.stage(50);
+            assert!((0..10).all(|_| work.spend(1)));
+        }
+        work.stage(50);
+        assert!((0..50).any(|_| !work.spend(1)));
+        assert!(work.is_interrupted());
+    }
+}

@@ -1,0 +1,176 @@
+//! Work that takes a while, off the threads that serve: as much at once as there are cores, the rest in a queue that
+//! takes one from each exposition in turn.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tamis_config::ExpositionId;
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
+
+/// What runs off the serving threads, and who waits.
+#[derive(Debug)]
+pub(crate) struct Compute {
+    slots: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    busy: usize,
+    waiting: Fair<ExpositionId, oneshot::Sender<()>>,
+}
+
+/// The work was not done, or not to its end, before its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overdue;
+
+impl Default for Compute {
+    fn default() -> Self {
+        Self::new(std::thread::available_parallelism().map_or(1, NonZero::get))
+    }
+}
+
+impl Compute {
+    /// As many slots as `slots` says, at least one.
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { slots: slots.max(1), state: Mutex::default() }
+    }
+
+    /// Runs `work` for an exposition once it is its turn. What `work` is given says `true` when the deadline has
+    /// passed, or when this future was dropped because the caller has left: it should then end.
+    ///
+    /// # Errors
+    /// [`Overdue`] where the deadline passed in the queue. Where it passes later, `work` says so in its result.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        exposition: &ExpositionId,
+        deadline: Instant,
+        work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+    ) -> Result<T, Overdue> {
+        let slot = timeout_at(deadline.into(), self.slot(exposition)).await.map_err(|_| Overdue)?;
+        let left = SetOnDrop(Arc::default());
+        let gone = Arc::clone(&left.0);
+        let task = tokio::task::spawn_blocking(move || {
+            // The slot is held as long as the thread, also after the caller has left.
+            let _slot = slot;
+            work(&|| gone.load(Ordering::Relaxed) || Instant::now() >= deadline)
+        });
+        // A runtime that is shut down drops its tasks: nobody waits for the answer then.
+        task.await.map_err(|_| Overdue)
+    }
+
+    async fn slot(self: &Arc<Self>, exposition: &ExpositionId) -> Slot {
+        let receiver = {
+            let mut state = self.lock();
+            if state.busy < self.slots {
+                state.busy += 1;
+                return Slot(Arc::clone(self));
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push(exposition, sender);
+            receiver
+        };
+        let mut turn = Turn { receiver, compute: Arc::clone(self), taken: false };
+        // The sender is dropped only when it is sent to.
+        let _ = (&mut turn.receiver).await;
+        turn.taken = true;
+        Slot(Arc::clone(self))
+    }
+
+    /// Gives a slot to the next that still waits.
+    fn release(&self) {
+        let mut state = self.lock();
+        while let Some(next) = state.waiting.pop() {
+            if next.send(()).is_ok() {
+                return;
+            }
+        }
+        state.busy -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place among the work that runs.
+#[derive(Debug)]
+struct Slot(Arc<Compute>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// A place in the queue. A slot that comes after its owner has left goes to the next.
+struct Turn {
+    receiver: oneshot::Receiver<()>,
+    compute: Arc<Compute>,
+    taken: bool,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.receiver.close();
+        if !self.taken && self.receiver.try_recv().is_ok() {
+            self.compute.release();
+        }
+    }
+}
+
+/// Says that the future it is part of has gone.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A queue that takes one from each key in turn, and of one key the oldest.
+#[derive(Debug)]
+struct Fair<K, T> {
+    /// Keys that have something waiting, the next one first.
+    order: VecDeque<K>,
+    waiting: HashMap<K, VecDeque<T>>,
+}
+
+impl<K, T> Default for Fair<K, T> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), waiting: HashMap::new() }
+    }
+}
+
+impl<K: Hash + Eq + Clone, T> Fair<K, T> {
+    fn push(&mut self, key: &K, item: T) {
+        match self.waiting.get_mut(key) {
+            Some(queue) => queue.push_back(item),
+            None => {
+                self.order.push_back(key.clone());
+                self.waiting.insert(key.clone(), VecDeque::from([item]));
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let key = self.order.pop_front()?;
+        let queue = self.waiting.get_mut(&key)?;
+        let item = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&key);
+        } else {
+            self.order.push_back(key);
+        }
+        item
+    }
+}
+
+#[cfg(test)]
+#[path = "compute_tests.rs"]
+mod tests;
