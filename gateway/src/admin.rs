@@ -20,7 +20,7 @@ use crate::exposition::hex;
 use crate::gateway::{Gateway, Readiness};
 use crate::metrics::Standing;
 use crate::registry::{Slot, State};
-use crate::serve::{Body, Listening, origin_is_allowed, run};
+use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
 use crate::upstream::Secret;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -44,6 +44,16 @@ impl Gateway {
     fn admin(self: &Arc<Self>, request: &Request<Incoming>, shutdown: &CancellationToken) -> Response<Body> {
         if !origin_is_allowed(request.headers(), &[]) {
             return respond(StatusCode::FORBIDDEN, TEXT, "this Origin may not call\n".into());
+        }
+        // A page that reaches this port by a name of its own has no token.
+        let is_named = || host_is_allowed(request.headers(), request.uri(), &self.options.hostnames);
+        let has_token = || self.options.admin_token.is_some() && self.admit(request.headers()).is_ok();
+        if !is_named() && !has_token() {
+            return respond(
+                StatusCode::FORBIDDEN,
+                TEXT,
+                "this Host may not call; use an address of the gateway\n".into(),
+            );
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());

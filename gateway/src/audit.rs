@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tamis_config::{Audit, ExpositionId};
+use tamis_engine::Stage;
 
 use crate::call::Caller;
 use crate::exposition::hex;
@@ -33,6 +34,8 @@ pub(crate) struct Record<'a> {
     pub(crate) tool: &'a str,
     pub(crate) caller: &'a Caller,
     pub(crate) outcome: Outcome,
+    /// The stage of the filter that failed although the output passed: `Advisory`.
+    pub(crate) failed_stage: Option<Stage>,
     /// The upstream's status; 0 where there was none.
     pub(crate) status: u16,
     /// The output before filtering.
@@ -42,6 +45,16 @@ pub(crate) struct Record<'a> {
     pub(crate) took: Duration,
     /// The trace that the call is part of.
     pub(crate) trace: Option<&'a CallTrace>,
+}
+
+impl Record<'_> {
+    /// How the call ended. An output that passed although a stage failed is not `ok`.
+    fn verdict(&self) -> &'static str {
+        match (self.outcome, self.failed_stage) {
+            (Outcome::Ok, Some(_)) => "filter_failed",
+            (outcome, _) => outcome.as_str(),
+        }
+    }
 }
 
 /// Writes records.
@@ -100,7 +113,8 @@ impl Auditor {
             exposition = record.exposition.name,
             tool = record.tool,
             caller = %record.caller,
-            verdict = record.outcome.as_str(),
+            verdict = record.verdict(),
+            failed_stage = record.failed_stage.map(Stage::as_str),
             upstream_status = record.status,
             output_bytes = record.output.map_or(0, Bytes::len),
             output_sha256 = digest,
@@ -172,6 +186,7 @@ mod tests {
             tool: "../list/all",
             caller: &Caller::Parent,
             outcome: Outcome::Ok,
+            failed_stage: None,
             status: 200,
             output: Some(&output),
             result_bytes: 2,

@@ -91,6 +91,8 @@ struct Noted<'a> {
     call: &'a ToolCall,
     started: Instant,
     outcome: Outcome,
+    /// The first stage of the filter that failed, of an output that passed all the same.
+    failed_stage: Option<Stage>,
     status: u16,
     output: Option<Bytes>,
     result_bytes: usize,
@@ -111,6 +113,7 @@ impl Drop for Noted<'_> {
             tool: self.tool,
             caller: &self.call.caller,
             outcome: self.outcome,
+            failed_stage: self.failed_stage,
             status: self.status,
             output: self.output.as_ref(),
             result_bytes: self.result_bytes,
@@ -129,6 +132,7 @@ impl<'a> Place<'a> {
         let place = Self(gateway);
         if gateway.calls_under_way.fetch_add(1, Ordering::Relaxed) >= gateway.options.limits.calls {
             exposition.series.rejected(&gateway.metrics, Rejection::Calls);
+            gateway.refusals.note(Rejection::Calls, Some(&exposition.id), Default::default());
             return Err(RpcError::busy(503, "the gateway has too many calls under way", 1));
         }
         Ok(place)
@@ -163,6 +167,7 @@ pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolC
         started,
         // What it is if the caller goes away and this future is dropped.
         outcome: Outcome::Cancelled,
+        failed_stage: None,
         status: 0,
         output: None,
         result_bytes: 0,
@@ -179,10 +184,12 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
     exposition.limiter.admit(now).map_err(|refusal| match refusal {
         Refusal::Rate(wait) => {
             exposition.series.rejected(&gateway.metrics, Rejection::Rate);
+            gateway.refusals.note(Rejection::Rate, Some(&exposition.id), Default::default());
             RpcError::busy(429, "too many calls a second", wait.as_secs() + 1)
         }
         Refusal::Concurrent => {
             exposition.series.rejected(&gateway.metrics, Rejection::Concurrency);
+            gateway.refusals.note(Rejection::Concurrency, Some(&exposition.id), Default::default());
             RpcError::busy(429, "too many calls at once", 1)
         }
     })
@@ -243,9 +250,7 @@ fn check<'e>(
         *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
     }
     let service = &noted.exposition.service;
-    let validate = |tool: &str, arguments: &Arguments| {
-        arguments::validate(&service.contracts[tool].validator, &arguments::tree(arguments)?)
-    };
+    let validate = |tool: &str, arguments: &Arguments| arguments::validate(&service.contracts[tool].schema, arguments);
     validate(name, &arguments)?;
     match service.upstream.made_of(name, &arguments).map_err(|e| InvalidArguments(e.to_string()))? {
         None => Ok((name, arguments, asked)),
@@ -352,6 +357,7 @@ async fn filtered(
             count(tool, metrics, &report);
             let meta = tool.filtered.then(|| report.meta(posture));
             noted.outcome = Outcome::Ok;
+            noted.failed_stage = failed_stage(&report);
             let structured = match &structured {
                 Structured::Text => Some(text.as_str()),
                 Structured::Json(json) => Some(json.as_str()),
@@ -364,6 +370,9 @@ async fn filtered(
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(tool, metrics, &report);
             noted.outcome = Outcome::Refused;
+            // Names fields of the filter, never a value of the output.
+            let reason = report.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+            tracing::warn!(exposition = %exposition.id, tool = name, stage = stage.as_str(), reason, "output withheld");
             if let Some(span) = &mut span {
                 span.failed(stage.as_str());
             }
@@ -382,6 +391,12 @@ async fn filtered(
             failure(noted, "The output was withheld: internal error.")
         }
     }
+}
+
+/// The first stage that did not do what its author wanted.
+fn failed_stage(report: &Report) -> Option<Stage> {
+    let warned = report.error.iter().chain(&report.warnings).map(|warning| warning.stage).next();
+    warned.or(report.compact_error.as_ref().map(|_| Stage::Compact))
 }
 
 fn count(tool: &Tool, metrics: &Metrics, report: &Report) {

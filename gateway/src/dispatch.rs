@@ -87,9 +87,10 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         .get_full(name.as_ref())
         .ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {}", shown(&name))))?;
     let rules = &exposition.service.contracts[name.as_ref()].param_headers;
-    if let (Some(headers), false, Era::Modern) = (request.headers, rules.is_empty(), request.era) {
-        let given = arguments::read(params.arguments.map(RawValue::get)).and_then(|given| arguments::tree(&given));
-        headers::check_params(headers, rules, &given.map_err(|e| RpcError::invalid_params(e.0))?)?;
+    if let (Some(headers), false) = (request.headers, rules.is_empty()) {
+        let given = arguments::document(params.arguments.map_or("{}", RawValue::get));
+        let given = given.map_err(|e| RpcError::invalid_params(e.0))?;
+        headers::check_params(headers, rules, given.root(), request.era)?;
     }
     Ok(ToolCall {
         id: source.slice_ref(request.id.get().as_bytes()),

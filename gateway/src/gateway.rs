@@ -13,9 +13,10 @@ use crate::audit::Auditor;
 use crate::compute::Compute;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
 use crate::seal::Sealer;
-use crate::serve::Cancellable;
+use crate::serve::{Cancellable, Index};
 use crate::upstream::{Client, ClientError};
 
 /// A gateway. Shared by the tasks that serve it and by whoever gives it configurations.
@@ -40,6 +41,10 @@ pub struct Gateway {
     pub(crate) shared: Mutex<Shared>,
     pub(crate) status: Mutex<ReloadStatus>,
     pub(crate) acks: Acks,
+    /// Log lines for requests that are refused.
+    pub(crate) refusals: Refusals,
+    /// What `GET /` answers.
+    pub(crate) index: Index,
     readiness: Mutex<Option<Readiness>>,
 }
 
@@ -114,6 +119,8 @@ impl Gateway {
             shared: Mutex::default(),
             status: Mutex::default(),
             acks: Acks::new().ok_or(StartError::Randomness)?,
+            refusals: Refusals::default(),
+            index: Index::default(),
             readiness: Mutex::default(),
             options,
         }))

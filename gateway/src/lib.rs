@@ -15,6 +15,7 @@
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
+//! refusals          log lines for refused requests, sampled
 //! upstream          HTTP
 //! trace             spans of calls
 //! ```
@@ -34,6 +35,7 @@ mod mcp;
 mod metrics;
 mod options;
 mod paging;
+mod refusals;
 mod registry;
 mod reload;
 mod seal;

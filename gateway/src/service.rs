@@ -4,18 +4,15 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tamis_config::{Digest, FORMAT_VERSION, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_schema::{Patterns, Schema};
 
 use crate::mcp::encode;
 use crate::mcp::headers::{ParamHeader, param_headers};
 use crate::paging;
 use crate::upstream::{Client, Upstream};
-
-/// Steps that a pattern of a schema may backtrack: the pattern is the manifest's, the text is the caller's.
-const BACKTRACK_LIMIT: usize = 100_000;
 
 /// One service.
 #[derive(Debug)]
@@ -38,7 +35,7 @@ pub(crate) struct Service {
 #[derive(Debug)]
 pub(crate) struct Contract {
     /// The input schema, compiled.
-    pub(crate) validator: Validator,
+    pub(crate) schema: Schema,
     /// Arguments that headers repeat.
     pub(crate) param_headers: Vec<ParamHeader>,
     /// Names of the schema's properties.
@@ -60,11 +57,12 @@ impl Service {
             ));
         }
         let upstream = Upstream::new(document, Arc::clone(client)).map_err(|e| e.to_string())?;
+        let mut patterns = Patterns::default();
         let contracts = document
             .tools
             .iter()
             .map(|(name, tool)| {
-                let contract = Contract::compile(tool);
+                let contract = Contract::compile(tool, &mut patterns);
                 contract.map(|c| (name.clone(), c)).map_err(|e| format!("tool {name}: input schema: {e}"))
             })
             .collect::<Result<_, _>>()?;
@@ -85,18 +83,15 @@ impl Service {
 }
 
 impl Contract {
-    fn compile(tool: &ServiceTool) -> Result<Self, String> {
+    fn compile(tool: &ServiceTool, patterns: &mut Patterns) -> Result<Self, String> {
         let schema = declared_input(tool)?;
-        let validator = jsonschema::options()
-            .offline()
-            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT))
-            .build(&schema)
-            .map_err(|e| e.to_string())?;
+        let compiled = tamis_schema::compile(&schema.to_string(), patterns)
+            .map_err(|problems| problems.first().map(ToString::to_string).unwrap_or_default())?;
         let properties = schema.get("properties").and_then(Value::as_object);
         let arguments = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
         let listed = json!([tool.title, tool.description, schema, tool.risk]).to_string();
         let listed = Sha256::digest(listed).into();
-        Ok(Self { validator, param_headers: param_headers(&schema), arguments, listed })
+        Ok(Self { schema: compiled, param_headers: param_headers(&schema), arguments, listed })
     }
 }
 

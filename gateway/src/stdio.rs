@@ -220,7 +220,7 @@ impl Session {
         let exposition = match state.as_ref() {
             State::Serving(exposition) => Arc::clone(exposition),
             State::Stopped(stopped) => {
-                return Err(RpcError::unavailable(format!("not served: {}: {}", stopped.reason, stopped.message)));
+                return Err(RpcError::stopped(format!("not served: {}: {}", stopped.reason, stopped.message)));
             }
         };
         let request = dispatch::Request {

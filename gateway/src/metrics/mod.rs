@@ -49,7 +49,7 @@ impl Outcome {
 }
 
 /// Why a request was turned away before it became a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rejection {
     /// `limits.requestsPerSecond`.
     Rate,
@@ -74,7 +74,7 @@ pub(crate) enum Rejection {
 }
 
 impl Rejection {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Rate => "rate",
             Self::Concurrency => "concurrency",

@@ -9,15 +9,16 @@ use futures_util::future::join_all;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming as HttpIncoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, http};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::detached::Detached;
 use super::guest::Guest;
+use super::index::{self, Unlisted};
 use super::stream::{self, Open};
 use super::{Body, origin, session};
-use crate::access::Turned;
+use crate::access::{self, Turned};
 use crate::call::{self, Caller};
 use crate::dispatch::{self, Task};
 use crate::exposition::Exposition;
@@ -27,6 +28,7 @@ use crate::mcp::era::{self, BATCHES};
 use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, headers};
 use crate::metrics::Rejection;
+use crate::refusals::Refused;
 use crate::registry::{Slot, State};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -48,10 +50,17 @@ pub(super) async fn handle(
     let era = header_era(&parts.headers);
     if !origin::is_allowed(&parts.headers, &gateway.options.hostnames) {
         gateway.metrics.rejected(Rejection::Origin);
+        let refused = Refused { peer: Some(peer), path: Some(parts.uri.path()), why: None };
+        gateway.refusals.note(Rejection::Origin, None, refused);
         return plain(StatusCode::FORBIDDEN, "this Origin may not call");
+    }
+    if parts.uri.path() == "/" && matches!(parts.method, Method::GET | Method::HEAD) {
+        return list(gateway, &parts, peer);
     }
     let Some(slot) = parts.uri.path().strip_prefix("/mcp/").and_then(|path| gateway.registry.find(path)) else {
         gateway.metrics.rejected(Rejection::Unknown);
+        let refused = Refused { peer: Some(peer), path: Some(parts.uri.path()), why: None };
+        gateway.refusals.note(Rejection::Unknown, None, refused);
         return turn_away(gateway, &parts.method, body, &RpcError::no_such_exposition(), era).await;
     };
     let state = slot.state();
@@ -59,8 +68,10 @@ pub(super) async fn handle(
         State::Serving(exposition) => exposition,
         State::Stopped(stopped) => {
             gateway.metrics.rejected(Rejection::Stopped);
-            let message = format!("not served: {}: {}", stopped.reason, stopped.message);
-            return turn_away(gateway, &parts.method, body, &RpcError::unavailable(message), era).await;
+            let why = format!("{}: {}", stopped.reason, stopped.message);
+            let refused = Refused { peer: Some(peer), path: None, why: Some(&why) };
+            gateway.refusals.note(Rejection::Stopped, Some(&slot.id), refused);
+            return turn_away(gateway, &parts.method, body, &RpcError::unavailable(), era).await;
         }
     };
     // Before anything is read of the body or counted against a limit.
@@ -68,6 +79,8 @@ pub(super) async fn handle(
         Ok(guest) => guest,
         Err(Turned::Unauthorized) => {
             exposition.series.rejected(&gateway.metrics, Rejection::Unauthorized);
+            let refused = Refused { peer: Some(peer), ..Refused::default() };
+            gateway.refusals.note(Rejection::Unauthorized, Some(&slot.id), refused);
             // Whoever asks first whether to send a body is told not to.
             if !parts.headers.contains_key(header::EXPECT) {
                 discard(body).await;
@@ -76,8 +89,9 @@ pub(super) async fn handle(
         }
         Err(Turned::NoCallers) => {
             exposition.series.rejected(&gateway.metrics, Rejection::Stopped);
-            let error = RpcError::unavailable("not served: SecretNotFound: the callers' keys are not there");
-            return turn_away(gateway, &parts.method, body, &error, era).await;
+            let why = Some("SecretNotFound: the callers' keys are not there");
+            gateway.refusals.note(Rejection::Stopped, Some(&slot.id), Refused { peer: Some(peer), path: None, why });
+            return turn_away(gateway, &parts.method, body, &RpcError::unavailable(), era).await;
         }
     };
     let (headers, caller) = (&parts.headers, guest.caller(peer));
@@ -92,6 +106,41 @@ pub(super) async fn handle(
             response
         }
     }
+}
+
+/// Answers `GET /`.
+fn list(gateway: &Gateway, request: &http::request::Parts, peer: IpAddr) -> Response<Body> {
+    if !origin::host_is_allowed(&request.headers, &request.uri, &gateway.options.hostnames) {
+        gateway.metrics.rejected(Rejection::Origin);
+        let refused = Refused { peer: Some(peer), path: Some("/"), why: Some("Host is no name of this gateway") };
+        gateway.refusals.note(Rejection::Origin, None, refused);
+        return plain(StatusCode::FORBIDDEN, "this Host may not be asked for a list; use an address of the gateway");
+    }
+    let mut response = match index::list(gateway, access::presented(&request.headers)) {
+        Ok(list) => Response::new(Body::Full(Some(list))),
+        Err(Unlisted::Unauthorized) => {
+            gateway.metrics.rejected(Rejection::Unauthorized);
+            let refused = Refused { peer: Some(peer), path: Some("/"), why: None };
+            gateway.refusals.note(Rejection::Unauthorized, None, refused);
+            return refuse(None, &RpcError::unauthorized(), Era::Modern);
+        }
+        Err(Unlisted::Busy) => {
+            gateway.metrics.rejected(Rejection::Rate);
+            gateway.refusals.note(Rejection::Rate, None, Refused { peer: Some(peer), path: Some("/"), why: None });
+            return refuse(None, &RpcError::busy(429, "too many lists for keys in one second", 1), Era::Modern);
+        }
+    };
+    // For a browser: data of this site, never a page, kept by nobody.
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, JSON);
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+    );
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
 }
 
 /// Throws a body away, so that its sender, done with sending, reads the answer. Whoever sends much or is slow gets it
@@ -222,7 +271,9 @@ impl Connection<'_> {
             Incoming::Notification { method, params } => {
                 let checked = match era::decide(header, params.meta_version().as_deref(), Some(&method)) {
                     Era::Modern => headers::check_modern(self.headers, &method, &params, false),
-                    Era::Legacy => era::legacy_version(header).map(drop),
+                    Era::Legacy => {
+                        era::legacy_version(header).and_then(|_| headers::check_repeats(self.headers, &method, &params))
+                    }
                 };
                 checked.map_err(|error| refuse(None, &error, hinted))?;
                 if hinted == Era::Legacy
@@ -238,8 +289,10 @@ impl Connection<'_> {
                 let checked = match era {
                     Era::Modern => headers::check_modern(self.headers, &method, &params, true),
                     // The handshake is what settles the version.
-                    Era::Legacy if method == "initialize" => Ok(()),
-                    Era::Legacy => era::legacy_version(header).map(drop),
+                    Era::Legacy if method == "initialize" => headers::check_repeats(self.headers, &method, &params),
+                    Era::Legacy => {
+                        era::legacy_version(header).and_then(|_| headers::check_repeats(self.headers, &method, &params))
+                    }
                 };
                 checked.map_err(|error| refuse(Some(id), &error, era))?;
                 let request = dispatch::Request {
@@ -329,6 +382,10 @@ impl Connection<'_> {
         let limit = self.gateway.options.limits.batch;
         if batch.is_empty() || batch.len() > limit {
             return Err(legacy(&RpcError::batch_size(limit)));
+        }
+        if headers::has_repeats(self.headers) {
+            // One header cannot repeat several messages.
+            return Err(legacy(&RpcError::header_mismatch("Mcp-Method and Mcp-Name belong to single messages")));
         }
         let answers = join_all(batch.into_iter().map(|raw| self.one_of_batch(source, raw))).await;
         let answers: Vec<_> = answers.into_iter().flatten().collect();

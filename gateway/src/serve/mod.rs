@@ -5,6 +5,7 @@ mod body;
 mod detached;
 mod guest;
 mod http;
+mod index;
 mod origin;
 mod session;
 mod stream;
@@ -23,7 +24,8 @@ use crate::gateway::Gateway;
 
 pub(crate) use accept::{Listening, run};
 pub(crate) use body::Body;
-pub(crate) use origin::is_allowed as origin_is_allowed;
+pub(crate) use index::Index;
+pub(crate) use origin::{host_is_allowed, is_allowed as origin_is_allowed};
 pub(crate) use session::Cancellable;
 pub use tls::{Tls, TlsError, TlsFiles};
 

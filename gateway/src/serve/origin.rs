@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 
 /// Whether a request may be answered, by its `Origin`: none (no browser), loopback, a name that the gateway is
@@ -29,6 +30,38 @@ pub(crate) fn is_allowed(headers: &HeaderMap, hostnames: &[String]) -> bool {
     }
     let own = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     address.is_some() && own.is_some_and(|own| own.eq_ignore_ascii_case(authority.as_str()))
+}
+
+/// Names that only a private network resolves, so that nobody can point one of them here from outside: those without a
+/// dot, and those below a suffix that public DNS does not have.
+const PRIVATE: [&str; 5] = ["svc", "svc.cluster.local", "localhost", "internal", "local"];
+
+/// Whether a request names the server by a name that is this server's: an address, loopback, a name that the gateway is
+/// configured with, or one that only a private network has. A page that reaches the server by a name of its own (DNS
+/// rebinding) has that name in `Host`, and sends no `Origin` with a `GET`.
+pub(crate) fn host_is_allowed(headers: &HeaderMap, uri: &Uri, hostnames: &[String]) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let sent = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => match host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) {
+            Some(authority) => Some(authority),
+            None => return false,
+        },
+        (None, _) => None,
+        (Some(_), Some(_)) => return false,
+    };
+    // HTTP/2 has the name in the URI. No name at all (HTTP/1.0) comes from no browser.
+    let named = uri.authority().into_iter().chain(&sent);
+    named.into_iter().all(|authority| {
+        let host = authority.host();
+        let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let is_private = || {
+            !host.contains('.')
+                || PRIVATE.iter().any(|suffix| host.strip_suffix(suffix).is_some_and(|name| name.ends_with('.')))
+        };
+        let is_ours = || hostnames.iter().any(|name| name.eq_ignore_ascii_case(&host));
+        !authority.as_str().contains('@') && !host.is_empty() && (is_address || is_private() || is_ours())
+    })
 }
 
 #[cfg(test)]
@@ -70,5 +103,49 @@ mod tests {
         twice.append(header::ORIGIN, HeaderValue::from_static("http://localhost"));
         twice.append(header::ORIGIN, HeaderValue::from_static("http://evil.example"));
         assert!(!is_allowed(&twice, &[]));
+    }
+
+    #[test]
+    fn hosts_that_somebody_else_can_name_are_refused() {
+        let cases = [
+            ("localhost:9090", true),
+            ("LOCALHOST.", true),
+            ("127.0.0.1:9090", true),
+            ("10.1.2.3:9090", true),
+            ("[::1]:9090", true),
+            ("tamis:9090", true),
+            ("tamis-public.team-a.svc:9090", true),
+            ("tamis-public.team-a.svc.cluster.local", true),
+            ("gateway.internal", true),
+            ("x.localhost", true),
+            ("tools.example", true),
+            ("TOOLS.example:8080", true),
+            ("evil.example:9090", false),
+            ("tools.example.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.1.nip.io", false),
+            ("localhost.evil.example", false),
+            ("evilsvc.example", false),
+            ("evil.notinternal", false),
+            ("user@localhost", false),
+            ("evil.example#localhost", false),
+            ("", false),
+            (".", false),
+            ("a b", false),
+        ];
+        let names = ["tools.example".to_owned()];
+        let plain = Uri::from_static("/metrics");
+        for (host, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            assert_eq!(host_is_allowed(&headers, &plain, &names), expected, "{host}");
+        }
+        let mut headers = HeaderMap::new();
+        assert!(host_is_allowed(&headers, &plain, &names));
+        assert!(!host_is_allowed(&headers, &Uri::from_static("http://evil.example/metrics"), &names));
+        headers.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(!host_is_allowed(&headers, &Uri::from_static("http://evil.example/metrics"), &names));
+        headers.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(!host_is_allowed(&headers, &plain, &names));
     }
 }

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use super::template::{Template, Values};
+use super::template::{MAX_TEXT, Template, Values, bounded};
 use super::{InvalidService, UpstreamError};
 
 /// A body template, parsed. What holds no place is one piece of text.
@@ -112,7 +112,10 @@ impl Node {
         match self {
             Self::Constant(json) => out.push_str(json),
             Self::Value(name) => match values.json(name) {
-                Some(json) => out.push_str(json),
+                Some(json) => {
+                    out.push_str(json);
+                    bounded(out, name, MAX_TEXT)?;
+                }
                 None => return Ok(false),
             },
             Self::Text(template) => {

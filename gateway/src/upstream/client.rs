@@ -36,7 +36,7 @@ pub struct ClientError(String);
 
 /// Connections to upstreams, shared by all services of a gateway.
 ///
-/// Reuses connections, speaks HTTP/2 where the server offers it, decompresses gzip, brotli and zstd. Keeps no cookies,
+/// Reuses connections, speaks HTTP/2 where the server offers it, decompresses brotli and zstd. Keeps no cookies,
 /// follows no redirect by itself (see `exchange`), and takes no proxy from the environment: what a call may reach is
 /// what the egress policy says, and a proxy would connect on its behalf.
 #[derive(Debug)]
@@ -85,6 +85,8 @@ fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<reqwest:
     let builder = || {
         reqwest::Client::builder()
             .dns_resolver(Arc::new(Resolver(Arc::clone(policy))))
+            // Decoded by `gunzip`: the client's own decoder ends at the first member.
+            .gzip(false)
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .no_proxy()

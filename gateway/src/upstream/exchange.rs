@@ -4,12 +4,13 @@ use std::error::Error;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
 use url::{Url, form_urlencoded};
 
 use super::auth::Authentication;
 use super::egress::Denied;
+use super::gunzip::{Gunzip, Undecoded};
 use super::render::{Rendered, RequestPlan};
 use super::{Client, UpstreamError};
 use crate::trace::{CallTrace, RequestSpan};
@@ -75,8 +76,8 @@ impl Fault {
 /// Sends a request and follows redirects. `requests` counts what was sent.
 ///
 /// A redirect never takes credentials or the manifest's headers to another origin, never leaves `https`, never takes
-/// anything but `GET` and `HEAD` to another origin, and never leads to loopback from elsewhere, nor to a Service by its
-/// name.
+/// anything but `GET` and `HEAD` to another origin, and never leads to loopback at another origin (another port of the
+/// same machine is another program: the gateway's own admin port, say) nor to a Service by its name.
 pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests: &mut u32) -> Result<Incoming, Fault> {
     let mut url = outgoing.url.clone();
     let mut method = outgoing.plan.method.clone();
@@ -84,9 +85,7 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
     let mut at_home = true;
     let mut redirects = 0;
     loop {
-        let loopback = client.direct().0.allow_loopback && is_loopback(outgoing.url);
-        let local = redirects == 0 || at_home || loopback;
-        let (policy, http) = if local { Some(client.direct()) } else { client.redirected() }
+        let (policy, http) = if redirects == 0 || at_home { Some(client.direct()) } else { client.redirected() }
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
         policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
 
@@ -172,6 +171,7 @@ fn request(
             request.headers_mut().insert(name.clone(), value.clone());
         }
     }
+    request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
     match body {
         Some(body) => *request.body_mut() = Some(body.into()),
         None => {
@@ -195,15 +195,6 @@ fn strip_secrets(url: &mut Url, authentication: &Authentication) {
     let kept: Vec<_> = query.split('&').filter(|pair| !ours(pair)).collect();
     let kept = kept.join("&");
     url.set_query(Some(&*kept).filter(|query| !query.is_empty()));
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    }
 }
 
 /// Sorts an error by what it says about the request. `earlier`: an earlier hop has been sent.
@@ -231,6 +222,22 @@ fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)
     test(error) || wrapped.is_some_and(|e| caused_by(e, test)) || error.source().is_some_and(|e| caused_by(e, test))
 }
 
+/// How a body is coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    /// As it is, or decoded already.
+    Identity,
+    /// Decoded here: the client would end at the first member.
+    Gzip,
+    Unknown,
+}
+
+const UNDECODED: &str = "could not be decompressed";
+
+fn malformed(reason: &str) -> Fault {
+    Fault::Final(UpstreamError::Malformed(reason.to_owned()))
+}
+
 impl Incoming {
     pub(super) fn status(&self) -> StatusCode {
         self.response.status()
@@ -254,11 +261,10 @@ impl Incoming {
 
     async fn read_all(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
         let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
-        if let Some(coding) = self.response.headers().get(CONTENT_ENCODING)
-            && coding != "identity"
-        {
-            let reason = "has a content encoding that was not asked for";
-            return Err(Fault::Final(UpstreamError::Malformed(reason.to_owned())));
+        match self.coding() {
+            Coding::Identity => {}
+            Coding::Gzip => return self.read_gzip(limit, stated).await,
+            Coding::Unknown => return Err(malformed("has a content encoding that was not asked for")),
         }
         let length = self.response.content_length();
         if length.is_some_and(|length| length > limit) {
@@ -284,18 +290,49 @@ impl Incoming {
         Ok(all.freeze())
     }
 
+    /// How the body is coded, beyond what the client decodes by itself.
+    fn coding(&self) -> Coding {
+        match self.response.headers().get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+            None => Coding::Identity,
+            Some(coding) if coding.eq_ignore_ascii_case(b"identity") => Coding::Identity,
+            Some(coding) if coding.eq_ignore_ascii_case(b"gzip") => Coding::Gzip,
+            Some(_) => Coding::Unknown,
+        }
+    }
+
+    async fn read_gzip(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
+        let fault = |undecoded| match undecoded {
+            Undecoded::TooLarge => Fault::Final(UpstreamError::TooLarge { limit: stated }),
+            Undecoded::Malformed => malformed(UNDECODED),
+        };
+        let mut gunzip = Gunzip::new(limit);
+        while let Some(chunk) = self.chunk().await? {
+            gunzip.feed(&chunk).map_err(fault)?;
+        }
+        gunzip.finish().map_err(fault)
+    }
+
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         self.response.chunk().await.map_err(|error| {
             // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
             if caused_by(&error, &|e| e.is::<hyper::Error>()) {
                 return Fault::Broken("reset");
             }
-            Fault::Final(UpstreamError::Malformed("could not be decompressed".to_owned()))
+            malformed(UNDECODED)
         })
     }
 
     /// Reads the beginning of an error's body: what came in time, up to 64 KiB.
     pub(super) async fn read_error(mut self, deadline: tokio::time::Instant) -> Bytes {
+        if self.coding() == Coding::Gzip {
+            let mut gunzip = Gunzip::new(MAX_ERROR_BODY as u64);
+            while let Ok(Ok(Some(chunk))) = tokio::time::timeout_at(deadline, self.response.chunk()).await {
+                if gunzip.feed(&chunk).is_err() {
+                    break;
+                }
+            }
+            return gunzip.so_far();
+        }
         let mut all = BytesMut::new();
         while all.len() < MAX_ERROR_BODY {
             match tokio::time::timeout_at(deadline, self.response.chunk()).await {

@@ -5,9 +5,11 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tamis_config::ServiceTool;
 use tamis_engine::ResponseType;
 
-use super::template::{Template, Values, refuse};
+use super::template::{Template, Values, bounded, refuse};
 use super::{InvalidService, UpstreamError};
 
+/// Bytes of a header: no server takes a longer one.
+const MAX_HEADER: usize = 64 << 10;
 /// Headers that the client writes itself.
 const RESERVED: [&str; 10] = [
     "connection",
@@ -96,6 +98,7 @@ impl Headers {
                 Ok(())
             })?;
             let argument = || template.arguments().next().unwrap_or_default();
+            bounded(&text, argument(), MAX_HEADER)?;
             let value = header_value(text).ok_or_else(|| refuse(argument(), "does not make a valid header"))?;
             headers.insert(name.clone(), value);
         }

@@ -11,6 +11,7 @@ mod egress;
 mod error;
 mod exchange;
 mod extract;
+mod gunzip;
 mod headers;
 mod local_callers;
 mod merge;

@@ -3,8 +3,8 @@
 use percent_encoding::percent_decode_str;
 use tamis_config::{ArgumentStyle, HttpCall};
 
-use super::render::encoded;
-use super::template::{Template, Text, Values, text};
+use super::render::{MAX_URL, encoded};
+use super::template::{Template, Text, Values, bounded, text};
 use super::{InvalidService, UpstreamError};
 
 /// Parameters that move a paginated call on.
@@ -123,6 +123,7 @@ impl Parameter {
                         url.push(',');
                     }
                     url.push_str(&encoded(value));
+                    bounded(url, name, MAX_URL)?;
                 }
             }
         }

@@ -16,11 +16,14 @@ use super::body::Body;
 use super::headers::Headers;
 use super::path::Path;
 use super::query::{Query, is_paging};
-use super::template::{Values, refuse};
+use super::template::{Values, bounded, refuse};
 use super::{Arguments, InvalidService, Secret, UpstreamError};
 
 /// RFC 3986 `unreserved` stays; everything else is encoded.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Bytes of a URL: HTTP's own types take no longer one.
+pub(super) const MAX_URL: usize = 60_000;
 
 /// Percent-encodes all of `text`, once.
 pub(super) fn encoded(text: &str) -> String {
@@ -94,6 +97,7 @@ impl RequestPlan {
         self.path.write(&values, &mut text)?;
         let path_end = text.len();
         self.query.write(&values, &mut text)?;
+        bounded(&text, "path or query", MAX_URL)?;
         let url = Url::parse(&text).map_err(|_| refuse("path", "does not give a valid URL"))?;
         // The parser must have changed nothing: whatever it would resolve has been refused.
         if !self.path.is_empty() && url[..Position::AfterPath] != text[..path_end] {

@@ -7,6 +7,9 @@ use tamis_engine::JsonText;
 
 use super::{Arguments, InvalidService, UpstreamError};
 
+/// Bytes of one text that a template makes. A template may name an argument many times.
+pub(super) const MAX_TEXT: usize = 8 << 20;
+
 /// A text with places for arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template {
@@ -126,6 +129,7 @@ impl Template {
                 Part::Argument(name) => {
                     if let Some(json) = values.get(name) {
                         write(out, name, &joined(name, json)?)?;
+                        bounded(out, name, MAX_TEXT)?;
                     }
                 }
             }
@@ -221,6 +225,15 @@ fn scalar<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> 
         Some(b'[') => Err(refuse(name, "holds a list in a list, which cannot be written as text")),
         Some(b'n') | None => Err(refuse(name, "holds null, which cannot be written as text")),
         Some(_) => Ok(Cow::Borrowed(json)),
+    }
+}
+
+/// Refuses an argument that has made a text longer than it may be.
+pub(super) fn bounded(text: &str, argument: &str, limit: usize) -> Result<(), UpstreamError> {
+    if text.len() <= limit {
+        Ok(())
+    } else {
+        Err(refuse(argument, &format!("makes the request longer than {limit} bytes")))
     }
 }
 

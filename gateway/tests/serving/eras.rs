@@ -139,7 +139,8 @@ async fn other_methods_and_media_types_are_refused() {
         (running.http.post(&url).body("{}"), 415),
         (running.http.post(&url).header("content-type", "application/json").header("accept", "text/html"), 406),
         (running.post("nothing", "{}"), 404),
-        (running.http.get(format!("http://{}/", running.address)), 404),
+        (running.http.get(format!("http://{}/mcp", running.address)), 404),
+        (running.http.post(format!("http://{}/", running.address)), 404),
         (running.post("api", "{}").header("origin", "http://evil.example"), 403),
     ];
     for (request, status) in cases {

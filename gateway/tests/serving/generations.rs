@@ -96,8 +96,9 @@ async fn expositions_have_the_services_of_their_namespace() {
     assert_eq!(post("team").await.0, 200);
     let (status, answer) = post("other").await;
     assert_eq!(status, 503);
-    let message = answer["error"]["message"].as_str().unwrap();
-    assert!(message.contains("EgressDenied") && message.contains("namespace team"), "{message}");
+    assert_eq!(answer["error"]["message"], json!("the exposition is not available"), "{answer}");
+    let config = running.admin("/config").await.1;
+    assert!(config.contains("EgressDenied") && config.contains("namespace team"), "{config}");
 }
 
 #[tokio::test]

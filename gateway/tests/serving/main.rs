@@ -5,6 +5,7 @@ mod boundaries;
 mod calls;
 mod eras;
 mod generations;
+mod hostile;
 mod operations;
 mod reloads;
 mod stdio;

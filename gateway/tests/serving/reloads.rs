@@ -133,7 +133,8 @@ async fn stopped_and_removed_expositions_say_so() {
     running.gateway.apply(&stopped);
     let (status, answer) = running.legacy("api", "tools/list", json!({})).await;
     assert_eq!(status, 503);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("ServiceNotFound"), "{answer}");
+    assert_eq!(answer["error"]["message"], json!("the exposition is not available"), "{answer}");
+    assert!(running.admin("/config").await.1.contains("ServiceNotFound"));
     assert!(!answer["id"].is_null(), "a client waits for an answer to its own request: {answer}");
     assert_eq!(running.gateway.apply(&snapshot(&service, [document])).changed.len(), 1);
     running.call("api", "read", json!({})).await;

@@ -194,7 +194,17 @@ fn what_is_wrong_with_an_alias_is_said_of_it_and_the_rest_is_published() {
         (
             "mine: {tool: get, input: {type: object, properties: {id: {type: nonsense}}}}",
             Reason::InvalidManifest,
-            "is not a JSON Schema",
+            "is not a type",
+        ),
+        (
+            "mine: {tool: get, input: {type: object, properties: {id: {not: {pattern: '(a+)+\\1'}}}}}",
+            Reason::InvalidManifest,
+            "is not a regular expression that can be searched in linear time",
+        ),
+        (
+            "mine: {tool: get, input: {type: object, properties: {id: {$ref: '#/properties/id'}}}}",
+            Reason::InvalidManifest,
+            "refers to itself without going deeper",
         ),
         (
             "mine: {tool: get, input: {type: object, properties: {id: {}, _budget: {}}}, arguments: {id: a}}",

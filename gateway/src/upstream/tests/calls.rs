@@ -193,6 +193,20 @@ async fn compressed_answers_are_unpacked_and_bombs_are_not() {
 }
 
 #[tokio::test]
+async fn all_members_of_a_gzip_answer_are_read() {
+    let server = Server::start(|_, n| {
+        let members = [compressed("gzip", b"[1,"), compressed("gzip", b"2,3]")].concat();
+        let status = if n == 0 { http::StatusCode::OK } else { http::StatusCode::BAD_REQUEST };
+        (status, [("content-encoding", "GZIP")], members)
+    })
+    .await;
+    let document = document(&server.url(), None, json!({}));
+    assert_eq!(call(&document, "{}").await.unwrap().body, "[1,2,3]");
+    let Err(UpstreamError::Status { body, .. }) = call(&document, "{}").await else { panic!("an error status") };
+    assert_eq!(body, "[1,2,3]");
+}
+
+#[tokio::test]
 async fn a_coding_that_was_not_asked_for_is_an_error() {
     let server = Server::start(|_, _| ([("content-encoding", "deflate")], "x")).await;
     let error = call(&document(&server.url(), None, json!({})), "{}").await.unwrap_err();

@@ -17,6 +17,13 @@ fn ok() -> axum::response::Response {
     r#"{"there": true}"#.into_response()
 }
 
+/// Calls with a client whose egress says that any server on loopback may be redirected to.
+async fn call_across(document: &tamis_config::ServiceDocument) -> Result<crate::upstream::Answer, UpstreamError> {
+    let egress = EgressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], ..EgressPolicy::standalone() };
+    let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
+    Upstream::new(document, client).unwrap().call("call", &arguments("{}"), bounds(), given(), None).await
+}
+
 fn credential(kind: &str, name: Option<&str>) -> Option<Value> {
     Some(json!({"type": kind, "name": name, "credential": {"name": "n", "key": "k"}}))
 }
@@ -40,7 +47,8 @@ async fn another_origin_gets_no_credential_and_no_header() {
         })
         .await;
         let http = json!({"path": "/here", "request": {"query": {"q": "1"}, "headers": {"X-Custom": "private", "Cookie": "private"}}});
-        let answer = call(&document(&server.url(), credential(kind, name), json!({"http": http})), "{}").await.unwrap();
+        let answer =
+            call_across(&document(&server.url(), credential(kind, name), json!({"http": http}))).await.unwrap();
         assert_eq!((answer.body.as_ref(), answer.requests), (br#"{"there": true}"#.as_slice(), 2));
         assert!(format!("{:?}", server.only()).contains("private"));
         let seen = other.only();
@@ -59,7 +67,7 @@ async fn a_credential_in_the_query_goes_however_the_upstream_spells_it() {
     })
     .await;
     let document = document(&server.url(), credential("query", Some("api key")), json!({}));
-    call(&document, "{}").await.unwrap();
+    call_across(&document).await.unwrap();
     assert_eq!(other.only().target(), "/there?a=1&b=2");
 }
 
@@ -72,7 +80,7 @@ async fn the_way_back_has_no_credential_either() {
     let server = Server::start(move |seen, _| if seen.uri.path() == "/back" { ok() } else { to(302, &away) }).await;
     home.set(server.url()).unwrap();
     for (kind, name) in [("bearer", None), ("query", Some("key"))] {
-        call(&document(&server.url(), credential(kind, name), json!({})), "{}").await.unwrap();
+        call_across(&document(&server.url(), credential(kind, name), json!({}))).await.unwrap();
         assert_no_secret(server.seen().last().unwrap());
         assert_no_secret(other.seen().last().unwrap());
     }
@@ -171,7 +179,20 @@ async fn egress_is_checked_at_every_hop() {
 }
 
 #[tokio::test]
-async fn only_loopback_leads_to_loopback() {
+async fn loopback_does_not_lead_to_another_port_of_loopback() {
+    // An admin port, say: what it answers would come back as the tool's output.
+    let admin = Server::start(|_, _| ok()).await;
+    for host in ["127.0.0.1", "localhost", "[::1]", "127.0.0.2"] {
+        let location = format!("http://{host}:{}/metrics", admin.address.port());
+        let server = Server::start(move |_, _| to(302, &location)).await;
+        let error = call(&document(&server.url(), None, json!({})), "{}").await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
+    }
+    assert_eq!(admin.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn nothing_else_leads_to_loopback() {
     // The host has an address on loopback, but the manifest's name does not say so.
     let target = Server::start(|_, _| ok()).await;
     for host in ["127.0.0.1", "localhost", "[::1]"] {

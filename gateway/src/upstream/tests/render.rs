@@ -123,6 +123,29 @@ fn lists_have_a_style() {
 }
 
 #[test]
+fn what_templates_make_is_bounded() {
+    let many = "{a}".repeat(200);
+    let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(100 << 10));
+    let list = format!(r#"{{"a": [{}1]}}"#, "1,".repeat(50_000));
+    let name = "q".repeat(100);
+    for (http, args, expected) in [
+        (json!({"path": "/", "request": {"body": {"t": many, "u": [many]}}}), &long, "longer than 8388608 bytes"),
+        (json!({"path": "/", "request": {"body": vec!["{a}"; 200]}}), &long, "longer than 8388608 bytes"),
+        (json!({"path": "/", "request": {"headers": {"X-A": many}}}), &long, "longer than"),
+        (json!({"path": "/", "request": {"headers": {"X-A": "{a}"}}}), &long, "longer than 65536 bytes"),
+        (json!({"path": "/", "request": {"query": {"q": many}}}), &long, "longer than"),
+        (json!({"path": "/", "request": {"query": {name: "{a}"}}}), &list, "longer than 60000 bytes"),
+        (json!({"path": "/{a}"}), &long, "longer than 60000 bytes"),
+    ] {
+        let mut refused = None;
+        let measured = allocation_counter::measure(|| refused = render(http, args).err());
+        let refused = refused.expect("too long").to_string();
+        assert!(refused.contains(expected), "{refused}");
+        assert!(measured.bytes_max < 64 << 20, "{} bytes", measured.bytes_max);
+    }
+}
+
+#[test]
 fn headers() {
     let http =
         json!({"path": "/", "request": {"headers": {"X-A": "v={a}", "X-B": "{b}", "Accept": "text/csv", "X-F": "f"}}});

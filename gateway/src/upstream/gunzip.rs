@@ -1,0 +1,137 @@
+//! Gzip, decoded as it comes: all members of it (RFC 1952, 2.2), and no more bytes than allowed.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+
+/// Why a body was not decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undecoded {
+    /// It is larger than allowed.
+    TooLarge,
+    /// It is not gzip, or ends within a member.
+    Malformed,
+}
+
+/// A decoder that is fed piece by piece.
+pub(super) struct Gunzip {
+    decoder: MultiGzDecoder<Bounded>,
+    is_empty: bool,
+}
+
+/// Takes bytes up to a limit.
+struct Bounded {
+    out: Vec<u8>,
+    limit: usize,
+    is_exceeded: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.limit - self.out.len();
+        if bytes.len() > room {
+            self.is_exceeded = true;
+        }
+        let taken = bytes.len().min(room);
+        self.out.extend_from_slice(&bytes[..taken]);
+        if self.is_exceeded { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Gunzip {
+    /// A decoder that gives at most `limit` bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let out = Bounded { out: Vec::new(), limit, is_exceeded: false };
+        Self { decoder: MultiGzDecoder::new(out), is_empty: true }
+    }
+
+    /// Decodes the next piece.
+    ///
+    /// # Errors
+    /// [`Undecoded`].
+    pub(super) fn feed(&mut self, piece: &[u8]) -> Result<(), Undecoded> {
+        self.is_empty &= piece.is_empty();
+        self.decoder.write_all(piece).map_err(|_| self.why())
+    }
+
+    /// What was decoded, once all has been fed. An empty body is no member at all.
+    ///
+    /// # Errors
+    /// [`Undecoded`].
+    pub(super) fn finish(mut self) -> Result<Bytes, Undecoded> {
+        if !self.is_empty {
+            self.decoder.try_finish().map_err(|_| self.why())?;
+        }
+        Ok(self.so_far())
+    }
+
+    /// What has been decoded so far, whatever became of the rest.
+    pub(super) fn so_far(mut self) -> Bytes {
+        // Gives what the decoder still holds, up to the limit.
+        let _ = self.decoder.flush();
+        std::mem::take(&mut self.decoder.get_mut().out).into()
+    }
+
+    fn why(&self) -> Undecoded {
+        if self.decoder.get_ref().is_exceeded { Undecoded::TooLarge } else { Undecoded::Malformed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn member(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn decoded(body: &[u8], piece: usize, limit: u64) -> Result<Bytes, Undecoded> {
+        let mut gunzip = Gunzip::new(limit);
+        body.chunks(piece).try_for_each(|piece| gunzip.feed(piece))?;
+        gunzip.finish()
+    }
+
+    #[test]
+    fn all_members_are_decoded_however_they_come() {
+        let body = [member(b"[1,"), member(b""), member(b"2]")].concat();
+        for piece in [1, 2, 7, 18, body.len()] {
+            assert_eq!(decoded(&body, piece, 100).unwrap(), "[1,2]", "{piece}");
+        }
+        assert_eq!(decoded(&[], 1, 100).unwrap(), "");
+    }
+
+    #[test]
+    fn members_together_stay_within_one_bound() {
+        let body = [member(&[b' '; 60]), member(&[b' '; 60])].concat();
+        assert_eq!(decoded(&body, 9, 120).unwrap().len(), 120);
+        assert_eq!(decoded(&body, 9, 119), Err(Undecoded::TooLarge));
+        let bomb = member(&vec![0; 32 << 20]);
+        let mut refused = None;
+        let measured = allocation_counter::measure(|| refused = Some(decoded(&bomb, usize::MAX, 64 << 10)));
+        assert_eq!(refused, Some(Err(Undecoded::TooLarge)));
+        assert!(measured.bytes_max < 512 << 10, "{} bytes", measured.bytes_max);
+    }
+
+    #[test]
+    fn a_member_that_is_cut_or_followed_by_anything_else_is_refused() {
+        let whole = member(b"[1,2]");
+        for end in 1..whole.len() {
+            assert_eq!(decoded(&whole[..end], 5, 100), Err(Undecoded::Malformed), "{end}");
+        }
+        assert_eq!(decoded(&[&whole[..], b"more"].concat(), 5, 100), Err(Undecoded::Malformed));
+        assert_eq!(decoded(b"not compressed", 5, 100), Err(Undecoded::Malformed));
+    }
+}

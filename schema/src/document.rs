@@ -1,0 +1,516 @@
+//! A JSON text and a flat index of its values.
+//!
+//! One [`Entry`] of 16 bytes for each value and each key, so that the index takes at most eight times the text. A
+//! general tree takes up to sixty times the text for a list of short elements.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Bounds on a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the text.
+    pub bytes: usize,
+    /// Levels of lists and objects within each other.
+    pub depth: usize,
+}
+
+impl Limits {
+    /// The bounds on a schema, and on the constants of a manifest.
+    pub const SCHEMA: Self = Self { bytes: 16 << 20, depth: 128 };
+}
+
+/// Why a text is refused. Never shows a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// More bytes than allowed.
+    #[error("larger than {0} bytes")]
+    TooLarge(usize),
+    /// Nested deeper than allowed.
+    #[error("nested deeper than {0} levels")]
+    TooDeep(usize),
+    /// An object has a key twice, in whatever spelling. The key's name, shortened.
+    #[error("the key `{0}` is there twice in one object")]
+    DuplicateKey(String),
+    /// A number beyond the range of a double.
+    #[error("a number is beyond the range of a double")]
+    NumberRange,
+    /// An escape that names half of a surrogate pair.
+    #[error("a string holds half of a surrogate pair")]
+    LoneSurrogate,
+    /// Not JSON.
+    #[error("not valid JSON at byte {0}")]
+    Malformed(usize),
+}
+
+/// One value, or one key: where it is in the text, and where the next one is in the index.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    start: u32,
+    end: u32,
+    /// Index behind the value and all that is in it.
+    next: u32,
+    /// Elements of a list, members of an object.
+    count: u32,
+}
+
+/// The type of a value, as JSON Schema has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Boolean,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// A list.
+    Array,
+    /// An object.
+    Object,
+}
+
+/// A text that has been read.
+#[derive(Clone)]
+pub struct Document<'a> {
+    text: Cow<'a, str>,
+    entries: Vec<Entry>,
+}
+
+impl std::fmt::Debug for Document<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Document({} bytes)", self.text.len())
+    }
+}
+
+impl<'a> Document<'a> {
+    /// Reads one JSON value. Refuses what readers disagree about: duplicate keys at any depth and in any spelling,
+    /// numbers beyond a double, lone surrogates.
+    ///
+    /// # Errors
+    /// [`ParseError`].
+    pub fn parse(text: impl Into<Cow<'a, str>>, limits: Limits) -> Result<Self, ParseError> {
+        let text = text.into();
+        let fits = u32::try_from(text.len()).is_ok_and(|length| length < u32::MAX);
+        if text.len() > limits.bytes || !fits {
+            return Err(ParseError::TooLarge(limits.bytes));
+        }
+        let mut reader = Reader { text: &text, bytes: text.as_bytes(), at: 0, entries: Vec::new(), limits };
+        reader.value(0)?;
+        reader.space();
+        if reader.at < reader.bytes.len() {
+            return Err(ParseError::Malformed(reader.at));
+        }
+        let entries = reader.entries;
+        Ok(Self { text, entries })
+    }
+
+    /// The value that the text is.
+    #[must_use]
+    pub fn root(&self) -> Value<'_> {
+        Value { document: self, at: 0 }
+    }
+
+    /// Bytes of the text.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn value(&self, at: usize) -> Value<'_> {
+        Value { document: self, at }
+    }
+}
+
+/// A value of a document, or a key, which is a string.
+#[derive(Clone, Copy)]
+pub struct Value<'d> {
+    document: &'d Document<'d>,
+    at: usize,
+}
+
+impl std::fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.kind())
+    }
+}
+
+impl<'d> Value<'d> {
+    fn entry(self) -> Entry {
+        self.document.entries[self.at]
+    }
+
+    /// Where it is in the document's index.
+    pub(crate) fn at(self) -> usize {
+        self.at
+    }
+
+    /// Another value of the same document.
+    pub(crate) fn sibling(self, at: usize) -> Self {
+        Self { at, ..self }
+    }
+
+    /// Its text as it was written.
+    #[must_use]
+    pub fn raw(self) -> &'d str {
+        let Entry { start, end, .. } = self.entry();
+        &self.document.text[start as usize..end as usize]
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self.raw().as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Boolean,
+            Some(b'n') => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// Elements of a list, members of an object.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.entry().count as usize
+    }
+
+    /// The text of a string.
+    #[must_use]
+    pub fn as_str(self) -> Option<Cow<'d, str>> {
+        let raw = self.raw();
+        raw.starts_with('"').then(|| unescaped(&raw[1..raw.len() - 1]))
+    }
+
+    /// The elements of a list.
+    pub fn elements(self) -> impl Iterator<Item = Value<'d>> {
+        let count = if self.kind() == Kind::Array { self.count() } else { 0 };
+        let mut at = self.at + 1;
+        (0..count).map(move |_| {
+            let element = Value { document: self.document, at };
+            at = element.entry().next as usize;
+            element
+        })
+    }
+
+    /// The members of an object: keys and values.
+    pub fn members(self) -> impl Iterator<Item = (Value<'d>, Value<'d>)> {
+        let count = if self.kind() == Kind::Object { self.count() } else { 0 };
+        let mut at = self.at + 1;
+        (0..count).map(move |_| {
+            let key = Value { document: self.document, at };
+            let value = Value { document: self.document, at: at + 1 };
+            at = value.entry().next as usize;
+            (key, value)
+        })
+    }
+
+    /// The member of that name.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<Value<'d>> {
+        self.members().find(|(key, _)| key.is(name)).map(|(_, value)| value)
+    }
+
+    /// Whether it is a string that says `text`.
+    #[must_use]
+    pub fn is(self, text: &str) -> bool {
+        self.as_str().is_some_and(|own| own == text)
+    }
+
+    /// Whether a number has the value that `text` writes.
+    #[must_use]
+    pub fn is_number(self, text: &str) -> bool {
+        let numbers = crate::decimal::Decimal::parse(self.raw()).zip(crate::decimal::Decimal::parse(text));
+        self.kind() == Kind::Number && numbers.is_some_and(|(own, other)| own.cmp(&other).is_eq())
+    }
+}
+
+/// Resolves the escapes of a string that has been checked.
+fn unescaped(inner: &str) -> Cow<'_, str> {
+    if !inner.contains('\\') {
+        return Cow::Borrowed(inner);
+    }
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let escape = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(at + 2..).unwrap_or_default();
+        match escape {
+            b'b' => out.push('\u{8}'),
+            b'f' => out.push('\u{c}'),
+            b'n' => out.push('\n'),
+            b'r' => out.push('\r'),
+            b't' => out.push('\t'),
+            b'u' => {
+                let high = hex(rest);
+                rest = rest.get(4..).unwrap_or_default();
+                let code = if (0xd800..0xdc00).contains(&high) {
+                    let low = hex(rest.get(2..).unwrap_or_default());
+                    rest = rest.get(6..).unwrap_or_default();
+                    0x1_0000 + ((high - 0xd800) << 10) + low.wrapping_sub(0xdc00)
+                } else {
+                    high
+                };
+                out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            }
+            other => out.push(char::from(other)),
+        }
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The value of four hex digits; 0 where there are none.
+fn hex(text: &str) -> u32 {
+    text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    entries: Vec<Entry>,
+    limits: Limits,
+}
+
+impl Reader<'_> {
+    fn malformed<T>(&self) -> Result<T, ParseError> {
+        Err(ParseError::Malformed(self.at))
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Opens an entry at the byte at hand.
+    fn open(&mut self) -> usize {
+        let start = narrow(self.at);
+        self.entries.push(Entry { start, end: 0, next: 0, count: 0 });
+        self.entries.len() - 1
+    }
+
+    fn close(&mut self, entry: usize, count: usize) {
+        let next = narrow(self.entries.len());
+        let end = narrow(self.at);
+        self.entries[entry] = Entry { end, next, count: narrow(count), ..self.entries[entry] };
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), ParseError> {
+        self.space();
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'"') => self.string(),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            _ => self.malformed(),
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), ParseError> {
+        let entry = self.enter(depth)?;
+        let mut count = 0;
+        self.space();
+        if self.peek() != Some(b']') {
+            loop {
+                self.value(depth + 1)?;
+                count += 1;
+                self.space();
+                match self.peek() {
+                    Some(b',') => self.at += 1,
+                    Some(b']') => break,
+                    _ => return self.malformed(),
+                }
+            }
+        }
+        self.at += 1;
+        self.close(entry, count);
+        Ok(())
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), ParseError> {
+        let entry = self.enter(depth)?;
+        let mut count = 0;
+        self.space();
+        if self.peek() != Some(b'}') {
+            loop {
+                self.space();
+                if self.peek() != Some(b'"') {
+                    return self.malformed();
+                }
+                self.string()?;
+                self.space();
+                if self.peek() != Some(b':') {
+                    return self.malformed();
+                }
+                self.at += 1;
+                self.value(depth + 1)?;
+                count += 1;
+                self.space();
+                match self.peek() {
+                    Some(b',') => self.at += 1,
+                    Some(b'}') => break,
+                    _ => return self.malformed(),
+                }
+            }
+        }
+        self.at += 1;
+        self.close(entry, count);
+        self.distinct(entry)
+    }
+
+    fn enter(&mut self, depth: usize) -> Result<usize, ParseError> {
+        if depth >= self.limits.depth {
+            return Err(ParseError::TooDeep(self.limits.depth));
+        }
+        let entry = self.open();
+        self.at += 1;
+        Ok(entry)
+    }
+
+    /// Whether no key of the object is there twice.
+    fn distinct(&self, object: usize) -> Result<(), ParseError> {
+        let Entry { count, .. } = self.entries[object];
+        if count < 2 {
+            return Ok(());
+        }
+        let mut seen = HashSet::with_capacity(count as usize);
+        let mut at = object + 1;
+        for _ in 0..count {
+            let Entry { start, end, .. } = self.entries[at];
+            let key = unescaped(&self.text[start as usize + 1..end as usize - 1]);
+            if seen.contains(&key) {
+                return Err(ParseError::DuplicateKey(clipped(&key)));
+            }
+            seen.insert(key);
+            at = self.entries[at + 1].next as usize;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), ParseError> {
+        let entry = self.open();
+        self.at += 1;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => self.escape()?,
+                Some(0..0x20) | None => return self.malformed(),
+                Some(_) => self.at += 1,
+            }
+        }
+        self.at += 1;
+        self.close(entry, 0);
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<(), ParseError> {
+        self.at += 1;
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                self.at += 1;
+                let code = self.four()?;
+                if (0xdc00..0xe000).contains(&code) {
+                    return Err(ParseError::LoneSurrogate);
+                }
+                if (0xd800..0xdc00).contains(&code) {
+                    if self.bytes.get(self.at..self.at + 2) != Some(br"\u") {
+                        return Err(ParseError::LoneSurrogate);
+                    }
+                    self.at += 2;
+                    if !(0xdc00..0xe000).contains(&self.four()?) {
+                        return Err(ParseError::LoneSurrogate);
+                    }
+                }
+            }
+            _ => return self.malformed(),
+        }
+        Ok(())
+    }
+
+    fn four(&mut self) -> Result<u32, ParseError> {
+        let digits = self.bytes.get(self.at..self.at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let Some(digits) = digits else { return self.malformed() };
+        let code = digits.iter().fold(0, |code, digit| code << 4 | char::from(*digit).to_digit(16).unwrap_or(0));
+        self.at += 4;
+        Ok(code)
+    }
+
+    fn number(&mut self) -> Result<(), ParseError> {
+        let entry = self.open();
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        if !self.text[start..self.at].parse::<f64>().is_ok_and(f64::is_finite) {
+            return Err(ParseError::NumberRange);
+        }
+        self.close(entry, 0);
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), ParseError> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at == start { self.malformed() } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), ParseError> {
+        let entry = self.open();
+        if !self.text[self.at..].starts_with(word) {
+            return self.malformed();
+        }
+        self.at += word.len();
+        self.close(entry, 0);
+        Ok(())
+    }
+}
+
+/// A place in a text that is shorter than 4 GiB.
+fn narrow(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+/// A name that a caller chose, short enough for a message and without control characters.
+pub(crate) fn clipped(name: &str) -> String {
+    const SHOWN: usize = 64;
+    let mut out: String = name.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if name.chars().nth(SHOWN).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod tests;
