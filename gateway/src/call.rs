@@ -14,9 +14,10 @@ use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Rep
 
 use crate::audit::Record;
 use crate::exposition::{Exposition, Tool};
+use crate::fit::{self, Unsent};
 use crate::gateway::Gateway;
 use crate::limiter::{Admitted, Refusal};
-use crate::mcp::arguments::{self, InvalidArguments};
+use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
 use crate::metrics::{Metrics, NoStatus, Outcome, Rejection};
@@ -198,23 +199,28 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
 async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let exposition = noted.exposition;
     let declared = &exposition.service.document.tools[name];
-    let (target, arguments, asked) = match check(noted, name, tool, declared) {
+    let limits = &exposition.limits;
+    let deadline = noted.started + Duration::from_millis(limits.timeout_ms);
+    let (target, arguments, asked) = match check(noted, name, tool, declared, deadline).await {
         Ok(checked) => checked,
-        Err(InvalidArguments(message)) => {
+        Err(Unsent::Invalid(InvalidArguments(message))) => {
             noted.outcome = Outcome::InvalidArguments;
             return failure(noted, &format!("Invalid arguments: {message}"));
         }
+        Err(Unsent::Overdue) => {
+            noted.outcome = Outcome::Timeout;
+            return failure(noted, "The call exceeded its timeout while its arguments were validated.");
+        }
     };
-    let limits = &exposition.limits;
     let bounds = CallBounds {
-        deadline: noted.started + Duration::from_millis(limits.timeout_ms),
+        deadline,
         max_response_bytes: limits.max_response_bytes,
         detect_list: exposition.enforcement == Enforcement::Advisory,
     };
     let options = &noted.gateway.options;
     let credentials = exposition.credentials(options.credentials.as_ref());
     let begun = Instant::now();
-    let call = exposition.service.upstream.call(target, &arguments, bounds, credentials, noted.trace.as_ref());
+    let call = exposition.service.upstream.call(&target, &arguments, bounds, credentials, noted.trace.as_ref());
     match call.await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
@@ -229,37 +235,26 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
 }
 
 /// The tool that is called, arguments as they go upstream, and what the reserved inputs ask for.
-fn check<'e>(
+async fn check<'e>(
     noted: &Noted<'e>,
     name: &'e str,
     tool: &Tool,
     declared: &ServiceTool,
-) -> Result<(&'e str, Arguments, Call), InvalidArguments> {
-    let raw = match &noted.call.arguments {
-        Some(bytes) => Some(std::str::from_utf8(bytes).map_err(|e| InvalidArguments(e.to_string()))?),
-        None => None,
-    };
-    let mut arguments = arguments::read(raw)?;
+    deadline: Instant,
+) -> Result<(Cow<'e, str>, Arguments, Call), Unsent> {
+    let (gateway, exposition) = (noted.gateway, noted.exposition);
+    let mut arguments = fit::read(gateway, &exposition.id, noted.call.arguments.as_ref(), deadline).await?;
     let asked = tool.reserved.take(&mut arguments)?;
-    if sealed(noted.exposition, declared)
+    if sealed(exposition, declared)
         && let Some(cursor) = arguments.get_mut(paging::argument(PaginationKind::Cursor))
     {
         let scope = scope(noted, name);
-        let opened = paging::cursor(cursor.get()).and_then(|token| noted.gateway.sealer.open(&scope, &token));
+        let opened = paging::cursor(cursor.get()).and_then(|token| gateway.sealer.open(&scope, &token));
         let opened = opened.ok_or_else(|| InvalidArguments("`cursor`: not one that this tool returned".to_owned()))?;
         *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
     }
-    let service = &noted.exposition.service;
-    let validate = |tool: &str, arguments: &Arguments| arguments::validate(&service.contracts[tool].schema, arguments);
-    validate(name, &arguments)?;
-    match service.upstream.made_of(name, &arguments).map_err(|e| InvalidArguments(e.to_string()))? {
-        None => Ok((name, arguments, asked)),
-        // The manifest's own word holds for whatever an alias makes of its arguments.
-        Some((made_of, arguments)) => {
-            validate(made_of, &arguments)?;
-            Ok((made_of, arguments, asked))
-        }
-    }
+    let (made_of, arguments) = fit::validate(gateway, exposition, name, arguments, deadline).await?;
+    Ok((made_of.map_or(Cow::Borrowed(name), Cow::Owned), arguments, asked))
 }
 
 /// Whether the tool's cursors are sealed.

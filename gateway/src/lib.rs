@@ -15,6 +15,7 @@
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
+//! fit               arguments: read, validated, made into another tool's
 //! refusals          log lines for refused requests, sampled
 //! upstream          HTTP
 //! trace             spans of calls
@@ -29,6 +30,7 @@ pub mod cluster;
 mod compute;
 mod dispatch;
 mod exposition;
+mod fit;
 mod gateway;
 mod limiter;
 mod mcp;

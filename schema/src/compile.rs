@@ -347,11 +347,9 @@ impl<'s> Compiler<'s, '_> {
             }
             "items" if value.kind() == Kind::Array => rules.prefix = self.schemas(value, at),
             "items" => rules.items = Some(self.id_of(value, at)),
-            "additionalItems" => {
-                // Counts only beside a list of `items`.
-                if !later && schema.get("items").is_some_and(|items| items.kind() == Kind::Array) {
-                    rules.items = Some(self.id_of(value, at));
-                }
+            // Counts only beside a list of `items`.
+            "additionalItems" if !later && schema.get("items").is_some_and(|items| items.kind() == Kind::Array) => {
+                rules.items = Some(self.id_of(value, at));
             }
             "contains" if self.draft >= Draft::Seven => {
                 rules.contains = Some(self.id_of(value, at));

@@ -25,8 +25,8 @@ const STRIDE: usize = 16;
 
 /// The steps that a check of `bytes` bytes may take.
 ///
-/// A step is one schema held against one value, 16 bytes of text that are looked at, or one state of a pattern for one
-/// byte of text.
+/// A step is one schema held against one value, 16 bytes of text that are looked at, or eight states of a pattern for
+/// one byte of text.
 #[must_use]
 pub fn steps_for(bytes: usize) -> u64 {
     STEPS + STEPS_PER_BYTE * bytes as u64
@@ -68,7 +68,10 @@ impl Schema {
     }
 
     /// The same within a given number of steps; gives the number that it took.
-    pub(crate) fn check_within(&self, document: &Document<'_>, steps: u64) -> Result<u64, Invalid> {
+    ///
+    /// # Errors
+    /// [`Invalid`].
+    pub fn check_within(&self, document: &Document<'_>, steps: u64) -> Result<u64, Invalid> {
         let mut check =
             Check { schema: self, left: steps, frames: 0, path: Vec::new(), failures: Vec::new(), hashing: None };
         match check.value(self.root, document.root(), true, None) {
@@ -278,7 +281,8 @@ impl<'s, 'd> Check<'s, 'd> {
         let bound = |at: &Option<usize>| at.map(|at| source.value(at).raw());
         let compared = |text: &str| Decimal::parse(text).map(|bound| number.cmp(&bound));
         let mut valid = true;
-        let rules: [(_, fn(Ordering) -> bool, _); 4] = [
+        type Bound<'t> = (Option<&'t str>, fn(Ordering) -> bool, &'static str);
+        let rules: [Bound<'_>; 4] = [
             (bound(minimum), Ordering::is_ge, "is less than"),
             (bound(above), Ordering::is_gt, "is not greater than"),
             (bound(maximum), Ordering::is_le, "is greater than"),

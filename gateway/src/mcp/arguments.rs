@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 use tamis_engine::Call;
-use tamis_schema::{Document, Kind, Limits, Schema};
+use tamis_schema::{Document, Invalid, Kind, Limits, Schema, steps_for};
 
 use super::encode;
 use crate::upstream::Arguments;
@@ -105,11 +105,11 @@ pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
     Ok(arguments)
 }
 
-/// Validates arguments: the very values that go upstream.
+/// Validates arguments: the very values that go upstream. Takes at most `steps`, or as many as their size allows.
 ///
 /// # Errors
 /// Names the first arguments that do not fit, and why; or says that the check takes too many steps.
-pub(crate) fn validate(schema: &Schema, arguments: &Arguments) -> Result<(), InvalidArguments> {
+pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64>) -> Result<(), Unfit> {
     let mut text = String::with_capacity(2 + arguments.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum::<usize>());
     text.push('{');
     for (name, value) in arguments {
@@ -122,7 +122,28 @@ pub(crate) fn validate(schema: &Schema, arguments: &Arguments) -> Result<(), Inv
     }
     text.push('}');
     // An alias makes its arguments, so they are held to the bounds once more.
-    schema.check(&document(&text)?).map_err(|invalid| InvalidArguments(invalid.to_string()))
+    let document = document(&text)?;
+    let allowed = steps_for(document.bytes());
+    match schema.check_within(&document, steps.unwrap_or(allowed).min(allowed)) {
+        Ok(_) => Ok(()),
+        Err(Invalid::Work(taken)) if taken < allowed => Err(Unfit::Heavy),
+        Err(invalid) => Err(InvalidArguments(invalid.to_string()).into()),
+    }
+}
+
+/// Why arguments were not passed on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// They are not valid.
+    Invalid(InvalidArguments),
+    /// Validating them takes more steps than were given.
+    Heavy,
+}
+
+impl From<InvalidArguments> for Unfit {
+    fn from(invalid: InvalidArguments) -> Self {
+        Self::Invalid(invalid)
+    }
 }
 
 #[cfg(test)]

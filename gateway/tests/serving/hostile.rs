@@ -74,6 +74,38 @@ async fn arguments_that_readers_could_read_differently_go_nowhere() {
     assert_eq!(upstream.queries.lock().unwrap().as_slice(), ["state=open"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_schema_that_multiplies_ends_a_call_and_large_arguments_pass() {
+    let upstream = Upstream::start().await;
+    upstream.json("/doc", "{}");
+    let tools = json!({
+        "deep": {
+            "inputSchema": {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {
+                "anyOf": [{"items": {"$ref": "#/$defs/n"}}, {"items": {"$ref": "#/$defs/n"}, "maxItems": 9}],
+                "not": {"type": "number"},
+            }}},
+            "http": {"method": "GET", "path": "/doc"},
+        },
+        "write": {
+            "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "pattern": "^x*$"}}},
+            "http": {"method": "POST", "path": "/doc", "request": {"body": {"text": "{text}"}}},
+        },
+    });
+    let service = service(&upstream.base, &tools);
+    let document = exposition("api", &service, Advisory, &[("deep", None), ("write", None)]);
+    let running = start(options()).await;
+    assert_eq!(running.gateway.apply(&snapshot(&service, [document])).failed, []);
+    let nested = (0..27).fold(json!(1), |inner, _| json!([inner]));
+    let refused = running.call("api", "deep", json!({"a": nested})).await;
+    assert!(text(&refused).contains("takes more than"), "{refused}");
+    assert_eq!(upstream.hits(), 0);
+    let passed = running.call("api", "write", json!({"text": "x".repeat(900 << 10)})).await;
+    assert_eq!(passed["isError"], json!(false), "{passed}");
+    let refused = running.call("api", "write", json!({"text": "y".repeat(900 << 10)})).await;
+    assert!(text(&refused).contains("`text`: does not match ^x*$"), "{refused}");
+    assert_eq!(upstream.hits(), 1);
+}
+
 #[tokio::test]
 async fn headers_that_contradict_the_body_are_refused_in_every_era() {
     let (upstream, running) = simple(Default::default()).await;

@@ -1,0 +1,109 @@
+//! Arguments, from the text that a caller sent to the values that go upstream. What takes a while does not run on a thread
+//! that serves.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use tamis_config::ExpositionId;
+
+use crate::compute::Overdue;
+use crate::exposition::Exposition;
+use crate::gateway::Gateway;
+use crate::mcp::arguments::{self, InvalidArguments, Unfit};
+use crate::service::Service;
+use crate::upstream::Arguments;
+
+/// Bytes of arguments that are read on the thread that serves.
+const LIGHT_BYTES: usize = 4 << 10;
+/// Steps that their validation takes there; then it begins again elsewhere.
+const LIGHT_STEPS: u64 = 4_000;
+
+/// Why a call ends before anything was sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// Its arguments are not valid.
+    Invalid(InvalidArguments),
+    /// Its deadline passed.
+    Overdue,
+}
+
+impl From<InvalidArguments> for Unsent {
+    fn from(invalid: InvalidArguments) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<Overdue> for Unsent {
+    fn from(Overdue: Overdue) -> Self {
+        Self::Overdue
+    }
+}
+
+/// Reads the arguments of a call.
+///
+/// # Errors
+/// [`Unsent`].
+pub(crate) async fn read(
+    gateway: &Gateway,
+    exposition: &ExpositionId,
+    raw: Option<&Bytes>,
+    deadline: Instant,
+) -> Result<Arguments, Unsent> {
+    let Some(raw) = raw else { return Ok(Arguments::new()) };
+    if raw.len() <= LIGHT_BYTES {
+        return Ok(read_text(raw)?);
+    }
+    let raw = raw.clone();
+    Ok(gateway.compute.run(exposition, deadline, move |_| read_text(&raw)).await??)
+}
+
+fn read_text(raw: &[u8]) -> Result<Arguments, InvalidArguments> {
+    let text = std::str::from_utf8(raw).map_err(|error| InvalidArguments(error.to_string()))?;
+    arguments::read(Some(text))
+}
+
+/// Validates arguments. Gives the tool that is called in the end, where it is another, and that tool's arguments.
+///
+/// # Errors
+/// [`Unsent`].
+pub(crate) async fn validate(
+    gateway: &Gateway,
+    exposition: &Exposition,
+    tool: &str,
+    arguments: Arguments,
+    deadline: Instant,
+) -> Result<(Option<String>, Arguments), Unsent> {
+    let bytes: usize = arguments.values().map(|value| value.get().len()).sum();
+    if bytes <= LIGHT_BYTES {
+        match fit(&exposition.service, tool, &arguments, Some(LIGHT_STEPS)) {
+            Ok(Some((tool, made))) => return Ok((Some(tool), made)),
+            Ok(None) => return Ok((None, arguments)),
+            Err(Unfit::Invalid(invalid)) => return Err(invalid.into()),
+            Err(Unfit::Heavy) => {}
+        }
+    }
+    let (service, tool) = (std::sync::Arc::clone(&exposition.service), tool.to_owned());
+    let work = move |_: &dyn Fn() -> bool| match fit(&service, &tool, &arguments, None) {
+        Ok(Some((tool, made))) => Ok((Some(tool), made)),
+        Ok(None) => Ok((None, arguments)),
+        Err(Unfit::Invalid(invalid)) => Err(invalid),
+        // Without a bound of its own a validation ends with its verdict.
+        Err(Unfit::Heavy) => Err(InvalidArguments("cannot be validated".to_owned())),
+    };
+    Ok(gateway.compute.run(&exposition.id, deadline, work).await??)
+}
+
+/// The same at once, each validation in at most `steps`.
+fn fit(
+    service: &Service,
+    tool: &str,
+    arguments: &Arguments,
+    steps: Option<u64>,
+) -> Result<Option<(String, Arguments)>, Unfit> {
+    arguments::validate(&service.contracts[tool].schema, arguments, steps)?;
+    let made_of = service.upstream.made_of(tool, arguments).map_err(|error| InvalidArguments(error.to_string()))?;
+    let Some((made_of, made)) = made_of else { return Ok(None) };
+    // The manifest's own schema holds for the arguments that an alias makes.
+    arguments::validate(&service.contracts[made_of].schema, &made, steps)?;
+    Ok(Some((made_of.to_owned(), made)))
+}
