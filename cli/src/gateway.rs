@@ -187,6 +187,7 @@ fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
         tool_series: args.metrics_detail == MetricsDetail::Tool,
         hostnames: args.hostname.clone(),
         admin_token: Some(source.admin_token()),
+        keyring: Some(source.keyring()),
         ..Options::new(source.credentials())
     }
 }

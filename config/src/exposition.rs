@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{Enforcement, ToolFilter};
 
-use crate::Digest;
+use crate::{AllowedUse, Digest};
 
 /// An exposition's name, unique in a gateway: the last two segments of its URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -41,10 +41,10 @@ pub struct ExpositionDocument {
     pub enforcement: Enforcement,
     /// The published tools, in the order of the service.
     pub tools: IndexMap<String, ExpositionTool>,
-    /// Where the values of the service's credentials lie, by `name/key` of the Secret. Empty under `tamis serve`, which
-    /// reads them by their names. A document that names a value is loaded when the value is there.
+    /// The service's credentials by `name/key` of the Secret: where each value lies, and how it may be used. Empty under
+    /// `tamis serve`, which reads them by their names. A document that names a value is loaded when the value is there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub credentials: BTreeMap<String, CredentialHandle>,
+    pub credentials: BTreeMap<String, CredentialGrant>,
     /// Who may call; `None` is what `tamis serve` on loopback allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
@@ -64,7 +64,7 @@ impl ExpositionDocument {
             Some(Access::ApiKeys { handle, .. }) => handle.clone(),
             _ => None,
         };
-        let mut handles: Vec<_> = self.credentials.values().cloned().chain(callers).collect();
+        let mut handles: Vec<_> = self.credentials.values().map(|grant| grant.handle.clone()).chain(callers).collect();
         handles.sort();
         handles.dedup();
         handles
@@ -106,6 +106,17 @@ pub enum Access {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CredentialHandle(pub String);
+
+/// A credential of an exposition: its value, and what its owner lets the exposition do with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CredentialGrant {
+    /// Where the value lies.
+    pub handle: CredentialHandle,
+    /// The lines of the owner's annotation that allow what the exposition's tools do. A gateway checks each request
+    /// against them; none allows nothing.
+    pub uses: Vec<AllowedUse>,
+}
 
 /// Bounds on the calls of one exposition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,15 +6,20 @@
 
 pub mod acks;
 pub mod addresses;
+mod allowed_use;
 pub mod carrier;
 mod exposition;
+pub mod group_keys;
 pub mod names;
 mod service;
 mod snapshot;
 mod watch;
 
+pub use allowed_use::{AllowedUse, CredentialUse, InvalidUse, parse_uses};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
-pub use exposition::{Access, Audit, CallLimits, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool};
+pub use exposition::{
+    Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
+};
 pub use service::{
     Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
     PaginationKind, RequestTemplate, Retry, Risk, ServiceDocument, ServiceTool, Source,

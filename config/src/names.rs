@@ -13,8 +13,8 @@ pub const EXPOSITION_LABEL: &str = "reshapr.io/exposition";
 pub const EXPOSITION_NAMESPACE_LABEL: &str = "reshapr.io/exposition-namespace";
 /// The label by which the owner of a Secret lets it take part: `upstream` or `callers`.
 pub const CREDENTIALS_LABEL: &str = "reshapr.io/credentials";
-/// The annotation of an `upstream` Secret: the hosts that it may be sent to, separated by commas.
-pub const ALLOWED_HOSTS_ANNOTATION: &str = "reshapr.io/allowed-hosts";
+/// The annotation of an `upstream` Secret: how it may be used, one line for each use ([`crate::AllowedUse`]).
+pub const ALLOWED_USE_ANNOTATION: &str = "tamis.dev/allowed-use";
 /// The annotation of a GatewayGroup or an Exposition that is paused: `true`.
 pub const PAUSED_ANNOTATION: &str = "reshapr.io/paused";
 /// `app.kubernetes.io/managed-by` of everything that the operator writes.
@@ -44,10 +44,17 @@ pub fn token_secret(group: &str) -> String {
     format!("tamis-{group}-token")
 }
 
-/// The group whose token a Secret of this name holds; none where no such Secret has this name.
+/// The Secret with the keys that the group's gateways seal cursors and sign audit records with.
 #[must_use]
-pub fn group_of_token(secret: &str) -> Option<&str> {
-    secret.strip_prefix("tamis-")?.strip_suffix("-token").filter(|group| !group.is_empty())
+pub fn keys_secret(group: &str) -> String {
+    format!("tamis-{group}-keys")
+}
+
+/// The group whose token or keys a Secret of this name holds; none where no such Secret has this name.
+#[must_use]
+pub fn group_of_own_secret(secret: &str) -> Option<&str> {
+    let name = secret.strip_prefix("tamis-")?;
+    name.strip_suffix("-token").or_else(|| name.strip_suffix("-keys")).filter(|group| !group.is_empty())
 }
 
 /// The GatewayConfig with one part of a service document.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use tamis_config::CredentialHandle;
+use tamis_config::{AllowedUse, CredentialHandle};
 
 use crate::ObjectName;
 
@@ -70,8 +70,10 @@ pub struct SecretFacts {
     pub role: SecretRole,
     /// The keys that it has.
     pub keys: BTreeSet<String>,
-    /// The hosts that its values may be sent to, lower-case, as its annotation lists them.
-    pub allowed_hosts: Vec<String>,
+    /// How its values may be used, as its annotation says.
+    pub uses: Vec<AllowedUse>,
+    /// Lines of the annotation that could not be read; they allow nothing.
+    pub invalid_uses: Vec<usize>,
     /// `uid` and `resourceVersion`: another version is another value.
     pub version: String,
 }

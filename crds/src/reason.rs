@@ -37,6 +37,8 @@ pub enum Reason {
     SecretNotFound,
     /// The owner of the Secret has not let it take part in this way.
     SecretNotLabelled,
+    /// The owner of the Secret does not let it be used for such a request.
+    SecretUseNotAllowed,
     /// There is no such GatewayGroup.
     GatewayGroupNotFound,
     /// What is named is there, and may not be used from here.
@@ -54,7 +56,7 @@ pub enum Condition {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::InvalidFilter,
         Self::InvalidManifest,
         Self::Conflict,
@@ -70,6 +72,7 @@ impl Reason {
         Self::ConfigMapNotFound,
         Self::SecretNotFound,
         Self::SecretNotLabelled,
+        Self::SecretUseNotAllowed,
         Self::GatewayGroupNotFound,
         Self::RefNotPermitted,
     ];
@@ -93,6 +96,7 @@ impl Reason {
             Self::ConfigMapNotFound => "ConfigMapNotFound",
             Self::SecretNotFound => "SecretNotFound",
             Self::SecretNotLabelled => "SecretNotLabelled",
+            Self::SecretUseNotAllowed => "SecretUseNotAllowed",
             Self::GatewayGroupNotFound => "GatewayGroupNotFound",
             Self::RefNotPermitted => "RefNotPermitted",
         }
@@ -117,6 +121,7 @@ impl Reason {
             | Self::ConfigMapNotFound
             | Self::SecretNotFound
             | Self::SecretNotLabelled
+            | Self::SecretUseNotAllowed
             | Self::GatewayGroupNotFound
             | Self::RefNotPermitted => Condition::ResolvedRefs,
         }
@@ -124,7 +129,8 @@ impl Reason {
 
     /// Whether it says that something is not there; where a file is broken, it may be in that file.
     pub(crate) fn is_absence(self) -> bool {
-        self.condition() == Condition::ResolvedRefs && self != Self::RefNotPermitted && self != Self::SecretNotLabelled
+        let is_refusal = matches!(self, Self::RefNotPermitted | Self::SecretNotLabelled | Self::SecretUseNotAllowed);
+        self.condition() == Condition::ResolvedRefs && !is_refusal
     }
 }
 

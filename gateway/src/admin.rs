@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acks;
 use crate::exposition::hex;
 use crate::gateway::{Gateway, Readiness};
+use crate::hops;
 use crate::metrics::Standing;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
@@ -31,6 +32,7 @@ impl Gateway {
     /// Serves `/metrics`, `/livez`, `/readyz`, `/config` and, where there is a token, `/acks` on `listener` until
     /// `shutdown`.
     pub async fn serve_admin(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
+        self.client.listens_on(listener.local_addr());
         let listening = Listening::of(&self.options.limits);
         let gateway = Arc::clone(&self);
         let ending = shutdown.clone();
@@ -54,6 +56,9 @@ impl Gateway {
                 TEXT,
                 "this Host may not call; use an address of the gateway\n".into(),
             );
+        }
+        if request.headers().contains_key(hops::HEADER) {
+            return respond(StatusCode::FORBIDDEN, TEXT, "a gateway's call may not lead here\n".into());
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());

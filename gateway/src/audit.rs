@@ -1,5 +1,5 @@
-//! One record a call: who called what, how it ended, how large the output was and its digest. Records are events of
-//! the target `audit`; they hold no payload. Where an exposition asks for it, the output before filtering goes into a
+//! One record a call: who called what, how it ended, how large the output was, and a signature of what the caller got.
+//! Records are events of the target `audit`; they hold no payload. Where an exposition asks for it, the output before filtering goes into a
 //! file of its own, written by a thread of its own: a slow disk delays no call.
 
 use std::fs::{self, OpenOptions};
@@ -11,12 +11,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 use tamis_config::{Audit, ExpositionId};
 use tamis_engine::Stage;
 
 use crate::call::Caller;
-use crate::exposition::hex;
 use crate::metrics::Outcome;
 use crate::trace::CallTrace;
 
@@ -26,6 +24,11 @@ pub(crate) const TARGET: &str = "audit";
 const QUEUE: usize = 1_024;
 /// Bytes that wait to be written.
 const QUEUED_BYTES: usize = 256 << 20;
+
+/// Whether records are logged; a signature costs more than the rest of one.
+pub(crate) fn is_logged() -> bool {
+    tracing::enabled!(target: TARGET, tracing::Level::INFO)
+}
 
 /// One call as the record tells it.
 #[derive(Debug)]
@@ -42,6 +45,9 @@ pub(crate) struct Record<'a> {
     pub(crate) output: Option<&'a Bytes>,
     /// Bytes that went to the caller.
     pub(crate) result_bytes: usize,
+    /// Their signature, and the id of its key: nobody who reads the log can guess at a short result. None where the gateway
+    /// has no keys. It is of what the caller got, since one of the output would tell equal removed data from unequal.
+    pub(crate) signature: Option<(String, String)>,
     pub(crate) took: Duration,
     /// The trace that the call is part of.
     pub(crate) trace: Option<&'a CallTrace>,
@@ -102,11 +108,10 @@ impl Auditor {
             (Audit::Full, Some(output)) => self.keep(record, output),
             _ => None,
         };
-        // The digest costs more than the rest of the record: only where somebody listens.
-        if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+        if !is_logged() {
             return;
         }
-        let digest = record.output.map(|output| hex(&Sha256::digest(output))).unwrap_or_default();
+        let (signature, key) = record.signature.as_ref().map_or(("", ""), |(signature, key)| (signature, key));
         tracing::info!(
             target: TARGET,
             namespace = record.exposition.namespace,
@@ -117,8 +122,9 @@ impl Auditor {
             failed_stage = record.failed_stage.map(Stage::as_str),
             upstream_status = record.status,
             output_bytes = record.output.map_or(0, Bytes::len),
-            output_sha256 = digest,
             result_bytes = record.result_bytes,
+            result_hmac = signature,
+            hmac_key = key,
             took_us = u64::try_from(record.took.as_micros()).unwrap_or(u64::MAX),
             trace_id = record.trace.and_then(CallTrace::sampled_id),
             file = file.as_deref().unwrap_or_default(),
@@ -190,6 +196,7 @@ mod tests {
             status: 200,
             output: Some(&output),
             result_bytes: 2,
+            signature: None,
             took: Duration::from_millis(1),
             trace: None,
         };

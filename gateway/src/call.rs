@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tamis_config::{PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Report, Stage, Structured};
 
-use crate::audit::Record;
+use crate::audit::{self, Record};
 use crate::exposition::{Exposition, Tool};
 use crate::fit::{self, Unsent};
 use crate::gateway::Gateway;
@@ -21,7 +21,8 @@ use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
 use crate::metrics::{Metrics, NoStatus, Outcome, Rejection};
-use crate::paging;
+use crate::paging::{self, Next};
+use crate::seal::SealError;
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
 
@@ -31,6 +32,8 @@ const ERROR_BODY: usize = 8 << 10;
 /// A call that is understood, but not checked yet. Owns its parts, so that it can outlive its connection.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
+    /// Gateways that the call has passed before this one.
+    pub(crate) hops: u8,
     /// The request's id, as JSON.
     pub(crate) id: Bytes,
     /// Index of the tool in the exposition.
@@ -97,6 +100,7 @@ struct Noted<'a> {
     status: u16,
     output: Option<Bytes>,
     result_bytes: usize,
+    signature: Option<(String, String)>,
     trace: Option<CallTrace>,
 }
 
@@ -118,6 +122,7 @@ impl Drop for Noted<'_> {
             status: self.status,
             output: self.output.as_ref(),
             result_bytes: self.result_bytes,
+            signature: self.signature.take(),
             took,
             trace: self.trace.as_ref(),
         };
@@ -172,10 +177,14 @@ pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolC
         status: 0,
         output: None,
         result_bytes: 0,
+        signature: None,
         trace,
     };
     let body = answer(&mut noted, name, tool).await;
     noted.result_bytes = body.len();
+    if audit::is_logged() {
+        noted.signature = gateway.keyring.sign(&body);
+    }
     drop(noted);
     drop((admitted, place));
     Ok(body)
@@ -216,6 +225,7 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
         deadline,
         max_response_bytes: limits.max_response_bytes,
         detect_list: exposition.enforcement == Enforcement::Advisory,
+        hops: noted.call.hops,
     };
     let options = &noted.gateway.options;
     let credentials = exposition.credentials(options.credentials.as_ref());
@@ -249,8 +259,16 @@ async fn check<'e>(
         && let Some(cursor) = arguments.get_mut(paging::argument(PaginationKind::Cursor))
     {
         let scope = scope(noted, name);
-        let opened = paging::cursor(cursor.get()).and_then(|token| gateway.sealer.open(&scope, &token));
-        let opened = opened.ok_or_else(|| InvalidArguments("`cursor`: not one that this tool returned".to_owned()))?;
+        let opened = match paging::cursor(cursor.get()) {
+            Some(token) => gateway.keyring.open(&scope, &token),
+            None => Err(SealError::Invalid),
+        };
+        let opened = opened.map_err(|error| {
+            InvalidArguments(match error {
+                SealError::Invalid => "`cursor`: not one that this tool returned, or too old".to_owned(),
+                SealError::NoKeys => "`cursor`: the gateway cannot open cursors at the moment; try again".to_owned(),
+            })
+        })?;
         *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
     }
     let (made_of, arguments) = fit::validate(gateway, exposition, name, arguments, deadline).await?;
@@ -409,12 +427,13 @@ fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &An
     let report = answer.pagination.as_ref()?;
     let kind = declared.http.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);
     let next = match &report.next {
+        None => Next::End,
         Some(next) if sealed(noted.exposition, declared) => {
-            noted.gateway.sealer.seal(&scope(noted, name), next).map(Cow::Owned)
+            noted.gateway.keyring.seal(&scope(noted, name), next).map_or(Next::Unavailable, |t| Next::At(Cow::Owned(t)))
         }
-        next => next.as_deref().map(Cow::Borrowed),
+        Some(next) => Next::At(Cow::Borrowed(next)),
     };
-    Some(paging::describe(report, kind, next.as_deref(), noted.exposition.enforcement))
+    Some(paging::describe(report, kind, &next, noted.exposition.enforcement))
 }
 
 fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
@@ -431,7 +450,7 @@ fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
         UpstreamError::Status { status, .. } => Ok(*status),
         UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
         UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
-        UpstreamError::Malformed(_) => Err(NoStatus::Malformed),
+        UpstreamError::Malformed(_) | UpstreamError::CredentialReturned => Err(NoStatus::Malformed),
         UpstreamError::Unreachable { .. } => Err(NoStatus::Unreachable),
         _ => Err(NoStatus::NotSent),
     }
@@ -443,7 +462,7 @@ fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError)
     noted.outcome = match error {
         UpstreamError::Argument { .. } => Outcome::InvalidArguments,
         UpstreamError::Timeout { .. } => Outcome::Timeout,
-        UpstreamError::Credential(_) => Outcome::Error,
+        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
         _ => Outcome::UpstreamError,
     };
     let mut message = match error {
@@ -471,6 +490,23 @@ fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError)
             );
             "The gateway has no credential for the upstream.".to_owned()
         }
+        UpstreamError::CredentialUse(credential) => {
+            tracing::error!(
+                exposition = %noted.exposition.id,
+                secret = credential.name,
+                key = credential.key,
+                "credential may not be used for this request"
+            );
+            "The gateway may not use its credential for this request.".to_owned()
+        }
+        UpstreamError::CredentialReturned => {
+            tracing::error!(
+                exposition = %noted.exposition.id,
+                tool = noted.tool,
+                "answer withheld: it contains the credential that it was called with"
+            );
+            "The upstream's answer was withheld: it contains a credential.".to_owned()
+        }
         other => format!("{}.", capitalised(&other.to_string())),
     };
     let executed = matches!(
@@ -479,6 +515,7 @@ fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError)
             | UpstreamError::Unreachable { sent: true, .. }
             | UpstreamError::TooLarge { .. }
             | UpstreamError::Malformed(_)
+            | UpstreamError::CredentialReturned
     );
     if executed && declared.risk.mutating {
         message.push_str(" The call may have been executed: do not repeat it without checking.");

@@ -8,6 +8,7 @@ use tamis_config::Access;
 
 use crate::call::{Caller, ToolCall};
 use crate::exposition::Exposition;
+use crate::hops;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::era::{MODERN_VERSIONS, negotiate};
 use crate::mcp::message::string;
@@ -92,7 +93,12 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         let given = given.map_err(|e| RpcError::invalid_params(e.0))?;
         headers::check_params(headers, rules, given.root(), request.era)?;
     }
+    let hops = request.headers.map_or(0, hops::passed);
+    if hops::is_loop(hops) {
+        return Err(RpcError::looped());
+    }
     Ok(ToolCall {
+        hops,
         id: source.slice_ref(request.id.get().as_bytes()),
         tool,
         arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),

@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
-use crate::seal::Sealer;
+use crate::seal::Keyring;
 use crate::serve::{Cancellable, Index};
 use crate::upstream::{Client, ClientError};
 
@@ -26,7 +26,7 @@ pub struct Gateway {
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
     pub(crate) auditor: Auditor,
-    pub(crate) sealer: Sealer,
+    pub(crate) keyring: Arc<Keyring>,
     pub(crate) calls_under_way: AtomicUsize,
     pub(crate) streams_open: AtomicUsize,
     /// Calls that outlive their connection, waited for when the gateway stops.
@@ -109,7 +109,10 @@ impl Gateway {
             registry: Registry::default(),
             metrics: Metrics::new()?,
             auditor: Auditor::new(options.audit_dir.clone())?,
-            sealer: Sealer::new().ok_or(StartError::Randomness)?,
+            keyring: match &options.keyring {
+                Some(keyring) => Arc::clone(keyring),
+                None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),
+            },
             calls_under_way: AtomicUsize::new(0),
             streams_open: AtomicUsize::new(0),
             detached: TaskTracker::new(),

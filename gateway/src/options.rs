@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::AdminToken;
+use crate::seal::Keyring;
 use crate::serve::Tls;
 use crate::trace::Traces;
 use crate::upstream::{ClientOptions, Credentials};
@@ -32,6 +33,8 @@ pub struct Options {
     /// What `/config` and `/acks` want. None: the admin port is not reachable from elsewhere, `/config` is open and
     /// `/acks` is not there.
     pub admin_token: Option<Arc<AdminToken>>,
+    /// The keys of the group that the gateway is of. None: it makes keys of its own, which end with the process.
+    pub keyring: Option<Arc<Keyring>>,
     /// Where spans of calls go; none where calls are not traced.
     pub traces: Option<Traces>,
 }
@@ -50,6 +53,7 @@ impl Options {
             hostnames: Vec::new(),
             tls: None,
             admin_token: None,
+            keyring: None,
             traces: None,
         }
     }

@@ -1,5 +1,6 @@
 //! `_pagination`: what a caller needs to go on, attached after the filter.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -17,9 +18,20 @@ pub(crate) fn argument(kind: PaginationKind) -> &'static str {
     }
 }
 
+/// Where further pages begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next<'a> {
+    /// There are none.
+    End,
+    /// At this cursor or offset.
+    At(Cow<'a, str>),
+    /// At a cursor that the gateway cannot seal at the moment. A caller is told, since silence would say that this was all.
+    Unavailable,
+}
+
 /// The JSON of `_pagination`: `{"pages":2,"items":40,"total":100,"next":{"cursor":".."}}`, `next` being the arguments
 /// that go on. Under `Enforced` the upstream's total stays away: no filter let it pass.
-pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: Option<&str>, posture: Enforcement) -> String {
+pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_>, posture: Enforcement) -> String {
     let mut out = format!("{{\"pages\":{}", report.pages);
     if let Some(items) = report.items {
         let _ = write!(out, ",\"items\":{items}");
@@ -27,15 +39,19 @@ pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: Option<&
     if let (Some(total), Enforcement::Advisory) = (report.total, posture) {
         let _ = write!(out, ",\"total\":{total}");
     }
-    if let Some(next) = next {
-        let _ = write!(out, ",\"next\":{{\"{}\":", argument(kind));
-        match next.parse::<u64>() {
-            Ok(offset) if kind == PaginationKind::Offset => {
-                let _ = write!(out, "{offset}");
+    match next {
+        Next::End => {}
+        Next::Unavailable => out.push_str(",\"next_unavailable\":\"there are further pages; call again later\""),
+        Next::At(next) => {
+            let _ = write!(out, ",\"next\":{{\"{}\":", argument(kind));
+            match next.parse::<u64>() {
+                Ok(offset) if kind == PaginationKind::Offset => {
+                    let _ = write!(out, "{offset}");
+                }
+                _ => encode::string(&mut out, next),
             }
-            _ => encode::string(&mut out, next),
+            out.push('}');
         }
-        out.push('}');
     }
     out.push('}');
     out
@@ -132,7 +148,9 @@ mod tests {
     #[test]
     fn what_goes_on_is_named_as_its_argument() {
         let report = PageReport { pages: 2, items: Some(40), total: Some(100), next: None };
-        let say = |kind, next, posture| describe(&report, kind, next, posture);
+        let say = |kind, next: Option<&str>, posture| {
+            describe(&report, kind, &next.map_or(Next::End, |next| Next::At(next.into())), posture)
+        };
         assert_eq!(
             say(PaginationKind::Offset, Some("40"), Enforcement::Advisory),
             "{\"pages\":2,\"items\":40,\"total\":100,\"next\":{\"offset\":40}}"
@@ -142,5 +160,9 @@ mod tests {
             "{\"pages\":2,\"items\":40,\"next\":{\"cursor\":\"a\\\"b\"}}"
         );
         assert_eq!(say(PaginationKind::Cursor, None, Enforcement::Enforced), "{\"pages\":2,\"items\":40}");
+        assert_eq!(
+            describe(&report, PaginationKind::Cursor, &Next::Unavailable, Enforcement::Enforced),
+            "{\"pages\":2,\"items\":40,\"next_unavailable\":\"there are further pages; call again later\"}"
+        );
     }
 }

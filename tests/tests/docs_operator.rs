@@ -81,7 +81,7 @@ fn every_label_is_listed() {
         names::EXPOSITION_LABEL,
         names::EXPOSITION_NAMESPACE_LABEL,
         names::CREDENTIALS_LABEL,
-        names::ALLOWED_HOSTS_ANNOTATION,
+        names::ALLOWED_USE_ANNOTATION,
         names::SHARD_LABEL,
         names::PAUSED_ANNOTATION,
     ] {

@@ -31,7 +31,7 @@ const ARGUMENTS: &[&str] = &["--egress-allow", "127.0.0.1/32", "--drain-delay", 
 /// The Role that the operator gives a gateway, word for word.
 fn role() -> String {
     let shards = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(GROUP, shard));
-    let secrets: Vec<_> = shards.chain([names::token_secret(GROUP)]).collect();
+    let secrets: Vec<_> = shards.chain([names::token_secret(GROUP), names::keys_secret(GROUP)]).collect();
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": "tamis-public", "namespace": NAMESPACE},
@@ -72,7 +72,7 @@ fn exposition(name: &str, service: &ServiceDocument, shows: &[&str], handle: &st
     let document = json!({
         "formatVersion": FORMAT_VERSION, "id": id(name), "service": service.digest(), "enforcement": "Enforced",
         "tools": {"read": {"filter": {"retain": pointers}}},
-        "credentials": {"api/token": handle},
+        "credentials": {"api/token": {"handle": handle, "uses": ["127.0.0.1 bearer"]}},
         "access": "anonymous",
     });
     serde_json::from_str(&document.to_string()).expect("an exposition")

@@ -1,8 +1,10 @@
-//! The credentials that an exposition's published tools need, and whether their owners let them be sent there.
+//! The credentials that an exposition's published tools need, and whether their owners allow these uses.
 
 use std::collections::BTreeMap;
 
-use tamis_config::{CredentialHandle, CredentialRef, ServiceDocument, Source, names};
+use tamis_config::{
+    AuthKind, CredentialGrant, CredentialRef, CredentialUse, ServiceDocument, ServiceTool, Source, names,
+};
 use url::Url;
 
 use super::access::{forbidden, missing};
@@ -11,34 +13,83 @@ use crate::Reason;
 use crate::cluster::{Cluster, SecretFacts, SecretRole, SecretState};
 use crate::origin::FieldPath;
 
-/// Handles by `name/key`, for the given tools of a service.
+/// Headers that name an account by themselves. Next to `auth` they would decide whose account a credential in another
+/// place of the request ends up in.
+pub(super) const ACCOUNT_HEADERS: [&str; 2] = ["authorization", "cookie"];
+
+/// Grants by `name/key`, for the given tools of a service.
 pub(super) fn resolve<'t>(
     cluster: &Cluster<'_>,
     namespace: &str,
     service: &ServiceDocument,
     tools: impl Iterator<Item = &'t String>,
     path: &FieldPath,
-) -> Result<BTreeMap<String, CredentialHandle>, Stop> {
+) -> Result<BTreeMap<String, CredentialGrant>, Stop> {
     let Source::Http(source) = &service.source else { return Ok(BTreeMap::new()) };
-    let mut handles = BTreeMap::new();
+    // A document with another URL has not been accepted.
+    let Ok(base) = Url::parse(&source.base_url) else { return Ok(BTreeMap::new()) };
+    let mut grants = BTreeMap::<String, CredentialGrant>::new();
     for tool in tools.filter_map(|tool| service.tools.get(tool)) {
         let auth = tool.http.auth.as_ref().or(source.auth.as_ref());
-        let Some(credential) = auth.and_then(|auth| auth.credential.as_ref()) else { continue };
-        let name = format!("{}/{}", credential.name, credential.key);
-        if let std::collections::btree_map::Entry::Vacant(place) = handles.entry(name) {
-            place.insert(handle(cluster, namespace, credential, &source.base_url, path)?);
+        let Some(auth) = auth.filter(|auth| auth.kind != AuthKind::None) else { continue };
+        let Some(credential) = &auth.credential else { continue };
+        let facts = secret(cluster, namespace, credential, path)?;
+        let (prefix, template) = (base.path().trim_end_matches('/'), tool.http.path.as_str());
+        let tool_path = format!("{prefix}{}", template.split_once('?').map_or(template, |(path, _)| path));
+        let usage = CredentialUse {
+            host: base.host_str().unwrap_or_default(),
+            port: base.port_or_known_default(),
+            path: &tool_path,
+            kind: auth.kind,
+            name: auth.name.as_deref(),
+        };
+        let allowed: Vec<_> = facts.uses.iter().filter(|allowed| allowed.allows(&usage)).collect();
+        if allowed.is_empty() {
+            return Err(not_allowed(namespace, &credential.name, facts, &usage, path));
+        }
+        let grant = grants
+            .entry(format!("{}/{}", credential.name, credential.key))
+            .or_insert_with(|| CredentialGrant { handle: facts.handle(&credential.key), uses: Vec::new() });
+        for allowed in allowed {
+            if !grant.uses.contains(allowed) {
+                grant.uses.push(allowed.clone());
+            }
         }
     }
-    Ok(handles)
+    Ok(grants)
 }
 
-fn handle(
-    cluster: &Cluster<'_>,
+/// Stops an exposition of a tool that sends a header naming an account next to a credential: a ConfigurationPlan may have
+/// brought the one to the other, so the manifest alone does not show it.
+pub(super) fn check_headers<'t>(
+    service: &ServiceDocument,
+    tools: impl Iterator<Item = &'t String>,
+    path: &FieldPath,
+) -> Result<(), Stop> {
+    let Source::Http(source) = &service.source else { return Ok(()) };
+    for (name, tool) in tools.filter_map(|name| service.tools.get_key_value(name)) {
+        let auth = tool.http.auth.as_ref().or(source.auth.as_ref());
+        if let (true, Some(header)) = (auth.is_some_and(|auth| auth.kind != AuthKind::None), account_header(tool)) {
+            let message = format!("tool `{name}` sends a header `{header}` of its own next to `auth`");
+            let remedy = "remove the header, or the `auth`";
+            return Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
+        }
+    }
+    Ok(())
+}
+
+fn account_header(tool: &ServiceTool) -> Option<&str> {
+    let is_account = |name: &&String| ACCOUNT_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header));
+    tool.http.request.headers.keys().find(is_account).map(String::as_str)
+}
+
+/// A Secret that takes part as an upstream's, and has the key.
+fn secret<'c>(
+    cluster: &Cluster<'c>,
     namespace: &str,
     CredentialRef { name, key }: &CredentialRef,
-    base_url: &str,
     path: &FieldPath,
-) -> Result<CredentialHandle, Stop> {
+) -> Result<&'c SecretFacts, Stop> {
     let label = names::CREDENTIALS_LABEL;
     let stop = |reason, message: String, remedy: String| Err(Stop::new(reason, path.clone(), message, remedy));
     let facts = match cluster.secrets.find(namespace, name) {
@@ -48,8 +99,8 @@ fn handle(
         SecretState::Unlabelled => {
             let message = format!("Secret {namespace}/{name} does not take part");
             let remedy = format!(
-                "label it `{label}: upstream`, and list the hosts it may be sent to in the annotation `{}`",
-                names::ALLOWED_HOSTS_ANNOTATION
+                "label it `{label}: upstream`, and list how it may be used in the annotation `{}`",
+                names::ALLOWED_USE_ANNOTATION
             );
             return stop(Reason::SecretNotLabelled, message, remedy);
         }
@@ -62,75 +113,21 @@ fn handle(
         let message = format!("Secret {namespace}/{name} has no key `{key}`");
         return stop(Reason::SecretNotFound, message, "add it".to_owned());
     }
-    match Url::parse(base_url) {
-        Ok(url) if may_go_to(facts, &url) => Ok(facts.handle(key)),
-        url => {
-            let host = url.ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-            let message = format!("Secret {namespace}/{name} may not be sent to {host}");
-            let remedy = format!("add `{host}` to its annotation `{}`", names::ALLOWED_HOSTS_ANNOTATION);
-            stop(Reason::SecretNotLabelled, message, remedy)
-        }
-    }
+    Ok(facts)
 }
 
-/// Whether the Secret's owner lists the host: by its name, by `*.` and a domain above it, with a port or without.
-fn may_go_to(facts: &SecretFacts, url: &Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    let port = url.port_or_known_default();
-    facts.allowed_hosts.iter().any(|entry| {
-        // The colons of an IPv6 address are inside brackets.
-        let (name, wanted) = match entry.rsplit_once(':') {
-            Some((name, wanted)) if !wanted.ends_with(']') => (name, Some(wanted)),
-            _ => (entry.as_str(), None),
-        };
-        let named = match name.strip_prefix("*.") {
-            Some(domain) => {
-                !domain.is_empty()
-                    && host.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
-            }
-            None => !name.is_empty() && name == host,
-        };
-        named && wanted.is_none_or(|wanted| wanted.parse().ok() == port)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_goes_where_its_owner_says() {
-        let table = [
-            ("", "https://api.example.com", false),
-            ("api.example.com", "https://api.example.com", true),
-            ("api.example.com", "https://API.example.com./v1", true),
-            ("api.example.com", "https://api.example.com.evil.net", false),
-            ("api.example.com", "https://example.com", false),
-            ("example.com", "https://api.example.com", false),
-            ("*.example.com", "https://api.example.com", true),
-            ("*.example.com", "https://a.b.example.com", true),
-            ("*.example.com", "https://example.com", false),
-            ("*.example.com", "https://evilexample.com", false),
-            ("*.", "https://example.com", false),
-            ("*", "https://example.com", false),
-            ("api.example.com:443", "https://api.example.com", true),
-            ("api.example.com:8443", "https://api.example.com", false),
-            ("api.example.com:8443", "https://api.example.com:8443", true),
-            ("api.example.com:x", "https://api.example.com", false),
-            ("api.example.com", "https://api.example.com:8443", true),
-            ("[2001:db8::1]:443", "https://[2001:db8::1]", true),
-            ("[2001:db8::1]", "https://[2001:db8::1]:1", true),
-            ("a.example, b.example", "https://b.example", false),
-        ];
-        for (entry, url, expected) in table {
-            let facts = SecretFacts {
-                role: SecretRole::Upstream,
-                keys: ["token".to_owned()].into(),
-                allowed_hosts: vec![entry.to_owned()],
-                version: "uid.1".to_owned(),
-            };
-            assert_eq!(may_go_to(&facts, &Url::parse(url).unwrap()), expected, "{entry} {url}");
-        }
+fn not_allowed(namespace: &str, name: &str, facts: &SecretFacts, usage: &CredentialUse<'_>, path: &FieldPath) -> Stop {
+    let annotation = names::ALLOWED_USE_ANNOTATION;
+    let mut message = match usage.line() {
+        Some(line) => format!("Secret {namespace}/{name} may not be used as `{line}`"),
+        None => format!("Secret {namespace}/{name} may not be used in this way"),
+    };
+    if let Some(line) = facts.invalid_uses.first() {
+        message.push_str(&format!("; line {line} of its annotation `{annotation}` cannot be read"));
     }
+    let remedy = match usage.line() {
+        Some(line) => format!("its owner can add the line `{line}` to its annotation `{annotation}`"),
+        None => "use a name without spaces and a path that begins with /".to_owned(),
+    };
+    Stop::new(Reason::SecretUseNotAllowed, path.clone(), message, remedy)
 }

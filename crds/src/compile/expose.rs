@@ -230,6 +230,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             egress::check(&document, &id.namespace, group, &path)?;
         }
         let tools = self.tools(service, &document, &chosen, enforcement)?;
+        credentials::check_headers(&document, tools.keys(), &path)?;
         let credentials = match &env.cluster {
             Some(cluster) => credentials::resolve(cluster, &id.namespace, &document, tools.keys(), &path)?,
             None => BTreeMap::new(),

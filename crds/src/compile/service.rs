@@ -8,12 +8,13 @@ use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, Source};
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
+use super::credentials::ACCOUNT_HEADERS;
 use super::custom::Customs;
 use super::unusable::Unusables;
 use super::{CompileEnv, action, auth, duplicate_names, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
-use crate::resources::{ServiceManifestSpec, ServiceRef};
+use crate::resources::{ActionSpec, AuthSpec, AuthType, ServiceManifestSpec, ServiceRef};
 use crate::scribe::Scribe;
 use crate::{Diagnostic, Reason, Resource};
 
@@ -158,6 +159,7 @@ fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -
         for (tool, action) in &http.actions {
             let at = at.key("actions").key(tool);
             tool_name(tool, &at, scribe);
+            account_headers(action, http.auth.as_ref(), &at, scribe);
             tools.insert(tool.clone(), action::compile(action, &at, scribe));
         }
         if http.actions.is_empty() {
@@ -174,6 +176,20 @@ fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -
         description: spec.description.clone(),
         source: Source::Http(source),
         tools,
+    }
+}
+
+/// A header that names an account decides where a credential next to it ends up.
+fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    let auth = action.auth.as_ref().or(service);
+    if auth.is_none_or(|auth| auth.kind == AuthType::None) {
+        return;
+    }
+    let at = at.key("request").key("headers");
+    for name in action.request.iter().flat_map(|request| request.headers.keys()) {
+        if ACCOUNT_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header)) {
+            scribe.error(&at.key(name), "is not possible next to `auth`", "remove the header, or the `auth`");
+        }
     }
 }
 

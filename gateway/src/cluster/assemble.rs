@@ -102,7 +102,7 @@ pub(crate) fn credentials(document: &ExpositionDocument) -> impl Iterator<Item =
         Some(Access::ApiKeys { secret, handle: Some(handle) }) => Some((secret.as_str(), handle)),
         _ => None,
     };
-    document.credentials.iter().map(|(name, handle)| (name.as_str(), handle)).chain(callers)
+    document.credentials.iter().map(|(name, grant)| (name.as_str(), &grant.handle)).chain(callers)
 }
 
 /// Holds what has come and finds what can be served.

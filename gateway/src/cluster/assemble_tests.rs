@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use proptest::prelude::*;
 use serde_json::json;
 use tamis_config::carrier::{encode_exposition, encode_service};
-use tamis_config::{Audit, CallLimits, ExpositionTool, StopDocument};
+use tamis_config::{Audit, CallLimits, CredentialGrant, ExpositionTool, StopDocument};
 use tamis_engine::Enforcement;
 
 use super::*;
@@ -44,7 +44,10 @@ fn document(name: &str, service: &ServiceDocument, rate: u32, handles: &[&str]) 
         service: service.digest(),
         enforcement: Enforcement::Advisory,
         tools: IndexMap::<String, ExpositionTool>::new(),
-        credentials: handles.iter().map(|text| (format!("secret/{text}"), handle(text))).collect(),
+        credentials: handles
+            .iter()
+            .map(|text| (format!("secret/{text}"), CredentialGrant { handle: handle(text), uses: Vec::new() }))
+            .collect(),
         access: Some(Access::Anonymous),
         limits: CallLimits { requests_per_second: Some(rate), ..CallLimits::default() },
         audit: Audit::Digest,

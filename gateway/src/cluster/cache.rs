@@ -4,13 +4,14 @@
 //! exposition's file holds its credentials too, so that none is ever served with another's. Files are for their owner
 //! alone and should lie in memory (an `emptyDir` of `medium: Memory`): they hold secrets in clear text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tamis_config::group_keys::GroupKeys;
 use tamis_config::{CredentialHandle, Digest, GatewayConfigSpec};
 
 use super::assemble::Object;
@@ -22,6 +23,7 @@ const OWN_FOLDER: &str = "last-good";
 const EXPOSITION: &str = "tamis-exposition-";
 const SERVICE: &str = "tamis-service-";
 const TOKEN: &str = "token";
+const KEYS: &str = "keys";
 /// Is there once everything has been written: a part must never pass for all of it.
 const COMPLETE: &str = "complete";
 
@@ -46,6 +48,7 @@ pub(super) struct Recalled {
     pub(super) objects: Vec<Object>,
     pub(super) values: HashMap<CredentialHandle, Secret>,
     pub(super) token: Option<Secret>,
+    pub(super) keys: Option<GroupKeys>,
     /// Files that were not used, and why.
     pub(super) broken: Vec<String>,
 }
@@ -89,6 +92,9 @@ impl Cache {
         let mut object = |spec| recalled.objects.push(Object { name: name.to_owned(), spec: Ok(Arc::new(spec)) });
         if name == TOKEN {
             recalled.token = Some(Secret::new(&String::from_utf8_lossy(&body)));
+        } else if name == KEYS {
+            let data: BTreeMap<String, String> = serde_json::from_slice(&body).map_err(json)?;
+            recalled.keys = GroupKeys::read(|name| data.get(name).map(String::as_bytes));
         } else if name.starts_with(EXPOSITION) {
             let Exposition { spec, values } = serde_json::from_slice(&body).map_err(json)?;
             object(spec);
@@ -192,6 +198,8 @@ pub(super) enum Write {
     Remove(String),
     /// The group's token; none where there is none any more.
     Token(Option<Secret>),
+    /// The group's keys; none where there are none any more.
+    Keys(Option<GroupKeys>),
     /// All there is has been put.
     Complete,
 }
@@ -202,6 +210,7 @@ pub(super) struct Keeper {
     cache: Cache,
     pending: HashMap<String, Write>,
     token: Option<Option<Secret>>,
+    keys: Option<Option<GroupKeys>>,
     completes: bool,
     /// The service parts that each exposition needs.
     needs: HashMap<String, Vec<String>>,
@@ -216,6 +225,7 @@ impl Keeper {
             cache,
             pending: HashMap::new(),
             token: None,
+            keys: None,
             completes: false,
             needs: HashMap::new(),
             needed: HashMap::new(),
@@ -229,6 +239,7 @@ impl Keeper {
                 self.pending.insert(name.clone(), write);
             }
             Write::Token(token) => self.token = Some(token),
+            Write::Keys(keys) => self.keys = Some(keys),
             Write::Complete => self.completes = true,
         }
     }
@@ -251,6 +262,15 @@ impl Keeper {
         match self.token.take() {
             Some(Some(token)) => self.cache.write(TOKEN, token.expose().as_bytes())?,
             Some(None) => self.cache.remove(TOKEN)?,
+            None => {}
+        }
+        match self.keys.take() {
+            Some(Some(keys)) => {
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                let data: BTreeMap<_, _> = keys.data().into_iter().map(|(name, value)| (name, text(value))).collect();
+                self.cache.write(KEYS, &serde_json::to_vec(&data)?)?;
+            }
+            Some(None) => self.cache.remove(KEYS)?,
             None => {}
         }
         let mut unneeded = Vec::new();

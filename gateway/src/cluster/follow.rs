@@ -17,6 +17,7 @@ use super::watch::Message;
 use crate::admin::AdminToken;
 use crate::gateway::{Gateway, Readiness};
 use crate::reload::{Change, Failure};
+use crate::seal::Keyring;
 use crate::upstream::Credentials as _;
 
 /// Messages that are taken together, where there are so many.
@@ -31,6 +32,7 @@ pub(super) struct Follower {
     pub(super) gateway: Arc<Gateway>,
     pub(super) vault: Arc<Vault>,
     pub(super) token: Arc<AdminToken>,
+    pub(super) keyring: Arc<Keyring>,
     pub(super) group: String,
     /// Where the last good set is read, and who writes it.
     pub(super) cache: Option<(Cache, blocking::Sender<Write>)>,
@@ -110,6 +112,16 @@ impl Follower {
                 self.token.set(token.as_ref());
                 self.keep(Write::Token(token));
             }
+            Message::Keys(keys) => {
+                recovered(state, &format!("Secret {}", names::keys_secret(&self.group)));
+                if keys.is_none() {
+                    tracing::error!(
+                        "the group's keys are missing; cursors of Enforced expositions are refused until they return"
+                    );
+                }
+                self.keyring.set(keys.as_ref());
+                self.keep(Write::Keys(keys));
+            }
             Message::Failed(what, error) => {
                 if state.failing.insert(what.clone(), error.clone()).is_none() {
                     tracing::warn!("{what} cannot be watched, trying again: {error}");
@@ -148,6 +160,9 @@ impl Follower {
         self.vault.recall(recalled.values, Instant::now());
         if !self.token.is_known() {
             self.token.set(recalled.token.as_ref());
+        }
+        if !self.keyring.is_known() {
+            self.keyring.set(recalled.keys.as_ref());
         }
         state.assembler.observe(Event::Recalled(recalled.objects, handles));
     }

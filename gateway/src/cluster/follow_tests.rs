@@ -67,6 +67,7 @@ impl Following {
             gateway: Arc::clone(&gateway),
             vault,
             token: Arc::default(),
+            keyring: Arc::default(),
             group: GROUP.to_owned(),
             cache,
             loaded,

@@ -6,12 +6,14 @@
 //! assemble    objects and credentials -> what to serve     pure
 //! vault       credentials by handle
 //! follow      takes, decides, changes the gateway, acknowledges
+//! neighbours  addresses that no upstream may have
 //! cache       the last good set on disk
 //! ```
 
 mod assemble;
 mod cache;
 mod follow;
+mod neighbours;
 mod vault;
 mod watch;
 
@@ -27,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::AdminToken;
 use crate::gateway::{Gateway, Readiness};
+use crate::seal::Keyring;
 use crate::upstream::Credentials;
 
 use cache::{Cache, Keeper, Write};
@@ -54,6 +57,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// let options = Options {
 ///     require_access: true,
 ///     admin_token: Some(source.admin_token()),
+///     keyring: Some(source.keyring()),
 ///     ..Options::new(source.credentials())
 /// };
 /// let gateway = Gateway::new(options)?;
@@ -71,6 +75,7 @@ pub struct Source {
     cache: Option<PathBuf>,
     vault: Arc<Vault>,
     token: Arc<AdminToken>,
+    keyring: Arc<Keyring>,
 }
 
 impl Source {
@@ -83,7 +88,14 @@ impl Source {
             cache,
             vault: Arc::default(),
             token: Arc::default(),
+            keyring: Arc::default(),
         }
+    }
+
+    /// The group's keys: what [`crate::Options::keyring`] must be.
+    #[must_use]
+    pub fn keyring(&self) -> Arc<Keyring> {
+        Arc::clone(&self.keyring)
     }
 
     /// The group's credentials: what [`crate::Options::credentials`] must be.
@@ -109,7 +121,7 @@ impl Source {
         gateway: Arc<Gateway>,
         shutdown: CancellationToken,
     ) -> io::Result<Following> {
-        let Self { namespace, group, cache, vault, token } = self;
+        let Self { namespace, group, cache, vault, token, keyring } = self;
         gateway.set_readiness(Readiness::WaitsFor("the API server".to_owned()));
         let cache = cache.map(|folder| Cache::open(&folder, &namespace, &group)).transpose()?;
         let (tell, inbox) = mpsc::channel(INBOX);
@@ -124,7 +136,8 @@ impl Source {
         };
         let mut watches = watch::start(client, &namespace, &group, &tell);
         watches.spawn(watch::patience(PATIENCE, tell));
-        let follower = Follower { gateway, vault, token, group, cache: keeper, loaded };
+        watches.spawn(neighbours::learn(client.clone(), Arc::clone(&gateway), namespace.clone(), group.clone()));
+        let follower = Follower { gateway, vault, token, keyring, group, cache: keeper, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {
             // Without watches the follower ends, and without the follower the keeper, each with its work done.

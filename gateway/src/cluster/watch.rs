@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
+use tamis_config::group_keys::GroupKeys;
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
 use tamis_config::{
     CredentialHandle, Digest, ExpositionId, GatewayConfig, GatewayConfigSpec, watch_backoff, watch_status,
@@ -32,6 +33,8 @@ pub(super) enum Message {
     Shard(usize, HashMap<CredentialHandle, Secret>),
     /// The group's token; none where there is none.
     Token(Option<Secret>),
+    /// The group's keys; none where there are none.
+    Keys(Option<GroupKeys>),
     /// A watch failed, and why; it goes on trying.
     Failed(String, String),
     /// The time to wait for the first list is over.
@@ -55,6 +58,8 @@ pub(super) fn start(client: &kube::Client, namespace: &str, group: &str, tell: &
         Message::Token(token.and_then(|bytes| text(&bytes)))
     };
     watch_secret(client, namespace, &names::token_secret(group), tell, &mut watches, token);
+    let keys = |data: Option<Data>| Message::Keys(data.and_then(|data| keys(&data)));
+    watch_secret(client, namespace, &names::keys_secret(group), tell, &mut watches, keys);
     watches
 }
 
@@ -109,6 +114,14 @@ fn values(data: Option<Data>) -> HashMap<CredentialHandle, Secret> {
         value.map(|value| (CredentialHandle(key), value))
     };
     data.unwrap_or_default().into_iter().filter_map(each).collect()
+}
+
+fn keys(data: &Data) -> Option<GroupKeys> {
+    let keys = GroupKeys::read(|name| data.get(name).map(|bytes| bytes.0.as_slice()));
+    if keys.is_none() {
+        tracing::error!("the Secret with the group's keys is malformed; delete it, and the operator writes a new one");
+    }
+    keys
 }
 
 /// Passes on what a watch sees until nobody listens.

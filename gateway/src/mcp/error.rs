@@ -95,6 +95,11 @@ impl RpcError {
         Self::new(-32000, 503, reason)
     }
 
+    /// The call has passed too many gateways: it probably reaches itself.
+    pub(crate) fn looped() -> Self {
+        Self::new(-32000, 508, "the call has passed too many gateways")
+    }
+
     /// Nothing is published at the address.
     pub(crate) fn no_such_exposition() -> Self {
         Self::new(-32000, 404, "no exposition at this address")

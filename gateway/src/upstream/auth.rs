@@ -3,16 +3,21 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use tamis_config::{Auth, AuthKind, CredentialRef};
+use tamis_config::{Auth, AuthKind, CredentialRef, CredentialUse};
+use url::Url;
 
 use super::headers::header_name;
 use super::render::encoded;
-use super::{CredentialScope, InvalidService, Secret, UpstreamError};
+use super::returned::Needles;
+use super::{CredentialScope, InvalidService, Permission, Secret, UpstreamError};
 
 /// A credential and its place in the request.
 #[derive(Debug, Clone)]
 pub(super) struct AuthPlan {
     credential: CredentialRef,
+    kind: AuthKind,
+    /// The header, parameter or member, as the document has it.
+    name: Option<Box<str>>,
     place: Place,
 }
 
@@ -36,13 +41,44 @@ enum Place {
 
 /// What authentication adds to one request. Goes to the service's own origin only.
 #[derive(Default)]
-pub(super) struct Authentication {
+pub(super) struct Authentication<'a> {
+    /// How the credential may be used; none where there is no credential.
+    guard: Option<Guard<'a>>,
+    /// What no answer may contain; none where there is no credential, or a very short one.
+    pub(super) needles: Option<Needles>,
     /// Marked sensitive.
     pub(super) header: Option<(HeaderName, HeaderValue)>,
     /// `name=value`, percent-encoded.
     pub(super) query: Option<String>,
     /// The value of the body's member.
     pub(super) body: Option<Secret>,
+}
+
+/// What is asked before a credential goes into a request.
+struct Guard<'a> {
+    permission: Permission<'a>,
+    kind: AuthKind,
+    name: Option<&'a str>,
+}
+
+impl Authentication<'_> {
+    /// Whether the credential's owner lets it go into a request to `url`. Asked for each request, redirects included.
+    pub(super) fn may_go_to(&self, url: &Url) -> bool {
+        let Some(Guard { permission, kind, name }) = &self.guard else { return true };
+        match permission {
+            Permission::Any => true,
+            Permission::Uses(uses) => {
+                let usage = CredentialUse {
+                    host: url.host_str().unwrap_or_default(),
+                    port: url.port_or_known_default(),
+                    path: url.path(),
+                    kind: *kind,
+                    name: *name,
+                };
+                uses.iter().any(|allowed| allowed.allows(&usage))
+            }
+        }
+    }
 }
 
 impl AuthPlan {
@@ -68,7 +104,12 @@ impl AuthPlan {
             AuthKind::Body => Place::Body { name: name()?.into() },
         };
         let credential = auth.credential.clone().ok_or_else(|| invalid("needs a credential"))?;
-        Ok(Some(Self { credential, place }))
+        Ok(Some(Self { credential, kind: auth.kind, name: auth.name.as_deref().map(Into::into), place }))
+    }
+
+    /// Which credential.
+    pub(super) fn credential(&self) -> &CredentialRef {
+        &self.credential
     }
 
     /// The body's member that holds the credential.
@@ -91,9 +132,12 @@ impl AuthPlan {
     ///
     /// # Errors
     /// [`UpstreamError::Credential`] where it is not there, empty, or holds control characters.
-    pub(super) fn authenticate(&self, credentials: CredentialScope<'_>) -> Result<Authentication, UpstreamError> {
+    pub(super) fn authenticate<'a>(
+        &'a self,
+        credentials: CredentialScope<'a>,
+    ) -> Result<Authentication<'a>, UpstreamError> {
         let unavailable = || UpstreamError::Credential(self.credential.clone());
-        let secret = credentials.get(&self.credential).ok_or_else(unavailable)?;
+        let (secret, permission) = credentials.get(&self.credential).ok_or_else(unavailable)?;
         let value = secret.expose();
         if value.is_empty() || value.chars().any(char::is_control) {
             return Err(unavailable());
@@ -103,7 +147,14 @@ impl AuthPlan {
             header.set_sensitive(true);
             Ok(Some((name, header)))
         };
-        let mut made = Authentication::default();
+        let guard = Guard { permission, kind: self.kind, name: self.name.as_deref() };
+        // A value without a user name of its own is `user:password`: the password by itself is one too.
+        let password = match &self.place {
+            Place::Basic { username: None } => value.split_once(':').map(|(_, password)| password),
+            _ => None,
+        };
+        let needles = Needles::new(std::iter::once(value).chain(password));
+        let mut made = Authentication { guard: Some(guard), needles, ..Authentication::default() };
         match &self.place {
             Place::Header { name, prefix } => made.header = header(name.clone(), format!("{prefix}{value}"))?,
             Place::Basic { username } => {
@@ -114,7 +165,7 @@ impl AuthPlan {
                 made.header = header(AUTHORIZATION, format!("Basic {}", BASE64_STANDARD.encode(pair)))?;
             }
             Place::Query { name } => made.query = Some(format!("{name}={}", encoded(value))),
-            Place::Body { .. } => made.body = Some(secret),
+            Place::Body { .. } => made.body = Some(secret.clone()),
         }
         Ok(made)
     }

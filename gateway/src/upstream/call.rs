@@ -14,6 +14,7 @@ use super::merge::{Document, Merged};
 use super::pages::{Page, Pager, Start};
 use super::render::Rendered;
 use super::retry::{Decision, Failure, decide, retry_after};
+use super::returned::Search;
 use super::service::Action;
 use super::{CallBounds, Client, PageReport, UpstreamError, extract};
 use crate::trace::CallTrace;
@@ -26,7 +27,7 @@ pub(super) struct Call<'a> {
     pub(super) client: &'a Client,
     pub(super) action: &'a Action,
     pub(super) rendered: &'a Rendered,
-    pub(super) authentication: &'a Authentication,
+    pub(super) authentication: &'a Authentication<'a>,
     pub(super) bounds: CallBounds,
     pub(super) trace: Option<&'a CallTrace>,
     /// Requests sent.
@@ -42,7 +43,8 @@ impl Call<'_> {
         self.output(&document)
     }
 
-    /// Page after page, merged to one list. What came before time or space ran out is kept.
+    /// Page after page, merged to one list. What came before time ran out is kept. Where space runs out the call fails:
+    /// members that a filter removes take space too, and must not decide how many pages there are.
     pub(super) async fn fetch_pages(
         &mut self,
         plan: &Pagination,
@@ -55,7 +57,7 @@ impl Call<'_> {
             pager.apply(&mut url);
             let left = self.bounds.max_response_bytes.saturating_sub(merged.bytes());
             let document = match self.fetch(&url, left).await {
-                Err(UpstreamError::Timeout { .. } | UpstreamError::TooLarge { .. }) if pager.has_begun() => break,
+                Err(UpstreamError::Timeout { .. }) if pager.has_begun() => break,
                 other => other?,
             };
             let output = self.output(&document)?;
@@ -67,13 +69,22 @@ impl Call<'_> {
             let Some((elements, items)) = extract::list(&list) else {
                 return Err(UpstreamError::Malformed("holds a list that is not valid JSON".to_owned()));
             };
-            let more = pager.advance(Page { items, ..document.page(plan.next_path.as_deref()) });
+            let page = document.page(plan.next_path.as_deref(), self.bounds.detect_list);
+            if self.returns_credential(page.next.as_deref().unwrap_or_default().as_bytes()) {
+                return Err(UpstreamError::CredentialReturned);
+            }
+            let more = pager.advance(Page { items, ..page });
             merged.push(elements);
             if !more {
                 break;
             }
         }
         Ok((merged.finish(), Some(pager.report())))
+    }
+
+    /// Whether a text that reaches the caller beside the body contains the credential of the call.
+    fn returns_credential(&self, text: &[u8]) -> bool {
+        self.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, text))
     }
 
     /// What the manifest wants of a response.
@@ -130,13 +141,15 @@ impl Call<'_> {
             url,
             authentication: self.authentication,
             trace: self.trace,
+            hops: self.bounds.hops,
         };
         let mut incoming = exchange(self.client, &outgoing, &mut self.requests).await.map_err(failed)?;
         self.status = incoming.status();
         if !self.status.is_success() {
             return Err(self.refused(incoming).await);
         }
-        let body = incoming.read(limit, self.bounds.max_response_bytes).await.map_err(failed)?;
+        let needles = self.authentication.needles.as_ref();
+        let body = incoming.read(limit, self.bounds.max_response_bytes, needles).await.map_err(failed)?;
         Ok(Document::new(body, incoming.headers()))
     }
 
@@ -146,6 +159,10 @@ impl Call<'_> {
         let time = self.bounds.deadline.min(Instant::now() + ERROR_BODY_TIME);
         let body = incoming.read_error(time.into()).await;
         let mapped = self.action.errors.get(&status).cloned();
-        (Some(Failure::Status { status, retry_after }), UpstreamError::Status { status, mapped, body })
+        let error = match self.returns_credential(&body) {
+            true => UpstreamError::CredentialReturned,
+            false => UpstreamError::Status { status, mapped, body },
+        };
+        (Some(Failure::Status { status, retry_after }), error)
     }
 }

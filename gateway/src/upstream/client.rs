@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::egress::{EgressPolicy, Resolver};
+use super::reserved::Reserved;
 
 /// How the shared client behaves.
 #[derive(Debug, Clone)]
@@ -57,6 +58,23 @@ impl Client {
         let policy = Arc::new(options.egress.clone());
         let http = build(&options, &policy)?;
         Ok(Self { options, policy, http, redirected: OnceLock::new() })
+    }
+
+    /// Keeps calls away from a listener of this gateway.
+    pub(crate) fn listens_on(&self, listener: std::io::Result<std::net::SocketAddr>) {
+        if let Ok(address) = listener {
+            self.policy.reserved().add_port(address.port());
+        }
+    }
+
+    /// What calls are kept away from.
+    pub(crate) fn reserved(&self) -> &Reserved {
+        self.policy.reserved()
+    }
+
+    /// The addresses of a Service of the cluster, by its name. None where they cannot be had.
+    pub(crate) async fn service_addresses(&self, name: &str) -> Option<Vec<std::net::IpAddr>> {
+        self.policy.service_addresses(name).await?.ok()
     }
 
     /// For what a manifest names.

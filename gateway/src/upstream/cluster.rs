@@ -1,7 +1,7 @@
 //! Names and addresses of the cluster that a gateway runs in.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The domain of nearly every cluster.
 const DOMAIN: &str = "cluster.local";
@@ -13,6 +13,8 @@ pub(super) struct ClusterNetwork {
     api_server: Vec<IpAddr>,
     /// What stands behind `.svc`, without dots around it.
     domain: String,
+    /// That Services are looked up with.
+    pub(super) nameservers: Vec<SocketAddr>,
     /// Whether Services may be reached by their names. Not so where a redirect leads.
     pub(super) services: bool,
 }
@@ -20,11 +22,12 @@ pub(super) struct ClusterNetwork {
 impl ClusterNetwork {
     /// A cluster whose API server has these addresses, in the usual domain.
     pub(super) fn new(api_server: Vec<IpAddr>) -> Self {
-        Self { api_server, domain: DOMAIN.to_owned(), services: true }
+        Self { api_server, domain: DOMAIN.to_owned(), nameservers: Vec::new(), services: true }
     }
 
-    /// Takes the domain from the text of a pod's `resolv.conf`, if it is there.
-    pub(super) fn read_domain(&mut self, resolv_conf: &str) {
+    /// Takes the nameservers and the domain from the text of a pod's `resolv.conf`, as far as they are there.
+    pub(super) fn read_resolv_conf(&mut self, resolv_conf: &str) {
+        self.nameservers = nameservers(resolv_conf);
         if let Some(domain) = domain(resolv_conf) {
             self.domain = domain;
         }
@@ -85,6 +88,18 @@ fn strip_labels<'a>(host: &'a str, suffix: &str) -> Option<&'a str> {
     let (front, back) = host.split_at_checked(host.len().checked_sub(suffix.len() + 1)?)?;
     let back = back.strip_prefix('.')?;
     back.eq_ignore_ascii_case(suffix).then_some(front)
+}
+
+/// The nameservers of resolv.conf(5).
+fn nameservers(resolv_conf: &str) -> Vec<SocketAddr> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let each = resolv_conf.lines().map(words).filter_map(|words| match words.as_slice() {
+        [keyword, address, ..] if keyword == "nameserver" => {
+            address.parse::<IpAddr>().ok().map(|address| SocketAddr::from((address, 53)))
+        }
+        _ => None,
+    });
+    each.collect()
 }
 
 /// The domain that the search list of a pod has behind `svc.`; of several lists the last counts (resolv.conf(5)).

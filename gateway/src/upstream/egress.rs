@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,11 +16,14 @@ use tamis_config::addresses::{embedded_v4, is_metadata, is_public};
 use url::{Host, Url};
 
 use super::cluster::ClusterNetwork;
+use super::dns;
+use super::reserved::Reserved;
 
 /// What calls may reach beside the public network.
 ///
-/// Never reached, unless `allow` says so: link-local and metadata addresses, a cluster's API server, private networks,
-/// everything that is not globally routed. `deny` wins over `allow`.
+/// Never reached, unless `allow` says so: link-local and metadata addresses, a cluster's API server, the gateway's own
+/// addresses, private networks, everything that is not globally routed. `deny` wins over `allow`. The gateway's own
+/// listeners are never reached, whatever `allow` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressPolicy {
     /// Whether `127.0.0.0/8` and `::1` may be reached.
@@ -30,13 +34,16 @@ pub struct EgressPolicy {
     pub deny: Vec<Destination>,
     /// The cluster around the gateway: its Services are reached by their names. None standalone.
     pub(super) cluster: Option<ClusterNetwork>,
+    /// What is learned while the gateway runs.
+    pub(super) reserved: Reserved,
 }
 
 impl EgressPolicy {
     /// The default of `tamis serve`: the public network and loopback.
     #[must_use]
     pub fn standalone() -> Self {
-        Self { allow_loopback: true, allow: Vec::new(), deny: Vec::new(), cluster: None }
+        let reserved = Reserved::of_this_machine();
+        Self { allow_loopback: true, allow: Vec::new(), deny: Vec::new(), cluster: None, reserved }
     }
 
     /// The default of a cluster's gateway: the public network, and Services by their `.svc` names. Whose Services, each
@@ -44,15 +51,16 @@ impl EgressPolicy {
     /// ClusterIP (`KUBERNETES_SERVICE_HOST`), and its endpoints where they are known.
     #[must_use]
     pub fn cluster(allow: Vec<Destination>, deny: Vec<Destination>, api_server: Vec<IpAddr>) -> Self {
-        Self { allow_loopback: false, allow, deny, cluster: Some(ClusterNetwork::new(api_server)) }
+        let reserved = Reserved::of_this_machine();
+        Self { allow_loopback: false, allow, deny, cluster: Some(ClusterNetwork::new(api_server)), reserved }
     }
 
-    /// In the cluster domain that `/etc/resolv.conf`, whose text this is, has in the gateway's pod. Without it, or where
-    /// it says nothing, `cluster.local`.
+    /// In the cluster domain and with the nameservers that `/etc/resolv.conf`, whose text this is, has in the gateway's
+    /// pod. Without a domain, `cluster.local`; without nameservers, no Service is reached.
     #[must_use]
     pub fn with_resolv_conf(mut self, resolv_conf: &str) -> Self {
         if let Some(cluster) = &mut self.cluster {
-            cluster.read_domain(resolv_conf);
+            cluster.read_resolv_conf(resolv_conf);
         }
         self
     }
@@ -69,13 +77,26 @@ impl EgressPolicy {
         if self.allow.iter().any(|d| d.covers(address) || names(d)) {
             return true;
         }
-        let cluster = self.cluster.as_ref();
-        if is_metadata(address) || cluster.is_some_and(|cluster| cluster.is_api_server(address)) {
+        if is_metadata(address) {
             return false;
         }
-        is_public(address)
-            || (self.allow_loopback && address.is_loopback())
-            || cluster.is_some_and(|cluster| cluster.serves(host, address))
+        let Some(cluster) = &self.cluster else {
+            return is_public(address) || (self.allow_loopback && address.is_loopback());
+        };
+        let reserved = &self.reserved;
+        if cluster.is_api_server(address) || reserved.is_api_server(address) || reserved.is_gateway(address) {
+            return false;
+        }
+        // The name of a Service is of the cluster: it does not lead out of it.
+        match cluster.service(host) {
+            Some(_) => cluster.serves(host, address),
+            None => is_public(address) || (self.allow_loopback && address.is_loopback()),
+        }
+    }
+
+    /// What is learned while the gateway runs.
+    pub(super) fn reserved(&self) -> &Reserved {
+        &self.reserved
     }
 
     /// Whether a destination names the host, however a Service's name is spelled.
@@ -87,6 +108,9 @@ impl EgressPolicy {
     /// Checks what a URL says by itself: a literal address, or a name that is denied as such. Names are checked again
     /// by the [`Resolver`], with their addresses.
     pub(super) fn check(&self, url: &Url) -> Result<(), Denied> {
+        if self.reserved.is_listener(url) {
+            return Err(Denied);
+        }
         let permitted = match url.host() {
             Some(Host::Ipv4(ip)) => self.permits(&ip.to_string(), IpAddr::V4(ip)),
             Some(Host::Ipv6(ip)) => self.permits(&ip.to_string(), IpAddr::V6(ip)),
@@ -136,6 +160,22 @@ impl EgressPolicy {
             Some(cluster) if !self.allow.iter().any(|d| d.covers_host(host)) => cluster.whole(host),
             _ => host.into(),
         }
+    }
+
+    /// The addresses of a Service by its name, as the cluster's nameserver gives them. None for another name, and for one
+    /// that `allow` holds.
+    pub(super) async fn service_addresses(&self, host: &str) -> Option<io::Result<Vec<IpAddr>>> {
+        let cluster = self.cluster.as_ref()?;
+        cluster.service(host)?;
+        if self.allow.iter().any(|d| self.covers_name(d, host)) {
+            return None;
+        }
+        Some(match dns::addresses(&cluster.nameservers, &cluster.whole(host)).await {
+            Ok(Ok(addresses)) => Ok(addresses),
+            // An ExternalName: the Service's namespace does not say what is there.
+            Ok(Err(dns::Alias)) => Err(io::Error::other(Denied)),
+            Err(error) => Err(error),
+        })
     }
 
     fn select(&self, host: &str, addresses: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, Denied> {
@@ -231,9 +271,12 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let policy = Arc::clone(&self.0);
         Box::pin(async move {
-            let whole = policy.lookup(name.as_str());
-            let addresses = tokio::net::lookup_host((&*whole, 0)).await?;
-            let permitted = policy.select(name.as_str(), addresses)?;
+            let host = name.as_str();
+            let addresses: Vec<SocketAddr> = match policy.service_addresses(host).await {
+                Some(addresses) => addresses?.into_iter().map(|address| (address, 0).into()).collect(),
+                None => tokio::net::lookup_host((&*policy.lookup(host), 0)).await?.collect(),
+            };
+            let permitted = policy.select(host, addresses.into_iter())?;
             Ok(Box::new(permitted.into_iter()) as Addrs)
         })
     }

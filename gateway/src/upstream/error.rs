@@ -55,6 +55,12 @@ pub enum UpstreamError {
     /// A credential is not there, empty, or cannot be sent.
     #[error("credential `{}` key `{}` is not available", .0.name, .0.key)]
     Credential(CredentialRef),
+    /// The credential's owner does not allow this request (`tamis.dev/allowed-use`). Nothing was sent.
+    #[error("credential `{}` key `{}` may not be used for this request", .0.name, .0.key)]
+    CredentialUse(CredentialRef),
+    /// The answer contains the credential that the request was sent with.
+    #[error("the upstream's answer contains the credential that it was called with")]
+    CredentialReturned,
 }
 
 impl UpstreamError {
@@ -70,6 +76,8 @@ impl UpstreamError {
             Self::Unreachable { reason, .. } => reason,
             Self::UnknownTool(_) => "unknown_tool",
             Self::Credential(_) => "credential",
+            Self::CredentialUse(_) => "credential_use",
+            Self::CredentialReturned => "credential_returned",
         }
     }
 
@@ -77,9 +85,9 @@ impl UpstreamError {
     #[must_use]
     pub fn sent(&self) -> bool {
         match self {
-            Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) => true,
+            Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
             Self::Timeout { sent } | Self::Unreachable { sent, .. } => *sent,
-            Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) => false,
+            Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,
         }
     }
 }

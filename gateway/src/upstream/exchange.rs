@@ -12,7 +12,9 @@ use super::auth::Authentication;
 use super::egress::Denied;
 use super::gunzip::{Gunzip, Undecoded};
 use super::render::{Rendered, RequestPlan};
+use super::returned::{Needles, Search};
 use super::{Client, UpstreamError};
+use crate::hops;
 use crate::trace::{CallTrace, RequestSpan};
 
 /// Redirects that one request may take.
@@ -26,8 +28,10 @@ pub(super) struct Outgoing<'a> {
     pub(super) rendered: &'a Rendered,
     /// The URL, which differs from the rendered one by page.
     pub(super) url: &'a Url,
-    pub(super) authentication: &'a Authentication,
+    pub(super) authentication: &'a Authentication<'a>,
     pub(super) trace: Option<&'a CallTrace>,
+    /// Gateways that the call has passed before this one.
+    pub(super) hops: u8,
 }
 
 /// What came back, its body not read yet.
@@ -59,6 +63,7 @@ impl Fault {
             Self::Unsent(reason) | Self::Broken(reason) => reason,
             Self::Final(UpstreamError::Unreachable { reason, .. }) => reason,
             Self::Final(UpstreamError::TooLarge { .. }) => "too_large",
+            Self::Final(UpstreamError::CredentialReturned) => "credential_returned",
             Self::Final(_) => "malformed",
         }
     }
@@ -88,6 +93,9 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
         let (policy, http) = if redirects == 0 || at_home { Some(client.direct()) } else { client.redirected() }
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
         policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
+        if at_home && !outgoing.authentication.may_go_to(&url) {
+            return Err(Fault::refused("redirect", redirects > 0));
+        }
 
         let template = (redirects == 0).then_some(&*outgoing.plan.template);
         let mut span = outgoing.trace.map(|trace| trace.request(&method, &url, template, *requests));
@@ -172,6 +180,7 @@ fn request(
         }
     }
     request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
+    request.headers_mut().insert(hops::HEADER, hops::next(outgoing.hops));
     match body {
         Some(body) => *request.body_mut() = Some(body.into()),
         None => {
@@ -186,7 +195,7 @@ fn request(
 }
 
 /// An upstream that repeats its query in `Location` must not hand our credential on, however it is spelled.
-fn strip_secrets(url: &mut Url, authentication: &Authentication) {
+fn strip_secrets(url: &mut Url, authentication: &Authentication<'_>) {
     let (Some(pair), Some(query)) = (authentication.query.as_deref(), url.query()) else { return };
     let decoded =
         |text: &str| form_urlencoded::parse(text.as_bytes()).next().map(|(k, v)| (k.into_owned(), v.into_owned()));
@@ -238,6 +247,14 @@ fn malformed(reason: &str) -> Fault {
     Fault::Final(UpstreamError::Malformed(reason.to_owned()))
 }
 
+/// An error once the credential of the call has been found.
+fn innocent(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> {
+    match search.is_some_and(|search| search.feed(piece)) {
+        true => Err(Fault::Final(UpstreamError::CredentialReturned)),
+        false => Ok(()),
+    }
+}
+
 impl Incoming {
     pub(super) fn status(&self) -> StatusCode {
         self.response.status()
@@ -250,32 +267,37 @@ impl Incoming {
     /// Reads the body, decompressed, up to `limit` bytes.
     ///
     /// # Errors
-    /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known.
-    pub(super) async fn read(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
-        let read = self.read_all(limit, stated).await;
+    /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known; [`UpstreamError::CredentialReturned`] as
+    /// soon as one of `needles` is found.
+    pub(super) async fn read(&mut self, limit: u64, stated: u64, needles: Option<&Needles>) -> Result<Bytes, Fault> {
+        let read = self.read_all(limit, stated, needles).await;
         if let Err(fault) = &read {
             note(&mut self.span, fault);
         }
         read
     }
 
-    async fn read_all(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
+    async fn read_all(&mut self, limit: u64, stated: u64, needles: Option<&Needles>) -> Result<Bytes, Fault> {
         let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
         match self.coding() {
             Coding::Identity => {}
-            Coding::Gzip => return self.read_gzip(limit, stated).await,
+            Coding::Gzip => return self.read_gzip(limit, stated, needles).await,
             Coding::Unknown => return Err(malformed("has a content encoding that was not asked for")),
         }
         let length = self.response.content_length();
         if length.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
+        let mut search = needles.map(Search::new);
+        let mut innocent = |piece: &[u8]| innocent(search.as_mut(), piece);
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+        innocent(&first)?;
         if first.len() as u64 > limit {
             return Err(too_large());
         }
         // The usual small answer is one piece and is not copied.
         let Some(second) = self.chunk().await? else { return Ok(first) };
+        innocent(&second)?;
         let expected = length.unwrap_or_default().max((first.len() + second.len()) as u64);
         let mut all = BytesMut::with_capacity(usize::try_from(expected).unwrap_or(0));
         all.extend_from_slice(&first);
@@ -286,6 +308,9 @@ impl Incoming {
             }
             all.extend_from_slice(&chunk);
             next = self.chunk().await?;
+            if let Some(chunk) = &next {
+                innocent(chunk)?;
+            }
         }
         Ok(all.freeze())
     }
@@ -300,16 +325,21 @@ impl Incoming {
         }
     }
 
-    async fn read_gzip(&mut self, limit: u64, stated: u64) -> Result<Bytes, Fault> {
+    async fn read_gzip(&mut self, limit: u64, stated: u64, needles: Option<&Needles>) -> Result<Bytes, Fault> {
         let fault = |undecoded| match undecoded {
             Undecoded::TooLarge => Fault::Final(UpstreamError::TooLarge { limit: stated }),
             Undecoded::Malformed => malformed(UNDECODED),
         };
         let mut gunzip = Gunzip::new(limit);
+        let (mut search, mut searched) = (needles.map(Search::new), 0);
         while let Some(chunk) = self.chunk().await? {
             gunzip.feed(&chunk).map_err(fault)?;
+            innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
+            searched = gunzip.decoded().len();
         }
-        gunzip.finish().map_err(fault)
+        let all = gunzip.finish().map_err(fault)?;
+        innocent(search.as_mut(), &all[searched..])?;
+        Ok(all)
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {

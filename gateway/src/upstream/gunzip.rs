@@ -60,6 +60,11 @@ impl Gunzip {
         self.decoder.write_all(piece).map_err(|_| self.why())
     }
 
+    /// What has been decoded so far, as far as the decoder has given it.
+    pub(super) fn decoded(&self) -> &[u8] {
+        &self.decoder.get_ref().out
+    }
+
     /// What was decoded, once all has been fed. An empty body is no member at all.
     ///
     /// # Errors

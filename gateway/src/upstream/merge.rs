@@ -32,14 +32,16 @@ impl Document {
         Self { body, total, next }
     }
 
-    /// What it says of further pages.
-    pub(super) fn page(&self, next_path: Option<&str>) -> Page {
+    /// What it says of further pages. `detect`: whether an undeclared cursor may be looked for in the body. Not under
+    /// `Enforced`: data that the filter removes must not decide which pages are fetched.
+    pub(super) fn page(&self, next_path: Option<&str>, detect: bool) -> Page {
         let Ok(Some(object)) = Object::read(&self.body) else {
             return Page { items: 0, next: self.next.clone(), total: self.total };
         };
         let next = match next_path {
             Some(path) => object.scalar(path),
-            None => NEXT.iter().find_map(|path| object.scalar(path)),
+            None if detect => NEXT.iter().find_map(|path| object.scalar(path)),
+            None => None,
         };
         let total = || TOTAL.iter().find_map(|path| object.scalar(path)?.parse().ok());
         // Some APIs name the whole URL of the next page; the cursor is a parameter of it.

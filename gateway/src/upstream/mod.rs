@@ -7,6 +7,7 @@ mod call;
 mod client;
 mod cluster;
 mod credentials;
+mod dns;
 mod egress;
 mod error;
 mod exchange;
@@ -19,7 +20,9 @@ mod pages;
 mod path;
 mod query;
 mod render;
+mod reserved;
 mod retry;
+mod returned;
 mod service;
 mod template;
 
@@ -29,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use tamis_config::{CredentialHandle, CredentialRef};
+use tamis_config::{AllowedUse, CredentialGrant, CredentialHandle, CredentialRef};
 
 use crate::access::Callers;
 
@@ -54,6 +57,8 @@ pub struct CallBounds {
     /// Whether a page that is an object may be searched for its list (`items`, ..). Not under `Enforced`: there data
     /// that the filter removes must not decide which list it is.
     pub detect_list: bool,
+    /// Gateways that the call has passed before this one.
+    pub hops: u8,
 }
 
 /// What an upstream answered, before any filter. Its `Debug` shows no payload.
@@ -121,20 +126,21 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     }
 }
 
-/// By which handles an exposition knows the credentials of its service. None at all: by their names, as standalone.
+/// What an exposition may do with the credentials of its service, and by which handles it knows them. None at all: they
+/// are known by their names and used without restriction, as standalone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Handles(Box<[(CredentialRef, CredentialHandle)]>);
+pub struct Handles(Box<[(CredentialRef, CredentialGrant)]>);
 
 impl Handles {
-    /// Reads the map of an exposition's document, `name/key` to handle.
+    /// Reads the map of an exposition's document, `name/key` to grant.
     ///
     /// # Errors
     /// Names the entry that is no `name/key`.
-    pub fn new(credentials: &BTreeMap<String, CredentialHandle>) -> Result<Self, String> {
-        let each = |(reference, handle): (&String, &CredentialHandle)| {
+    pub fn new(credentials: &BTreeMap<String, CredentialGrant>) -> Result<Self, String> {
+        let each = |(reference, grant): (&String, &CredentialGrant)| {
             let (name, key) =
                 reference.split_once('/').ok_or_else(|| format!("credentials.{reference}: not name/key"))?;
-            Ok((CredentialRef { name: name.to_owned(), key: key.to_owned() }, handle.clone()))
+            Ok((CredentialRef { name: name.to_owned(), key: key.to_owned() }, grant.clone()))
         };
         credentials.iter().map(each).collect::<Result<_, String>>().map(Self)
     }
@@ -151,16 +157,25 @@ pub struct CredentialScope<'a> {
     pub handles: &'a Handles,
 }
 
-impl CredentialScope<'_> {
-    /// The value of a credential. Where the exposition has handles it is read by its own and never by its name: it
-    /// could be of another generation than the URL that it is sent to.
-    pub(crate) fn get(&self, credential: &CredentialRef) -> Option<Secret> {
+impl<'a> CredentialScope<'a> {
+    /// The value of a credential, and how it may be used. Where the exposition has handles it is read by its own and
+    /// never by its name: it could be of another generation than the URL that it is sent to.
+    pub(crate) fn get(&self, credential: &CredentialRef) -> Option<(Secret, Permission<'a>)> {
         if self.handles.0.is_empty() {
-            return self.store.get(self.namespace, credential);
+            return Some((self.store.get(self.namespace, credential)?, Permission::Any));
         }
-        let handle = self.handles.0.iter().find(|(known, _)| known == credential).map(|(_, handle)| handle)?;
-        self.store.by_handle(handle)
+        let (_, grant) = self.handles.0.iter().find(|(known, _)| known == credential)?;
+        Some((self.store.by_handle(&grant.handle)?, Permission::Uses(&grant.uses)))
     }
+}
+
+/// How a credential may be used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Permission<'a> {
+    /// In any way: standalone, whoever starts the gateway gives it the credentials.
+    Any,
+    /// As its owner's lines say.
+    Uses(&'a [AllowedUse]),
 }
 
 /// A credential's value; a copy of it is cheap. Its `Debug` says nothing.
@@ -193,6 +208,7 @@ mod tests {
     #![allow(clippy::needless_pass_by_value)]
 
     mod calls;
+    mod credential_returned;
     mod handles;
     mod paging;
     mod redirects;

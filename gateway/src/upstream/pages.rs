@@ -103,15 +103,13 @@ impl Pager {
         !self.done
     }
 
-    /// Where the page after one of `items` begins; none where that was the last.
+    /// Where the page after one of `items` begins; none where that was the last. The number of all items, as the upstream
+    /// states it, takes no part: a filter may remove it, and where the pages end would tell it.
     fn next_offset(&self, items: usize) -> Option<String> {
         let offset: u64 = self.position.as_deref()?.parse().ok()?;
         let next = offset.checked_add(items as u64)?;
-        let end = match self.total {
-            Some(total) => next >= total,
-            // Upstreams cap `limit`, so only a page shorter than the usual caps is taken for the last.
-            None => (items as u64) < self.limit.min(PAGE_SIZE),
-        };
+        // Upstreams cap `limit`, so only a page shorter than the usual caps is taken for the last.
+        let end = (items as u64) < self.limit.min(PAGE_SIZE);
         (items > 0 && !end).then(|| next.to_string())
     }
 

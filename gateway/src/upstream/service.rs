@@ -116,6 +116,9 @@ impl Upstream {
             None => Authentication::default(),
         };
         let rendered = action.plan.render(arguments, authentication.body.as_ref())?;
+        if let (false, Some(auth)) = (authentication.may_go_to(&rendered.url), &action.auth) {
+            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
+        }
         let mut call = Call {
             client: &self.client,
             action,
@@ -148,6 +151,11 @@ impl Action {
             Some(auth) => AuthPlan::new(&format!("{field}.auth"), auth)?,
             None => None,
         };
+        let names_account = |name: &String| matches!(name.to_ascii_lowercase().as_str(), "authorization" | "cookie");
+        if let (Some(_), Some(name)) = (&auth, call.request.headers.keys().find(|name| names_account(name))) {
+            let field = format!("{field}.request.headers.{name}");
+            return Err(InvalidService::new(field, "is not possible next to `auth`"));
+        }
         let plan = RequestPlan::new(field, base, tool, auth.as_ref())?;
         // RFC 9110, 9.2.2.
         let idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tamis_config::{CredentialHandle, CredentialRef, ExpositionDocument, ExpositionId, ServiceDocument};
+use tamis_config::{
+    CredentialGrant, CredentialHandle, CredentialRef, ExpositionDocument, ExpositionId, ServiceDocument,
+};
 use tamis_engine::Enforcement::Advisory;
 use tamis_gateway::Options;
 use tamis_gateway::upstream::{ClientOptions, Credentials, EgressPolicy, Secret};
@@ -35,7 +37,9 @@ fn generation(base: &str, handle: &str) -> (Arc<ServiceDocument>, ExpositionDocu
     document["source"]["http"]["auth"] = json!({"type": "query", "name": "key", "credential": credential});
     service = serde_json::from_str(&document.to_string()).unwrap();
     let mut exposition = exposition("api", &service, Advisory, &[("read", None)]);
-    exposition.credentials = [("github/token".to_owned(), CredentialHandle(handle.to_owned()))].into();
+    let uses = vec!["127.0.0.1 query key".parse().unwrap()];
+    let grant = CredentialGrant { handle: CredentialHandle(handle.to_owned()), uses };
+    exposition.credentials = [("github/token".to_owned(), grant)].into();
     (Arc::new(service), exposition)
 }
 

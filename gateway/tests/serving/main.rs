@@ -6,6 +6,7 @@ mod calls;
 mod eras;
 mod generations;
 mod hostile;
+mod loops;
 mod operations;
 mod reloads;
 mod stdio;

@@ -12,7 +12,9 @@ use tamis_config::names;
 
 use super::build::children;
 use super::child::{Child, ChildKind};
+use super::keys::{self, KeysState};
 use super::observe::Observed;
+use super::own_secret;
 use super::pin;
 use super::pod::{not_a_quantity, tls_secret};
 use super::pods::{GatewayPod, pods};
@@ -41,6 +43,8 @@ pub struct GroupOutcome {
     pub ready_replicas: usize,
     /// What its gateways want to hear at `/acks` and `/config`; none where that Secret is not ours.
     pub token: Option<Token>,
+    /// When its keys are to be rotated.
+    pub rotates_in: Option<Duration>,
     /// How many requests wrote something; none where all was as it should be.
     pub writes: usize,
     /// What would have been written, were the group not paused: kinds and names.
@@ -101,6 +105,8 @@ pub async fn reconcile(
     // A pod needs its token to be ready: before the Deployment.
     let token = token::ensure(client, permit, group).await;
     run.token(token)?;
+    let keys = keys::ensure(client, permit, group).await;
+    run.keys(keys)?;
     if let Err(error) = run.tls().await {
         run.settle("Secret", tls_secret(group).unwrap_or_default(), Err(error))?;
     }
@@ -158,6 +164,9 @@ async fn look(
         if !is_wanted && standing(group, &object.metadata) == Standing::Ours {
             waiting.push(format!("{} {name}", kind.as_str()));
         }
+    }
+    if own_secret::look(client, group, &names::keys_secret(&group.name.name)).await?.is_none() {
+        waiting.push(format!("Secret {}", names::keys_secret(&group.name.name)));
     }
     let pods = pods(observed, group);
     let ready_replicas = pods.iter().filter(|pod| pod.ready).count();
@@ -332,6 +341,27 @@ impl Run<'_> {
                     self.group.name.namespace,
                     names::TOKEN_KEY
                 );
+                self.finding("InvalidManifest", message, true);
+                Ok(Done::Kept)
+            }
+            Err(error) => Err(error),
+        };
+        self.settle("Secret", &name, done)
+    }
+
+    fn keys(&mut self, keys: Result<(KeysState, bool), Error>) -> Result<(), Error> {
+        let name = names::keys_secret(&self.group.name.name);
+        let done = match keys {
+            Ok((KeysState::Found(due), written)) => {
+                self.outcome.rotates_in = Some(due);
+                Ok(if written { Done::Written } else { Done::Kept })
+            }
+            Ok((KeysState::Wait, _)) => Ok(Done::Waits),
+            Ok((KeysState::Foreign, _)) => Ok(Done::Foreign),
+            Ok((KeysState::Malformed, _)) => {
+                let namespace = &self.group.name.namespace;
+                let message =
+                    format!("Secret {namespace}/{name} holds no usable keys: delete it, and it is made again");
                 self.finding("InvalidManifest", message, true);
                 Ok(Done::Kept)
             }

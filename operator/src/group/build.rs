@@ -45,7 +45,7 @@ fn most(group: &GroupInput) -> u32 {
 fn role(group: &GroupInput) -> Value {
     let name = &group.name.name;
     let secrets = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(name, shard));
-    let secrets: Vec<String> = secrets.chain([names::token_secret(name)]).collect();
+    let secrets: Vec<String> = secrets.chain([names::token_secret(name), names::keys_secret(name)]).collect();
     let read = ["get", "list", "watch"];
     json!({"rules": [
         {"apiGroups": ["reshapr.io"], "resources": ["gatewayconfigs"], "verbs": read},

@@ -273,12 +273,12 @@ fn of_another_operators_expositions_nothing_is_said() {
 }
 
 #[test]
-fn a_secret_may_go_only_where_its_owner_says() {
+fn a_secret_may_be_used_only_as_its_owner_says() {
     let mut f = Fixture::good();
     f.settle();
     f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://evil.example"}));
     f.round();
-    assert_eq!(f.told("planned"), "stop SecretNotLabelled in team/default");
+    assert_eq!(f.told("planned"), "stop SecretUseNotAllowed in team/default");
     assert_eq!(f.told("e"), "get=team/base in team/default");
 }
 
@@ -297,7 +297,7 @@ proptest! {
         let mut f = Fixture::empty();
         let late = object("Secret", "api", 1, json!({
             "metadata": {"uid": "1", "labels": {(tamis_config::names::CREDENTIALS_LABEL): "upstream"},
-                "annotations": {(tamis_config::names::ALLOWED_HOSTS_ANNOTATION): "api.example.com"}},
+                "annotations": {(tamis_config::names::ALLOWED_USE_ANNOTATION): "api.example.com bearer"}},
             "data": {"token": "c2VjcmV0"},
         }));
         for (kind, name, spec) in Fixture::objects() {

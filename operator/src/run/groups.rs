@@ -32,6 +32,8 @@ pub(super) struct GroupState {
     /// Whether a reconciliation is under way, and whether another is wanted after it.
     running: bool,
     again: bool,
+    /// When it is reconciled for the rotation of its keys. One appointment at a time: each reconciliation would add one.
+    rotates: Option<Instant>,
 }
 
 /// A reconciliation that has ended.
@@ -188,9 +190,19 @@ impl Operator {
         match outcome {
             Ok(outcome) => {
                 let retry = outcome.retry;
+                let now = Instant::now();
+                let rotates = outcome.rotates_in.map(|after| now + after);
+                let is_planned = state.rotates.is_some_and(|planned| planned > now);
+                let rotates = rotates.filter(|_| !is_planned);
+                if rotates.is_some() {
+                    state.rotates = rotates;
+                }
                 state.outcome = Some(outcome);
                 state.of = Some(of);
                 state.refused = None;
+                if let Some(at) = rotates {
+                    self.again(at.saturating_duration_since(now), Again::Group(group.clone()));
+                }
                 if let Some(after) = retry {
                     self.again(after, Again::Group(group.clone()));
                 }

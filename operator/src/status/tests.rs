@@ -105,6 +105,7 @@ fn every_reason_of_the_plan_reaches_ready() {
         (ResolvedRefs, "ConfigMapNotFound"),
         (ResolvedRefs, "SecretNotFound"),
         (ResolvedRefs, "SecretNotLabelled"),
+        (ResolvedRefs, "SecretUseNotAllowed"),
         (ResolvedRefs, "GatewayGroupNotFound"),
         (ResolvedRefs, "RefNotPermitted"),
     ] {

@@ -148,7 +148,7 @@ impl Fixture {
             "metadata": {
                 "uid": uid,
                 "labels": {(names::CREDENTIALS_LABEL): "upstream"},
-                "annotations": {(names::ALLOWED_HOSTS_ANNOTATION): "api.example.com"},
+                "annotations": {(names::ALLOWED_USE_ANNOTATION): "api.example.com bearer"},
             },
             "data": {"token": "c2VjcmV0"},
         });

@@ -50,8 +50,8 @@ pub(crate) struct World {
     asked: HashMap<ServiceKey, BTreeSet<ObjectName>>,
     /// Credential shards of groups, with what they hold.
     pub(crate) shards: HashMap<ObjectName, Arc<Secret>>,
-    /// Secrets with the tokens of groups, in which version they are there.
-    tokens: HashMap<ObjectName, String>,
+    /// Secrets with the tokens and keys of groups, in which version they are there.
+    own_secrets: HashMap<ObjectName, String>,
     namespaces: HashMap<String, NamespaceFacts>,
     /// Namespaces that may not be read; all of them where that is none.
     hidden: BTreeSet<Option<String>>,
@@ -237,7 +237,7 @@ impl World {
             }
             Watched::GroupSecrets => {
                 self.shards.retain(|name, _| name.namespace != *namespace);
-                self.tokens.retain(|name, _| name.namespace != *namespace);
+                self.own_secrets.retain(|name, _| name.namespace != *namespace);
             }
             Watched::Kind(_) | Watched::Configs | Watched::Namespaces => {}
         }
@@ -315,9 +315,9 @@ impl World {
             }
             Watched::GroupSecrets => {
                 let name = named(object);
-                if let Some(group) = group_of_token(&name) {
+                if let Some(group) = group_of_own_secret(&name) {
                     let version = object.metadata.resource_version.clone().unwrap_or_default();
-                    if self.tokens.insert(name, version.clone()) != Some(version) {
+                    if self.own_secrets.insert(name, version.clone()) != Some(version) {
                         self.dirty.groups.insert(group);
                     }
                 } else if let Ok(secret) = object.clone().try_parse::<Secret>() {
@@ -485,8 +485,8 @@ impl World {
                 }
             }
             Watched::GroupSecrets => {
-                if self.tokens.remove(name).is_some() {
-                    self.dirty.groups.extend(group_of_token(name));
+                if self.own_secrets.remove(name).is_some() {
+                    self.dirty.groups.extend(group_of_own_secret(name));
                 }
                 let before = self.shards.get(name).cloned();
                 if uid.is_none_or(|uid| before.as_ref().and_then(|b| b.metadata.uid.as_deref()) == Some(uid)) {
@@ -551,7 +551,9 @@ impl World {
             }
             Watched::Configs => self.configs.names().filter(within).cloned().collect(),
             Watched::Secrets => source.namespace.as_deref().map(|ns| self.secrets.names(ns)).unwrap_or_default(),
-            Watched::GroupSecrets => self.shards.keys().chain(self.tokens.keys()).filter(within).cloned().collect(),
+            Watched::GroupSecrets => {
+                self.shards.keys().chain(self.own_secrets.keys()).filter(within).cloned().collect()
+            }
             Watched::Namespaces => {
                 let name = |name: &String| ObjectName { namespace: String::new(), name: name.clone() };
                 let within = |name: &&String| source.namespace.as_ref().is_none_or(|one| one == *name);
@@ -571,9 +573,9 @@ pub(crate) fn shard_name(group: &ObjectName, shard: usize) -> ObjectName {
     ObjectName { namespace: group.namespace.clone(), name: names::credentials_secret(&group.name, shard) }
 }
 
-/// The group whose token a Secret of this name holds.
-fn group_of_token(secret: &ObjectName) -> Option<ObjectName> {
-    let name = names::group_of_token(&secret.name)?.to_owned();
+/// The group whose token or keys a Secret of this name holds.
+fn group_of_own_secret(secret: &ObjectName) -> Option<ObjectName> {
+    let name = names::group_of_own_secret(&secret.name)?.to_owned();
     Some(ObjectName { namespace: secret.namespace.clone(), name })
 }
 

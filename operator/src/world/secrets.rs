@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use tamis_config::{CredentialHandle, names};
+use tamis_config::{CredentialHandle, names, parse_uses};
 use tamis_crds::ObjectName;
 use tamis_crds::cluster::{SecretFacts, SecretRole, SecretState};
 
@@ -32,15 +32,16 @@ impl Credential {
             "callers" => SecretRole::Callers,
             _ => return None,
         };
-        let hosts = metadata.annotations.as_ref().and_then(|a| a.get(names::ALLOWED_HOSTS_ANNOTATION));
-        let hosts = hosts.iter().flat_map(|text| text.split(',')).map(|host| host.trim().to_ascii_lowercase());
+        let annotation = metadata.annotations.as_ref().and_then(|a| a.get(names::ALLOWED_USE_ANNOTATION));
+        let (uses, invalid_uses) = annotation.map(|text| parse_uses(text)).unwrap_or_default();
         let data: BTreeMap<_, _> =
             secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
         Some(Self {
             facts: SecretFacts {
                 role,
                 keys: data.keys().cloned().collect(),
-                allowed_hosts: hosts.filter(|host| !host.is_empty()).collect(),
+                uses,
+                invalid_uses,
                 version: format!("{}.{}", metadata.uid.as_deref()?, metadata.resource_version.as_deref()?),
             },
             data,
@@ -170,7 +171,11 @@ mod tests {
                 resource_version: Some(version.to_owned()),
                 labels: Some([(names::CREDENTIALS_LABEL.to_owned(), role.to_owned())].into()),
                 annotations: Some(
-                    [(names::ALLOWED_HOSTS_ANNOTATION.to_owned(), "API.example.com, b.example.com".to_owned())].into(),
+                    [(
+                        names::ALLOWED_USE_ANNOTATION.to_owned(),
+                        "API.example.com bearer\nb.example.com\nb.example.com query key".to_owned(),
+                    )]
+                    .into(),
                 ),
                 ..ObjectMeta::default()
             },
@@ -204,7 +209,9 @@ mod tests {
         assert!(store.put(name(), &secret("1", "upstream", &[("token", "old")])));
         let SecretState::Found(facts) = store.state(&name()) else { panic!("is there") };
         let old = facts.handle("token");
-        assert_eq!(facts.allowed_hosts, ["api.example.com", "b.example.com"]);
+        let uses: Vec<_> = facts.uses.iter().map(ToString::to_string).collect();
+        assert_eq!(uses, ["api.example.com bearer", "b.example.com query key"]);
+        assert_eq!(facts.invalid_uses, [2]);
         assert_eq!(store.value(&old).as_deref(), Some(&b"old"[..]));
         assert!(!store.put(name(), &secret("1", "upstream", &[("token", "old")])));
         assert!(store.put(name(), &secret("2", "upstream", &[("token", "new")])));

@@ -268,7 +268,7 @@ fn service(twin: Twin, url: &str) -> [Value; 3] {
         "metadata": {
             "name": twin.name(), "namespace": "team-a",
             "labels": {"reshapr.io/credentials": "upstream"},
-            "annotations": {"reshapr.io/allowed-hosts": url.trim_start_matches("http://")},
+            "annotations": {"tamis.dev/allowed-use": format!("{} bearer", url.trim_start_matches("http://"))},
         },
         "stringData": {"token": token(twin.name())},
     });

@@ -58,8 +58,8 @@ async fn record(State((port, seen)): State<(u16, Arc<Mutex<BTreeSet<String>>>)>,
     json!({"number": port}).to_string()
 }
 
-/// The Secret of upstreams, with the hosts that it may be sent to.
-fn upstream_secret(name: &str, token: &str, hosts: &str) -> String {
+/// The Secret of upstreams, whose value may go to a host as a bearer token.
+fn upstream_secret(name: &str, token: &str, host: &str) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -67,7 +67,7 @@ fn upstream_secret(name: &str, token: &str, hosts: &str) -> String {
             "name": name,
             "namespace": "team-a",
             "labels": {"reshapr.io/credentials": "upstream"},
-            "annotations": {"reshapr.io/allowed-hosts": hosts},
+            "annotations": {"tamis.dev/allowed-use": format!("{host} bearer")},
         },
         "stringData": {"token": token},
     })
@@ -121,7 +121,7 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
     stage.cluster.apply(&manifest(a.port, "one")).await?;
     stage.cluster.apply(&Stage::exposition("open", &json!({"filters": []}))).await?;
 
-    // Missing, then there but not labelled, then labelled for no host, then for this one.
+    // Missing, then there but not labelled, then labelled for another host, then for this one.
     stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotFound").await?;
     let mut bare: Value = serde_json::from_str(&upstream_secret("one", "token-a", &host(&a)))?;
     bare["metadata"]["labels"] = json!({});
@@ -129,7 +129,7 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
     stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
     stage.issue_stopped("open", "").await?;
     stage.cluster.apply(&upstream_secret("one", "token-a", "example.com")).await?;
-    stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
+    stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretUseNotAllowed").await?;
     ensure!(a.seen().is_empty(), "{:?}", a.seen());
     stage.cluster.apply(&upstream_secret("one", "token-a", &host(&a))).await?;
     answers_from(&stage, "open", a.port).await?;
@@ -144,7 +144,7 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
     }
     // The Secret goes to another host with another value, then the manifest follows.
     stage.cluster.apply(&upstream_secret("one", "token-b", &host(&b))).await?;
-    stage.issue_stopped("open", "may not be sent").await?;
+    stage.issue_stopped("open", "may not be used").await?;
     stage.cluster.apply(&manifest(b.port, "one")).await?;
     answers_from(&stage, "open", b.port).await?;
     // Both at once, neither waits for the other.

@@ -212,7 +212,7 @@ fn part(stage: &Stage, part: usize, namespace: &str) -> Value {
                 "name": "token",
                 "namespace": namespace,
                 "labels": {"reshapr.io/credentials": "upstream"},
-                "annotations": {"reshapr.io/allowed-hosts": "127.0.0.1"},
+                "annotations": {"tamis.dev/allowed-use": "127.0.0.1 bearer"},
             },
             "stringData": {"token": "secret"},
         }),

@@ -16,7 +16,7 @@ fn a_good_exposition_names_its_credentials() {
     let (document, service) = served(&compilation);
     assert_eq!((document.format_version, &document.service), (FORMAT_VERSION, &service.digest()));
     let handle = "u1.1.".to_owned() + &tamis_config::Digest::of(b"token").0[..12];
-    let credentials: Vec<_> = document.credentials.iter().map(|(name, handle)| (&**name, &*handle.0)).collect();
+    let credentials: Vec<_> = document.credentials.iter().map(|(name, grant)| (&**name, &*grant.handle.0)).collect();
     assert_eq!(credentials, [("api/token", handle.as_str())]);
     let Some(Access::ApiKeys { secret, handle: Some(handle) }) = &document.access else { panic!("{document:?}") };
     assert_eq!((secret.as_str(), handle.0.as_str()), ("partners", "c1.1.all"));
@@ -144,28 +144,115 @@ fn the_oldest_group_of_a_namespace_holds() {
 }
 
 #[test]
-fn where_a_credential_goes_decides() {
-    // The plan's endpoint, the hosts of the Secret; what comes of it.
+fn how_a_credential_is_used_decides() {
+    const REFUSED: &str = "stop `SecretUseNotAllowed`";
+    // The plan; the lines of the Secret; what comes of it, and the line that would allow it.
     let table = [
-        (None, vec![], "stop `SecretNotLabelled`"),
-        (None, vec!["*.example.com"], "new"),
-        (Some("https://staging.example.com"), vec!["api.example.com"], "stop `SecretNotLabelled`"),
-        (Some("https://staging.example.com"), vec!["api.example.com", "staging.example.com"], "new"),
-        (Some("https://evil.net"), vec!["*.example.com"], "stop `SecretNotLabelled`"),
+        ("", vec![], REFUSED, "api.example.com bearer"),
+        ("", vec!["*.example.com bearer"], "new", ""),
+        ("", vec!["api.example.com basic"], REFUSED, "api.example.com bearer"),
+        ("", vec!["api.example.com query key", "api.example.com header X-Key"], REFUSED, "api.example.com bearer"),
+        (
+            "endpoint: 'https://staging.example.com'",
+            vec!["api.example.com bearer"],
+            REFUSED,
+            "staging.example.com bearer",
+        ),
+        (
+            "endpoint: 'https://api.example.com:8443'",
+            vec!["api.example.com:443 bearer"],
+            REFUSED,
+            "api.example.com bearer",
+        ),
+        (
+            "endpoint: 'https://staging.example.com'",
+            vec!["api.example.com bearer", "staging.example.com bearer"],
+            "new",
+            "",
+        ),
+        ("endpoint: 'https://evil.net'", vec!["*.example.com bearer"], REFUSED, "evil.net bearer"),
+        (
+            "auth: {type: query, name: key, secretRef: {name: api, key: token}}",
+            vec!["api.example.com bearer"],
+            REFUSED,
+            "api.example.com query key",
+        ),
+        (
+            "auth: {type: query, name: q, secretRef: {name: api, key: token}}",
+            vec!["api.example.com query key"],
+            REFUSED,
+            "api.example.com query q",
+        ),
+        (
+            "auth: {type: query, name: key, secretRef: {name: api, key: token}}",
+            vec!["api.example.com query key"],
+            "new",
+            "",
+        ),
+        (
+            "auth: {type: header, name: X-Key, secretRef: {name: api, key: token}}",
+            vec!["api.example.com header x-key"],
+            "new",
+            "",
+        ),
+        (
+            "auth: {type: body, name: text, secretRef: {name: api, key: token}}",
+            vec!["api.example.com bearer"],
+            REFUSED,
+            "api.example.com body text /things/*",
+        ),
+        (
+            "auth: {type: body, name: text, secretRef: {name: api, key: token}}",
+            vec!["api.example.com body text /login"],
+            REFUSED,
+            "api.example.com body text /things/*",
+        ),
+        (
+            "endpoint: 'https://api.example.com/v2/', auth: {type: body, name: text, secretRef: {name: api, key: token}}",
+            vec!["api.example.com body text /v2/things/*", "api.example.com body text /v2/things"],
+            "new",
+            "",
+        ),
     ];
-    for (endpoint, hosts, expected) in table {
+    for (plan, uses, expected, line) in table {
         let mut world = World::good();
-        world.put_secret("api", secret(Upstream, &["token"], &hosts, "u1.1"));
-        if let Some(endpoint) = endpoint {
-            world.put("ConfigurationPlan", "prod", &format!("endpoint: '{endpoint}'"));
+        world.put_secret("api", secret(Upstream, &["token"], &uses, "u1.1"));
+        if !plan.is_empty() {
+            world.put("ConfigurationPlan", "prod", plan);
             world.add("Exposition", "configurationPlan: {name: prod}");
         }
         let compilation = world.compile(None);
-        assert_eq!(outcome(&compilation), expected, "{endpoint:?} {hosts:?}");
+        assert_eq!(outcome(&compilation), expected, "{plan} {uses:?}");
         if let Some(stopped) = compilation.snapshot.stopped.get(&id()) {
-            let host = endpoint.unwrap_or("https://api.example.com").trim_start_matches("https://");
-            assert!(stopped.message.contains(&format!("add `{host}` to its annotation")), "{stopped:?}");
+            assert!(stopped.message.contains(&format!("add the line `{line}` to its annotation")), "{stopped:?}");
         }
+    }
+}
+
+#[test]
+fn only_the_lines_that_are_used_reach_a_gateway() {
+    let mut world = World::good();
+    let uses = ["other.example.com bearer", "api.example.com bearer", "api.example.com basic"];
+    world.put_secret("api", secret(Upstream, &["token"], &uses, "u1.1"));
+    let (document, _) = served(&world.compile(None));
+    let granted: Vec<_> = document.credentials["api/token"].uses.iter().map(ToString::to_string).collect();
+    assert_eq!(granted, ["api.example.com bearer"]);
+}
+
+#[test]
+fn an_account_of_the_manifest_does_not_meet_a_credential() {
+    for header in ["Authorization", "AUTHORIZATION", "Cookie"] {
+        let mut world = World::good();
+        world.edit("ServiceManifest", "X-Team: a", &format!("{header}: mine"));
+        assert_eq!(outcome(&world.compile(None)), "stop `InvalidManifest`", "{header}");
+        // A manifest without `auth` may have such a header, until a plan brings a credential.
+        let mut world = World::good();
+        world.edit("ServiceManifest", "X-Team: a", &format!("{header}: mine"));
+        world.edit("ServiceManifest", "auth: {type: bearer, secretRef: {name: api, key: token}}, ", "");
+        assert_eq!(outcome(&world.compile(None)), "new", "{header}");
+        world.put("ConfigurationPlan", "prod", "auth: {type: bearer, secretRef: {name: api, key: token}}");
+        world.add("Exposition", "configurationPlan: {name: prod}");
+        assert_eq!(outcome(&world.compile(None)), "stop `InvalidManifest`", "{header}");
     }
 }
 
@@ -214,6 +301,6 @@ fn two_of_a_name_the_oldest_holds() {
 #[test]
 fn callers_secrets_are_not_sent_and_upstream_ones_not_compared() {
     let mut world = World::good();
-    world.put_secret("api", secret(Callers, &["token"], &["api.example.com"], "u1.1"));
+    world.put_secret("api", secret(Callers, &["token"], &["api.example.com bearer"], "u1.1"));
     assert_eq!(outcome(&world.compile(None)), "stop `SecretNotLabelled`");
 }

@@ -16,8 +16,12 @@ fn planned(plan: &str) -> World {
     let mut world = World::good();
     world.put("ConfigurationPlan", "prod", plan);
     world.add("Exposition", "configurationPlan: {name: prod}");
-    world.put_secret("prod", secret(Upstream, &["token"], &["prod.example.com", "api.example.com"], "p1.1"));
-    world.put_secret("api", secret(Upstream, &["token"], &["prod.example.com", "api.example.com"], "u1.1"));
+    let uses = ["prod.example.com bearer", "api.example.com bearer", "api.example.com header X-Key"];
+    world.put_secret("prod", secret(Upstream, &["token"], &uses, "p1.1"));
+    world.put_secret(
+        "api",
+        secret(Upstream, &["token"], &["prod.example.com bearer", "api.example.com bearer"], "u1.1"),
+    );
     world
 }
 
@@ -122,12 +126,12 @@ fn what_is_wrong_with_a_plan_is_said_of_the_plan() {
 fn a_new_endpoint_never_meets_an_old_token() {
     let before = planned("endpoint: 'https://prod.example.com'").compile(None).snapshot;
     let mut world = planned("endpoint: 'https://new.example.com'");
-    assert_eq!(outcome(&world.compile(Some(&before))), "stop `SecretNotLabelled`");
-    world.put_secret("api", secret(Upstream, &["token"], &["new.example.com"], "u1.2"));
+    assert_eq!(outcome(&world.compile(Some(&before))), "stop `SecretUseNotAllowed`");
+    world.put_secret("api", secret(Upstream, &["token"], &["new.example.com bearer"], "u1.2"));
     let (document, service) = served(&world.compile(Some(&before)));
     let Source::Http(source) = &service.source else { panic!("{service:?}") };
     assert_eq!(source.base_url, "https://new.example.com");
-    assert!(document.credentials["api/token"].0.starts_with("u1.2."));
+    assert!(document.credentials["api/token"].handle.0.starts_with("u1.2."));
 }
 
 /// The world with these custom tools, as flow YAML.

@@ -243,7 +243,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
             ),
             (
                 "the key in it is gone",
-                |w| w.put_secret("api", secret(Upstream, &["other"], &["api.example.com"], "u1.2")),
+                |w| w.put_secret("api", secret(Upstream, &["other"], &["api.example.com bearer"], "u1.2")),
                 "stop `SecretNotFound`",
                 "stop `SecretNotFound`",
             ),
@@ -255,19 +255,19 @@ const SECTIONS: &[(&str, &[Row])] = &[
             ),
             (
                 "the Secret is for callers",
-                |w| w.put_secret("api", secret(Callers, &["token"], &["api.example.com"], "u1.1")),
+                |w| w.put_secret("api", secret(Callers, &["token"], &["api.example.com bearer"], "u1.1")),
                 "stop `SecretNotLabelled`",
                 "stop `SecretNotLabelled`",
             ),
             (
-                "the Secret may not be sent to the host",
-                |w| w.put_secret("api", secret(Upstream, &["token"], &["other.example.com"], "u1.2")),
-                "stop `SecretNotLabelled`",
-                "stop `SecretNotLabelled`",
+                "the Secret may not be used at the host",
+                |w| w.put_secret("api", secret(Upstream, &["token"], &["other.example.com bearer"], "u1.2")),
+                "stop `SecretUseNotAllowed`",
+                "stop `SecretUseNotAllowed`",
             ),
             (
                 "the Secret has another value",
-                |w| w.put_secret("api", secret(Upstream, &["token"], &["api.example.com"], "u1.2")),
+                |w| w.put_secret("api", secret(Upstream, &["token"], &["api.example.com bearer"], "u1.2")),
                 "new",
                 "new",
             ),
@@ -426,12 +426,12 @@ fn an_exposition_that_cannot_be_read_loses_what_is_revoked() {
     let mut world = World::good();
     world.add("Exposition", UNKNOWN);
     world.put_secret("partners", secret(Callers, &["other"], &[], "c1.2"));
-    world.put_secret("api", secret(Upstream, &["token"], &["api.example.com"], "u1.2"));
+    world.put_secret("api", secret(Upstream, &["token"], &["api.example.com bearer"], "u1.2"));
     world.edit("ToolsFilters", "/a", "/b");
     let compilation = world.compile(Some(&before));
     let (document, _) = served(&compilation);
     assert!(format!("{:?}", document.access).contains("c1.2.all"));
-    assert!(document.credentials["api/token"].0.starts_with("u1.2."));
+    assert!(document.credentials["api/token"].handle.0.starts_with("u1.2."));
     assert!(format!("{:?}", document.tools["get"]).contains("/b"));
     assert!(!compilation.placements.contains_key(&super::world::id()), "it stays where it is");
     world.secrets.clear();

@@ -46,13 +46,13 @@ fn what_takes_away_goes_through() {
     // Keys of callers are withdrawn, and a filter is edited: the keys are today's, the filter is not.
     let (before, after) = paused(|w| {
         w.put_secret("partners", secret(Callers, &["other"], &[], "c1.2"));
-        w.put_secret("api", secret(Upstream, &["token"], &["api.example.com"], "u1.2"));
+        w.put_secret("api", secret(Upstream, &["token"], &["api.example.com bearer"], "u1.2"));
         w.edit("ToolsFilters", "retain: [/a]", "retain: [/b]");
     });
     let (now, was) = (&after.snapshot.expositions[&id()], &before.expositions[&id()]);
     let Some(Access::ApiKeys { handle: Some(handle), .. }) = &now.access else { panic!("{now:?}") };
     assert_eq!((handle.0.as_str(), after.paused[&id()]), ("c1.2.all", Paused::Changes));
-    assert!(now.credentials["api/token"].0.starts_with("u1.2."), "{now:?}");
+    assert!(now.credentials["api/token"].handle.0.starts_with("u1.2."), "{now:?}");
     assert_eq!(now.tools, was.tools);
 
     let (_, after) = paused(|w| {
@@ -101,18 +101,21 @@ fn what_stops_stops() {
             "the group denies where it was served from, and not where it is to be",
             |w| {
                 w.edit("ServiceManifest", "https://api.example.com", "https://new.example.com");
-                w.put_secret("api", secret(Upstream, &["token"], &["api.example.com", "new.example.com"], "u1.1"));
+                w.put_secret(
+                    "api",
+                    secret(Upstream, &["token"], &["api.example.com bearer", "new.example.com bearer"], "u1.1"),
+                );
                 w.add("GatewayGroup", "egress: {deny: [api.example.com]}");
             },
             Reason::EgressDenied,
         ),
         (
-            "the Secret may be sent to the new address only",
+            "the Secret may be used at the new address only",
             |w| {
                 w.edit("ServiceManifest", "https://api.example.com", "https://new.example.com");
-                w.put_secret("api", secret(Upstream, &["token"], &["new.example.com"], "u1.1"));
+                w.put_secret("api", secret(Upstream, &["token"], &["new.example.com bearer"], "u1.1"));
             },
-            Reason::SecretNotLabelled,
+            Reason::SecretUseNotAllowed,
         ),
     ];
     for (what, edit, reason) in edits {

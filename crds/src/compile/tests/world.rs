@@ -30,12 +30,12 @@ pub(super) enum Secret {
 pub(super) const NAMESPACE: &str = "team-a";
 
 /// A Secret that takes part.
-pub(super) fn secret(role: SecretRole, keys: &[&str], hosts: &[&str], version: &str) -> Secret {
-    let list = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+pub(super) fn secret(role: SecretRole, keys: &[&str], uses: &[&str], version: &str) -> Secret {
     Secret::Found(SecretFacts {
         role,
-        keys: list(keys).into_iter().collect::<BTreeSet<_>>(),
-        allowed_hosts: list(hosts),
+        keys: keys.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>(),
+        uses: uses.iter().map(|line| line.parse().expect("is a use")).collect(),
+        invalid_uses: Vec::new(),
         version: version.to_owned(),
     })
 }
@@ -65,7 +65,7 @@ impl World {
             "e",
             "service: {name: s, version: '1'}, access: {apiKeys: {secretRef: {name: partners}}}",
         );
-        world.put_secret("api", secret(SecretRole::Upstream, &["token"], &["api.example.com"], "u1.1"));
+        world.put_secret("api", secret(SecretRole::Upstream, &["token"], &["api.example.com bearer"], "u1.1"));
         world.put_secret("partners", secret(SecretRole::Callers, &["acme"], &[], "c1.1"));
         world
     }

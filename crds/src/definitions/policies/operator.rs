@@ -99,7 +99,7 @@ variables.states.map(o, dyn(
         ("named", format!("\
 variables.groups.all(groups, groups.exists(g,
   variables.kind in {children} ? variables.name == 'tamis-' + g
-  : variables.kind == '/secrets' ? variables.name == 'tamis-' + g + '-token'
+  : variables.kind == '/secrets' ? variables.name == 'tamis-' + g + '-token' || variables.name == 'tamis-' + g + '-keys'
     || (variables.name.startsWith('tamis-' + g + '-credentials-') && variables.name.matches('-credentials-[0-{shards}]$'))
   : variables.name.startsWith('tamis-')))")),
         // What was there before, as far as it was.
@@ -174,7 +174,7 @@ variables.writes && variables.kind == 'rbac.authorization.k8s.io/roles'
       rule.verbs.all(verb, verb in ['get', 'list', 'watch']) && has(rule.apiGroups) && has(rule.resources)
       && ((rule.apiGroups == ['reshapr.io'] && rule.resources == ['gatewayconfigs'])
         || (rule.apiGroups == [''] && rule.resources == ['secrets'] && has(rule.resourceNames) && size(rule.resourceNames) > 0
-          && rule.resourceNames.all(n, n == variables.name + '-token'
+          && rule.resourceNames.all(n, n == variables.name + '-token' || n == variables.name + '-keys'
             || (n.startsWith(variables.name + '-credentials-') && n.matches('-credentials-[0-{shards}]$'))))))
      ? 'gives gateways no rights but to read their configuration' : '')
 : variables.writes && variables.kind == 'rbac.authorization.k8s.io/rolebindings'

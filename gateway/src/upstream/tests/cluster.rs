@@ -1,4 +1,4 @@
-use super::{ClusterNetwork, domain};
+use super::{ClusterNetwork, domain, nameservers};
 
 fn network() -> ClusterNetwork {
     ClusterNetwork::new(vec!["10.96.0.1".parse().unwrap()])
@@ -77,10 +77,23 @@ fn the_domain_is_that_of_the_search_list() {
         assert_eq!(domain(text).as_deref(), expected, "{text}");
     }
     let mut network = network();
-    network.read_domain("search svc.corp.example");
+    network.read_resolv_conf("search svc.corp.example");
     assert_eq!(network.service("api.team.svc.corp.example"), Some("api.team"));
     assert_eq!(network.service("api.team.svc.cluster.local"), None);
     assert_eq!(network.whole("api.team.svc"), "api.team.svc.corp.example.");
-    network.read_domain("nameserver 1.1.1.1");
+    network.read_resolv_conf("nameserver 1.1.1.1");
     assert_eq!(network.whole("api.team.svc"), "api.team.svc.corp.example.");
+}
+
+#[test]
+fn nameservers_are_those_of_the_file() {
+    for (text, expected) in [
+        ("nameserver 10.96.0.10\nsearch svc.cluster.local\n", &["10.96.0.10:53"][..]),
+        ("nameserver\tfd00::a\n  nameserver 169.254.20.10 # local\n", &["[fd00::a]:53", "169.254.20.10:53"]),
+        ("#nameserver 1.1.1.1\nnameserver dns.example\nnameservers 1.1.1.1\n", &[]),
+        ("", &[]),
+    ] {
+        let found: Vec<_> = nameservers(text).iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected, "{text}");
+    }
 }

@@ -1,6 +1,8 @@
 use std::net::IpAddr;
 
-use super::{Destination, EgressPolicy, InvalidDestination};
+use reqwest::dns::Resolve as _;
+
+use super::{Destination, EgressPolicy, InvalidDestination, Reserved, Resolver};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -8,7 +10,13 @@ fn ip(text: &str) -> IpAddr {
 
 fn policy(allow: &[&str], deny: &[&str]) -> EgressPolicy {
     let parse = |all: &[&str]| all.iter().map(|d| d.parse().unwrap()).collect();
-    EgressPolicy { allow_loopback: false, allow: parse(allow), deny: parse(deny), cluster: None }
+    EgressPolicy {
+        allow_loopback: false,
+        allow: parse(allow),
+        deny: parse(deny),
+        cluster: None,
+        reserved: Reserved::default(),
+    }
 }
 
 #[test]
@@ -158,7 +166,6 @@ fn in_a_cluster_services_are_reached_by_their_names_only() {
         ("pod-0.api.team.svc", "100.64.3.4"),
         ("api.team.svc", "fd12::5"),
         ("api.team.svc", "::ffff:10.96.4.5"),
-        ("api.team.svc", "8.8.8.8"),
         ("api.example.com", "8.8.8.8"),
     ] {
         assert!(policy.permits(host, ip(address)), "{host} {address}");
@@ -179,6 +186,9 @@ fn in_a_cluster_services_are_reached_by_their_names_only() {
         ("api.team.svc", "fd00:ec2::254"),
         ("api.team.svc", "100.100.100.200"),
         ("api.team.svc", "224.0.0.1"),
+        // A Service that leads out of the cluster.
+        ("api.team.svc", "8.8.8.8"),
+        ("api.team.svc.cluster.local.", "2606:4700::1111"),
         // The API server, wherever it is and however it is named.
         ("kubernetes.default.svc", "10.96.0.1"),
         ("api.team.svc", "10.96.0.1"),
@@ -265,4 +275,59 @@ fn a_redirect_leads_to_no_service() {
     assert!(restricted.permits("db.shared.svc.cluster.local", ip("10.96.4.5")));
     assert!(restricted.permits("api.example.com", ip("8.8.8.8")));
     assert!(!restricted.permits("kubernetes.default.svc", ip("10.96.0.1")));
+}
+
+#[test]
+fn what_is_learned_is_out_of_reach() {
+    let policy = cluster(&["10.244.9.0/24"], &[]);
+    assert!(policy.permits("api.team.svc", ip("10.96.0.9")) && policy.permits("host", ip("8.8.4.4")));
+    policy.reserved().set_service([ip("10.96.0.9"), ip("10.244.9.9")]);
+    policy.reserved().add_api_server(ip("172.18.0.2"));
+    policy.reserved().add_api_server(ip("8.8.4.4"));
+    for policy in [&policy, &policy.clone(), &policy.restricted()] {
+        for (host, address) in [
+            ("api.team.svc", "10.96.0.9"),
+            ("api.team.svc", "::ffff:10.96.0.9"),
+            ("api.team.svc", "64:ff9b::a60:9"),
+            ("api.team.svc", "172.18.0.2"),
+            ("api.team.svc", "::ffff:172.18.0.2"),
+            ("managed.example", "8.8.4.4"),
+            ("8.8.4.4", "8.8.4.4"),
+        ] {
+            assert!(!policy.permits(host, ip(address)), "{host} {address}");
+        }
+        assert!(policy.permits("api.team.svc", ip("10.244.9.9")), "the group says so");
+    }
+    // A Service that is made again has another address.
+    policy.reserved().set_service([ip("10.96.0.10")]);
+    assert!(policy.permits("api.team.svc", ip("10.96.0.9")) && !policy.permits("api.team.svc", ip("10.96.0.10")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_gateway_of_a_cluster_does_not_reach_its_own_interfaces() {
+    let policy = cluster(&[], &[]);
+    // As of a pod: an address that would be permitted but for being its own.
+    assert!(policy.reserved().is_gateway(ip("127.0.0.1")));
+    assert!(!policy.permits("api.team.svc", ip("127.0.0.1")) && !policy.permits("localhost", ip("127.0.0.1")));
+}
+
+#[tokio::test]
+async fn a_service_that_is_an_alias_is_not_called() {
+    let mut policy = cluster(&["out.other.svc"], &[]);
+    let server = crate::upstream::dns::tests::nameserver(false, crate::upstream::dns::tests::services).await;
+    policy.cluster.as_mut().unwrap().nameservers = vec![server];
+    let resolver = Resolver(std::sync::Arc::new(policy));
+    let resolve = async |host: &str| {
+        let found = resolver.resolve(host.parse().unwrap()).await;
+        found.map(|all| all.map(|address| address.ip().to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(resolve("api.team.svc").await.unwrap(), ["10.96.0.7"]);
+    assert_eq!(resolve("WEB.team.svc.cluster.local.").await.unwrap(), ["10.244.0.1", "10.244.0.2"]);
+    // An ExternalName to a public host, and one to the API server's Service.
+    for host in ["out.team.svc", "out.team.svc.cluster.local", "chain.team.svc"] {
+        let error = resolve(host).await.unwrap_err();
+        assert!(error.to_string().contains("forbids"), "{host}: {error}");
+    }
+    assert!(resolve("none.team.svc").await.unwrap().is_empty());
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tamis_config::{CredentialHandle, CredentialRef};
+use tamis_config::{CredentialGrant, CredentialHandle, CredentialRef};
 
-use super::support::{Server, arguments, bounds, document, upstream};
+use super::support::{Server, TOKEN, arguments, bounds, document, upstream};
 use crate::upstream::{CredentialScope, Credentials, Handles, Secret, UpstreamError};
 
 /// What a gateway of a cluster holds. Whoever asks it by a name gets what must not be sent.
@@ -22,8 +22,14 @@ impl Credentials for Shards {
     }
 }
 
+fn grant(handle: &str, uses: &[&str]) -> CredentialGrant {
+    let uses = uses.iter().map(|line| line.parse().unwrap()).collect();
+    CredentialGrant { handle: CredentialHandle(handle.to_owned()), uses }
+}
+
 fn handles(entries: &[(&str, &str)]) -> Result<Handles, String> {
-    Handles::new(&entries.iter().map(|(r, h)| ((*r).to_owned(), CredentialHandle((*h).to_owned()))).collect())
+    let each = |(name, handle): &(&str, &str)| ((*name).to_owned(), grant(handle, &["127.0.0.1 bearer"]));
+    Handles::new(&entries.iter().map(each).collect())
 }
 
 #[tokio::test]
@@ -62,4 +68,79 @@ async fn each_generation_has_its_own_value() {
 fn an_entry_names_a_secret_and_a_key() {
     assert_eq!(handles(&[("github", "u.1.a")]).unwrap_err(), "credentials.github: not name/key");
     assert_eq!(handles(&[]).unwrap(), Handles::default());
+}
+
+/// A store with one value, and an exposition that may use it as these lines say.
+fn scoped<'a>(store: &'a Shards, handles: &'a Handles) -> CredentialScope<'a> {
+    CredentialScope { store, namespace: "team", handles }
+}
+
+#[tokio::test]
+async fn a_credential_goes_only_where_its_owner_lets_it() {
+    let server = Server::start(|_, _| "{}").await;
+    let port = server.address.port();
+    let store = Shards([(CredentialHandle("u.1.a".into()), TOKEN)].into());
+    let auth = |auth: serde_json::Value| {
+        let mut auth = auth;
+        auth["credential"] = json!({"name": "github", "key": "token"});
+        auth
+    };
+    let (bearer, body) = (auth(json!({"type": "bearer"})), auth(json!({"type": "body", "name": "text"})));
+    let query = auth(json!({"type": "query", "name": "q"}));
+    for (auth, path, uses, sent) in [
+        (&bearer, "/a", vec!["127.0.0.1 bearer".to_owned()], true),
+        (&bearer, "/a", vec![format!("127.0.0.1:{port} bearer")], true),
+        (&bearer, "/a", vec!["127.0.0.1:1 bearer".to_owned()], false),
+        (&bearer, "/a", vec!["127.0.0.2 bearer".to_owned()], false),
+        (&bearer, "/a", vec!["127.0.0.1 basic".to_owned()], false),
+        (&bearer, "/a", vec![], false),
+        (&query, "/a", vec!["127.0.0.1 query key".to_owned()], false),
+        (&query, "/a", vec!["127.0.0.1 query q".to_owned()], true),
+        (&body, "/markdown", vec!["127.0.0.1 body token /login".to_owned()], false),
+        (&body, "/markdown", vec!["127.0.0.1 body text /login".to_owned()], false),
+        (&body, "/login", vec!["127.0.0.1 body text /login".to_owned()], true),
+        (&body, "/{id}/login", vec!["127.0.0.1 body text /7/login".to_owned()], true),
+        (&body, "/{id}/login", vec!["127.0.0.1 body text /8/login".to_owned()], false),
+        (&body, "/{id}/login", vec!["127.0.0.1 body text /*/login".to_owned()], true),
+    ] {
+        let tool = json!({
+            "inputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}},
+            "http": {"method": "POST", "path": path},
+        });
+        let upstream = upstream(&document(&server.url(), Some(auth.clone()), tool)).unwrap();
+        let uses: Vec<_> = uses.iter().map(String::as_str).collect();
+        let handles = Handles::new(&[("github/token".to_owned(), grant("u.1.a", &uses))].into()).unwrap();
+        let before = server.seen().len();
+        let answered =
+            upstream.call("call", &arguments(r#"{"id": 7}"#), bounds(), scoped(&store, &handles), None).await;
+        assert_eq!(answered.is_ok(), sent, "{path} {uses:?}: {answered:?}");
+        assert_eq!(server.seen().len() - before, usize::from(sent), "{path} {uses:?}");
+        if let Err(error) = answered {
+            assert!(matches!(error, UpstreamError::CredentialUse(_)), "{error:?}");
+            assert!(!error.sent() && error.category() == "credential_use");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_takes_a_body_credential_to_no_other_path() {
+    let server = Server::start(|seen, _| match seen.target() {
+        "/login" => (http::StatusCode::TEMPORARY_REDIRECT, [("location", "/markdown")], ""),
+        _ => (http::StatusCode::OK, [("location", "")], "{}"),
+    })
+    .await;
+    let store = Shards([(CredentialHandle("u.1.a".into()), TOKEN)].into());
+    let auth = json!({"type": "body", "name": "text", "credential": {"name": "github", "key": "token"}});
+    let tool = json!({"http": {"method": "POST", "path": "/login"}});
+    let upstream = upstream(&document(&server.url(), Some(auth), tool)).unwrap();
+    for (uses, requests) in [
+        (&["127.0.0.1 body text /login"][..], 1),
+        (&["127.0.0.1 body text /login", "127.0.0.1 body text /markdown"], 2),
+    ] {
+        let handles = Handles::new(&[("github/token".to_owned(), grant("u.1.a", uses))].into()).unwrap();
+        let before = server.seen().len();
+        let answered = upstream.call("call", &arguments("{}"), bounds(), scoped(&store, &handles), None).await;
+        assert_eq!(answered.is_ok(), requests == 2, "{answered:?}");
+        assert_eq!(server.seen().len() - before, requests);
+    }
 }

@@ -71,11 +71,12 @@ fn what_stops_offsets() {
     let table = [
         // limit, from, items, total, goes on at
         (20, None, 20, None, Some("20")),
-        (20, None, 20, Some(20), None),
+        // What the upstream states of all items changes nothing: it may be a member that a filter removes.
+        (20, None, 20, Some(20), Some("20")),
         (20, None, 20, Some(21), Some("20")),
         (20, Some("40"), 20, Some(100), Some("60")),
-        // The upstream says that there is more, though the page is short: it caps `limit`.
-        (20, None, 10, Some(21), Some("10")),
+        (20, None, 10, Some(21), None),
+        (20, None, 10, None, None),
         (100, None, 50, None, Some("50")),
         (100, None, 19, None, None),
         (5, None, 4, None, None),

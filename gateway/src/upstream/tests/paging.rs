@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::support::{Seen, Server, call, call_within, client, document, schema, within};
-use crate::upstream::{Answer, PageReport, UpstreamError};
+use crate::upstream::{Answer, CallBounds, PageReport, UpstreamError};
 
 fn parameter(seen: &Seen, name: &str) -> Option<String> {
     let url: url::Url = format!("http://h{}", seen.target()).parse().unwrap();
@@ -130,11 +130,11 @@ async fn the_caller_says_where_to_go_on_and_how_many() {
         let answer = call(&document, r#"{"limit": 5, "offset": 40}"#).await.unwrap();
         assert_eq!(answer.pagination, report(1, 5, Some(100), Some("45")));
         let answer = call(&document, r#"{"limit": 50, "offset": 80}"#).await.unwrap();
-        assert_eq!(answer.pagination, report(1, 20, Some(100), None));
+        assert_eq!(answer.pagination, report(2, 20, Some(100), None));
         let error = call(&document, r#"{"limit": "many"}"#).await.unwrap_err();
         assert_eq!(error.to_string(), "argument `limit` is no whole number, as a page size must be");
     }
-    assert_eq!(server.seen().last().unwrap().target(), "/list?limit=50&offset=80");
+    assert_eq!(server.seen().last().unwrap().target(), "/list?limit=50&offset=100");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn arguments_of_other_names_can_page() {
 }
 
 #[tokio::test]
-async fn time_and_space_keep_what_came() {
+async fn time_keeps_what_came() {
     // Made before the clock runs.
     client();
     let server = Server::start(|seen, n| {
@@ -167,15 +167,61 @@ async fn time_and_space_keep_what_came() {
     let document = document(&server.url(), None, tool("offset", 10, json!({})));
     let answer = call_within(&document, "{}", within(Duration::from_millis(1_500), 1 << 20)).await.unwrap();
     assert_eq!((ids(&answer).len(), answer.pagination), (40, report(2, 40, None, Some("40"))));
+}
 
-    let size = Server::start(|seen, _| items(number(seen, "offset"), number(seen, "offset") + 20)).await;
-    let document = super::support::document(&size.url(), None, tool("offset", 10, json!({})));
-    let answer = call_within(&document, "{}", within(Duration::from_secs(20), 1_000)).await.unwrap();
-    let pages = answer.pagination.clone().unwrap();
-    assert!(pages.pages < 10 && answer.body.len() <= 1_000, "{pages:?}");
-    assert_eq!(pages.next, Some(pages.items.unwrap().to_string()));
-    let error = call_within(&document, "{}", within(Duration::from_secs(20), 100)).await.unwrap_err();
-    assert!(matches!(error, UpstreamError::TooLarge { limit: 100 }));
+#[tokio::test]
+async fn too_many_bytes_are_an_error_on_any_page() {
+    // What is between the pages differs in a member that a filter removes: where the pages end must not tell it.
+    for (hidden, limit) in [(0, 100), (0, 1_000), (2_000, 2_500)] {
+        let server = Server::start(move |seen, _| {
+            let from = number(seen, "offset");
+            format!(r#"{{"rows": {}, "hidden": "{}"}}"#, items(from, from + 20), "x".repeat(hidden))
+        })
+        .await;
+        let document = document(&server.url(), None, tool("offset", 10, json!({"extract": "rows"})));
+        let error = call_within(&document, "{}", within(Duration::from_secs(20), limit)).await.unwrap_err();
+        assert!(matches!(error, UpstreamError::TooLarge { limit: told } if told == limit), "{error:?}");
+        let pages = server.seen().len();
+        assert!(if limit == 100 { pages == 1 } else { pages > 1 }, "{pages}");
+    }
+}
+
+#[tokio::test]
+async fn a_stated_total_does_not_steer() {
+    // The two differ in `meta` and in a header only.
+    let mut seen = Vec::new();
+    for total in [20, 21] {
+        let server = Server::start(move |seen, _| {
+            let from = number(seen, "offset");
+            let rows = items(from.min(20), (from + 20).min(20));
+            ([("x-total", total.to_string())], format!(r#"{{"items": {rows}, "meta": {{"total": {total}}}}}"#))
+        })
+        .await;
+        let answer = call(&document(&server.url(), None, tool("offset", 10, json!({}))), "{}").await.unwrap();
+        let report = answer.pagination.unwrap();
+        let targets: Vec<_> = server.seen().iter().map(|seen| seen.target().to_owned()).collect();
+        seen.push((answer.body, report.pages, report.items, report.next, targets));
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[tokio::test]
+async fn an_undeclared_cursor_steers_only_where_detection_is_allowed() {
+    for (detect, declared, pages) in [(true, false, 2), (false, false, 1), (true, true, 2), (false, true, 2)] {
+        let server = Server::start(|_, n| match n {
+            0 => r#"{"rows": [1], "next_cursor": "a"}"#,
+            _ => r#"{"rows": [2]}"#,
+        })
+        .await;
+        let mut more = json!({"extract": "rows"});
+        if declared {
+            more["pagination"] = json!({"type": "cursor", "maxPages": 10, "nextPath": "next_cursor"});
+        }
+        let document = document(&server.url(), None, tool("cursor", 10, more));
+        let bounds = CallBounds { detect_list: detect, ..within(Duration::from_secs(20), 1 << 20) };
+        let answer = call_within(&document, "{}", bounds).await.unwrap();
+        assert_eq!(answer.pagination.unwrap().pages, pages, "{detect} {declared}");
+    }
 }
 
 fn async_body(

@@ -175,7 +175,7 @@ pub(crate) fn bounds() -> CallBounds {
 }
 
 pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds {
-    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true }
+    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true, hops: 0 }
 }
 
 /// Calls the document's tool.
