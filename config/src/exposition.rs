@@ -149,7 +149,7 @@ impl Default for CallLimits {
 /// What an audit record holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Audit {
-    /// Digest, sizes and verdict.
+    /// A keyed signature of the answer, sizes and verdict.
     #[default]
     Digest,
     /// The output before filtering too, in a file of its own.

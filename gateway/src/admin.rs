@@ -3,15 +3,18 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tamis_config::acks::Ack;
+use tamis_config::proof::{InvalidQuestion, Question};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -26,13 +29,15 @@ use crate::upstream::Secret;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+/// The gateway's proof that it knows the token.
+const PROOF: HeaderName = HeaderName::from_static("tamis-proof");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Gateway {
     /// Serves `/metrics`, `/livez`, `/readyz`, `/config` and, where there is a token, `/acks` on `listener` until
     /// `shutdown`.
     pub async fn serve_admin(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
-        self.client.listens_on(listener.local_addr());
+        self.client.listens_on(&listener);
         let listening = Listening::of(&self.options.limits);
         let gateway = Arc::clone(&self);
         let ending = shutdown.clone();
@@ -75,9 +80,13 @@ impl Gateway {
                 Err(refused) => *refused,
             },
             "/acks" if self.options.admin_token.is_some() => match self.admit(request.headers()) {
-                Ok(revoked) => {
+                Ok(Admitted { revoked, proof }) => {
                     let busy = || respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "too many streams\n".into());
-                    acks::body(self, shutdown, revoked).map_or_else(busy, events)
+                    let mut response = acks::body(self, shutdown, revoked).map_or_else(busy, events);
+                    if let Some(proof) = proof {
+                        response.headers_mut().insert(PROOF, proof);
+                    }
+                    response
                 }
                 Err(refused) => *refused,
             },
@@ -85,17 +94,23 @@ impl Gateway {
         }
     }
 
-    /// Lets in who shows the token, where one is wanted: what is cancelled when that is the token no longer, or the answer to
-    /// whoever does not.
-    fn admit(&self, headers: &HeaderMap) -> Result<CancellationToken, Box<Response<Body>>> {
-        let Some(token) = &self.options.admin_token else { return Ok(CancellationToken::new()) };
-        let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let presented = presented.and_then(|value| value.split_once(' '));
-        let presented = presented.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token);
-        match token.admit(presented.unwrap_or_default().trim()) {
-            Some(Ok(revoked)) => Ok(revoked),
+    /// Admits who shows the group's token, or proves to know it, where a token is required; else the answer to give.
+    fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Box<Response<Body>>> {
+        let Some(token) = &self.options.admin_token else {
+            return Ok(Admitted { revoked: CancellationToken::new(), proof: None });
+        };
+        let presented = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let admitted = match presented.parse::<Question>() {
+            Ok(question) => token.prove(&question, |address| self.is_asked_at(address)),
+            Err(InvalidQuestion) => {
+                let bearer = presented.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+                token.admit(bearer.map(|(_, token)| token).unwrap_or_default().trim())
+            }
+        };
+        match admitted {
+            Some(Ok(admitted)) => Ok(admitted),
             Some(Err(Refused)) => {
-                let mut refused = respond(StatusCode::UNAUTHORIZED, TEXT, "the group's token is wanted\n".into());
+                let mut refused = respond(StatusCode::UNAUTHORIZED, TEXT, "the group's token is required\n".into());
                 refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 Err(Box::new(refused))
             }
@@ -104,6 +119,12 @@ impl Gateway {
                 Err(Box::new(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, unknown.into())))
             }
         }
+    }
+
+    /// Whether a question is for this gateway: another pod may have passed it on.
+    fn is_asked_at(&self, address: &str) -> bool {
+        let address: Option<SocketAddr> = address.parse().ok();
+        address.is_some_and(|address| self.client.reserved().is_own(address.ip()).unwrap_or(true))
     }
 
     /// Whether the gateway may be given traffic: a note, or what keeps it from that.
@@ -200,6 +221,14 @@ struct Known {
 #[derive(Debug)]
 struct Refused;
 
+/// Who knows the token.
+struct Admitted {
+    /// Cancelled when the token is another.
+    revoked: CancellationToken,
+    /// The gateway's own proof, where the other side gave one.
+    proof: Option<HeaderValue>,
+}
+
 impl AdminToken {
     /// Wants another token from now on; none admits nobody. An empty one is none.
     pub fn set(&self, token: Option<&Secret>) {
@@ -220,13 +249,29 @@ impl AdminToken {
         self.0.load().is_some()
     }
 
-    /// Whether it is this one, in constant time, and what is cancelled when it is so no longer; none while no token is
-    /// known.
-    fn admit(&self, presented: &str) -> Option<Result<CancellationToken, Refused>> {
+    /// Whether it is this one, in constant time; none while no token is known.
+    fn admit(&self, presented: &str) -> Option<Result<Admitted, Refused>> {
         let known = self.0.load_full()?;
         let presented: [u8; 32] = Sha256::digest(presented).into();
         let same = verify_slices_are_equal(&known.digest, &presented);
-        Some(same.map(|()| known.revoked.clone()).map_err(|_| Refused))
+        Some(same.map(|()| Admitted { revoked: known.revoked.clone(), proof: None }).map_err(|_| Refused))
+    }
+
+    /// Whether the question proves knowledge of the token at an address that is this gateway's; none while no token is
+    /// known.
+    fn prove(&self, question: &Question, is_here: impl Fn(&str) -> bool) -> Option<Result<Admitted, Refused>> {
+        let known = self.0.load_full()?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &known.digest);
+        let sign = |text: &str| hex(hmac::sign(&key, text.as_bytes()).as_ref());
+        let Question { nonce, address, time, signature } = question;
+        let expected = sign(&Question::signed(nonce, address, *time));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let same = verify_slices_are_equal(expected.as_bytes(), signature.as_bytes()).is_ok();
+        if !(same && question.is_fresh(now) && is_here(address)) {
+            return Some(Err(Refused));
+        }
+        let proof = HeaderValue::from_str(&sign(&Question::answered(nonce))).ok();
+        Some(Ok(Admitted { revoked: known.revoked.clone(), proof }))
     }
 }
 

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tamis_config::group_keys::{GroupKeys, KEY_LIFETIME};
 use tamis_operator::group::{
     self, Change, ChildKind, GatewayPod, GroupInput, GroupOutcome, Observed, Settings, reconcile,
 };
@@ -103,7 +104,7 @@ async fn a_group_gets_what_it_needs_and_keeps_it() -> Result<()> {
     let operator = Operator::start(&cluster).await?;
     let first = group("uid-1", json!({"replicas": 2, "pod": {"resources": {"requests": {"cpu": "0.5"}}}}))?;
     let made = operator.reconcile(&first).await?;
-    ensure!(made.writes == 8 && made.findings.is_empty(), "{made:?}");
+    ensure!(made.writes == 9 && made.findings.is_empty(), "{made:?}");
     let token = made.token.context("a token")?;
     ensure!(token.expose().len() == 64, "32 bytes in hex");
     let before = operator.versions().await?;
@@ -181,6 +182,34 @@ async fn drift_is_repaired(operator: &Operator, group: &GroupInput) -> Result<()
     secrets.delete("tamis-public-token", &DeleteParams::default()).await?;
     let after = operator.settle(group).await?.token;
     ensure!(after.is_some() && after != before, "a token that is gone is made anew");
+
+    // The keys are rotated when they are old, one step at a time, and not before.
+    let keys = async || -> Result<GroupKeys> {
+        let data = secrets.get("tamis-public-keys").await?.data.unwrap_or_default();
+        GroupKeys::read(|name| data.get(name).map(|value| value.0.as_slice())).context("keys")
+    };
+    let before = keys().await?;
+    let settled = operator.settle(group).await?;
+    ensure!(keys().await? == before && settled.rotates_in.is_some_and(|due| due <= KEY_LIFETIME), "{settled:?}");
+    let old = json!({"stringData": {"rotated": "1"}});
+    secrets.patch("tamis-public-keys", &PatchParams::default(), &Patch::Merge(old)).await?;
+    operator.settle(group).await?;
+    let rotated = keys().await?;
+    ensure!(rotated.previous.as_ref() == Some(&before.current) && rotated.current == before.next, "one step");
+    ensure!(rotated.next != before.next && rotated.next != before.current, "a fresh one is published");
+    // A Secret that was deleted comes back with other keys; one that cannot be read is left to a person.
+    secrets.delete("tamis-public-keys", &DeleteParams::default()).await?;
+    operator.settle(group).await?;
+    ensure!(keys().await?.current != rotated.current, "other keys");
+    let broken = json!({"stringData": {"current": "x"}});
+    secrets.patch("tamis-public-keys", &PatchParams::default(), &Patch::Merge(broken)).await?;
+    let findings = operator.settle(group).await?.findings;
+    ensure!(
+        findings.len() == 1 && findings[0].message.contains("tamis-public-keys holds no usable keys"),
+        "{findings:?}"
+    );
+    secrets.delete("tamis-public-keys", &DeleteParams::default()).await?;
+    operator.settle(group).await?;
     Ok(())
 }
 
@@ -301,9 +330,10 @@ async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
     for kind in ChildKind::ALL {
         operator.api(kind).delete(NAME, &DeleteParams::default()).await.ok();
     }
-    Api::<Secret>::namespaced(operator.admin.clone(), "edge")
-        .delete("tamis-public-token", &DeleteParams::default())
-        .await?;
+    let secrets = Api::<Secret>::namespaced(operator.admin.clone(), "edge");
+    for name in ["tamis-public-token", "tamis-public-keys"] {
+        secrets.delete(name, &DeleteParams::default()).await?;
+    }
     ensure!(operator.settle(&group_2).await?.token.is_some());
     let owner = operator.get(ChildKind::Deployment).await?.context("is there")?.metadata.owner_references;
     ensure!(owner.unwrap_or_default()[0].uid == "uid-2");

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use tamis_config::addresses::{embedded_v4, is_metadata, is_public};
-use tamis_config::{ServiceDocument, Source};
+use tamis_config::{ServiceDocument, Source, names};
 use url::{Host, Url};
 
 use super::expose::Stop;
@@ -22,15 +22,18 @@ pub(super) fn check(
 ) -> Result<(), Stop> {
     let Source::Http(source) = &service.source else { return Ok(()) };
     let nothing = EgressSpec::default();
-    let Err(what) = permitted(&source.base_url, namespace, group.spec.egress.as_ref().unwrap_or(&nothing)) else {
+    let own = format!("{}.{}", names::group_object(&group.name.name), group.name.namespace);
+    let egress = group.spec.egress.as_ref().unwrap_or(&nothing);
+    let Err(what) = permitted(&source.base_url, namespace, &own, egress) else {
         return Ok(());
     };
     let remedy = format!("call another host, or have GatewayGroup {} allow it in `egress`", group.name);
     Err(Stop::new(Reason::EgressDenied, path.clone(), what, remedy))
 }
 
-/// Whether a base URL may be called from a namespace; else why not.
-fn permitted(base_url: &str, namespace: &str, egress: &EgressSpec) -> Result<(), String> {
+/// Whether a base URL may be called from a namespace; else why not. `own`: name and namespace of the Service in front of
+/// the gateways.
+fn permitted(base_url: &str, namespace: &str, own: &str, egress: &EgressSpec) -> Result<(), String> {
     let Ok(url) = Url::parse(base_url) else { return Ok(()) };
     let Some(host) = url.host() else { return Ok(()) };
     let covered = |list: &[String]| list.iter().any(|entry| covers(entry, &host));
@@ -40,7 +43,7 @@ fn permitted(base_url: &str, namespace: &str, egress: &EgressSpec) -> Result<(),
     let refused = match &host {
         Host::Ipv4(ip) => reserved(IpAddr::V4(*ip)),
         Host::Ipv6(ip) => reserved(IpAddr::V6(*ip)),
-        Host::Domain(name) => name_of(name.trim_end_matches('.'), namespace),
+        Host::Domain(name) => name_of(name.trim_end_matches('.'), namespace, own),
     };
     match refused {
         Some(what) if !covered(&egress.allow) => Err(format!("{host} is {what}")),
@@ -49,7 +52,7 @@ fn permitted(base_url: &str, namespace: &str, egress: &EgressSpec) -> Result<(),
 }
 
 /// Why a name is not called by default.
-fn name_of(name: &str, namespace: &str) -> Option<&'static str> {
+fn name_of(name: &str, namespace: &str, own: &str) -> Option<&'static str> {
     if name == "localhost" || name.ends_with(".localhost") {
         return Some("the gateway's own machine");
     }
@@ -59,6 +62,7 @@ fn name_of(name: &str, namespace: &str) -> Option<&'static str> {
     let service = name.strip_suffix(".cluster.local").unwrap_or(name).strip_suffix(".svc")?;
     match service.rsplit_once('.').unwrap_or(("", service)) {
         ("kubernetes", "default") => Some("the API server"),
+        _ if service == own => Some("the Service of the group's own gateways"),
         (_, of) if of == namespace => None,
         _ => Some("in another namespace"),
     }
@@ -121,7 +125,7 @@ mod tests {
     #[test]
     fn what_a_url_says_by_itself() {
         let none: [&str; 0] = [];
-        let table: [(&str, &[&str], &[&str], bool); 38] = [
+        let table: [(&str, &[&str], &[&str], bool); 41] = [
             ("https://api.example.com", &none, &none, true),
             ("https://8.8.8.8", &none, &none, true),
             ("https://[2606:4700::1111]", &none, &none, true),
@@ -146,6 +150,9 @@ mod tests {
             ("http://api.team-b.svc.cluster.local", &none, &none, false),
             ("http://svc.cluster.local", &none, &none, true),
             ("http://team-b.svc", &none, &none, false),
+            ("http://tamis-public.team-a.svc", &none, &none, false),
+            ("http://tamis-public.team-a.svc.cluster.local.", &none, &none, false),
+            ("http://tamis-other.team-a.svc", &none, &none, true),
             ("https://kubernetes.default.svc", &none, &none, false),
             ("https://10.0.0.1", &["10.0.0.0/8"], &none, true),
             ("https://10.0.0.1", &["10.0.0.1"], &none, true),
@@ -164,8 +171,12 @@ mod tests {
         for (url, allow, deny, expected) in table {
             let list = |list: &[&str]| list.iter().map(|entry| (*entry).to_owned()).collect();
             let egress = EgressSpec { allow: list(allow), deny: list(deny) };
-            assert_eq!(permitted(url, "team-a", &egress).is_ok(), expected, "{url} {allow:?} {deny:?}");
+            assert_eq!(
+                permitted(url, "team-a", "tamis-public.team-a", &egress).is_ok(),
+                expected,
+                "{url} {allow:?} {deny:?}"
+            );
         }
-        assert!(permitted("https://kubernetes.default.svc", "default", &EgressSpec::default()).is_err());
+        assert!(permitted("https://kubernetes.default.svc", "default", "tamis-a.b", &EgressSpec::default()).is_err());
     }
 }

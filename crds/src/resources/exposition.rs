@@ -132,7 +132,7 @@ pub struct AuditSpec {
 /// What an audit record holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum AuditMode {
-    /// Digest, sizes and verdict.
+    /// A keyed signature of the answer, sizes and verdict.
     #[default]
     Digest,
     /// The output before filtering too, in a file of its own.

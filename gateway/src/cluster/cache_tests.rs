@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use tamis_config::carrier::{encode_exposition, encode_service};
+use tamis_config::group_keys::RootKey;
 use tamis_config::names::{exposition_object, service_object};
 use tamis_config::{ExpositionId, ExpositionPayload, FORMAT_VERSION, ServiceDocument, StopDocument};
 
@@ -95,6 +96,18 @@ fn what_was_put_comes_back_once_it_was_complete() {
     keeper.note(Write::Token(None));
     keeper.flush().unwrap();
     assert_eq!(folder.cache().read().unwrap().unwrap().token, None);
+}
+
+#[test]
+fn the_group_s_keys_survive_a_restart() {
+    let folder = Folder::new();
+    let key = |byte| RootKey::new([byte; 32]);
+    let keys = GroupKeys::new(key(1), key(2), 7).rotate(key(3), 8);
+    let mut keeper = flushed(&folder, [Write::Keys(Some(keys.clone())), Write::Complete]);
+    assert_eq!(folder.cache().read().unwrap().unwrap().keys, Some(keys));
+    keeper.note(Write::Keys(None));
+    keeper.flush().unwrap();
+    assert_eq!(folder.cache().read().unwrap().unwrap().keys, None);
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Gateway {
     /// Serves MCP on `listener`, by TLS where the options have a certificate, until `shutdown`, then lets calls under way end and closes streams politely. Returns
     /// once all is done, or after [`crate::GatewayLimits::drain`].
     pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
-        self.client.listens_on(listener.local_addr());
+        self.client.listens_on(&listener);
         let listening = Listening::of(&self.options.limits).with(self.options.tls.clone());
         let answer = {
             let (gateway, shutdown) = (Arc::clone(&self), shutdown.clone());

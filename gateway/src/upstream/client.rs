@@ -61,8 +61,8 @@ impl Client {
     }
 
     /// Keeps calls away from a listener of this gateway.
-    pub(crate) fn listens_on(&self, listener: std::io::Result<std::net::SocketAddr>) {
-        if let Ok(address) = listener {
+    pub(crate) fn listens_on(&self, listener: &tokio::net::TcpListener) {
+        if let Ok(address) = listener.local_addr() {
             self.policy.reserved().add_port(address.port());
         }
     }

@@ -70,6 +70,12 @@ impl Reserved {
         learned.own.contains(&address) || learned.service.contains(&address)
     }
 
+    /// Whether an address is one of this machine's or pod's interfaces; none where these are not known.
+    pub(crate) fn is_own(&self, address: IpAddr) -> Option<bool> {
+        let learned = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        (!learned.own.is_empty()).then(|| learned.own.contains(&address))
+    }
+
     pub(super) fn is_api_server(&self, address: IpAddr) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).api_server.contains(&address)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tamis_config::proof::Question;
 use tamis_config::{Access, Audit, Snapshot};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_gateway::upstream::Secret;
@@ -85,6 +86,44 @@ async fn in_a_cluster_config_and_acks_want_the_token() {
     token.set(None);
     let ended = tokio::time::timeout(Duration::from_secs(5), stream.chunk()).await.expect("it ends");
     assert_eq!(ended.unwrap(), None);
+}
+
+/// What an operator asks a pod that claims to be a gateway.
+fn question(token: &str, address: &str, age: u64) -> (Question, String) {
+    use aws_lc_rs::hmac;
+    let key = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_ref());
+    let sign = |text: String| -> String {
+        hmac::sign(&key, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (nonce, time) = ("00112233".to_owned(), now - age);
+    let signature = sign(Question::signed(&nonce, address, time));
+    let proof = sign(Question::answered(&nonce));
+    (Question { nonce, address: address.to_owned(), time, signature }, proof)
+}
+
+#[tokio::test]
+async fn a_gateway_proves_what_it_knows_to_who_proves_it_first() {
+    let token = Arc::new(AdminToken::default());
+    token.set(Some(&Secret::new("one")));
+    let running = start(Options { admin_token: Some(token), ..options() }).await;
+    let here = running.admin.to_string();
+    for (what, token, address, age, admitted) in [
+        ("all is right", "one", here.as_str(), 0, true),
+        ("another token", "two", &here, 0, false),
+        ("an old question", "one", &here, 100_000, false),
+        // As a pod would that passes on what it was asked.
+        ("another's question", "one", "192.0.2.1:9090", 0, false),
+        ("no address", "one", "gateway", 0, false),
+    ] {
+        let (question, proof) = question(token, address, age);
+        let url = format!("http://{}/acks", running.admin);
+        let answer = running.http.get(url).header("authorization", question.to_string()).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), if admitted { 200 } else { 401 }, "{what}");
+        let given = answer.headers().get("tamis-proof").map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(given, admitted.then_some(proof), "{what}");
+    }
 }
 
 #[tokio::test]

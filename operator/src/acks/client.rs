@@ -7,10 +7,14 @@ mod tests;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 use serde::Deserialize;
 use tamis_config::acks::AckEvent;
+use tamis_config::proof::{Question, SCHEME};
 use tamis_crds::ObjectName;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -40,8 +44,20 @@ pub struct Endpoint {
     pub name: String,
     /// Where its admin port is, as `http://10.0.0.7:9090`.
     pub url: String,
-    /// What it wants to be shown.
+    /// What both sides have to know.
     pub token: Token,
+    /// Whether it may be sent the token.
+    pub trust: Trust,
+}
+
+/// How an endpoint was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// By its owner references, which everyone may write who may create pods in the group's namespace: it has to prove that
+    /// it knows the token, and is never sent it.
+    Proven,
+    /// The operator's command line names it: it is sent the token.
+    Named,
 }
 
 /// What was heard, and of whom. `Table::hear` takes it.
@@ -120,6 +136,10 @@ enum Ended {
     NoAnswer,
     #[error("it refuses the group's token")]
     Token,
+    #[error("it does not prove that it knows the group's token")]
+    Unproven,
+    #[error("no random numbers, or its URL has no address")]
+    NoQuestion,
     #[error("it answers with status {0}")]
     Status(u16),
     #[error("an event is larger than {0} bytes")]
@@ -181,13 +201,24 @@ impl Listener {
 
     async fn try_stream(&self, endpoint: &Endpoint, heard: &mut bool) -> Result<(), Ended> {
         let url = format!("{}/acks", endpoint.url.trim_end_matches('/'));
-        let request = self.client.get(url).header("accept", "text/event-stream").bearer_auth(endpoint.token.expose());
+        let request = self.client.get(url).header("accept", "text/event-stream");
+        let (request, proof) = match endpoint.trust {
+            Trust::Named => (request.bearer_auth(endpoint.token.expose()), None),
+            Trust::Proven => {
+                let (question, proof) = prove(endpoint).ok_or(Ended::NoQuestion)?;
+                (request.header("authorization", question.to_string()), Some(proof))
+            }
+        };
         let mut response =
             tokio::time::timeout(ANSWER_TIMEOUT, request.send()).await.map_err(|_| Ended::NoAnswer)??;
         match response.status().as_u16() {
             200 => {}
             401 | 403 => return Err(Ended::Token),
             status => return Err(Ended::Status(status)),
+        }
+        if let Some(proof) = proof {
+            let given = response.headers().get(SCHEME).map_or(&[][..], |value| value.as_bytes());
+            verify_slices_are_equal(proof.as_bytes(), given).map_err(|_| Ended::Unproven)?;
         }
         let mut parser = Parser::new(self.max_event_bytes);
         while let Some(bytes) = response.chunk().await? {
@@ -211,6 +242,25 @@ impl Listener {
         let heard = Heard { group: endpoint.group.clone(), endpoint: endpoint.name.clone(), news };
         self.sender.send(heard).await.map_err(|_| Ended::Stopping)
     }
+}
+
+/// A question to a gateway, and the proof that its answer must have.
+fn prove(endpoint: &Endpoint) -> Option<(Question, String)> {
+    let mut nonce = [0; 16];
+    aws_lc_rs::rand::fill(&mut nonce).ok()?;
+    let nonce = hex(&nonce);
+    let address = endpoint.url.strip_prefix("http://")?.trim_end_matches('/').to_owned();
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let key = digest(&SHA256, endpoint.token.expose().as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_ref());
+    let sign = |text: String| hex(hmac::sign(&key, text.as_bytes()).as_ref());
+    let signature = sign(Question::signed(&nonce, &address, time));
+    let proof = sign(Question::answered(&nonce));
+    Some((Question { nonce, address, time, signature }, proof))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The event, or none where it is of a sort that only newer gateways know.

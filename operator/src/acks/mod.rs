@@ -15,7 +15,7 @@ mod member;
 mod sse;
 mod table;
 
-pub use client::{Endpoint, Endpoints, Heard};
+pub use client::{Endpoint, Endpoints, Heard, Trust};
 pub use member::Readiness;
 pub use table::{Table, Touched};
 

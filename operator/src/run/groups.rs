@@ -9,7 +9,7 @@ use tamis_crds::resources::{GatewayGroupSpec, NamespacesFrom, Resources};
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
 use super::{Again, Done, Judged, Operator};
-use crate::acks::{Endpoint, Readiness};
+use crate::acks::{Endpoint, Readiness, Trust};
 use crate::group::{self, GroupInput, GroupOutcome};
 use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
@@ -242,13 +242,13 @@ impl Operator {
                 let readiness = if pod.ready { Readiness::Ready } else { Readiness::NotReady };
                 members.push((pod.name.clone(), readiness));
                 if let Some(token) = token {
-                    endpoints.push(endpoint(name, pod.name.clone(), format!("http://{address}"), token));
+                    endpoints.push(endpoint(name, pod.name.clone(), format!("http://{address}"), token, Trust::Proven));
                 }
             }
             for url in self.gateways.of(name, only) {
                 members.push((url.to_owned(), Readiness::WhenConnected));
                 if let Some(token) = self.gateways.token.as_ref().or(token) {
-                    endpoints.push(endpoint(name, url.to_owned(), url.to_owned(), token));
+                    endpoints.push(endpoint(name, url.to_owned(), url.to_owned(), token, Trust::Named));
                 }
             }
             touched.merge(self.table.set_endpoints(name, members, now));
@@ -360,8 +360,8 @@ fn unread(spec: &GatewayGroupSpec) -> Option<Finding> {
     })
 }
 
-fn endpoint(group: &ObjectName, name: String, url: String, token: &Token) -> Endpoint {
-    Endpoint { group: group.clone(), name, url, token: token.clone() }
+fn endpoint(group: &ObjectName, name: String, url: String, token: &Token, trust: Trust) -> Endpoint {
+    Endpoint { group: group.clone(), name, url, token: token.clone(), trust }
 }
 
 /// Groups are judged by what they say of themselves.

@@ -79,7 +79,7 @@ pub(crate) fn usual() -> Vec<(&'static str, Value)> {
         (
             "a Role",
             role(json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"],
-                               "resourceNames": ["tamis-public-credentials-0", "tamis-public-credentials-7", "tamis-public-token"]})),
+                               "resourceNames": ["tamis-public-credentials-0", "tamis-public-credentials-7", "tamis-public-token", "tamis-public-keys"]})),
         ),
         (
             "a Role",
@@ -114,6 +114,7 @@ pub(crate) fn usual() -> Vec<(&'static str, Value)> {
             ),
         ),
         ("the token", owned("Secret", "v1", "tamis-public-token", json!({"type": "Opaque"}))),
+        ("the keys", owned("Secret", "v1", "tamis-public-keys", json!({"type": "Opaque"}))),
         ("credentials", owned("Secret", "v1", "tamis-public-credentials-3", json!({"type": "reshapr.io/credentials"}))),
         ("an Event", event("reshapr.io/v1alpha1")),
     ]

@@ -72,6 +72,7 @@ fn endpoint(name: &str, address: SocketAddr, token: &str) -> Endpoint {
         name: name.to_owned(),
         url: format!("http://{address}/"),
         token: Token::new(token).expect("is a token"),
+        trust: Trust::Named,
     }
 }
 
@@ -255,4 +256,40 @@ fn pauses_differ_and_are_bounded() {
         assert!(pause >= LONGEST_PAUSE / 2 && pause <= LONGEST_PAUSE, "{pause:?}");
     }
     assert_ne!(jittered(LONGEST_PAUSE), jittered(LONGEST_PAUSE));
+}
+
+/// A pod that claims to be a gateway. With a token it can prove to know, it answers as a gateway does.
+async fn pod(token: Option<&'static str>) -> (SocketAddr, Arc<Mutex<Vec<String>>>, AbortOnDropHandle<()>) {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&seen);
+    let answer = move |headers: HeaderMap| {
+        log.lock().unwrap().push(format!("{headers:?}"));
+        let question: Option<Question> =
+            headers.get("authorization").and_then(|value| value.to_str().ok()?.parse().ok());
+        let proof = question.zip(token).map(|(question, token)| {
+            let key = hmac::Key::new(hmac::HMAC_SHA256, digest(&SHA256, token.as_bytes()).as_ref());
+            hex(hmac::sign(&key, Question::answered(&question.nonce).as_bytes()).as_ref())
+        });
+        let body =
+            Body::from_stream(stream::iter([Ok::<_, std::io::Error>(sse(&snapshot("1")))]).chain(stream::pending()));
+        async move { ([("tamis-proof", proof.unwrap_or_default())], body) }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = axum::Router::new().route("/acks", get(answer));
+    let task = AbortOnDropHandle::new(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
+    (address, seen, task)
+}
+
+#[tokio::test]
+async fn a_pod_that_only_claims_to_be_a_gateway_learns_no_token_and_is_not_heard() {
+    for (token, is_heard) in [(None, false), (Some("guess"), false), (Some("secret"), true)] {
+        let (address, seen, _server) = pod(token).await;
+        let mut ear = Ear::new();
+        ear.endpoints.set([Endpoint { trust: Trust::Proven, ..endpoint("a", address, "secret") }]);
+        let expected = if is_heard { News::Event(snapshot("1")) } else { News::Disconnected };
+        assert_eq!(ear.news().await, expected, "{token:?}");
+        let seen = seen.lock().unwrap().concat();
+        assert!(seen.contains("Tamis-Proof ") && !seen.contains("secret"), "{seen}");
+    }
 }
