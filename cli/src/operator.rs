@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use tamis_crds::ObjectName;
 use tamis_operator::leader::LeaseOptions;
 use tamis_operator::options::{Options, Token};
+use tamis_operator::quota::Quotas;
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::{bind, runtime, stop_signal};
@@ -67,6 +68,15 @@ pub(crate) struct Args {
     /// The image of gateways whose group names none.
     #[arg(long, value_name = "IMAGE", env = "TAMIS_GATEWAY_IMAGE", default_value = IMAGE)]
     gateway_image: String,
+    /// Expositions of one namespace.
+    #[arg(long, value_name = "COUNT", default_value_t = Quotas::DEFAULT.expositions)]
+    quota_expositions: usize,
+    /// Bytes of the documents of one namespace's expositions, compressed: a filter set counts for each that uses it.
+    #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.document_bytes)]
+    quota_document_bytes: usize,
+    /// Bytes of the Secrets that one namespace's expositions use in a group, in base64.
+    #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.credential_bytes)]
+    quota_credential_bytes: usize,
 }
 
 const IMAGE: &str = concat!("tamis:", env!("CARGO_PKG_VERSION"));
@@ -106,6 +116,11 @@ async fn options(args: &Args) -> anyhow::Result<Options> {
         lease_name: args.lease_name.clone(),
         own_namespace,
         gateway_image: args.gateway_image.clone(),
+        quotas: Quotas {
+            expositions: args.quota_expositions,
+            document_bytes: args.quota_document_bytes,
+            credential_bytes: args.quota_credential_bytes,
+        },
     })
 }
 

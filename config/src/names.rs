@@ -70,7 +70,7 @@ pub fn exposition_object(id: &ExpositionId) -> String {
     format!("tamis-exposition-{}", &Digest::of(id.to_string().as_bytes()).0[..40])
 }
 
-/// The shard that a credential lies in.
+/// The shard that a credential lies in, unless that one is full: then it lies in any other.
 #[must_use]
 pub fn shard_of(handle: &str) -> usize {
     usize::from(Sha256::digest(handle.as_bytes())[0]) % CREDENTIAL_SHARDS

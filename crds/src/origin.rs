@@ -90,6 +90,13 @@ impl Origin {
         &self.file
     }
 
+    /// The same place without the tree: fields are named as `contract.md` does.
+    pub(crate) fn bare(&self) -> Self {
+        let Self { file, tree, is_object } = self;
+        let tree = Arc::new(Node { position: tree.position, value: Value::Map(Vec::new()) });
+        Self { file: Arc::clone(file), tree, is_object: *is_object }
+    }
+
     /// The file and the line in it where the document begins; of an object its kind and name.
     pub(crate) fn place(&self) -> String {
         if self.is_object { self.file.to_string() } else { format!("{}:{}", self.file, self.tree.position.line) }

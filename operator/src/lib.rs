@@ -3,12 +3,14 @@
 pub mod acks;
 pub mod admin;
 pub mod events;
+mod fair;
 pub mod group;
 pub mod leader;
 pub mod metrics;
 pub mod object;
 pub mod options;
 mod plan;
+pub mod quota;
 mod run;
 pub mod status;
 pub mod verdict;

@@ -6,6 +6,8 @@ use kube::Client;
 use tamis_crds::ObjectName;
 use tokio::net::TcpListener;
 
+use crate::quota::Quotas;
+
 /// What an operator is started with.
 pub struct Options {
     /// How the API is reached.
@@ -32,6 +34,8 @@ pub struct Options {
     pub own_namespace: Option<String>,
     /// The image of gateways whose group names none.
     pub gateway_image: String,
+    /// What each namespace may use.
+    pub quotas: Quotas,
 }
 
 impl Options {
@@ -51,6 +55,7 @@ impl fmt::Debug for Options {
             .field("lease_name", &self.lease_name)
             .field("own_namespace", &self.own_namespace)
             .field("gateway_image", &self.gateway_image)
+            .field("quotas", &self.quotas)
             .finish_non_exhaustive()
     }
 }

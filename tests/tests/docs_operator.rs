@@ -8,8 +8,9 @@ use tamis_config::names;
 use tamis_crds::{Condition, Reason};
 use tamis_tests::{binary, root};
 
-/// What follows from what gateways say, and so is no finding of the compiler.
-const OF_GATEWAYS: [(&str, &str); 12] = [
+/// What follows from what gateways say and from what a namespace has used up, and so is no finding of the compiler.
+const OF_GATEWAYS: [(&str, &str); 13] = [
+    ("QuotaExceeded", "Accepted"),
     ("Accepted", "Accepted"),
     ("ResolvedRefs", "ResolvedRefs"),
     ("Programmed", "Programmed"),

@@ -56,7 +56,7 @@ impl Reloader {
     /// Decides what the files mean, all of them as they are now.
     pub(crate) fn decide(&mut self, files: &[ParsedFile], now: Instant) -> Reload {
         let update = self.folder.update(files);
-        let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit, cluster: None };
+        let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit, ..CompileEnv::default() };
         let mut compiled = compile(&update.resources, &env);
         let (mut held, mut again) = (Vec::new(), None);
         if let Some(patience) = &mut self.patience {

@@ -1,6 +1,6 @@
 //! CustomTools: further tools of a service, each made of one that its manifest has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -11,6 +11,7 @@ use tamis_schema::{Patterns, Segment};
 
 use super::duplicate_names;
 use super::service::{Services, tool_name};
+use super::size::{self, MAX_SERVICE_BYTES};
 use super::template::{placeholders, strings};
 use super::unusable::Unusables;
 use crate::diagnostic::did_you_mean;
@@ -50,10 +51,14 @@ impl<'r> Customs<'r> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> bool {
         let mut lost = false;
+        let Some(customs) = self.by_service.get(&key) else { return false };
         let mut patterns = Patterns::default();
         let own: Vec<String> = document.tools.keys().cloned().collect();
         let mut taken: BTreeMap<String, String> = own.into_iter().map(|tool| (tool, manifest.to_owned())).collect();
-        for custom in self.by_service.get(&key).into_iter().flatten() {
+        let mut bases = Bases::default();
+        let mut room = MAX_SERVICE_BYTES.saturating_sub(size::length(document));
+        for custom in customs {
+            let mut refused = 0_usize;
             for (alias, spec) in &custom.spec.custom_tools {
                 let at = FieldPath::spec(["customTools", alias]);
                 let mut scribe = Scribe::new(&custom.origin, diagnostics);
@@ -63,12 +68,32 @@ impl<'r> Customs<'r> {
                     lost |= !document.tools.contains_key(alias);
                     continue;
                 }
-                let tool = tool(document, spec, alias, &at, &mut patterns, &mut scribe).filter(|_| !scribe.failed);
+                taken.insert(alias.clone(), custom.origin.place());
+                let Some(base) = bases.find(document, spec, &at, &mut scribe) else {
+                    lost = true;
+                    continue;
+                };
+                // Before anything is copied.
+                let bytes = base.bytes + alias.len() + size::length(spec);
+                if bytes > room {
+                    (lost, refused) = (true, refused + 1);
+                    continue;
+                }
+                let tool = tool(document, base, spec, alias, (&at, &mut patterns), &mut scribe).filter(|_| !scribe.failed);
                 lost |= tool.is_none();
                 if let Some(tool) = tool {
+                    room -= bytes;
                     document.tools.insert(alias.clone(), tool);
                 }
-                taken.insert(alias.clone(), custom.origin.place());
+            }
+            if refused > 0 {
+                let message = format!(
+                    "{refused} tools have no room: the tools of a service, each with all that it repeats, may have {} MiB",
+                    MAX_SERVICE_BYTES >> 20
+                );
+                let remedy = "use fewer tools, or shorten the descriptions of those that they are made of";
+                let error = custom.origin.error(&FieldPath::spec(["customTools"]), message, remedy);
+                diagnostics.push(error.because(Reason::TooLarge));
             }
         }
         lost
@@ -88,26 +113,64 @@ impl<'r> Customs<'r> {
     }
 }
 
-/// The tool under another name; none where there is nothing to make it of.
+/// What is known of a tool that others are made of, found once for all of them.
+struct Base {
+    /// Bytes of its JSON.
+    bytes: usize,
+    takes: Vec<String>,
+    required: Vec<String>,
+}
+
+/// Unknown tools for which the nearest name is looked for: comparing names costs more than reading them.
+const HINTS: usize = 20;
+
+/// The tools that others are made of.
+#[derive(Default)]
+struct Bases {
+    found: HashMap<String, Base>,
+    unknown: usize,
+}
+
+impl Bases {
+    /// The tool that a tool is made of; none where the manifest has none of this name.
+    fn find(
+        &mut self,
+        document: &ServiceDocument,
+        spec: &CustomToolSpec,
+        at: &FieldPath,
+        scribe: &mut Scribe<'_>,
+    ) -> Option<&Base> {
+        let Some(made_of) = document.tools.get(&spec.tool).filter(|tool| tool.alias.is_none()) else {
+            self.unknown += 1;
+            let manifest = document.tools.iter().filter(|(_, tool)| tool.alias.is_none());
+            let manifest = manifest.filter(|_| self.unknown <= HINTS);
+            let remedy = match did_you_mean(&spec.tool, manifest.map(|(name, _)| name.as_str())) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "name a tool of the ServiceManifest".to_owned(),
+            };
+            let message = format!("service {} has no tool `{}`", document.name, spec.tool);
+            scribe.because(Reason::ToolNotFound).error(&at.key("tool"), message, remedy);
+            return None;
+        };
+        Some(self.found.entry(spec.tool.clone()).or_insert_with(|| Base {
+            bytes: size::length(made_of),
+            takes: members(&made_of.input_schema, "properties"),
+            required: required(&made_of.input_schema),
+        }))
+    }
+}
+
+/// The tool under another name; none where its input cannot be used.
 fn tool(
     document: &ServiceDocument,
+    base: &Base,
     spec: &CustomToolSpec,
     alias: &str,
-    at: &FieldPath,
-    patterns: &mut Patterns,
+    (at, patterns): (&FieldPath, &mut Patterns),
     scribe: &mut Scribe<'_>,
 ) -> Option<ServiceTool> {
     tool_name(alias, at, scribe);
-    let manifest = || document.tools.iter().filter(|(_, tool)| tool.alias.is_none());
-    let Some((_, made_of)) = manifest().find(|(name, _)| **name == spec.tool) else {
-        let remedy = match did_you_mean(&spec.tool, manifest().map(|(name, _)| name.as_str())) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => "name a tool of the ServiceManifest".to_owned(),
-        };
-        let message = format!("service {} has no tool `{}`", document.name, spec.tool);
-        scribe.because(Reason::ToolNotFound).error(&at.key("tool"), message, remedy);
-        return None;
-    };
+    let made_of = document.tools.get(&spec.tool)?;
     let input = match &spec.input {
         Some(input) => {
             if !check_input(input, &at.key("input"), patterns, scribe) {
@@ -117,7 +180,7 @@ fn tool(
         }
         None => &made_of.input_schema,
     };
-    let mut takes = members(&made_of.input_schema, "properties");
+    let mut takes = base.takes.clone();
     let mut given = members(input, "properties");
     // What goes on where the gateway fetches pages is the caller's to say, whatever the schemas name.
     let paging = made_of.http.pagination.as_ref().map(|pages| match pages.kind {
@@ -136,8 +199,8 @@ fn tool(
             }
         }
     }
-    for name in required(&made_of.input_schema) {
-        let there = spec.arguments.as_ref().map_or_else(|| given.contains(&name), |map| map.contains_key(&name));
+    for name in &base.required {
+        let there = spec.arguments.as_ref().map_or_else(|| given.contains(name), |map| map.contains_key(name));
         if !there {
             let message = format!("tool `{}` wants the argument `{name}`", spec.tool);
             scribe.error(&at.key("arguments"), message, "give it a value");

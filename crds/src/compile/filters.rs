@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tamis_engine::{CompileOptions, Enforcement, ResponseType, ToolFilter};
 
-use super::duplicate_names;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
+use super::{Part, duplicate_names};
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
 use crate::resources::{ServiceRef, ToolsFiltersSpec};
@@ -27,8 +27,12 @@ pub(super) struct Sets<'r> {
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
     checked: HashMap<Check, bool>,
     seen: HashSet<(DocumentId, String)>,
+    part: Part<'r>,
     diagnostics: Vec<Diagnostic>,
 }
+
+/// Unknown tools of one set that are named one by one: comparing names costs more than reading them.
+const UNKNOWN_TOOLS: usize = 20;
 
 impl<'r> Sets<'r> {
     pub(super) fn new(
@@ -36,23 +40,31 @@ impl<'r> Sets<'r> {
         services: &Services<'_>,
         unusable: &Unusables<'_>,
         incomplete: bool,
+        part: Part<'r>,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Self {
-        duplicate_names("ToolsFilters", all, diagnostics);
+        if part.judges_objects() {
+            duplicate_names("ToolsFilters", all, diagnostics);
+        }
         let mut sets = Self {
             all,
             by_service: HashMap::new(),
             checked: HashMap::new(),
             seen: HashSet::new(),
+            part,
             diagnostics: Vec::new(),
         };
         for set in all {
-            if !incomplete {
+            let judged = part.judges(&set.name);
+            if judged && !incomplete {
                 sets.references(set, services, unusable);
             }
             let bound = sets.by_service.entry((set.name.namespace.as_str(), &set.spec.service)).or_default();
             let twin = bound.iter().find(|other| set.spec.name.is_some() && other.spec.name == set.spec.name);
             if let (Some(twin), Some(name)) = (twin, &set.spec.name) {
+                if !judged {
+                    continue;
+                }
                 let message = format!("set `{name}` of this service is in {} too", twin.origin.place());
                 let path = FieldPath::spec(["name"]);
                 let error = set.origin.error(&path, message, "rename or remove one of them");
@@ -82,13 +94,21 @@ impl<'r> Sets<'r> {
         if service.lacks_aliases {
             return;
         }
-        for tool in set.spec.filters.keys().filter(|tool| !service.tools().any(|t| t == tool.as_str())) {
+        let tools: HashSet<&str> = service.tools().collect();
+        let mut unknown = set.spec.filters.keys().filter(|tool| !tools.contains(tool.as_str()));
+        for tool in unknown.by_ref().take(UNKNOWN_TOOLS) {
             let remedy = match did_you_mean(tool, service.tools()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "remove it, or add the tool to the ServiceManifest".to_owned(),
             };
             let message = format!("service {} has no such tool", service.name());
             let error = set.origin.error(&FieldPath::spec(["filters", tool]), message, remedy);
+            self.diagnostics.push(error.because(Reason::ToolNotFound));
+        }
+        let more = unknown.count();
+        if more > 0 {
+            let message = format!("service {} has none of {more} more tools that are named", service.name());
+            let error = set.origin.error(&FieldPath::spec(["filters"]), message, "correct the names above first");
             self.diagnostics.push(error.because(Reason::ToolNotFound));
         }
     }
@@ -152,10 +172,8 @@ impl<'r> Sets<'r> {
                 tamis_engine::Severity::Warning => origin.warning(&path, &*finding.message, &*finding.remedy),
             };
             let diagnostic = diagnostic.because(Reason::InvalidFilter);
-            // The same thing under the other posture is the same thing.
-            if !self.diagnostics.contains(&diagnostic) {
-                self.diagnostics.push(diagnostic);
-            }
+            // The same finding under another enforcement is dropped when all are sorted.
+            self.diagnostics.push(diagnostic);
         }
         let good = compiled.program.is_some();
         self.seen.insert((document, tool.to_owned()));
@@ -165,11 +183,12 @@ impl<'r> Sets<'r> {
 
     /// Compiles what no exposition uses, and gives all that was found.
     pub(super) fn finish(mut self, services: &Services<'_>) -> Vec<Diagnostic> {
-        for set in self.all {
+        for set in self.all.iter().filter(|set| self.part.judges(&set.name)).collect::<Vec<_>>() {
             let service = services.find(&set.name.namespace, &set.spec.service).ok();
+            let known: HashSet<&str> = service.iter().flat_map(|service| service.tools()).collect();
             for (tool, filter) in &set.spec.filters {
                 let path = FieldPath::spec(["filters", tool]);
-                let service = service.filter(|service| service.tools().any(|known| known == tool.as_str()));
+                let service = service.filter(|_| known.contains(tool.as_str()));
                 // What a tool answers that is not there is not known: nothing is asked of the filter that the tool may
                 // answer for. A list raises no question of its own.
                 let response_type = service.map_or(Some(ResponseType::Array), |service| service.response_type(tool));
@@ -178,7 +197,8 @@ impl<'r> Sets<'r> {
                 }
             }
         }
-        for service in services.all() {
+        let judged = services.all().iter().filter(|_| self.part.judges_objects());
+        for service in judged.collect::<Vec<_>>() {
             let origin = &service.resource.origin;
             for tool in service.own_tools() {
                 if let (Some(filter), false) = (service.embedded(tool), self.is_checked(origin, tool)) {

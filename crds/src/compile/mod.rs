@@ -42,6 +42,36 @@ pub struct CompileEnv<'a> {
     pub full_audit: bool,
     /// Set by the operator: an exposition then needs a group, `access`, and Secrets that take part.
     pub cluster: Option<Cluster<'a>>,
+    /// What there is to compile of the resources.
+    pub part: Part<'a>,
+}
+
+/// What a compile is for. An operator compiles a large service in parts, so that other services have their turn in between.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Part<'a> {
+    /// Everything.
+    #[default]
+    All,
+    /// The expositions alone: nothing is said of the service's own objects but what an exposition leads to.
+    Expositions,
+    /// The service's own objects alone, and of its filter sets these only.
+    Objects(&'a BTreeSet<ObjectName>),
+}
+
+impl Part<'_> {
+    /// Whether something is to be said of the service's own objects.
+    fn judges_objects(self) -> bool {
+        matches!(self, Self::All | Self::Objects(_))
+    }
+
+    /// Whether a filter set is to be judged by itself.
+    fn judges(self, set: &ObjectName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Expositions => false,
+            Self::Objects(sets) => sets.contains(set),
+        }
+    }
 }
 
 /// What came of a compile.
@@ -130,19 +160,25 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     let mut diagnostics = Vec::new();
     let unusable = unusable::Unusables::new(&resources.unusable, incomplete);
     let groups = groups::Groups::new(&resources.groups, &unusable, env, &mut diagnostics);
-    let customs = custom::Customs::new(&resources.tools, &mut diagnostics);
-    let services = service::Services::new(&resources.manifests, &customs, &unusable, env, &mut diagnostics);
+    let mut own = Vec::new();
+    let customs = custom::Customs::new(&resources.tools, &mut own);
+    let services = service::Services::new(&resources.manifests, &customs, &unusable, env, &mut own);
     if !incomplete {
-        customs.references(&services, &unusable, &mut diagnostics);
+        customs.references(&services, &unusable, &mut own);
+    }
+    if env.part.judges_objects() {
+        diagnostics.append(&mut own);
     }
     let mut plans = plan::Plans::new(&resources.plans, &mut diagnostics);
-    let mut sets = filters::Sets::new(&resources.filters, &services, &unusable, incomplete, &mut diagnostics);
+    let mut sets = filters::Sets::new(&resources.filters, &services, &unusable, incomplete, env.part, &mut diagnostics);
     let mut compilation = Compilation { group: groups.sole(), ..Compilation::default() };
     if env.cluster.is_some() {
         compilation.frozen = unusable.groups().filter_map(|group| group.name.clone()).collect();
     }
     let context = expose::Context { env, groups: &groups, services: &services, unusable: &unusable, incomplete };
-    expose::all(&resources.expositions, &context, &mut sets, &mut plans, &mut compilation);
+    if !matches!(env.part, Part::Objects(_)) {
+        expose::all(&resources.expositions, &context, &mut sets, &mut plans, &mut compilation);
+    }
     diagnostics.extend(sets.finish(&services));
     diagnostics.append(&mut compilation.diagnostics);
     Diagnostic::sort(&mut diagnostics);

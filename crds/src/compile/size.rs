@@ -1,13 +1,33 @@
 //! Whether documents fit into the objects that carry them. Encoding is slow, so only what is large is encoded to see.
 
+use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
+use serde::Serialize;
 use tamis_config::{ExpositionDocument, ExpositionPayload, ServiceDocument, carrier};
+use tamis_engine::ToolFilter;
 
 /// JSON up to this length fits, compressed or not: 64 parts of 288 KiB carry 18 MiB.
 const SMALL_SERVICE: usize = 16 << 20;
 /// The same for the one object of an exposition.
 const SMALL_EXPOSITION: usize = 256 << 10;
+
+/// Bytes of JSON that the tools of one service may have together, those of CustomTools included. A tool of CustomTools
+/// repeats what it is made of, so that its document can be thousands of times as large as the objects that people write:
+/// the length is summed up before the document is built.
+pub(super) const MAX_SERVICE_BYTES: usize = 4 << 20;
+/// Bytes of JSON that the filters of one exposition may have together. Tools of CustomTools repeat the filter of the tool
+/// that they are made of; the length is summed up before anything is repeated.
+pub(super) const MAX_EXPOSITION_BYTES: usize = 4 << 20;
+
+/// Bytes of a value's JSON.
+pub(super) fn length(value: &impl Serialize) -> usize {
+    let mut length = Length(0);
+    // Documents serialise; what did not would be refused when it is encoded.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
+}
 
 /// How a service whose JSON has `length` bytes is too large; none where it is not.
 pub(super) fn service(document: &ServiceDocument, length: usize) -> Option<String> {
@@ -16,9 +36,16 @@ pub(super) fn service(document: &ServiceDocument, length: usize) -> Option<Strin
 
 /// How an exposition is too large; none where it is not.
 pub(super) fn exposition(document: &ExpositionDocument) -> Option<String> {
-    let mut length = Length(0);
-    let counted = serde_json::to_writer(&mut length, document);
-    if counted.is_ok() && length.0 <= SMALL_EXPOSITION {
+    // A filter that several tools share is measured once, and counts for each of them.
+    let mut known: HashMap<*const ToolFilter, usize> = HashMap::new();
+    let mut filters = 0_usize;
+    for filter in document.tools.values().filter_map(|tool| tool.filter.as_ref()) {
+        filters += *known.entry(Arc::as_ptr(filter)).or_insert_with(|| length(&**filter));
+    }
+    if filters > MAX_EXPOSITION_BYTES {
+        return Some(format!("the filters of its tools have {filters} bytes, {MAX_EXPOSITION_BYTES} is the limit"));
+    }
+    if length(document) <= SMALL_EXPOSITION {
         return None;
     }
     carrier::encode_exposition("", &ExpositionPayload::Serve(document.clone())).err()

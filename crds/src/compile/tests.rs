@@ -7,6 +7,7 @@ use tamis_engine::ToolFilter;
 use super::*;
 use crate::parse_document;
 
+mod bounds;
 mod cluster;
 mod derived;
 mod keep_or_stop;

@@ -126,6 +126,19 @@ pub struct Unusable {
     pub message: String,
 }
 
+fn without_actions(spec: &mut ServiceManifestSpec) {
+    if let Some(http) = &mut spec.http {
+        http.actions.clear();
+    }
+}
+
+fn head<S: Clone>(resource: &Resource<S>, empty: impl FnOnce(&mut S)) -> Arc<Resource<S>> {
+    let Resource { name, unnamed, spec, origin } = resource;
+    let mut spec = spec.clone();
+    empty(&mut spec);
+    Arc::new(Resource { name: name.clone(), unnamed: *unnamed, spec, origin: origin.bare() })
+}
+
 impl Resources {
     /// How many documents there are.
     #[must_use]
@@ -142,6 +155,18 @@ impl Resources {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The same documents without what they say of each tool and without their trees: enough to know what binds to what.
+    /// A reader that holds many large documents keeps these and reads the whole of one when it is needed.
+    #[must_use]
+    pub fn heads(&self) -> Self {
+        Self {
+            manifests: self.manifests.iter().map(|resource| head(resource, without_actions)).collect(),
+            filters: self.filters.iter().map(|resource| head(resource, |spec| spec.filters.clear())).collect(),
+            tools: self.tools.iter().map(|resource| head(resource, |spec| spec.custom_tools.clear())).collect(),
+            ..self.clone()
+        }
     }
 
     /// Adds the documents of another set; they are shared, not copied.

@@ -9,7 +9,7 @@ use std::mem;
 use std::sync::Arc;
 
 use tamis_config::carrier::{Unreadable, decode_exposition, decode_service};
-use tamis_config::names::{self, CREDENTIAL_SHARDS, shard_of};
+use tamis_config::names::{self, CREDENTIAL_SHARDS};
 use tamis_config::{
     Access, CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION,
     GatewayConfigSpec, PayloadKind, ServiceDocument, Stopped,
@@ -232,9 +232,9 @@ impl Assembler {
                         self.apply(object, 0);
                     }
                 }
+                // Which shard each lay in is not known: all count as there until the last shard has come.
                 for shard in (0..CREDENTIAL_SHARDS).filter(|shard| self.shards[*shard].is_none()).collect::<Vec<_>>() {
-                    let own = values.iter().filter(|handle| shard_of(&handle.0) == shard);
-                    self.values(shard, own.cloned().collect());
+                    self.values(shard, values.iter().cloned().collect());
                 }
                 self.listed = true;
             }
@@ -466,9 +466,8 @@ impl Assembler {
                 return refuse(&unreadable, "");
             }
         };
-        let there = |handle: &CredentialHandle| {
-            self.shards[shard_of(&handle.0)].as_ref().is_some_and(|values| values.contains(handle))
-        };
+        // Where the shard that its name says is full, a value lies in another one.
+        let there = |handle: &CredentialHandle| self.shards.iter().flatten().any(|values| values.contains(handle));
         let missing: Vec<_> = credentials(&document).filter(|(_, handle)| !there(handle)).collect();
         for (_, handle) in &missing {
             self.awaited.entry((*handle).clone()).or_default().insert(id.clone());

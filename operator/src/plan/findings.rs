@@ -6,42 +6,69 @@ use tamis_config::carrier::decode_exposition;
 use tamis_config::{ExpositionId, ExpositionPayload};
 use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
 
-use super::{Plan, Planned, Settings, id, speaks, url};
+use super::{Own, Plan, Planned, Settings, id, speaks, url};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
-use crate::world::{Object, ServiceKey, World};
+use crate::world::{Members, Object, World};
 
-/// Fills in the verdicts of a service's objects and of the chosen expositions.
+type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
+
+/// What was found, by the object that it is about.
+fn by_object(compilation: &Compilation) -> Diagnostics<'_> {
+    let mut said = Diagnostics::new();
+    for diagnostic in &compilation.diagnostics {
+        said.entry(&diagnostic.file).or_default().push(diagnostic);
+    }
+    said
+}
+
+fn verdict(object: &Object, said: &Diagnostics<'_>) -> Verdict {
+    let compiled = said.get(object.key.to_string().as_str()).map_or(&[][..], Vec::as_slice);
+    Verdict { findings: findings(&object.diagnostics, compiled), ..Verdict::default() }
+}
+
+/// Fills in the verdicts of a service's own objects.
+pub(super) fn judge_own(
+    world: &World,
+    settings: &Settings,
+    members: &Members,
+    sets: &BTreeSet<ObjectName>,
+    compilation: &Compilation,
+    own: &mut Own,
+) {
+    let said = by_object(compilation);
+    let ours = speaks(world, settings, &members.expositions);
+    let kinds =
+        [(Kind::ServiceManifest, &members.manifests), (Kind::ToolsFilters, sets), (Kind::CustomTools, &members.tools)];
+    for (kind, names) in kinds {
+        for object in names.iter().filter_map(|name| world.get(kind, name)) {
+            if ours {
+                own.verdicts.insert(object.key.clone(), verdict(object, &said));
+            } else {
+                own.unsaid.insert(object.key.clone());
+            }
+        }
+    }
+}
+
+/// Fills in the verdicts of the chosen expositions, and what they have led to saying of other objects.
 pub(super) fn judge(
     world: &World,
     settings: &Settings,
-    key: &ServiceKey,
     chosen: &BTreeSet<ObjectName>,
     compilation: &Compilation,
     plan: &mut Plan,
 ) {
-    let mut said: BTreeMap<&str, Vec<&Diagnostic>> = BTreeMap::new();
-    for diagnostic in &compilation.diagnostics {
-        said.entry(&diagnostic.file).or_default().push(diagnostic);
-    }
-    let verdict = |object: &Object| Verdict {
-        findings: findings(&object.diagnostics, said.get(object.key.to_string().as_str()).map_or(&[], Vec::as_slice)),
-        ..Verdict::default()
+    let said = by_object(compilation);
+    let about = |kind: Kind, resource: &str| {
+        let (namespace, name) = resource.strip_prefix(kind.as_str())?.strip_prefix(' ')?.split_once('/')?;
+        let name = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
+        Some(ObjectKey { kind, name })
     };
-    let Some(members) = world.members(key) else { return };
-    let own = [
-        (Kind::ServiceManifest, &members.manifests),
-        (Kind::ToolsFilters, &members.filters),
-        (Kind::CustomTools, &members.tools),
-    ];
-    let ours = speaks(world, settings, &members.expositions);
-    for (kind, names) in own {
-        for object in names.iter().filter_map(|name| world.get(kind, name)) {
-            if ours {
-                plan.verdicts.insert(object.key.clone(), verdict(object));
-            } else {
-                plan.unsaid.insert(object.key.clone());
-            }
+    for (file, diagnostics) in &said {
+        let own = [Kind::ServiceManifest, Kind::ToolsFilters, Kind::CustomTools];
+        if let Some(key) = own.into_iter().find_map(|kind| about(kind, file)) {
+            plan.said.insert(key, findings(&[], diagnostics));
         }
     }
     for name in chosen {
@@ -56,10 +83,10 @@ pub(super) fn judge(
             if let Some(object) = world.get(Kind::ConfigurationPlan, &name)
                 && speaks(world, settings, &world.users_of_plan(&name))
             {
-                plan.verdicts.insert(object.key.clone(), verdict(object));
+                plan.verdicts.insert(object.key.clone(), verdict(object, &said));
             }
         }
-        let mut verdict = verdict(object);
+        let mut verdict = verdict(object, &said);
         exposed(world, name, compilation, plan, &mut verdict);
         plan.verdicts.insert(object.key.clone(), verdict);
     }
@@ -71,6 +98,14 @@ pub(crate) fn findings(shape: &[Diagnostic], compiled: &[&Diagnostic]) -> Vec<Fi
     findings.sort();
     findings.dedup();
     // What was found first in the document is said first.
+    findings.sort_by_key(|finding| !finding.is_error);
+    findings
+}
+
+/// What is wrong with an object, and what its users' parts have said of it.
+pub(crate) fn merged(own: &[Finding], said: &BTreeSet<&Finding>) -> Vec<Finding> {
+    let all: BTreeSet<&Finding> = own.iter().chain(said.iter().copied()).collect();
+    let mut findings: Vec<Finding> = all.into_iter().cloned().collect();
     findings.sort_by_key(|finding| !finding.is_error);
     findings
 }

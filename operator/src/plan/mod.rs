@@ -5,9 +5,11 @@ mod findings;
 mod hold;
 mod pause;
 mod previous;
+mod said;
 mod speak;
 #[cfg(test)]
 mod tests;
+mod unpacked;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,15 +23,16 @@ use tamis_config::{
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, Resources};
-use tamis_crds::{Compilation, CompileEnv, ObjectName, compile};
+use tamis_crds::{Compilation, CompileEnv, ObjectName, Part, compile};
 
 use crate::object::{Kind, ObjectKey};
-pub(crate) use findings::{findings, uses};
+pub(crate) use findings::{findings, merged, uses};
 pub(crate) use pause::PAUSED;
+pub(crate) use said::{Findings, Revised, Said};
 pub(crate) use speak::speaks;
 
 use crate::verdict::Verdict;
-use crate::world::{Object, Scope, ServiceKey, World};
+use crate::world::{Object, ServiceKey, World};
 
 /// What an exposition should be.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,19 +54,19 @@ pub(crate) enum Planned {
     Untouched,
 }
 
-/// What should be, for one service.
+/// What should be, for some expositions of one service.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// By exposition.
     pub(crate) expositions: BTreeMap<ObjectName, Planned>,
     /// Service documents that the expositions name.
     pub(crate) services: BTreeMap<Digest, Arc<ServiceDocument>>,
-    /// What is thought of the objects.
+    /// What is thought of the expositions and of their ConfigurationPlans.
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
+    /// What they have led to saying of the service's own objects.
+    pub(crate) said: Findings,
     /// Expositions of another operator's groups: nothing is said of them.
     pub(crate) foreign: BTreeSet<ObjectName>,
-    /// Objects of which another operator says what becomes of them.
-    pub(crate) unsaid: BTreeSet<ObjectKey>,
     /// Expositions to look at again although nothing changes, and when.
     pub(crate) wake: Option<(Instant, BTreeSet<ObjectName>)>,
     /// Secrets that were asked for.
@@ -85,7 +88,22 @@ pub(crate) struct Settings {
 pub(crate) struct Memory {
     bare_since: HashMap<ObjectName, Instant>,
     pub(crate) documents: HashMap<Digest, Arc<ServiceDocument>>,
+    unpacked: unpacked::Unpacked,
 }
+
+/// What is thought of a service's own objects.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// Of the manifests, the CustomTools and some of the filter sets.
+    pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
+    /// Objects of which another operator says what becomes of them.
+    pub(crate) unsaid: BTreeSet<ObjectKey>,
+    /// The last filter set that was looked at, where there are more.
+    pub(crate) next: Option<ObjectName>,
+}
+
+/// Bytes of filter sets, as JSON, that are compiled in one turn, but at least those of one exposition.
+pub(crate) const TURN_BYTES: usize = 1 << 20;
 
 impl Memory {
     /// Forgets expositions that are gone.
@@ -94,37 +112,111 @@ impl Memory {
     }
 }
 
-/// Plans a service's expositions, as far as the scope goes.
+/// Judges a service's own objects: the manifests, the CustomTools, and the filter sets that follow `after`, as many as one
+/// turn takes.
+pub(crate) fn own(
+    world: &World,
+    memory: &mut Memory,
+    settings: &Settings,
+    key: &ServiceKey,
+    after: Option<&ObjectName>,
+) -> Own {
+    let Some(members) = world.members(key) else { return Own::default() };
+    let after = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+    let mut bytes = 0;
+    let mut sets = BTreeSet::new();
+    let mut next = None;
+    for name in members.filters.range((after, std::ops::Bound::Unbounded)) {
+        bytes += world.get(Kind::ToolsFilters, name).map_or(0, |object| object.bytes);
+        if !sets.is_empty() && bytes > TURN_BYTES {
+            next = sets.last().cloned();
+            break;
+        }
+        sets.insert(name.clone());
+    }
+    let resources = resources(world, memory, key, &BTreeSet::new(), |set| sets.contains(&set.key.name));
+    let view = View { world, asked: RefCell::default() };
+    let env = CompileEnv { cluster: Some(view.cluster(settings)), part: Part::Objects(&sets), ..CompileEnv::default() };
+    let compilation = compile(&resources, &env);
+    let mut own = Own { next, ..Own::default() };
+    findings::judge_own(world, settings, members, &sets, &compilation, &mut own);
+    own
+}
+
+/// What planning an exposition costs: bytes of the filter sets that it may use.
+pub(crate) fn weight(world: &World, key: &ServiceKey, exposition: &ObjectName) -> usize {
+    let Some(members) = world.members(key) else { return 0 };
+    let uses = uses_set(world, exposition);
+    let sets = members.filters.iter().filter_map(|name| world.get(Kind::ToolsFilters, name));
+    sets.filter(|set| uses(set)).map(|set| set.bytes).sum()
+}
+
+/// Whether an exposition may use a filter set of its service.
+fn uses_set<'w>(world: &'w World, exposition: &ObjectName) -> impl Fn(&Object) -> bool + use<'w> {
+    let object = world.get(Kind::Exposition, exposition);
+    let spec = object.and_then(|object| object.resources.expositions.first()).map(|resource| &resource.spec);
+    let plan = spec.and_then(|spec| spec.configuration_plan.as_ref()).map(|plan| {
+        let name = ObjectName { namespace: exposition.namespace.clone(), name: plan.name.clone() };
+        world.get(Kind::ConfigurationPlan, &name).and_then(|plan| plan.resources.plans.first())
+    });
+    // None: any set; an exposition or a plan that cannot be read may use what it used before.
+    let names: Option<Option<&Vec<String>>> = match (spec, plan) {
+        (None, _) => None,
+        (Some(spec), _) if spec.filters.is_some() => Some(spec.filters.as_ref()),
+        (Some(_), Some(plan)) => plan.map(|plan| plan.spec.filters.as_ref()),
+        (Some(_), None) => Some(None),
+    };
+    move |set: &Object| {
+        let Some(names) = names else { return true };
+        let name = set.resources.filters.first().and_then(|set| set.spec.name.as_ref());
+        match (names, name) {
+            (None, name) => name.is_none(),
+            (Some(names), Some(name)) => names.contains(name),
+            (Some(_), None) => false,
+        }
+    }
+}
+
+/// Plans some expositions of a service.
 pub(crate) fn service(
     world: &mut World,
     memory: &mut Memory,
     settings: &Settings,
     key: &ServiceKey,
-    scope: &Scope,
+    chosen: &BTreeSet<ObjectName>,
     now: Instant,
 ) -> Plan {
-    let chosen: BTreeSet<ObjectName> = match (world.members(key), scope) {
-        (None, _) => BTreeSet::new(),
-        (Some(members), Scope::All) => members.expositions.clone(),
-        (Some(members), Scope::Some(names)) => names.intersection(&members.expositions).cloned().collect(),
-    };
-    let resources = resources(world, key, &chosen);
+    let there = |members: &crate::world::Members| chosen.intersection(&members.expositions).cloned().collect();
+    let chosen: BTreeSet<ObjectName> = world.members(key).map(there).unwrap_or_default();
+    let used: Vec<_> = chosen.iter().map(|exposition| uses_set(world, exposition)).collect();
+    let resources = resources(world, memory, key, &chosen, |set| used.iter().any(|uses| uses(set)));
+    drop(used);
     let previous = previous::snapshot(world, memory, &chosen);
     let view = View { world, asked: RefCell::default() };
-    let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(view.cluster(settings)) };
+    let env = CompileEnv {
+        previous: Some(&previous),
+        cluster: Some(view.cluster(settings)),
+        part: Part::Expositions,
+        ..CompileEnv::default()
+    };
     let mut compilation = compile(&resources, &env);
     let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
     speak::leave_to_others(world, settings, &chosen, &mut compilation);
     plan.wake = hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now);
     let view = View { world, asked: RefCell::default() };
-    let env = CompileEnv { previous: Some(&previous), full_audit: false, cluster: Some(view.cluster(settings)) };
+    let env = CompileEnv {
+        previous: Some(&previous),
+        cluster: Some(view.cluster(settings)),
+        part: Part::Expositions,
+        ..CompileEnv::default()
+    };
     pause::hold_back(world, &chosen, &resources, &env, &mut compilation);
     plan.secrets.extend(view.asked.into_inner());
     for name in &chosen {
         let planned = document(world, name, &previous, &compilation);
         plan.expositions.insert(name.clone(), planned);
     }
-    findings::judge(world, settings, key, &chosen, &compilation, &mut plan);
+    findings::judge(world, settings, &chosen, &compilation, &mut plan);
     pause::judge(world, &chosen, &compilation, &mut plan);
     plan.foreign = chosen.iter().filter(|name| compilation.foreign.contains(&id(name))).cloned().collect();
     plan.services = std::mem::take(&mut compilation.snapshot.services);
@@ -138,14 +230,25 @@ fn id(name: &ObjectName) -> ExpositionId {
     ExpositionId { namespace: name.namespace.clone(), name: name.name.clone() }
 }
 
-/// What compiling is given: the chosen expositions, and what could have a say in them. The older of two comes first.
-fn resources(world: &World, key: &ServiceKey, chosen: &BTreeSet<ObjectName>) -> Resources {
+/// What compiling is given: the chosen expositions, and what could have a say in them. The older of two comes first. Of
+/// filter sets that are not `needed`, and large, only what they bind to.
+fn resources(
+    world: &World,
+    memory: &mut Memory,
+    key: &ServiceKey,
+    chosen: &BTreeSet<ObjectName>,
+    needed: impl Fn(&Object) -> bool,
+) -> Resources {
     let mut resources = Resources::default();
     let mut add = |objects: Vec<&Arc<Object>>| {
         let mut objects = objects;
         objects.sort_by(|a, b| a.age().cmp(&b.age()));
         for object in objects {
-            resources.extend(&object.resources);
+            if object.is_packed() && (object.key.kind != Kind::ToolsFilters || needed(object)) {
+                resources.extend(&memory.unpacked.whole(object));
+            } else {
+                resources.extend(&object.resources);
+            }
         }
     };
     let named = |kind: Kind, names: &BTreeSet<ObjectName>| -> Vec<&Arc<Object>> {

@@ -7,10 +7,12 @@
 mod apply;
 mod groups;
 mod pass;
+mod pending;
 mod shards;
 mod sources;
 mod statuses;
 mod sweep;
+mod throttle;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,13 +30,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acks::{Endpoints, Heard, News, Table, Touched};
 use crate::events;
+use crate::fair::Fair;
 use crate::group::{self, Observed};
 use crate::leader::{self, Leadership, LeaseOptions, Permit};
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Options;
 use crate::plan::{self, Memory};
-use crate::verdict::{Verdict, Wanted};
+use crate::quota::Quotas;
+use crate::verdict::{Finding, Verdict, Wanted};
 use crate::watch::Message;
 use crate::world::{Object, ServiceKey, World};
 
@@ -84,10 +88,15 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         gateways: groups::Gateways::new(options.gateway_admin, options.gateway_admin_token),
         endpoints: Endpoints::new(heard_out).context("the client towards gateways")?,
         done: done_out,
+        quotas: options.quotas,
         memory: Memory::default(),
+        said: plan::Said::default(),
         table: Table::new(),
         verdicts: HashMap::new(),
-        pending: BTreeMap::new(),
+        pending: pending::Pending::default(),
+        leaving: Fair::default(),
+        lane: pass::Lane::default(),
+        throttle: throttle::Throttle::default(),
         more: false,
         wanted: HashMap::new(),
         uses: HashMap::new(),
@@ -121,11 +130,14 @@ struct Judged {
     uid: String,
     generation: i64,
     verdict: Verdict,
+    /// What is wrong with the object itself, whoever uses it.
+    own: Vec<Finding>,
 }
 
 impl Judged {
     fn of(object: &Object, verdict: Verdict) -> Self {
-        Self { uid: object.uid.clone(), generation: object.generation, verdict }
+        let own = verdict.findings.clone();
+        Self { uid: object.uid.clone(), generation: object.generation, verdict, own }
     }
 
     /// Whether it is of the object as it is.
@@ -157,13 +169,21 @@ struct Operator {
     events: events::Publisher,
     done: mpsc::UnboundedSender<Done>,
 
+    quotas: Quotas,
     world: World,
     memory: Memory,
+    /// What expositions have led to saying of objects that others use too.
+    said: plan::Said,
     table: Table,
     /// What is thought of each object, at which generation.
     verdicts: HashMap<ObjectKey, Judged>,
     /// Documents that are planned and wait to be written.
-    pending: BTreeMap<ObjectName, pass::Item>,
+    pending: pending::Pending<pass::Item>,
+    /// Expositions whose documents are to be deleted.
+    leaving: Fair<ObjectName, ()>,
+    /// Whose turn it is among the sorts of work.
+    lane: pass::Lane,
+    throttle: throttle::Throttle,
     /// Whether there is more to do than fits into one pass.
     more: bool,
     /// The newest document of each exposition.
@@ -274,7 +294,7 @@ impl Operator {
             self.more = false;
             return;
         };
-        if self.world.dirty.has_work() || !self.pending.is_empty() {
+        if self.world.dirty.has_work() || !self.pending.is_empty() || !self.leaving.is_empty() {
             self.reconcile_groups(&permit);
             self.pass(&permit, now).await;
         } else {
@@ -287,7 +307,9 @@ impl Operator {
     /// Begins to lead: what another operator did is not known, so that everything is compared; only what differs is
     /// written.
     fn begin(&mut self) {
-        self.pending.clear();
+        self.pending = pending::Pending::default();
+        self.leaving = Fair::default();
+        self.said = plan::Said::default();
         self.world.mark_all();
         self.forget_gone();
     }
@@ -313,7 +335,8 @@ impl Operator {
             self.sources.heard(&message.source, matches!(message.change, crate::watch::Change::Forbidden));
             self.world.apply(&message.source, message.change, now);
         }
-        for service in self.world.dirty.services.keys() {
+        let dirty = &self.world.dirty;
+        for service in dirty.urgent.keys().chain(dirty.services.keys()) {
             if !self.seen.contains_key(service) {
                 self.seen.insert(service.clone(), now);
             }

@@ -1,4 +1,8 @@
-//! What a group's credential shards should hold. Pure.
+//! What a group's credential shards should hold, and who may have how much of them. Pure.
+//!
+//! A value belongs to the namespace of the expositions that name it. A namespace may use [`Rooms::share`] bytes of a
+//! group's shards. A new version of a Secret that is no larger than the versions it replaces always finds room: the older
+//! version gives way in the same write. So neither a full group nor a full share can keep a revoked key in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,51 +33,199 @@ impl fmt::Debug for ShardWrite {
 }
 
 /// Bytes of one shard, keys and values: below the limit of an object, with room for what the API adds.
-const SHARD_BYTES: usize = 900 << 10;
+pub(super) const SHARD_BYTES: usize = 900 << 10;
 
-/// A value that no shard has room for, or that is not there.
+/// A value that cannot be put into a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lacking {
     /// The Secret is gone or has another version by now: the next pass names another.
     Value(CredentialHandle),
-    /// The shard is full.
+    /// No shard has room for it.
     Room(CredentialHandle),
+    /// The namespace's share is used up.
+    Share(CredentialHandle),
 }
 
-/// The shards to be written so that these values are there. What is there already stays.
+/// How much room there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rooms {
+    /// Bytes of one shard.
+    pub(super) shard: usize,
+    /// Bytes that one namespace may use of all shards together.
+    pub(super) share: usize,
+}
+
+/// What is known of the values in the shards and of those that are needed.
+pub(super) trait Values {
+    /// The value that a handle names; none where its Secret has moved on.
+    fn value(&self, handle: &CredentialHandle) -> Option<Vec<u8>>;
+    /// The namespace whose documents name a value; none where no document names it.
+    fn user(&self, handle: &CredentialHandle) -> Option<&str>;
+}
+
+/// The shards to be written so that the values are there, by handle and the namespace that needs each. What is in use
+/// stays, unless a newer version of the same Secret takes its place.
 pub(super) fn adding<'s>(
-    wanted: &BTreeSet<CredentialHandle>,
+    wanted: &BTreeMap<CredentialHandle, String>,
     shard: impl Fn(usize) -> Option<&'s Secret>,
-    value: impl Fn(&CredentialHandle) -> Option<Vec<u8>>,
+    values: &impl Values,
+    rooms: Rooms,
 ) -> (Vec<ShardWrite>, Vec<Lacking>) {
-    let (mut writes, mut lacking) = (Vec::new(), Vec::new());
-    for number in 0..CREDENTIAL_SHARDS {
-        let mut data = content(shard(number));
-        let mut added = BTreeSet::new();
-        for handle in wanted.iter().filter(|handle| shard_of(&handle.0) == number) {
-            let Some(value) = value(handle) else {
-                if data.contains_key(&handle.0) {
-                    continue;
+    let mut lacking = Vec::new();
+    let mut shards: Vec<Shard> = (0..CREDENTIAL_SHARDS).map(|number| Shard::new(shard(number))).collect();
+    let mut missing = Vec::new();
+    for (handle, namespace) in wanted {
+        let at = shards.iter().position(|shard| shard.data.contains_key(&handle.0));
+        match (values.value(handle), at) {
+            (Some(value), Some(at)) => {
+                if shards[at].data.get(&handle.0) != Some(&value) {
+                    shards[at].put(handle, value);
                 }
-                lacking.push(Lacking::Value(handle.clone()));
-                continue;
-            };
-            if data.get(&handle.0) == Some(&value) {
-                continue;
             }
-            let held: usize = data.iter().map(|(key, value)| key.len() + value.len() / 3 * 4).sum();
-            if held + value.len() / 3 * 4 > SHARD_BYTES {
-                lacking.push(Lacking::Room(handle.clone()));
-                continue;
-            }
-            data.insert(handle.0.clone(), value);
-            added.insert(handle.clone());
-        }
-        if !added.is_empty() {
-            writes.push(ShardWrite { number, data, added });
+            (Some(value), None) => missing.push((handle, namespace.as_str(), value)),
+            (None, Some(_)) => {}
+            (None, None) => lacking.push(Lacking::Value(handle.clone())),
         }
     }
-    (writes, lacking)
+    let replaced = |shards: &[Shard], handle: &CredentialHandle| -> usize {
+        shards.iter().map(|shard| shard.older(handle, wanted).map(|(_, bytes)| bytes).sum::<usize>()).sum()
+    };
+    // What replaces without growing comes first: it needs no room, and it may take a key away.
+    missing.sort_by_key(|(handle, _, value)| {
+        let bytes = cost(handle, value.len());
+        (replaced(&shards, handle) < bytes, std::cmp::Reverse(bytes))
+    });
+    for (handle, namespace, value) in missing {
+        let bytes = cost(handle, value.len());
+        let grows = bytes > replaced(&shards, handle);
+        if grows && used(&shards, namespace, handle, wanted, values) + bytes > rooms.share {
+            lacking.push(Lacking::Share(handle.clone()));
+        } else if let Some(at) = place(&mut shards, handle, bytes, wanted, values, rooms.shard) {
+            shards[at].put(handle, value);
+        } else {
+            lacking.push(Lacking::Room(handle.clone()));
+        }
+    }
+    let writes = shards.into_iter().enumerate().filter(|(_, shard)| !shard.added.is_empty());
+    (writes.map(|(number, Shard { data, added, .. })| ShardWrite { number, data, added }).collect(), lacking)
+}
+
+/// One shard while values are placed.
+struct Shard {
+    data: BTreeMap<String, Vec<u8>>,
+    bytes: usize,
+    added: BTreeSet<CredentialHandle>,
+}
+
+impl Shard {
+    fn new(secret: Option<&Secret>) -> Self {
+        let data = content(secret);
+        let bytes = data.iter().map(|(handle, value)| stored(handle, value.len())).sum();
+        Self { data, bytes, added: BTreeSet::new() }
+    }
+
+    fn put(&mut self, handle: &CredentialHandle, value: Vec<u8>) {
+        self.remove(&handle.0);
+        self.bytes += cost(handle, value.len());
+        self.data.insert(handle.0.clone(), value);
+        self.added.insert(handle.clone());
+    }
+
+    fn remove(&mut self, handle: &str) {
+        if let Some(value) = self.data.remove(handle) {
+            self.bytes -= stored(handle, value.len());
+        }
+    }
+
+    /// Other versions of the Secret that a value comes from, which nothing in this batch needs, and their bytes.
+    fn older<'a>(
+        &'a self,
+        handle: &'a CredentialHandle,
+        wanted: &'a BTreeMap<CredentialHandle, String>,
+    ) -> impl Iterator<Item = (&'a String, usize)> + 'a {
+        let of = uid(&handle.0);
+        self.data
+            .iter()
+            .filter(move |(name, _)| uid(name) == of && !wanted.contains_key(&CredentialHandle((*name).clone())))
+            .map(|(name, value)| (name, stored(name, value.len())))
+    }
+}
+
+/// The shard for a value, with room made in it: where its name says, else where most is free, else in the place of what
+/// no document names, else in the place of older versions of the same Secret.
+fn place(
+    shards: &mut [Shard],
+    handle: &CredentialHandle,
+    bytes: usize,
+    wanted: &BTreeMap<CredentialHandle, String>,
+    values: &impl Values,
+    room: usize,
+) -> Option<usize> {
+    let first = shard_of(&handle.0);
+    if shards[first].bytes + bytes <= room {
+        return Some(first);
+    }
+    let unused = |name: &str| {
+        let handle = CredentialHandle(name.to_owned());
+        !wanted.contains_key(&handle) && values.user(&handle).is_none()
+    };
+    // How far each way of making room goes; the least harmful that suffices is taken.
+    type Spared<'s> = &'s dyn Fn(&str) -> bool;
+    let same = |name: &str| uid(name) == uid(&handle.0) && !wanted.contains_key(&CredentialHandle(name.to_owned()));
+    let either = |name: &str| unused(name) || same(name);
+    let nothing = |_: &str| false;
+    let ways: [Spared<'_>; 3] = [&nothing, &unused, &either];
+    for spared in ways {
+        let free = |shard: &Shard| -> usize {
+            let freed = shard.data.iter().filter(|(name, _)| spared(name));
+            room.saturating_sub(shard.bytes) + freed.map(|(name, value)| stored(name, value.len())).sum::<usize>()
+        };
+        let best = (0..shards.len()).max_by_key(|at| (free(&shards[*at]), usize::from(*at == first)))?;
+        if free(&shards[best]) < bytes {
+            continue;
+        }
+        let gone: Vec<String> = shards[best].data.keys().filter(|name| spared(name)).cloned().collect();
+        for name in gone {
+            if shards[best].bytes + bytes > room {
+                shards[best].remove(&name);
+            }
+        }
+        return Some(best);
+    }
+    None
+}
+
+/// Bytes of a namespace's values: those that documents name or this batch has added, without older versions of a Secret.
+fn used(
+    shards: &[Shard],
+    namespace: &str,
+    but: &CredentialHandle,
+    wanted: &BTreeMap<CredentialHandle, String>,
+    values: &impl Values,
+) -> usize {
+    let counts = |name: &str| {
+        let handle = CredentialHandle(name.to_owned());
+        match wanted.get(&handle) {
+            Some(of) => of == namespace,
+            None => uid(name) != uid(&but.0) && values.user(&handle) == Some(namespace),
+        }
+    };
+    let held = shards.iter().flat_map(|shard| &shard.data).filter(|(name, _)| counts(name));
+    held.map(|(name, value)| stored(name, value.len())).sum()
+}
+
+/// The Secret that a value comes from, whatever its version.
+fn uid(handle: &str) -> &str {
+    handle.split_once('.').map_or(handle, |(uid, _)| uid)
+}
+
+fn cost(handle: &CredentialHandle, value: usize) -> usize {
+    stored(&handle.0, value)
+}
+
+/// Bytes that a value takes in an object of the API, which carries it in base64.
+fn stored(handle: &str, value: usize) -> usize {
+    handle.len() + value.div_ceil(3) * 4
 }
 
 /// The shards to be written so that only what is used is there.
@@ -97,65 +249,5 @@ fn content(secret: Option<&Secret>) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::ByteString;
-
-    use super::*;
-
-    fn handle(text: &str) -> CredentialHandle {
-        CredentialHandle(text.to_owned())
-    }
-
-    fn secret(data: &[(&str, &[u8])]) -> Secret {
-        let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.to_vec()))).collect();
-        Secret { data: Some(data), ..Secret::default() }
-    }
-
-    #[test]
-    fn only_what_is_missing_is_added_and_nothing_is_lost() {
-        let number = shard_of("old");
-        let there = secret(&[("old", b"1")]);
-        let shard = |n| (n == number).then_some(&there);
-        let one = BTreeSet::from([handle("old")]);
-        assert_eq!(adding(&one, shard, |_| Some(b"1".to_vec())), (vec![], vec![]));
-        assert_eq!(adding(&one, shard, |_| None), (vec![], vec![]), "it stays although its Secret has moved on");
-        // Another value of the same shard.
-        let new = (0..).map(|n| format!("new{n}")).find(|name| shard_of(name) == number).expect("is found");
-        let both = BTreeSet::from([handle("old"), handle(&new)]);
-        let (writes, lacking) =
-            adding(&both, shard, |handle| Some(if handle.0 == "old" { b"1" } else { b"2" }.to_vec()));
-        let data = BTreeMap::from([("old".to_owned(), b"1".to_vec()), (new.clone(), b"2".to_vec())]);
-        let added = BTreeSet::from([handle(&new)]);
-        assert_eq!((writes, lacking), (vec![ShardWrite { number, data, added }], vec![]));
-        let (writes, lacking) = adding(&both, shard, |_| None);
-        assert_eq!((writes, lacking), (vec![], vec![Lacking::Value(handle(&new))]));
-    }
-
-    #[test]
-    fn what_somebody_has_changed_is_put_right() {
-        let number = shard_of("old");
-        let there = secret(&[("old", b"forged")]);
-        let one = BTreeSet::from([handle("old")]);
-        let (writes, lacking) = adding(&one, |n| (n == number).then_some(&there), |_| Some(b"1".to_vec()));
-        let data = BTreeMap::from([("old".to_owned(), b"1".to_vec())]);
-        assert!(!format!("{writes:?}").contains("49"), "no value is shown");
-        assert_eq!((writes, lacking), (vec![ShardWrite { number, data, added: one.clone() }], vec![]));
-    }
-
-    #[test]
-    fn a_full_shard_takes_no_more() {
-        let big = vec![b'x'; SHARD_BYTES];
-        let (writes, lacking) = adding(&BTreeSet::from([handle("a")]), |_| None, |_| Some(big.clone()));
-        assert_eq!((writes, lacking), (vec![], vec![Lacking::Room(handle("a"))]));
-    }
-
-    #[test]
-    fn what_nobody_names_goes() {
-        let there = secret(&[("a", b"1"), ("b", b"2")]);
-        let shard = |n| (n == 0).then_some(&there);
-        assert_eq!(sweeping(shard, |_| true), vec![]);
-        let kept = BTreeMap::from([("b".to_owned(), b"2".to_vec())]);
-        let write = ShardWrite { number: 0, data: kept, added: BTreeSet::new() };
-        assert_eq!(sweeping(shard, |handle| handle.0 == "b"), vec![write]);
-    }
-}
+#[path = "shards_tests.rs"]
+mod tests;

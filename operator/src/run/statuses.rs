@@ -1,6 +1,6 @@
 //! Status: written beside everything else, one request an object at a time, and only where it says something else.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::{Again, Done, Judged, Operator};
 use crate::events::{Event, Regarding, events};
+use crate::fair::Fair;
 use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
 use crate::status::{self, Seen, StatusInput};
@@ -20,7 +21,7 @@ use crate::watch;
 /// Requests under way at once.
 const WRITERS: usize = 16;
 /// Statuses that are made before there is a place to write them: what is made later says what is known later.
-const MADE: usize = 512;
+const MADE: usize = 64;
 /// How often what many expositions have a say in is looked at: a group's count, a shared service's state.
 const SLOW: Duration = Duration::from_millis(250);
 /// Before another try at what the API refused.
@@ -34,9 +35,8 @@ const MANAGER: &str = "tamis-operator";
 #[derive(Debug)]
 pub(super) struct Statuses {
     writers: Arc<Semaphore>,
-    /// To be looked at, in this order, each once.
-    queue: VecDeque<ObjectKey>,
-    queued: HashSet<ObjectKey>,
+    /// To be looked at; namespaces take turns.
+    queue: Fair<ObjectKey, ()>,
     in_flight: HashSet<ObjectKey>,
     /// To be looked at again when what is under way has ended.
     behind: HashSet<ObjectKey>,
@@ -52,8 +52,7 @@ impl Default for Statuses {
     fn default() -> Self {
         Self {
             writers: Arc::new(Semaphore::new(WRITERS)),
-            queue: VecDeque::new(),
-            queued: HashSet::new(),
+            queue: Fair::default(),
             in_flight: HashSet::new(),
             behind: HashSet::new(),
             slow: BTreeSet::new(),
@@ -71,12 +70,12 @@ impl Statuses {
         self.slow_at.get_or_insert_with(|| Instant::now() + SLOW);
     }
 
-    /// Puts an object at the end of those to be looked at.
+    /// Puts an object among those to be looked at.
     fn mark(&mut self, key: ObjectKey) {
         if self.in_flight.contains(&key) {
             self.behind.insert(key);
-        } else if self.queued.insert(key.clone()) {
-            self.queue.push_back(key);
+        } else {
+            self.queue.insert(key, ());
         }
     }
 
@@ -85,9 +84,7 @@ impl Statuses {
         if self.in_flight.len() >= MADE {
             return None;
         }
-        let key = self.queue.pop_front()?;
-        self.queued.remove(&key);
-        Some(key)
+        self.queue.next(|_| true).map(|(key, ())| key)
     }
 
     /// Whether what a new object names may still come: then nothing is said of it yet.

@@ -19,8 +19,11 @@ use crate::world::shard_name;
 const GRACE: Duration = Duration::from_secs(30);
 /// How often is looked.
 const EVERY: Duration = Duration::from_secs(10);
+/// How long deletions may hold up everything else, and when the next of them follow.
+const SLICE: Duration = Duration::from_millis(50);
+const SOON: Duration = Duration::from_millis(500);
 /// Secrets that are asked for at a time.
-const PROBES: usize = 100;
+const PROBES: usize = 48;
 
 /// Since when what is unused.
 #[derive(Debug, Default)]
@@ -39,6 +42,7 @@ impl Operator {
         }
         self.sweeper.next = Some(now + EVERY);
         self.world.forget(now.checked_sub(GRACE * 2).unwrap_or(now));
+        self.throttle.forget(now);
         self.forget_gone();
         self.sweep_services(permit, now).await;
         self.sweep_credentials(permit, now).await;
@@ -53,7 +57,12 @@ impl Operator {
         let unused = self.world.configs.unused_services().into_iter();
         let unused: BTreeSet<_> = unused.filter(|(namespace, _)| !foreign.contains(namespace)).collect();
         self.sweeper.services.retain(|key, _| unused.contains(key));
+        let began = Instant::now();
         for (namespace, digest) in unused {
+            if began.elapsed() > SLICE {
+                self.sweeper.next = Some(now + SOON);
+                break;
+            }
             let since = *self.sweeper.services.entry((namespace.clone(), digest.clone())).or_insert(now);
             if now < since + GRACE {
                 continue;

@@ -217,6 +217,9 @@ fn programmed(input: &StatusInput<'_>) -> Option<Draft> {
         let truth = if input.kind == Kind::Exposition { Truth::False } else { Truth::Unknown };
         return Some(Draft::new(truth, PAUSED, text));
     }
+    if verdict.unwritten {
+        return Some(Draft::new(Truth::False, PENDING, "Gateways have not been told of it; Accepted says why"));
+    }
     if input.kind == Kind::Exposition && verdict.documents.is_empty() {
         return Some(match verdict.findings.iter().find(|finding| finding.is_error) {
             Some(error) => Draft::new(Truth::False, error.reason, "No gateway is told of it; Ready says why"),

@@ -98,6 +98,7 @@ fn every_reason_of_the_plan_reaches_ready() {
         (Accepted, "BelowGroupFloor"),
         (Accepted, "AccessRequired"),
         (Accepted, "EgressDenied"),
+        (Accepted, "QuotaExceeded"),
         (ResolvedRefs, "ServiceNotFound"),
         (ResolvedRefs, "ToolNotFound"),
         (ResolvedRefs, "FilterSetNotFound"),
@@ -122,6 +123,21 @@ fn every_reason_of_the_plan_reaches_ready() {
             assert!(said.contains(&format!("{own}=False/{reason}")), "{kind:?} {said}");
             assert!(said.ends_with(&format!("Ready=False/{reason}")), "{kind:?} {said}");
             assert_eq!(ready_message(&status), "spec.x: wrong, do right");
+        }
+    }
+}
+
+/// The gateways have what was before, whatever they say of it.
+#[test]
+fn what_could_not_be_written_is_not_programmed() {
+    let room = || finding(ConditionType::Accepted, "Pending", "the API refuses it");
+    for kind in [Kind::Exposition, Kind::ToolsFilters] {
+        let verdict = |findings| if kind == Kind::Exposition { exposed(findings) } else { used(findings) };
+        let loaded = write(kind, 2, None, &verdict(vec![]), &Programmed::Loaded).unwrap();
+        for programmed in [Programmed::Loaded, Programmed::Settling, pending()] {
+            let verdict = Verdict { unwritten: true, ..verdict(vec![room()]) };
+            let status = write(kind, 2, Some(&loaded), &verdict, &programmed).unwrap();
+            assert!(line(&status).contains("Programmed=False/Pending Ready=False/Pending"), "{}", line(&status));
         }
     }
 }

@@ -73,6 +73,11 @@ impl ConfigObject {
         self.spec.as_ref().or(self.last.as_ref())
     }
 
+    /// Bytes of its payload.
+    pub(crate) fn bytes(&self) -> usize {
+        self.said().map_or(0, |spec| spec.data.len())
+    }
+
     fn service(&self) -> Option<&Digest> {
         self.spec.as_ref().filter(|spec| spec.kind == PayloadKind::Service).map(|spec| &spec.digest)
     }
@@ -113,7 +118,25 @@ pub(crate) struct ConfigStore {
     expositions: HashMap<ExpositionId, BTreeSet<ObjectName>>,
     services: HashMap<(String, Digest), BTreeSet<ObjectName>>,
     service_users: HashMap<(String, Digest), usize>,
-    credential_users: HashMap<(String, CredentialHandle), usize>,
+    credential_users: HashMap<(String, CredentialHandle), Users>,
+    held: HashMap<String, Held>,
+}
+
+/// Who names a credential value.
+#[derive(Debug)]
+struct Users {
+    count: usize,
+    /// The namespace of the expositions: a Secret is used in its own namespace only.
+    namespace: String,
+}
+
+/// What a namespace's expositions take of all GatewayConfigs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Objects.
+    pub(crate) documents: usize,
+    /// Bytes of their payloads, as the API holds them.
+    pub(crate) bytes: usize,
 }
 
 impl ConfigStore {
@@ -144,6 +167,17 @@ impl ConfigStore {
     /// Whether an exposition's object of the namespace names the value.
     pub(crate) fn uses_credential(&self, namespace: &str, handle: &CredentialHandle) -> bool {
         self.credential_users.contains_key(&(namespace.to_owned(), handle.clone()))
+    }
+
+    /// The namespace of the expositions whose objects in the group's namespace name the value.
+    pub(crate) fn credential_user(&self, namespace: &str, handle: &CredentialHandle) -> Option<&str> {
+        let users = self.credential_users.get(&(namespace.to_owned(), handle.clone()))?;
+        Some(&users.namespace)
+    }
+
+    /// What the expositions of a namespace take, in all groups together.
+    pub(crate) fn held(&self, namespace: &str) -> Held {
+        self.held.get(namespace).copied().unwrap_or_default()
     }
 
     /// Expositions whose objects in the namespace name one of the values. Looks through all objects.
@@ -218,8 +252,12 @@ impl ConfigStore {
                 *self.service_users.entry((namespace(), digest.clone())).or_default() += 1;
             }
             for handle in spec.flat_map(|spec| &spec.credentials) {
-                *self.credential_users.entry((namespace(), handle.clone())).or_default() += 1;
+                let users = self.credential_users.entry((namespace(), handle.clone()));
+                users.or_insert_with(|| Users { count: 0, namespace: id.namespace.clone() }).count += 1;
             }
+            let held = self.held.entry(id.namespace.clone()).or_default();
+            held.documents += 1;
+            held.bytes += object.bytes();
         }
         if let Some(digest) = object.service() {
             self.services.entry((namespace(), digest.clone())).or_default().insert(object.name.clone());
@@ -235,7 +273,20 @@ impl ConfigStore {
                 count_down(&mut self.service_users, &(namespace(), digest.clone()));
             }
             for handle in spec.flat_map(|spec| &spec.credentials) {
-                count_down(&mut self.credential_users, &(namespace(), handle.clone()));
+                let key = (namespace(), handle.clone());
+                if let Some(users) = self.credential_users.get_mut(&key) {
+                    users.count -= 1;
+                    if users.count == 0 {
+                        self.credential_users.remove(&key);
+                    }
+                }
+            }
+            if let Some(held) = self.held.get_mut(&id.namespace) {
+                held.documents -= 1;
+                held.bytes -= object.bytes();
+                if held.documents == 0 {
+                    self.held.remove(&id.namespace);
+                }
             }
         }
         if let Some(digest) = object.service() {

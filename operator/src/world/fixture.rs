@@ -2,7 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "literals are passed")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kube::api::DynamicObject;
@@ -167,7 +167,11 @@ impl Fixture {
     }
 
     pub(crate) fn plan(&mut self, key: &ServiceKey, scope: &Scope) -> Plan {
-        let plan = plan::service(&mut self.world, &mut self.memory, &self.settings, key, scope, self.now);
+        let chosen = match scope {
+            Scope::All => self.world.members(key).map(|members| members.expositions.clone()).unwrap_or_default(),
+            Scope::Some(names) => names.clone(),
+        };
+        let plan = plan::service(&mut self.world, &mut self.memory, &self.settings, key, &chosen, self.now);
         self.world.note_secrets(key, &plan.secrets, *scope == Scope::All);
         plan
     }
@@ -271,8 +275,17 @@ impl Fixture {
     pub(crate) fn marked(&mut self) -> String {
         let dirty = std::mem::take(&mut self.world.dirty);
         let list = |names: Vec<&ObjectName>| names.iter().map(|n| n.name.clone()).collect::<Vec<_>>().join(",");
-        let mut marked: Vec<String> = dirty
-            .services
+        let mut scopes: BTreeMap<ServiceKey, Scope> = BTreeMap::new();
+        for service in dirty.objects.keys() {
+            scopes.insert(service.clone(), Scope::Some(BTreeSet::new()));
+        }
+        for (service, scope) in dirty.urgent.iter().chain(dirty.services.iter()) {
+            match (scopes.get_mut(service), scope) {
+                (Some(Scope::Some(names)), Scope::Some(more)) => names.extend(more.iter().cloned()),
+                _ => drop(scopes.insert(service.clone(), scope.clone())),
+            }
+        }
+        let mut marked: Vec<String> = scopes
             .iter()
             .map(|(key, scope)| match scope {
                 Scope::All => format!("{}:*", key.name),

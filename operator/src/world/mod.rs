@@ -19,8 +19,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use tamis_config::{CredentialHandle, ExpositionId, names};
 use tamis_crds::ObjectName;
+use tamis_crds::cluster::SecretRole;
 
-pub(crate) use configs::{Changed, ConfigObject, ConfigStore, is_older};
+pub(crate) use configs::{Changed, ConfigObject, ConfigStore, Held, is_older};
 pub(crate) use dirty::{Dirty, Scope};
 pub(crate) use index::Members;
 pub(crate) use object::{Object, ServiceKey};
@@ -309,8 +310,12 @@ impl World {
             Watched::Secrets => {
                 let Ok(secret) = object.clone().try_parse::<Secret>() else { return };
                 let name = named(object);
+                let before = self.secrets.role(&name);
                 if self.secrets.put(name.clone(), &secret) {
-                    self.secret_changed(&name);
+                    match (before, self.secrets.role(&name)) {
+                        (Some(SecretRole::Callers), Some(SecretRole::Callers)) => self.callers_changed(&name),
+                        _ => self.secret_changed(&name),
+                    }
                 }
             }
             Watched::GroupSecrets => {
@@ -428,7 +433,7 @@ impl World {
         match object.key.kind {
             Kind::Exposition => {
                 for service in object.services() {
-                    self.dirty.exposition(service, name.clone());
+                    self.dirty.edited(service, name.clone());
                 }
                 self.dirty.removed.insert(name.clone());
             }
@@ -522,7 +527,26 @@ impl World {
     /// Marks what asked for a Secret.
     pub(crate) fn secret_changed(&mut self, name: &ObjectName) {
         for service in self.secret_users.get(name).cloned().unwrap_or_default() {
-            self.dirty.whole_service(service);
+            self.dirty.secret_of(service);
+        }
+    }
+
+    /// Marks the expositions whose callers' keys are others. To whatever else names the Secret it is the wrong one, as before.
+    fn callers_changed(&mut self, name: &ObjectName) {
+        let names = |exposition: &ObjectName| {
+            let object = self.get(Kind::Exposition, exposition);
+            object.is_some_and(|object| object.is_unusable() || object.callers() == Some(name.name.as_str()))
+        };
+        let services = self.secret_users.get(name).into_iter().flatten();
+        let marked: Vec<(ServiceKey, ObjectName)> = services
+            .flat_map(|service| {
+                let members = self.members(service).map(|members| &members.expositions);
+                let naming = members.into_iter().flatten().filter(|exposition| names(exposition));
+                naming.map(|exposition| (service.clone(), exposition.clone()))
+            })
+            .collect();
+        for (service, exposition) in marked {
+            self.dirty.edited(service, exposition);
         }
     }
 

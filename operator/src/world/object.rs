@@ -37,13 +37,34 @@ pub(crate) struct Object {
     pub(crate) paused: bool,
     /// Somebody has asked for its deletion.
     pub(crate) deleting: bool,
-    /// What it says: one resource, or what makes it unusable.
+    /// What it says: one resource, or what makes it unusable. Of a large one only what binds it to others: see
+    /// [`Object::whole`].
     pub(crate) resources: Resources,
+    /// The `spec` of a large one.
+    packed: Option<Arc<Packed>>,
+    /// Bytes of its `spec` as JSON.
+    pub(crate) bytes: usize,
     /// What is wrong with its shape.
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) status: Option<Arc<Value>>,
     /// Whether it names a Secret: the Secrets of its namespace are then watched.
     pub(crate) names_secrets: bool,
+}
+
+/// From this length on, only the compressed `spec` of an object is held: what was read of it takes six times the bytes, and
+/// most large objects are not used most of the time.
+const LARGE: usize = 64 << 10;
+/// Fast, and within a few percent of the best.
+const ZSTD_LEVEL: i32 = 3;
+
+/// The `spec` of a large object, compressed.
+#[derive(Clone, PartialEq, Eq)]
+struct Packed(Vec<u8>);
+
+impl std::fmt::Debug for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packed({} bytes)", self.0.len())
+    }
 }
 
 impl Object {
@@ -54,11 +75,18 @@ impl Object {
             ObjectName { namespace: metadata.namespace.clone().unwrap_or_default(), name: metadata.name.clone()? };
         let uid = metadata.uid.clone().unwrap_or_default();
         let generation = metadata.generation.unwrap_or_default();
-        let (resources, diagnostics) = match before.filter(|b| b.uid == uid && b.generation == generation) {
-            Some(before) => (before.resources.clone(), before.diagnostics.clone()),
+        let same = before.filter(|b| b.uid == uid && b.generation == generation);
+        let (resources, diagnostics, packed, bytes) = match same {
+            Some(before) => (before.resources.clone(), before.diagnostics.clone(), before.packed.clone(), before.bytes),
             None => {
-                let read = read_object(&bare(kind, &name, object));
-                (read.resources, read.diagnostics)
+                let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
+                let bytes = spec.to_string();
+                let read = read_object(&bare(kind, &name, &spec));
+                let packs = matches!(kind, Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools);
+                let large = packs && bytes.len() >= LARGE && read.resources.unusable.is_empty();
+                let packed = if large { zstd::bulk::compress(bytes.as_bytes(), ZSTD_LEVEL).ok() } else { None };
+                let resources = if packed.is_some() { read.resources.heads() } else { read.resources };
+                (resources, read.diagnostics, packed.map(Packed).map(Arc::new), bytes.len())
             }
         };
         Some(Self {
@@ -70,11 +98,29 @@ impl Object {
             paused: is_paused(metadata.annotations.as_ref()),
             deleting: metadata.deletion_timestamp.is_some(),
             resources,
+            packed,
+            bytes,
             diagnostics,
             status: object.data.get("status").cloned().map(Arc::new),
             // What a group names is mounted into its pods, and never read here.
             names_secrets: kind != Kind::GatewayGroup && object.data.get("spec").is_some_and(names_secrets),
         })
+    }
+
+    /// Whether [`Object::resources`] is not all that it says.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// All that it says. Reads a large one again: what is needed often should be kept for a while.
+    pub(crate) fn whole(&self) -> Resources {
+        let Some(Packed(packed)) = self.packed.as_deref() else { return self.resources.clone() };
+        let spec = zstd::bulk::decompress(packed, self.bytes).ok();
+        match spec.and_then(|json| serde_json::from_slice(&json).ok()) {
+            Some(spec) => read_object(&bare(self.key.kind, &self.key.name, &spec)).resources,
+            // It was compressed here and has not left memory since.
+            None => self.resources.clone(),
+        }
     }
 
     /// The services that it is, binds to or publishes.
@@ -99,6 +145,12 @@ impl Object {
         manifests.chain(bound.map(|service| ServiceKey::new(namespace, service))).chain(unusable).collect()
     }
 
+    /// The Secret with the callers' keys of an exposition.
+    pub(crate) fn callers(&self) -> Option<&str> {
+        let access = self.resources.expositions.first()?.spec.access.as_ref()?;
+        Some(&access.api_keys.as_ref()?.secret_ref.name)
+    }
+
     /// Whether it cannot be read.
     pub(crate) fn is_unusable(&self) -> bool {
         !self.resources.unusable.is_empty()
@@ -115,12 +167,12 @@ fn is_paused(annotations: Option<&std::collections::BTreeMap<String, String>>) -
 }
 
 /// What the reader looks at, without status and the managed fields.
-fn bare(kind: Kind, name: &ObjectName, object: &DynamicObject) -> Value {
+fn bare(kind: Kind, name: &ObjectName, spec: &Value) -> Value {
     serde_json::json!({
         "apiVersion": tamis_crds::resources::API_VERSION,
         "kind": kind.as_str(),
         "metadata": {"namespace": name.namespace, "name": name.name},
-        "spec": object.data.get("spec").cloned().unwrap_or(Value::Null),
+        "spec": spec,
     })
 }
 

@@ -140,6 +140,11 @@ impl SecretStore {
         names.take(count.min(self.probed.len())).map(|(name, _)| name.clone()).collect()
     }
 
+    /// What a Secret may be used for; none where it does not take part.
+    pub(crate) fn role(&self, name: &ObjectName) -> Option<SecretRole> {
+        self.found.get(name).map(|credential| credential.facts.role)
+    }
+
     /// What compiling is told.
     pub(crate) fn state(&self, name: &ObjectName) -> SecretState<'_> {
         match (self.found.get(name), self.probed.get(name)) {

@@ -215,7 +215,6 @@ fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
     assert!(f.world.dirty.services.is_empty());
     assert_eq!(f.world.dirty.backlog.get(&Fixture::key()), Some(&Scope::All));
     assert_eq!(f.world.dirty.status.len(), Fixture::objects().len());
-    assert!(f.world.dirty.has(&Fixture::key(), &name("e")));
     f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"}));
     assert_eq!(f.world.dirty.services.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
     // A document of an exposition that went while nobody looked.
@@ -253,4 +252,30 @@ fn nothing_is_kept_of_what_is_gone() {
     assert!(f.world.index.services().is_empty());
     f.world.forget_source(&crate::watch::Source { watched: Watched::Secrets, namespace: Some("team".to_owned()) });
     assert_eq!(f.world.secrets.names("team"), vec![]);
+}
+
+/// Many expositions of a service have keys of their own: an edit of one Secret is work for one of them.
+#[test]
+fn a_change_of_callers_is_work_for_those_who_name_them() {
+    let callers = |f: &mut Fixture, role: &str, version: u64| {
+        let metadata = json!({"labels": {(names::CREDENTIALS_LABEL): role}});
+        let secret = object("Secret", "keys", version, json!({"metadata": metadata, "data": {"a": "c2VjcmV0"}}));
+        f.apply(Watched::Secrets, Change::Applied(secret));
+    };
+    let mut f = Fixture::good();
+    callers(&mut f, "callers", 101);
+    let service = json!({"name": "s", "version": "1"});
+    let access = json!({"apiKeys": {"secretRef": {"name": "keys"}}});
+    f.put(Kind::Exposition, "guarded", json!({"service": service, "access": access}));
+    f.settle();
+    f.marked();
+    callers(&mut f, "callers", 102);
+    assert_eq!(f.marked(), "s:guarded");
+    f.put(Kind::Exposition, "broken", json!({"service": service, "access": 7}));
+    f.settle();
+    f.marked();
+    callers(&mut f, "callers", 103);
+    assert_eq!(f.marked(), "s:broken,guarded", "nobody knows what one that cannot be read would name");
+    callers(&mut f, "upstream", 104);
+    assert_eq!(f.marked(), "s:*");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tamis_config::{ExpositionId, Snapshot};
 
 use crate::cluster::{Cluster, DEFAULT_CONTROLLER_NAME, Namespaces, SecretFacts, SecretRole, SecretState, Secrets};
-use crate::{Compilation, CompileEnv, ObjectName, Resources, compile, read_object};
+use crate::{Compilation, CompileEnv, ObjectName, Part, Resources, compile, read_object};
 
 /// What can be changed before compiling.
 #[derive(Debug, Clone)]
@@ -128,19 +128,29 @@ impl World {
             namespaces: self,
             secrets: self,
         };
-        let env = CompileEnv { previous, full_audit: false, cluster: Some(cluster) };
+        let env = CompileEnv { previous, cluster: Some(cluster), ..CompileEnv::default() };
         crate::pause(&mut compilation, &self.resources(), &env, paused);
         compilation
     }
 
     pub(super) fn compile(&self, previous: Option<&Snapshot>) -> Compilation {
+        self.compile_with(previous, Part::All)
+    }
+
+    /// Compiles a part.
+    pub(super) fn compile_part(&self, part: Part<'_>) -> Compilation {
+        self.compile_with(None, part)
+    }
+
+    fn compile_with(&self, previous: Option<&Snapshot>, part: Part<'_>) -> Compilation {
         let cluster = Cluster {
             default_group: self.default_group.as_ref(),
             controller_name: &self.controller_name,
             namespaces: self,
             secrets: self,
         };
-        compile(&self.resources(), &CompileEnv { previous, full_audit: false, cluster: Some(cluster) })
+        let env = CompileEnv { previous, cluster: Some(cluster), part, ..CompileEnv::default() };
+        compile(&self.resources(), &env)
     }
 }
 

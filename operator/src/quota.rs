@@ -1,0 +1,121 @@
+//! How much of the operator, the API server and the gateways one namespace may use. Pure.
+
+use std::fmt;
+
+use crate::world::Held;
+
+/// The reason of conditions and stopped expositions: a quota of the namespace is used up.
+pub(crate) const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+
+/// The quotas of each namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas {
+    /// Expositions that have a document.
+    pub expositions: usize,
+    /// Bytes of the documents of its expositions, compressed, as the API holds them: a filter set counts once for each
+    /// exposition that uses it.
+    pub document_bytes: usize,
+    /// Bytes of the Secrets that its expositions use, in base64, in each group.
+    pub credential_bytes: usize,
+}
+
+impl Quotas {
+    /// Enough for ten thousand expositions in one namespace; four namespaces that use all of it fit into an operator's
+    /// 512 MiB, and eight into a group's credentials.
+    pub const DEFAULT: Self = Self { expositions: 20_000, document_bytes: 32 << 20, credential_bytes: 900 << 10 };
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// A quota that is used up. Its `Display` says which, and what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Expositions(usize),
+    DocumentBytes(usize),
+    CredentialBytes(usize),
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, limit, remedy) = match self {
+            Self::Expositions(limit) => ("expositions", limit, "delete some of its expositions"),
+            Self::DocumentBytes(limit) => {
+                ("document-bytes", limit, "use smaller filter sets, or fewer expositions of large ones")
+            }
+            Self::CredentialBytes(limit) => {
+                ("credential-bytes", limit, "remove callers, or Secrets that are used by its expositions")
+            }
+        };
+        write!(f, "the namespace's quota `{name}` ({limit}) is used up: {remedy}, or ask for a larger quota")
+    }
+}
+
+/// A document that is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// Bytes of the document that it replaces; none where it is new.
+    pub(crate) before: Option<usize>,
+    /// Its own bytes.
+    pub(crate) bytes: usize,
+}
+
+impl Quotas {
+    /// Grants a document to a namespace that holds so much, and counts it. What replaces a larger document is always
+    /// granted: it takes nothing, and it may be what tightens.
+    pub(crate) fn grant(&self, held: &mut Held, wish: Wish) -> Result<(), Exceeded> {
+        let Wish { before, bytes } = wish;
+        if before.is_none() && held.documents >= self.expositions {
+            return Err(Exceeded::Expositions(self.expositions));
+        }
+        let after = held.bytes.saturating_sub(before.unwrap_or(0)) + bytes;
+        if bytes > before.unwrap_or(0) && after > self.document_bytes {
+            return Err(Exceeded::DocumentBytes(self.document_bytes));
+        }
+        held.documents += usize::from(before.is_none());
+        held.bytes = after;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUOTAS: Quotas = Quotas { expositions: 3, document_bytes: 100, credential_bytes: 0 };
+
+    #[test]
+    fn what_grows_needs_room_and_what_shrinks_needs_none() {
+        let held = |documents, bytes| Held { documents, bytes };
+        let table = [
+            ("the first", held(0, 0), None, 10, Ok(held(1, 10))),
+            ("up to the limit", held(2, 90), None, 10, Ok(held(3, 100))),
+            ("one byte more", held(2, 90), None, 11, Err(Exceeded::DocumentBytes(100))),
+            ("one exposition more", held(3, 30), None, 1, Err(Exceeded::Expositions(3))),
+            ("one of them grows", held(3, 90), Some(10), 20, Ok(held(3, 100))),
+            ("one of them grows too far", held(3, 90), Some(10), 21, Err(Exceeded::DocumentBytes(100))),
+            ("one shrinks where the quota was lowered", held(9, 900), Some(200), 199, Ok(held(9, 899))),
+            ("one stays as long as it is", held(9, 900), Some(200), 200, Ok(held(9, 900))),
+        ];
+        for (what, mut held, before, bytes, expected) in table {
+            let before_it = held;
+            let granted = QUOTAS.grant(&mut held, Wish { before, bytes });
+            assert_eq!(granted.map(|()| held), expected, "{what}");
+            assert!(granted.is_ok() || held == before_it, "{what}: what is refused counts for nothing");
+        }
+    }
+
+    #[test]
+    fn a_message_names_the_quota() {
+        for (exceeded, name) in [
+            (Exceeded::Expositions(1), "`expositions` (1)"),
+            (Exceeded::DocumentBytes(2), "`document-bytes` (2)"),
+            (Exceeded::CredentialBytes(3), "`credential-bytes` (3)"),
+        ] {
+            assert!(exceeded.to_string().contains(name), "{exceeded}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Documents that are planned and wait to be written. Pure.
+
+use std::collections::HashMap;
+
+use tamis_crds::ObjectName;
+
+use crate::fair::{Fair, Namespaced as _};
+
+/// Something that waits, and its bytes.
+pub(super) trait Weighs {
+    fn bytes(&self) -> usize;
+    /// Whether it goes before the rest of its namespace, and has turns of its own among the namespaces.
+    fn is_urgent(&self) -> bool;
+}
+
+/// What waits, by exposition. Namespaces take turns; what is urgent and what is not take turns too, so that neither waits
+/// for all of the other.
+#[derive(Debug)]
+pub(super) struct Pending<T> {
+    urgent: Fair<ObjectName, T>,
+    others: Fair<ObjectName, T>,
+    bytes: HashMap<String, usize>,
+    sum: usize,
+    /// Whether the last turn was an urgent one's.
+    was_urgent: bool,
+}
+
+impl<T> Default for Pending<T> {
+    fn default() -> Self {
+        let (urgent, others) = (Fair::default(), Fair::default());
+        Self { urgent, others, bytes: HashMap::new(), sum: 0, was_urgent: false }
+    }
+}
+
+impl<T: Weighs> Pending<T> {
+    /// Adds what is to be written of an exposition, in the place of what waited.
+    pub(super) fn insert(&mut self, name: ObjectName, item: T) {
+        self.remove(&name);
+        self.sum += item.bytes();
+        *self.bytes.entry(name.namespace.clone()).or_default() += item.bytes();
+        if item.is_urgent() {
+            self.urgent.insert(name, item)
+        } else {
+            self.others.insert(name, item)
+        };
+    }
+
+    pub(super) fn remove(&mut self, name: &ObjectName) {
+        let item = self.urgent.remove(name).or_else(|| self.others.remove(name));
+        item.into_iter().for_each(|item| self.forget(name, &item));
+    }
+
+    fn forget(&mut self, name: &ObjectName, item: &T) {
+        self.sum -= item.bytes();
+        if let Some(bytes) = self.bytes.get_mut(name.namespace()) {
+            *bytes -= item.bytes();
+            if *bytes == 0 {
+                self.bytes.remove(name.namespace());
+            }
+        }
+    }
+
+    /// Takes out what is to be written next.
+    pub(super) fn next(&mut self) -> Option<(ObjectName, T)> {
+        self.was_urgent = !self.was_urgent;
+        let all = |_: &str| true;
+        let next = match self.was_urgent {
+            true => self.urgent.next(all).or_else(|| self.others.next(all)),
+            false => self.others.next(all).or_else(|| self.urgent.next(all)),
+        };
+        let (name, item) = next?;
+        self.forget(&name, &item);
+        Some((name, item))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.urgent.len() + self.others.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of all that waits.
+    pub(super) fn bytes(&self) -> usize {
+        self.sum
+    }
+
+    /// Bytes of what waits of one namespace.
+    pub(super) fn bytes_of(&self, namespace: &str) -> usize {
+        self.bytes.get(namespace).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Weighs for (usize, bool) {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+
+        fn is_urgent(&self) -> bool {
+            self.1
+        }
+    }
+
+    fn name(text: &str) -> ObjectName {
+        let (namespace, name) = text.split_once('/').expect("has a namespace");
+        ObjectName { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn what_is_urgent_has_every_second_turn() {
+        let mut pending = Pending::default();
+        for (text, urgent) in
+            [("a/1", false), ("a/2", false), ("a/3", true), ("a/4", true), ("b/1", false), ("b/2", true)]
+        {
+            pending.insert(name(text), (1, urgent));
+        }
+        let mut order = Vec::new();
+        while let Some((name, _)) = pending.next() {
+            order.push(name.to_string());
+        }
+        assert_eq!(order, ["a/3", "a/1", "b/2", "b/1", "a/4", "a/2"]);
+    }
+
+    #[test]
+    fn bytes_are_those_of_what_waits() {
+        let mut pending = Pending::default();
+        pending.insert(name("a/1"), (5, false));
+        pending.insert(name("a/1"), (7, true));
+        pending.insert(name("b/1"), (1, false));
+        assert_eq!((pending.len(), pending.bytes(), pending.bytes_of("a"), pending.bytes_of("c")), (2, 8, 7, 0));
+        pending.remove(&name("a/1"));
+        pending.remove(&name("a/2"));
+        assert_eq!((pending.len(), pending.bytes(), pending.bytes_of("a")), (1, 1, 0));
+        assert!(pending.next().is_some() && pending.next().is_none() && pending.is_empty());
+        assert_eq!((pending.bytes(), pending.bytes.len()), (0, 0));
+    }
+}
