@@ -93,6 +93,8 @@ pub(crate) struct Message {
     pub(crate) change: Change,
 }
 
+/// Objects in a page of a list of those that can be large, up to 1.5 MB each.
+const LARGE_PAGE: u32 = 50;
 /// How often a watch that is forbidden is tried again.
 const FORBIDDEN: Duration = Duration::from_secs(10);
 /// How often a single namespace is looked at: sooner than a default set that is gone is done without, so that one that
@@ -209,6 +211,10 @@ fn described(watched: &Watched) -> (ApiResource, Config) {
     };
     let all = Config::default();
     match watched {
+        // A page is in memory as a whole.
+        Watched::Kind(kind @ (Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools)) => {
+            (resource_of(*kind), all.page_size(LARGE_PAGE))
+        }
         Watched::Kind(kind) => (resource_of(*kind), all),
         Watched::Configs => (ApiResource::erase::<GatewayConfig>(&()), all),
         Watched::Secrets => {

@@ -79,7 +79,8 @@ impl<'r> Customs<'r> {
                     (lost, refused) = (true, refused + 1);
                     continue;
                 }
-                let tool = tool(document, base, spec, alias, (&at, &mut patterns), &mut scribe).filter(|_| !scribe.failed);
+                let tool =
+                    tool(document, base, spec, alias, (&at, &mut patterns), &mut scribe).filter(|_| !scribe.failed);
                 lost |= tool.is_none();
                 if let Some(tool) = tool {
                     room -= bytes;

@@ -6,6 +6,7 @@
 
 mod apply;
 mod groups;
+mod inbox;
 mod pass;
 mod pending;
 mod shards;
@@ -39,11 +40,13 @@ use crate::options::Options;
 use crate::plan::{self, Memory};
 use crate::quota::Quotas;
 use crate::verdict::{Finding, Verdict, Wanted};
-use crate::watch::Message;
+use crate::watch::{Change, Message, Watched};
 use crate::world::{Object, ServiceKey, World};
 
 /// Messages taken at once: what came together is planned together.
 const BATCH: usize = 4096;
+/// How long objects are read before what they have led to is done, but at least one.
+const SLICE: Duration = Duration::from_millis(30);
 /// How often what is due by the clock is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -97,6 +100,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         leaving: Fair::default(),
         lane: pass::Lane::default(),
         throttle: throttle::Throttle::default(),
+        inbox: inbox::Inbox::default(),
         more: false,
         wanted: HashMap::new(),
         uses: HashMap::new(),
@@ -184,6 +188,8 @@ struct Operator {
     /// Whose turn it is among the sorts of work.
     lane: pass::Lane,
     throttle: throttle::Throttle,
+    /// What watches have told of objects that people write, and nobody has read yet.
+    inbox: inbox::Inbox<ObjectKey, Message>,
     /// Whether there is more to do than fits into one pass.
     more: bool,
     /// The newest document of each exposition.
@@ -229,7 +235,7 @@ impl Operator {
                 _ = heard.recv_many(&mut news, BATCH) => self.heard(&mut news),
                 Some(change) = group_changes.next() => self.group_changed(change),
                 _ = tick.tick() => {}
-                () = std::future::ready(()), if self.more => {}
+                () = std::future::ready(()), if self.more || self.has_told() => {}
             }
             // A step can take long, and there is always something new meanwhile: nobody who speaks waits for another to fall
             // silent.
@@ -255,6 +261,12 @@ impl Operator {
         }
     }
 
+    /// Whether something that was told can be read now.
+    fn has_told(&self) -> bool {
+        let now = Instant::now();
+        self.inbox.has_turn(|namespace| self.throttle.may(namespace, now))
+    }
+
     /// Does what there is to do.
     async fn step(&mut self, now: Instant) {
         self.due(now);
@@ -274,6 +286,7 @@ impl Operator {
                 // Of two changes the later may have been told first, by a watch that is less behind: all is read anew
                 // before anything is written.
                 self.sources.again();
+                self.inbox.clear();
             }
         }
         let waiting = self.waits_for();
@@ -326,21 +339,56 @@ impl Operator {
         self.world.dirty.groups.extend(groups);
     }
 
+    /// Takes in what watches have told. Objects that people write wait for the turn of their namespace, everything else is
+    /// read at once.
     fn told(&mut self, batch: &mut Vec<Message>) {
-        let now = Instant::now();
         for message in batch.drain(..) {
-            if !self.sources.runs(&message.source) || !self.sources.is_of_now(&message) {
-                continue;
+            let object = match (&message.source.watched, &message.change) {
+                (Watched::Kind(kind), Change::Applied(object) | Change::Deleted(object)) => {
+                    let metadata = &object.metadata;
+                    let namespace = metadata.namespace.clone().unwrap_or_default();
+                    let name = ObjectName { namespace, name: metadata.name.clone().unwrap_or_default() };
+                    Some(ObjectKey { kind: *kind, name })
+                }
+                (Watched::Kind(_), Change::Listed(_) | Change::Forbidden) => {
+                    // A list is newer than all that waits.
+                    while let Some((_, waiting)) = self.inbox.next(|_| true) {
+                        self.read(waiting);
+                    }
+                    None
+                }
+                (Watched::Configs | Watched::Secrets | Watched::GroupSecrets | Watched::Namespaces, _) => None,
+            };
+            match object {
+                Some(key) => {
+                    let namespace = key.name.namespace.clone();
+                    self.inbox.push(&namespace, key, message);
+                }
+                None => self.read(message),
             }
-            self.sources.heard(&message.source, matches!(message.change, crate::watch::Change::Forbidden));
-            self.world.apply(&message.source, message.change, now);
         }
+        let began = Instant::now();
+        while began.elapsed() < SLICE {
+            let (turn, throttle) = (Instant::now(), &self.throttle);
+            let Some((namespace, message)) = self.inbox.next(|namespace| throttle.may(namespace, turn)) else { break };
+            self.read(message);
+            self.throttle.took(&namespace, turn.elapsed(), Instant::now());
+        }
+        let now = began;
         let dirty = &self.world.dirty;
         for service in dirty.urgent.keys().chain(dirty.services.keys()) {
             if !self.seen.contains_key(service) {
                 self.seen.insert(service.clone(), now);
             }
         }
+    }
+
+    fn read(&mut self, message: Message) {
+        if !self.sources.runs(&message.source) || !self.sources.is_of_now(&message) {
+            return;
+        }
+        self.sources.heard(&message.source, matches!(message.change, Change::Forbidden));
+        self.world.apply(&message.source, message.change, Instant::now());
     }
 
     fn heard(&mut self, news: &mut Vec<Heard>) {
