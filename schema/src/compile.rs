@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::decimal::Decimal;
@@ -92,7 +93,7 @@ pub fn compile(text: &str, patterns: &mut Patterns) -> Result<Schema, Vec<Proble
         anchors: None,
         problems: Vec::new(),
     };
-    let root = compiler.id_of(root, &[]);
+    let root = compiler.id_of(root, &Place::default());
     let mut nodes = Vec::new();
     while let Some((at, place)) = compiler.queue.pop_front() {
         let node = compiler.node(source.value(at), &place);
@@ -127,74 +128,89 @@ struct Compiler<'s, 'p> {
     /// Nodes by their place in the text.
     known: HashMap<usize, NodeId>,
     /// Schemas that have a node and are not read yet, in the order of their nodes.
-    queue: VecDeque<(usize, Vec<Segment>)>,
+    queue: VecDeque<(usize, Place)>,
     /// Where each node was first met.
-    places: Vec<Vec<Segment>>,
+    places: Vec<Place>,
     /// Made when the first reference by a name is met.
     anchors: Option<HashMap<String, usize>>,
     problems: Vec<Problem>,
 }
 
-fn below(place: &[Segment], segment: Segment) -> Vec<Segment> {
-    let mut place = place.to_vec();
-    place.push(segment);
-    place
-}
+/// Where a part of the schema is. Parts share the way to them: a schema of many deep parts has many places.
+#[derive(Debug, Clone, Default)]
+struct Place(Option<Rc<(Place, Segment)>>);
 
-fn key(place: &[Segment], name: &str) -> Vec<Segment> {
-    below(place, Segment::Key(name.to_owned()))
+impl Place {
+    fn key(&self, name: &str) -> Self {
+        Self(Some(Rc::new((self.clone(), Segment::Key(name.to_owned())))))
+    }
+
+    fn index(&self, index: usize) -> Self {
+        Self(Some(Rc::new((self.clone(), Segment::Index(index)))))
+    }
+
+    fn is_root(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn segments(&self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let mut place = self;
+        while let Some((outer, segment)) = place.0.as_deref() {
+            segments.push(segment.clone());
+            place = outer;
+        }
+        segments.reverse();
+        segments
+    }
 }
 
 impl<'s> Compiler<'s, '_> {
-    fn problem(&mut self, place: Vec<Segment>, message: impl Into<String>, remedy: impl Into<String>) {
-        self.problems.push(Problem { place, message: message.into(), remedy: remedy.into() });
+    fn problem(&mut self, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
+        self.problems.push(Problem { place: place.segments(), message: message.into(), remedy: remedy.into() });
     }
 
     /// The node of the schema at a value; read later.
-    fn id_of(&mut self, schema: Value<'s>, place: &[Segment]) -> NodeId {
+    fn id_of(&mut self, schema: Value<'s>, place: &Place) -> NodeId {
         if let Some(known) = self.known.get(&schema.at()) {
             return *known;
         }
         let id = self.known.len();
         if id == MAX_NODES {
-            self.problem(
-                place.to_vec(),
-                format!("the schema has more than {MAX_NODES} parts"),
-                "write a smaller schema",
-            );
+            self.problem(place, format!("the schema has more than {MAX_NODES} parts"), "write a smaller schema");
         }
         if id >= MAX_NODES {
             return 0;
         }
         self.known.insert(schema.at(), id);
-        self.places.push(place.to_vec());
-        self.queue.push_back((schema.at(), place.to_vec()));
+        self.places.push(place.clone());
+        self.queue.push_back((schema.at(), place.clone()));
         id
     }
 
-    fn node(&mut self, schema: Value<'s>, place: &[Segment]) -> Node {
+    fn node(&mut self, schema: Value<'s>, place: &Place) -> Node {
         match schema.kind() {
             Kind::Boolean => Node { never: schema.raw() == "false", ..Node::default() },
             Kind::Object => self.keywords(schema, place),
             Kind::Null | Kind::Number | Kind::String | Kind::Array => {
-                self.problem(place.to_vec(), "is not a schema", "write an object, true or false");
+                self.problem(place, "is not a schema", "write an object, true or false");
                 Node::default()
             }
         }
     }
 
-    fn keywords(&mut self, schema: Value<'s>, place: &[Segment]) -> Node {
+    fn keywords(&mut self, schema: Value<'s>, place: &Place) -> Node {
         let mut node = Node::default();
         let mut logic = Logic::default();
-        let is_root = place.is_empty();
+        let is_root = place.is_root();
         let reference = schema.get("$ref").is_some();
         if !is_root && let Some(id) = schema.get("$id").and_then(Value::as_str).filter(|id| !id.starts_with('#')) {
             let remedy = "remove it, and refer to the part by `#/$defs/NAME`";
-            self.problem(key(place, "$id"), format!("`{}` makes a document of its own here", clipped(&id)), remedy);
+            self.problem(&place.key("$id"), format!("`{}` makes a document of its own here", clipped(&id)), remedy);
         }
         for (name, value) in schema.members() {
             let Some(name) = name.as_str() else { continue };
-            let at = key(place, &name);
+            let at = place.key(&name);
             match name.as_ref() {
                 "$ref" | "$dynamicRef" => logic.all.extend(self.reference(value, &at)),
                 "$recursiveRef" if self.draft == Draft::Of2019 => logic.all.extend(self.reference(value, &at)),
@@ -205,27 +221,27 @@ impl<'s> Compiler<'s, '_> {
                     let list = one_of(value.elements());
                     node.constants.get_or_insert_default().lists.push(list);
                 }
-                "enum" => self.problem(at, "must be a list of values", COMPARE),
+                "enum" => self.problem(&at, "must be a list of values", COMPARE),
                 "const" => node.constants.get_or_insert_default().lists.push(one_of([value].into_iter())),
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-                    self.number(&name, value, schema, node.number.get_or_insert_default(), at);
+                    self.number(&name, value, schema, node.number.get_or_insert_default(), &at);
                 }
-                "minLength" => node.string.get_or_insert_default().min = self.size(value, at),
-                "maxLength" => node.string.get_or_insert_default().max = self.size(value, at),
-                "pattern" => node.string.get_or_insert_default().pattern = self.pattern(value, at),
-                "minItems" => node.array.get_or_insert_default().min = self.size(value, at),
-                "maxItems" => node.array.get_or_insert_default().max = self.size(value, at),
-                "minContains" => node.array.get_or_insert_default().min_contains = self.size(value, at),
-                "maxContains" => node.array.get_or_insert_default().max_contains = self.size(value, at),
+                "minLength" => node.string.get_or_insert_default().min = self.size(value, &at),
+                "maxLength" => node.string.get_or_insert_default().max = self.size(value, &at),
+                "pattern" => node.string.get_or_insert_default().pattern = self.pattern(value, &at),
+                "minItems" => node.array.get_or_insert_default().min = self.size(value, &at),
+                "maxItems" => node.array.get_or_insert_default().max = self.size(value, &at),
+                "minContains" => node.array.get_or_insert_default().min_contains = self.size(value, &at),
+                "maxContains" => node.array.get_or_insert_default().max_contains = self.size(value, &at),
                 "uniqueItems" if value.kind() == Kind::Boolean => {
                     node.array.get_or_insert_default().unique = value.raw() == "true";
                 }
-                "uniqueItems" => self.problem(at, "must be true or false", COMPARE),
+                "uniqueItems" => self.problem(&at, "must be true or false", COMPARE),
                 "items" | "prefixItems" | "additionalItems" | "contains" | "unevaluatedItems" => {
                     self.array(&name, value, schema, node.array.get_or_insert_default(), &at);
                 }
-                "minProperties" => node.object.get_or_insert_default().min = self.size(value, at),
-                "maxProperties" => node.object.get_or_insert_default().max = self.size(value, at),
+                "minProperties" => node.object.get_or_insert_default().min = self.size(value, &at),
+                "maxProperties" => node.object.get_or_insert_default().max = self.size(value, &at),
                 "properties"
                 | "patternProperties"
                 | "additionalProperties"
@@ -245,7 +261,7 @@ impl<'s> Compiler<'s, '_> {
                 "not" => logic.not = Some(self.id_of(value, &at)),
                 "if" if self.draft >= Draft::Seven => {
                     let when = self.id_of(value, &at);
-                    let mut part = |name: &str| schema.get(name).map(|part| self.id_of(part, &key(place, name)));
+                    let mut part = |name: &str| schema.get(name).map(|part| self.id_of(part, &place.key(name)));
                     logic.condition = Some(Condition { when, then: part("then"), otherwise: part("else") });
                 }
                 // Annotations, and what nobody has defined.
@@ -259,7 +275,7 @@ impl<'s> Compiler<'s, '_> {
         node
     }
 
-    fn types(&mut self, value: Value<'s>, at: &[Segment]) -> Option<Types> {
+    fn types(&mut self, value: Value<'s>, at: &Place) -> Option<Types> {
         let mut bits = 0;
         let names: Vec<Value<'s>> = if value.kind() == Kind::Array { value.elements().collect() } else { vec![value] };
         for name in &names {
@@ -267,20 +283,20 @@ impl<'s> Compiler<'s, '_> {
                 Some(bit) => bits |= bit,
                 None => {
                     let remedy = "use string, number, integer, boolean, array, object or null";
-                    self.problem(at.to_vec(), "is not a type", remedy);
+                    self.problem(at, "is not a type", remedy);
                     return None;
                 }
             }
         }
         if names.is_empty() {
-            self.problem(at.to_vec(), "is an empty list", "name a type, or remove it");
+            self.problem(at, "is an empty list", "name a type, or remove it");
             return None;
         }
         Some(Types(bits))
     }
 
     /// A number of characters, elements or members.
-    fn size(&mut self, value: Value<'s>, at: Vec<Segment>) -> Option<usize> {
+    fn size(&mut self, value: Value<'s>, at: &Place) -> Option<usize> {
         let size = value.raw().parse::<f64>().ok().filter(|size| *size >= 0.0 && size.fract() == 0.0);
         match size.filter(|_| value.kind() == Kind::Number) {
             // Saturates, which is beyond every document.
@@ -293,7 +309,7 @@ impl<'s> Compiler<'s, '_> {
         }
     }
 
-    fn number(&mut self, name: &str, value: Value<'s>, schema: Value<'s>, rules: &mut NumberRules, at: Vec<Segment>) {
+    fn number(&mut self, name: &str, value: Value<'s>, schema: Value<'s>, rules: &mut NumberRules, at: &Place) {
         if self.draft == Draft::Four && value.kind() == Kind::Boolean && name.starts_with("exclusive") {
             // In draft 4 a flag that sharpens the bound beside it.
             let bound = schema.get(if name == "exclusiveMinimum" { "minimum" } else { "maximum" });
@@ -319,7 +335,7 @@ impl<'s> Compiler<'s, '_> {
         }
     }
 
-    fn pattern(&mut self, value: Value<'s>, at: Vec<Segment>) -> Option<Arc<Pattern>> {
+    fn pattern(&mut self, value: Value<'s>, at: &Place) -> Option<Arc<Pattern>> {
         let Some(text) = value.as_str() else {
             self.problem(at, "must be a string", COMPARE);
             return None;
@@ -327,7 +343,7 @@ impl<'s> Compiler<'s, '_> {
         self.pattern_of(&text, at)
     }
 
-    fn pattern_of(&mut self, text: &str, at: Vec<Segment>) -> Option<Arc<Pattern>> {
+    fn pattern_of(&mut self, text: &str, at: &Place) -> Option<Arc<Pattern>> {
         match self.patterns.get(text) {
             Ok(pattern) => Some(pattern),
             Err((message, remedy)) => {
@@ -337,13 +353,13 @@ impl<'s> Compiler<'s, '_> {
         }
     }
 
-    fn array(&mut self, name: &str, value: Value<'s>, schema: Value<'s>, rules: &mut ArrayRules, at: &[Segment]) {
+    fn array(&mut self, name: &str, value: Value<'s>, schema: Value<'s>, rules: &mut ArrayRules, at: &Place) {
         let later = self.draft >= Draft::Of2020;
         match name {
             "prefixItems" if later => rules.prefix = self.schemas(value, at),
             "prefixItems" => {}
             "items" if value.kind() == Kind::Array && later => {
-                self.problem(at.to_vec(), "is a list", "write `prefixItems`, or name an older `$schema`");
+                self.problem(at, "is a list", "write `prefixItems`, or name an older `$schema`");
             }
             "items" if value.kind() == Kind::Array => rules.prefix = self.schemas(value, at),
             "items" => rules.items = Some(self.id_of(value, at)),
@@ -360,7 +376,7 @@ impl<'s> Compiler<'s, '_> {
         }
     }
 
-    fn object(&mut self, name: &str, value: Value<'s>, rules: &mut ObjectRules, at: &[Segment]) {
+    fn object(&mut self, name: &str, value: Value<'s>, rules: &mut ObjectRules, at: &Place) {
         match name {
             "additionalProperties" => rules.additional = Some(self.id_of(value, at)),
             "propertyNames" if self.draft >= Draft::Seven => rules.names = Some(self.id_of(value, at)),
@@ -375,11 +391,11 @@ impl<'s> Compiler<'s, '_> {
                     }
                 }
             }
-            _ if value.kind() != Kind::Object => self.problem(at.to_vec(), "must be an object", COMPARE),
+            _ if value.kind() != Kind::Object => self.problem(at, "must be an object", COMPARE),
             _ => {
                 for (name_of, part) in value.members() {
                     let Some(member) = name_of.as_str() else { continue };
-                    let at = key(at, &member);
+                    let at = at.key(&member);
                     match name {
                         "properties" => {
                             let id = self.id_of(part, &at);
@@ -387,7 +403,7 @@ impl<'s> Compiler<'s, '_> {
                         }
                         "patternProperties" => {
                             let id = self.id_of(part, &at);
-                            rules.patterns.extend(self.pattern_of(&member, at).map(|pattern| (pattern, id)));
+                            rules.patterns.extend(self.pattern_of(&member, &at).map(|pattern| (pattern, id)));
                         }
                         "dependentRequired" if self.draft >= Draft::Of2019 => {
                             let names = self.names(part, &at);
@@ -405,13 +421,13 @@ impl<'s> Compiler<'s, '_> {
     }
 
     /// `dependencies`, of draft 7 and before, and still in use: a list of names, or a schema.
-    fn dependencies(&mut self, value: Value<'s>, rules: &mut ObjectRules, at: &[Segment]) {
+    fn dependencies(&mut self, value: Value<'s>, rules: &mut ObjectRules, at: &Place) {
         if value.kind() != Kind::Object {
-            return self.problem(at.to_vec(), "must be an object", COMPARE);
+            return self.problem(at, "must be an object", COMPARE);
         }
         for (name, part) in value.members() {
             let Some(name) = name.as_str() else { continue };
-            let at = key(at, &name);
+            let at = at.key(&name);
             if part.kind() == Kind::Array {
                 let names = self.names(part, &at);
                 rules.dependent_required.push((name.as_ref().into(), names));
@@ -422,26 +438,26 @@ impl<'s> Compiler<'s, '_> {
         }
     }
 
-    fn names(&mut self, value: Value<'s>, at: &[Segment]) -> Vec<Box<str>> {
+    fn names(&mut self, value: Value<'s>, at: &Place) -> Vec<Box<str>> {
         let names: Vec<_> = value.elements().filter_map(Value::as_str).map(|name| name.as_ref().into()).collect();
         if value.kind() != Kind::Array || names.len() != value.count() {
-            self.problem(at.to_vec(), "must be a list of names", COMPARE);
+            self.problem(at, "must be a list of names", COMPARE);
         }
         names
     }
 
-    fn schemas(&mut self, value: Value<'s>, at: &[Segment]) -> Vec<NodeId> {
+    fn schemas(&mut self, value: Value<'s>, at: &Place) -> Vec<NodeId> {
         if value.kind() != Kind::Array || value.count() == 0 {
-            self.problem(at.to_vec(), "must be a list of one schema or more", COMPARE);
+            self.problem(at, "must be a list of one schema or more", COMPARE);
         }
         let indexed = value.elements().enumerate();
-        indexed.map(|(index, part)| self.id_of(part, &below(at, Segment::Index(index)))).collect()
+        indexed.map(|(index, part)| self.id_of(part, &at.index(index))).collect()
     }
 
     /// The node that a reference leads to.
-    fn reference(&mut self, value: Value<'s>, at: &[Segment]) -> Option<NodeId> {
+    fn reference(&mut self, value: Value<'s>, at: &Place) -> Option<NodeId> {
         let Some(target) = value.as_str() else {
-            self.problem(at.to_vec(), "must be a string", COMPARE);
+            self.problem(at, "must be a string", COMPARE);
             return None;
         };
         let own = self.source.root().get("$id").and_then(Value::as_str);
@@ -452,7 +468,7 @@ impl<'s> Compiler<'s, '_> {
         };
         let Some(fragment) = fragment.strip_prefix('#') else {
             let remedy = "copy the definition into this schema under `$defs`, and refer to it by `#/$defs/NAME`";
-            self.problem(at.to_vec(), format!("`{}` is another document", clipped(&target)), remedy);
+            self.problem(at, format!("`{}` is another document", clipped(&target)), remedy);
             return None;
         };
         let fragment = percent_decoded(fragment);
@@ -470,11 +486,7 @@ impl<'s> Compiler<'s, '_> {
         match found {
             Some(schema) => Some(self.id_of(schema, at)),
             None => {
-                self.problem(
-                    at.to_vec(),
-                    format!("`{}` leads nowhere", clipped(&target)),
-                    "name a part of this schema",
-                );
+                self.problem(at, format!("`{}` leads nowhere", clipped(&target)), "name a part of this schema");
                 None
             }
         }
@@ -516,7 +528,7 @@ impl<'s> Compiler<'s, '_> {
                     if chains[id] > MAX_IN_PLACE {
                         let remedy = "refer to the last of them directly";
                         let message = format!("leads through more than {MAX_IN_PLACE} schemas for one value");
-                        return self.problem(self.places[id].clone(), message, remedy);
+                        return self.problem(&self.places[id].clone(), message, remedy);
                     }
                     continue;
                 }
@@ -529,7 +541,7 @@ impl<'s> Compiler<'s, '_> {
                     match chains[below] {
                         OPEN => {
                             let message = "refers to itself without going deeper into the value, which never ends";
-                            return self.problem(self.places[below].clone(), message, "remove the reference");
+                            return self.problem(&self.places[below].clone(), message, "remove the reference");
                         }
                         0 => stack.push((below, false)),
                         _ => {}

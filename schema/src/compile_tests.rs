@@ -92,6 +92,17 @@ fn the_patterns_of_a_service_are_shared_and_have_one_bound() {
         }
     }
     let refused = refused.expect("there is a bound");
-    assert!(refused.contains("makes the patterns of the service larger than 1024 kB"), "{refused}");
+    assert!(refused.contains("makes the patterns of the service larger than 2048 kB"), "{refused}");
     assert!(compile(&same, &mut patterns).is_ok());
+    for i in 0..100 {
+        let schema = json!({"pattern": format!("{i}\\1")});
+        refused_last(&schema, &mut patterns, i);
+    }
+}
+
+fn refused_last(schema: &serde_json::Value, patterns: &mut Patterns, number: usize) {
+    let problems = compile(&schema.to_string(), patterns).unwrap_err();
+    // One is refused above, for its size.
+    let is_looked_at = problems[0].message.starts_with("is not a regular expression");
+    assert_eq!(is_looked_at, number < 19, "{number}: {}", problems[0]);
 }

@@ -24,10 +24,10 @@ impl Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// More bytes than allowed.
-    #[error("larger than {0} bytes")]
+    #[error("the JSON text is larger than {0} bytes")]
     TooLarge(usize),
     /// Nested deeper than allowed.
-    #[error("nested deeper than {0} levels")]
+    #[error("the JSON text is nested deeper than {0} levels")]
     TooDeep(usize),
     /// An object has a key twice, in whatever spelling. The key's name, shortened.
     #[error("the key `{0}` is there twice in one object")]
@@ -39,7 +39,7 @@ pub enum ParseError {
     #[error("a string holds half of a surrogate pair")]
     LoneSurrogate,
     /// Not JSON.
-    #[error("not valid JSON at byte {0}")]
+    #[error("the text is not valid JSON at byte {0}")]
     Malformed(usize),
 }
 

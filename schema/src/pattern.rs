@@ -2,20 +2,24 @@
 //!
 //! A look-around or a back-reference needs a backtracking engine, whose time depends on what a caller sends, so it is
 //! refused. A search visits at most the automaton's states for each byte, and is charged so before it begins: the engine
-//! that runs it is usually faster, and never slower.
+//! that runs it is usually faster, and never slower. What a search needs while it runs belongs to the check and is freed
+//! with it: patterns of tenants cannot fill a gateway's memory with the states of their automata.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use regex_automata::Input;
+use regex_automata::meta::{Cache, Config, Regex};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 
 /// Bytes of one automaton.
 const PATTERN_BYTES: usize = 256 << 10;
 /// Bytes of all automata of a service.
-const ALL_BYTES: usize = 1 << 20;
-/// Bytes that the states of a search may take, for each thread that searches.
-const CACHE_BYTES: usize = 256 << 10;
+const ALL_BYTES: usize = 2 << 20;
+/// Bytes that the states of one search may take.
+const SEARCH_BYTES: usize = 128 << 10;
+/// Patterns of a service that may be refused: each costs what it takes to find that out.
+const REFUSED: usize = 20;
 /// Bytes of a pattern's text.
 const TEXT_BYTES: usize = 4 << 10;
 
@@ -30,14 +34,22 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Whether it is found in `text`.
-    pub(crate) fn is_match(&self, text: &str) -> bool {
-        self.regex.is_match(text)
-    }
-
     /// Steps of a search in `bytes` bytes: a visit of a state is an eighth of one.
     pub(crate) fn cost(&self, bytes: usize) -> u64 {
         (1 + self.states / 8).saturating_mul(1 + bytes as u64)
+    }
+}
+
+/// What the searches of one check need while they run: for one pattern at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Searches<'s>(Option<(&'s Pattern, Cache)>);
+
+impl<'s> Searches<'s> {
+    /// Whether a pattern is found in `text`.
+    pub(crate) fn is_match(&mut self, pattern: &'s Pattern, text: &str) -> bool {
+        let kept = self.0.take().filter(|(of, _)| std::ptr::eq(*of, pattern));
+        let (_, cache) = self.0.insert(kept.unwrap_or_else(|| (pattern, pattern.regex.create_cache())));
+        pattern.regex.search_half_with(cache, &Input::new(text).earliest(true)).is_some()
     }
 }
 
@@ -46,6 +58,7 @@ impl Pattern {
 pub struct Patterns {
     known: HashMap<Box<str>, Arc<Pattern>>,
     bytes: usize,
+    refused: usize,
 }
 
 impl Patterns {
@@ -57,40 +70,48 @@ impl Patterns {
         if let Some(known) = self.known.get(text) {
             return Ok(Arc::clone(known));
         }
+        if self.refused >= REFUSED {
+            let what = format!("is not looked at, since {REFUSED} patterns of the service are refused");
+            return Err((what, "correct the others first"));
+        }
+        let compiled = self.compile(text);
+        self.refused += usize::from(compiled.is_err());
+        compiled
+    }
+
+    fn compile(&mut self, text: &str) -> Result<Arc<Pattern>, (String, &'static str)> {
         if text.len() > TEXT_BYTES {
             return Err((format!("is longer than {TEXT_BYTES} bytes"), "write a shorter pattern"));
         }
         let rust = jsonschema_regex::to_rust_regex(text)
             .map_err(|()| ("is not a regular expression".to_owned(), "compare it with ECMA-262"))?;
-        let room = ALL_BYTES.saturating_sub(self.bytes).min(PATTERN_BYTES);
-        let config =
-            thompson::Config::new().nfa_size_limit(Some(room)).which_captures(WhichCaptures::None).shrink(false);
-        let automaton = NFA::compiler().configure(config).build(&rust).map_err(|error| explain(&error, self.bytes))?;
-        let regex = RegexBuilder::new(&rust)
-            .size_limit(4 * PATTERN_BYTES)
-            .dfa_size_limit(CACHE_BYTES)
-            .build()
-            .map_err(|_| too_large(self.bytes))?;
-        self.bytes += automaton.memory_usage();
+        let config = thompson::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).which_captures(WhichCaptures::None);
+        let automaton = NFA::compiler().configure(config).build(&rust).map_err(|error| {
+            if error.size_limit().is_some() {
+                return too_large(&format!("is larger than {} kB compiled", PATTERN_BYTES >> 10));
+            }
+            let remedy = "write it without look-around and back-references, and compare it with ECMA-262";
+            ("is not a regular expression that can be searched in linear time".to_owned(), remedy)
+        })?;
+        let config = Config::new()
+            .which_captures(WhichCaptures::None)
+            .nfa_size_limit(Some(2 * PATTERN_BYTES))
+            .hybrid_cache_capacity(SEARCH_BYTES);
+        let regex = Regex::builder()
+            .configure(config)
+            .build(&rust)
+            .map_err(|_| too_large(&format!("is larger than {} kB compiled", PATTERN_BYTES >> 10)))?;
+        let bytes = self.bytes + regex.memory_usage();
+        if bytes > ALL_BYTES {
+            return Err(too_large(&format!("makes the patterns of the service larger than {} kB", ALL_BYTES >> 10)));
+        }
+        self.bytes = bytes;
         let pattern = Arc::new(Pattern { regex, states: automaton.states().len() as u64, text: text.into() });
         self.known.insert(text.into(), Arc::clone(&pattern));
         Ok(pattern)
     }
 }
 
-fn explain(error: &thompson::BuildError, used: usize) -> (String, &'static str) {
-    if error.size_limit().is_some() {
-        return too_large(used);
-    }
-    let remedy = "write it without look-around and back-references, and compare it with ECMA-262";
-    ("is not a regular expression that can be searched in linear time".to_owned(), remedy)
-}
-
-fn too_large(used: usize) -> (String, &'static str) {
-    let what = if used > ALL_BYTES - PATTERN_BYTES {
-        format!("makes the patterns of the service larger than {} kB compiled", ALL_BYTES >> 10)
-    } else {
-        format!("is larger than {} kB compiled", PATTERN_BYTES >> 10)
-    };
-    (what, "use smaller repetitions and classes, or fewer patterns")
+fn too_large(what: &str) -> (String, &'static str) {
+    (what.to_owned(), "use smaller repetitions and classes, or fewer patterns")
 }

@@ -11,6 +11,7 @@ use crate::node::{
     ArrayRules, Condition, Constants, Logic, Node, NodeId, NumberRules, ObjectRules, Property, Schema, StringRules,
     Types,
 };
+use crate::pattern::Searches;
 
 /// Steps that every check may take.
 pub const STEPS: u64 = 100_000;
@@ -72,8 +73,15 @@ impl Schema {
     /// # Errors
     /// [`Invalid`].
     pub fn check_within(&self, document: &Document<'_>, steps: u64) -> Result<u64, Invalid> {
-        let mut check =
-            Check { schema: self, left: steps, frames: 0, path: Vec::new(), failures: Vec::new(), hashing: None };
+        let mut check = Check {
+            schema: self,
+            left: steps,
+            frames: 0,
+            path: Vec::new(),
+            failures: Vec::new(),
+            hashing: None,
+            searches: Searches::default(),
+        };
         match check.value(self.root, document.root(), true, None) {
             Ok(true) => Ok(steps - check.left),
             Ok(false) => Err(Invalid::Failures(check.failures, false)),
@@ -109,6 +117,7 @@ struct Check<'s, 'd> {
     path: Vec<Place<'d>>,
     failures: Vec<String>,
     hashing: Option<RandomState>,
+    searches: Searches<'s>,
 }
 
 /// Goes on where failures are named, and gives the verdict at once where they are not.
@@ -314,7 +323,7 @@ impl<'s, 'd> Check<'s, 'd> {
         }
         if let Some(pattern) = pattern {
             self.spend(pattern.cost(text.len()))?;
-            if !pattern.is_match(&text) {
+            if !self.searches.is_match(pattern, &text) {
                 valid = self.fail(say, || format!("does not match {}", clipped(&pattern.text)))?;
             }
         }
@@ -413,7 +422,7 @@ impl<'s, 'd> Check<'s, 'd> {
             }
             for (pattern, id) in patterns {
                 self.spend(pattern.cost(name.len()))?;
-                if pattern.is_match(&name) {
+                if self.searches.is_match(pattern, &name) {
                     evaluated = true;
                     hold!(valid, say, self.part(Place::Key(key), *id, member, say)?);
                 }

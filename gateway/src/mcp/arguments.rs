@@ -81,7 +81,7 @@ pub(crate) const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 64 };
 /// # Errors
 /// Says what is wrong, without a value.
 pub(crate) fn document(text: &str) -> Result<Document<'_>, InvalidArguments> {
-    Document::parse(text, LIMITS).map_err(|error| InvalidArguments(format!("the arguments are refused: {error}")))
+    Document::parse(text, LIMITS).map_err(|error| InvalidArguments(error.to_string()))
 }
 
 /// Reads the `arguments` of a call; absent and `null` are none.

@@ -176,7 +176,9 @@ pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
     }
     let id = match envelope.id {
         Some(id) if is_id(id) => Some(id),
-        Some(_) => return refuse(None, RpcError::invalid_request("id must be a string or a number")),
+        Some(_) => {
+            return refuse(None, RpcError::invalid_request("id must be a string or a number of at most 1024 bytes"));
+        }
         None => None,
     };
     if envelope.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
@@ -198,8 +200,11 @@ pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
     })
 }
 
+/// Bytes of an id: it is repeated in answers and traces.
+const ID_BYTES: usize = 1 << 10;
+
 fn is_id(raw: &RawValue) -> bool {
-    matches!(raw.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
+    raw.get().len() <= ID_BYTES && matches!(raw.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
 /// Takes a batch apart, where `text` is a list.

@@ -7,6 +7,7 @@ fn error(text: &str) -> (Option<&str>, i32, u16) {
 
 #[test]
 fn malformed_messages_are_refused_with_their_code() {
+    let long_id = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{}\",\"method\":\"x\"}}", "x".repeat(1 << 10));
     let cases = [
         ("", None, -32700),
         ("{", None, -32700),
@@ -18,6 +19,7 @@ fn malformed_messages_are_refused_with_their_code() {
         ("{}", None, -32600),
         ("{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"x\"}", Some("1"), -32600),
         ("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"x\"}", None, -32600),
+        (long_id.as_str(), None, -32600),
         ("{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"x\"}", None, -32600),
         ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}", None, -32600),
         ("{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"x\"}", None, -32600),
