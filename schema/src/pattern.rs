@@ -94,7 +94,8 @@ impl Patterns {
             ("is not a regular expression that can be searched in linear time".to_owned(), remedy)
         })?;
         let config = Config::new()
-            .which_captures(WhichCaptures::None)
+            // Where a match ends is a slot of the whole match, which an engine without any slot does not report.
+            .which_captures(WhichCaptures::Implicit)
             .nfa_size_limit(Some(2 * PATTERN_BYTES))
             .hybrid_cache_capacity(SEARCH_BYTES);
         let regex = Regex::builder()

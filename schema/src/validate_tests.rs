@@ -188,6 +188,31 @@ fn the_deepest_check_fits_the_stack_of_a_worker() {
 }
 
 #[test]
+fn patterns_are_found_whichever_engine_searches() {
+    for (pattern, unit, valid) in [
+        ("^x*$", "x", true),
+        ("^x*$", "xy", false),
+        ("x", "ax", true),
+        ("^$", "", true),
+        ("y$", "xy", true),
+        ("^(a|b)*c?$", "ab", true),
+    ] {
+        for length in [0, 1, 2, 10, 1_000, 300_000] {
+            let text = unit.repeat(length);
+            let expected = regex_automata::meta::Regex::new(pattern).unwrap().is_match(text.as_str());
+            assert!(expected == valid || length == 0, "{pattern} {length}");
+            assert_eq!(
+                check(&format!("\"{text}\""), &json!({"pattern": pattern})).is_ok(),
+                expected,
+                "{pattern} {length}"
+            );
+            let named = json!({"patternProperties": {pattern: false}});
+            assert_eq!(check(&format!("{{\"{text}\":1}}"), &named).is_ok(), !expected, "{pattern} {length}");
+        }
+    }
+}
+
+#[test]
 fn numbers_are_exact() {
     for (text, with, valid) in [
         ("9007199254740993", json!({"maximum": 9_007_199_254_740_992_u64}), false),
