@@ -66,6 +66,7 @@ fn verdict(kind: Kind, findings: Vec<Finding>) -> Verdict {
         exposed: (kind == Kind::Exposition).then(exposed),
         group: (kind == Kind::GatewayGroup).then(facts),
         paused: None,
+        unwritten: false,
     }
 }
 
