@@ -19,7 +19,7 @@ mod state;
 mod tighten;
 pub mod yaml;
 
-pub use compile::{Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, pause};
+pub use compile::{Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part, pause};
 pub use diagnostic::{Diagnostic, Severity};
 pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};

@@ -1,11 +1,12 @@
 //! Reading files and folders. The only module here that touches a file system.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::read::{ParsedFile, parse_document};
+use crate::read::{ParsedFile, notice, parse_document};
 use crate::yaml::{MAX_FILE_BYTES, Position, too_large};
 use crate::{Diagnostic, Resources};
 
@@ -26,23 +27,37 @@ pub struct Loaded {
 /// Reads files, and folders with all their `*.yaml`, `*.yml` and `*.json` files, in the order of their names.
 ///
 /// Hidden files, editors' temporary ones and the `..data` links of mounted ConfigMaps are left out; a file that is named
-/// itself is read whatever its name.
+/// itself is read whatever its name. A file that several paths lead to is read once, under the first of them.
 #[must_use]
 pub fn load(paths: &[PathBuf]) -> Loaded {
+    let mut read = HashSet::new();
     let found = paths.iter().flat_map(|path| find(path));
     let files: Vec<ParsedFile> = found
-        .map(|found| match found {
-            Found::Document(path) => file(&path),
-            Found::Unusable(file) => file,
+        .filter_map(|found| match found {
+            Found::Document(path) => {
+                // Of what has no true path, such as a pipe, each is read.
+                let is_new = path.canonicalize().map_or(true, |path| read.insert(path));
+                is_new.then(|| file(&path))
+            }
+            Found::Unusable(file) => Some(file),
         })
         .collect();
-    let mut loaded = Loaded::default();
-    for file in &files {
-        loaded.resources.extend(&file.resources);
-        loaded.diagnostics.extend(file.diagnostics.iter().cloned());
+    Loaded::of(files)
+}
+
+impl Loaded {
+    /// All that files say, from what each says by itself.
+    #[must_use]
+    pub fn of(files: Vec<ParsedFile>) -> Self {
+        let mut loaded = Self::default();
+        for file in &files {
+            loaded.resources.extend(&file.resources);
+            loaded.diagnostics.extend(file.diagnostics.iter().cloned());
+        }
+        loaded.diagnostics.extend(notice(&files));
+        loaded.files = files;
+        loaded
     }
-    loaded.files = files;
-    loaded
 }
 
 /// Reads one file.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::read::notice;
 use crate::yaml::Position;
 use crate::{Diagnostic, ParsedFile, Resources};
 
@@ -49,7 +50,11 @@ impl FolderState {
                 }
             } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())
             {
-                let message = "the file is empty, its last documents stay";
+                let message = if file.foreign {
+                    "the file holds no Tamis document any more, its last documents stay"
+                } else {
+                    "the file is empty, its last documents stay"
+                };
                 let remedy = "delete the file to remove them";
                 update.diagnostics.push(Diagnostic::warning(&file.file, Position::START, "", message, remedy));
                 update.kept.push(Arc::clone(&file.file));
@@ -58,6 +63,7 @@ impl FolderState {
                 now.insert(Arc::clone(&file.file), file.resources.clone());
             }
         }
+        update.diagnostics.extend(notice(files.iter().filter(|file| !update.kept.contains(&file.file))));
         self.files = now;
         self.files.values().for_each(|resources| update.resources.extend(resources));
         update
@@ -103,6 +109,7 @@ spec: {service: {name: s, version: '1'}}
                 &["one", "two"],
                 true,
             ),
+            ("something else saved under its name", Some("name: a\nversion: '1'\n"), &["one", "two"], true),
             ("not UTF-8", Some("\u{0}"), &["one", "two"], true),
             ("somebody else's", Some(foreign), &[], false),
             ("deleted", None, &[], false),

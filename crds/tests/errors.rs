@@ -18,9 +18,7 @@ line, `FILE:LINE:COLUMN: error|warning: FIELD: what, remedy`, and all findings o
 
 /// Everything that `tamis validate` would print about one file.
 fn printed(name: &str, input: &[u8]) -> Vec<String> {
-    let parsed = parse_document(name, input);
-    let loaded =
-        Loaded { resources: parsed.resources.clone(), diagnostics: parsed.diagnostics.clone(), files: vec![parsed] };
+    let loaded = Loaded::of(vec![parse_document(name, input)]);
     diagnose(&loaded).iter().map(ToString::to_string).collect()
 }
 

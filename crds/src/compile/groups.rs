@@ -192,7 +192,12 @@ impl<'r> Groups<'r> {
         let file = group.and_then(|g| g.spec.audit).is_some_and(|audit| audit.sink == AuditSink::File);
         if full && !file && !env.full_audit {
             let message = "Full needs a place for whole outputs";
-            let remedy = "write `audit: {sink: File}` into the GatewayGroup";
+            let remedy = match env.cluster {
+                Some(_) => "write `audit: {sink: File}` into the GatewayGroup",
+                None => {
+                    "pass `--audit-dir DIR` to `tamis serve`; in a cluster write `audit: {sink: File}` into the GatewayGroup"
+                }
+            };
             return Err(Stop::new(Reason::Conflict, FieldPath::spec(["audit", "mode"]), message, remedy));
         }
         let Some((group, floors)) = group.and_then(|g| Some((g, g.spec.require?))) else { return Ok(()) };

@@ -144,7 +144,16 @@ pub fn compile(resources: &Resources, env: &CompileEnv<'_>) -> Compilation {
 /// not found may be in it, so that nothing is said about that.
 #[must_use]
 pub fn diagnose(loaded: &Loaded) -> Vec<Diagnostic> {
-    let incomplete = loaded.files.iter().any(ParsedFile::is_broken);
+    diagnose_as(loaded, loaded.files.iter().any(ParsedFile::is_broken))
+}
+
+/// The same for some of the files that belong together: what they name may be in the others.
+#[must_use]
+pub fn diagnose_part(loaded: &Loaded) -> Vec<Diagnostic> {
+    diagnose_as(loaded, true)
+}
+
+fn diagnose_as(loaded: &Loaded, incomplete: bool) -> Vec<Diagnostic> {
     let mut diagnostics = run(&loaded.resources, &CompileEnv::default(), incomplete).diagnostics;
     if incomplete {
         // Once is enough for a field.

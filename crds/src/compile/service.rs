@@ -202,9 +202,8 @@ pub(super) fn tool_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
 }
 
 pub(super) fn base_url(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
-    let url = match Url::parse(text) {
-        Ok(url) => url,
-        Err(error) => return scribe.error(at, format!("is not a URL: {error}"), "write https://HOST"),
+    let Ok(url) = Url::parse(text) else {
+        return scribe.error(at, "is not a URL", "write https://HOST");
     };
     if !matches!(url.scheme(), "http" | "https") {
         return scribe.error(at, format!("scheme {} is not possible", url.scheme()), "write https://HOST");

@@ -38,6 +38,25 @@ fn ten_thousand_documents_are_a_matter_of_seconds() {
 }
 
 #[test]
+fn a_file_that_is_named_twice_is_read_once() {
+    let dir = folder();
+    let file = dir.path().join("a.yaml");
+    fs::write(&file, SET.replace("NAME", "a")).expect("writes");
+    fs::create_dir(dir.path().join("sub")).expect("creates");
+    fs::write(dir.path().join("sub/b.yaml"), SET.replace("NAME", "b")).expect("writes");
+    let root = dir.path().to_owned();
+    for paths in [
+        vec![root.clone(), file.clone()],
+        vec![file.clone(), root.clone(), file.clone()],
+        vec![root.join("sub/.."), root.clone(), root.join("sub/../a.yaml")],
+    ] {
+        let loaded = load(&paths);
+        assert_eq!((loaded.files.len(), loaded.resources.len()), (2, 2), "{paths:?}");
+        assert!(crate::diagnose_part(&loaded).is_empty(), "{:?}", crate::diagnose_part(&loaded));
+    }
+}
+
+#[test]
 fn a_huge_file_is_refused_by_its_size() {
     let dir = folder();
     let file = fs::File::create(dir.path().join("a.yaml")).expect("creates");

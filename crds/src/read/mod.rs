@@ -2,6 +2,7 @@
 
 mod check;
 mod document;
+mod foreign;
 mod head;
 mod kimbap;
 mod published;
@@ -14,6 +15,7 @@ pub(crate) mod tests;
 use std::sync::Arc;
 
 pub(crate) use check::is_secret_name;
+pub(crate) use foreign::notice;
 pub use published::document_schema;
 pub(crate) use shape::excerpt;
 
@@ -28,8 +30,11 @@ pub struct ParsedFile {
     pub file: Arc<str>,
     /// Its documents that are in order. Where [`ParsedFile::is_broken`], they are only good for finding more mistakes.
     pub resources: Resources,
-    /// How many documents it holds, those of others included; none in an empty file.
+    /// How many documents it holds, those of other APIs included; none in an empty file and in a foreign one.
     pub documents: usize,
+    /// Whether it holds documents, and none of them is meant for Tamis. [`crate::Loaded`] and [`crate::FolderState`] report
+    /// all such files in one notice.
+    pub foreign: bool,
     /// What there is to say about it.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -52,7 +57,7 @@ impl ParsedFile {
             message: diagnostic.statement(),
         };
         let resources = Resources { unusable: vec![Arc::new(unusable)], ..Resources::default() };
-        Self { file, resources, documents: 0, diagnostics: vec![diagnostic] }
+        Self { file, resources, documents: 0, foreign: false, diagnostics: vec![diagnostic] }
     }
 }
 
@@ -63,6 +68,9 @@ impl ParsedFile {
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
     match yaml::parse(&file, bytes) {
+        Ok(documents) if foreign::is_foreign(&documents) => {
+            ParsedFile { file, resources: Resources::default(), documents: 0, foreign: true, diagnostics: Vec::new() }
+        }
         Ok(documents) => documents_of(file, documents, false),
         Err(diagnostic) => {
             let mut read = ParsedFile::broken(file, *diagnostic);
@@ -117,5 +125,5 @@ fn documents_of(file: Arc<str>, documents: Vec<yaml::Node>, is_object: bool) -> 
     }
     let (resources, mut diagnostics) = reader.finish();
     Diagnostic::sort(&mut diagnostics);
-    ParsedFile { file, resources, documents: count, diagnostics }
+    ParsedFile { file, resources, documents: count, foreign: false, diagnostics }
 }

@@ -24,6 +24,7 @@ macro_rules! with_service {
 
 pub(super) const ENVELOPE: &[Case] = &[
     yaml("Neither apiVersion nor kind", "filters: {}\n"),
+    yaml("A file of another program", "replicaCount: 1\nimage: {tag: latest}\n"),
     yaml("No kind", "apiVersion: reshapr.io/v1alpha1\nspec: {}\n"),
     yaml("A kind that does not exist", "apiVersion: reshapr.io/v1alpha1\nkind: ToolFilters\nspec: {}\n"),
     yaml("A version that does not exist", "apiVersion: reshapr.io/v1\nkind: Exposition\nspec: {}\n"),
