@@ -1,11 +1,11 @@
 //! `tamis completions`: a completion script for a shell.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+
+use crate::output;
 
 /// Print a completion script for a shell.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "tamis", &mut script);
-    io::stdout().write_all(&script).context("cannot write the script")?;
+    output::write(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,10 +1,11 @@
 //! `tamis crds`: the CustomResourceDefinitions and the admission policies.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tamis_crds::definitions::{self, ServiceAccount};
+
+use crate::output;
 
 /// Print the CustomResourceDefinitions, for kubectl.
 ///
@@ -52,6 +53,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             format!("{}\n", serde_json::to_string_pretty(&list).context("cannot write the definitions")?)
         }
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot write the definitions")?;
+    output::write(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,18 @@
 //! Where logs go and how they look: standard error, for people or one JSON object a line.
 
-use std::io::IsTerminal as _;
+use std::fmt::Display;
+use std::io::IsTerminal;
 
 use clap::{ColorChoice, ValueEnum};
+use tamis_crds::{Diagnostic, Severity};
 use tracing_subscriber::EnvFilter;
+
+use crate::note;
 
 /// Options that every subcommand takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// How log lines on standard error look.
+    /// How log lines and findings on standard error look.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Human, help_heading = "Logging")]
     log_format: LogFormat,
     /// Least level to log: off, error, warn, info, debug, trace, or directives such as `info,tamis_gateway=debug`
@@ -25,6 +29,63 @@ impl LogArgs {
     pub(crate) fn is_human(&self) -> bool {
         matches!(self.log_format, LogFormat::Human)
     }
+
+    /// Whether to colour what is written to `stream`.
+    pub(crate) fn colours(&self, stream: &impl IsTerminal) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        }
+    }
+
+    /// Reports findings on standard error: a line each, or an event each where logs are JSON.
+    pub(crate) fn report<'a>(&self, findings: impl IntoIterator<Item = &'a Diagnostic>) {
+        let ansi = self.colours(&std::io::stderr());
+        for finding in findings {
+            if self.is_human() {
+                note!("{}", Coloured(finding, ansi));
+            } else {
+                event(finding);
+            }
+        }
+    }
+
+    /// Reports why the command failed.
+    pub(crate) fn fail(&self, error: &anyhow::Error) {
+        if self.is_human() {
+            note!("tamis: {error:#}");
+        } else {
+            tracing::error!("{error:#}");
+        }
+    }
+}
+
+/// Logs a finding, its parts as fields.
+pub(crate) fn event(finding: &Diagnostic) {
+    let Diagnostic { severity, file, line, column, field, message, remedy, reason } = finding;
+    match severity {
+        Severity::Error => tracing::error!(%file, line, column, field, remedy, %reason, "{message}"),
+        Severity::Warning => tracing::warn!(%file, line, column, field, remedy, %reason, "{message}"),
+    }
+}
+
+/// A finding as people read it: its place bold and its severity in colour, where asked.
+pub(crate) struct Coloured<'a>(pub(crate) &'a Diagnostic, pub(crate) bool);
+
+impl Display for Coloured<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(finding, true) = self else { return write!(f, "{}", self.0) };
+        let colour = match finding.severity {
+            Severity::Error => "31",
+            Severity::Warning => "33",
+        };
+        let Diagnostic { severity, file, line, column, .. } = finding;
+        let statement = finding.statement();
+        write!(f, "\x1b[1m{file}:{line}:{column}:\x1b[0m \x1b[1;{colour}m{severity}:\x1b[0m {statement}")
+    }
 }
 
 /// The look of a log line.
@@ -36,25 +97,81 @@ enum LogFormat {
     Json,
 }
 
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Refuses a level that is misspelt. The library takes it for the name of a module, enables that one, and silences
+/// everything else.
 fn directives(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
+    let accepted = || format!("write one of {}, or directives such as info,tamis_gateway=debug", LEVELS.join(", "));
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
+    for directive in text.split(',').map(str::trim) {
+        // `[span]` and `target=level` say what they are.
+        let level = match directive.rsplit_once('=') {
+            Some((_, level)) if !directive.ends_with(']') => level.trim(),
+            _ if directive.starts_with('[') || directive.is_empty() => continue,
+            _ => directive,
+        };
+        if !is_level(level) {
+            return Err(format!("`{level}` is not a level; {}", accepted()));
+        }
+    }
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|_| format!("cannot be read; {}", accepted()))
 }
 
 /// Sends logs to standard error, by default those at `level`. To be called once.
 pub(crate) fn init(args: &LogArgs, level: &str) {
-    let ansi = match args.color {
-        ColorChoice::Always => true,
-        ColorChoice::Never => false,
-        ColorChoice::Auto => {
-            std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        }
-    };
+    // An empty RUST_LOG is an unset one.
+    let filter = args.log_level.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(level);
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(args.log_level.as_deref().unwrap_or(level)))
+        .with_env_filter(EnvFilter::new(filter))
         .with_writer(std::io::stderr)
-        .with_ansi(ansi);
+        // The library would report a closed standard error there, and panic.
+        .log_internal_errors(false)
+        .with_ansi(args.colours(&std::io::stderr()));
     match args.log_format {
         LogFormat::Human => builder.with_target(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_that_is_misspelt_is_refused_with_the_right_ones() {
+        for good in [
+            "off",
+            "info",
+            "INFO",
+            "",
+            "info,audit=off",
+            "tamis_gateway=debug",
+            "warn,tamis::serve=info",
+            "[call]=debug",
+        ] {
+            assert!(directives(good).is_ok(), "{good}");
+        }
+        for bad in ["infoo", "warning", "tamis_gateway", "info,debugg", "tamis_gateway=loud", "3", "verbose"] {
+            let said = directives(bad).expect_err(bad);
+            assert!(said.contains("off, error, warn, info, debug, trace"), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn colours_change_no_word() {
+        let file = "a.yaml".into();
+        let start = tamis_crds::yaml::Position::START;
+        for finding in [
+            Diagnostic::error(&file, start, "spec.a", "is wrong", "mend it"),
+            Diagnostic::warning(&file, start, "", "is odd", ""),
+        ] {
+            assert_eq!(Coloured(&finding, false).to_string(), finding.to_string());
+            let mut plain = Coloured(&finding, true).to_string();
+            for code in ["\x1b[1m", "\x1b[0m", "\x1b[1;31m", "\x1b[1;33m"] {
+                plain = plain.replace(code, "");
+            }
+            assert_eq!(plain, finding.to_string());
+        }
     }
 }

@@ -4,12 +4,16 @@
 //! belongs to the subcommand's result; logs and messages for people go to standard error.
 
 mod completions;
+mod connect;
 mod crds;
 mod demo;
+mod documents;
 mod filter;
 mod gateway;
+mod init;
 mod logging;
 mod operator;
+mod output;
 mod ready;
 mod schema;
 mod serve;
@@ -56,6 +60,8 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Init(init::Args),
+    Connect(connect::Args),
     Demo(demo::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -85,18 +91,20 @@ fn main() -> ExitCode {
     logging::init(&cli.log, cli.command.log_level());
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args, &cli.log),
-        Command::Demo(args) => demo::run(args),
-        Command::Validate(args) => validate::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Connect(args) => connect::run(args),
+        Command::Demo(args) => demo::run(args, &cli.log),
+        Command::Validate(args) => validate::run(args, &cli.log),
         Command::Schema(args) => schema::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Operator(args) => operator::run(args),
         Command::Ready(args) => ready::run(args),
         Command::Completions(args) => completions::run(args),
-        Command::Filter(args) => filter::run(args),
+        Command::Filter(args) => filter::run(args, &cli.log),
         Command::Gateway(args) => gateway::run(args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("tamis: {error:#}");
+        cli.log.fail(&error);
         ExitCode::from(1)
     })
 }

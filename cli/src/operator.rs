@@ -180,7 +180,7 @@ fn gateway_admin(text: &str) -> Result<String, String> {
 }
 
 fn base_url(text: &str) -> Result<String, String> {
-    let url: http::Uri = text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    let url: http::Uri = text.parse().map_err(|_| "must be like http://127.0.0.1:9090".to_owned())?;
     let scheme = matches!(url.scheme_str(), Some("http" | "https"));
     if !scheme || url.host().is_none_or(str::is_empty) || url.query().is_some() {
         return Err("must be like http://127.0.0.1:9090".to_owned());

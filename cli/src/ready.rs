@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::serve::runtime;
+use crate::{note, output};
 
 /// For one answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -56,12 +57,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for url in &args.urls {
             while let Err(said) = ask(&client, url, args.status).await {
                 if Instant::now() + PAUSE > until {
-                    eprintln!("tamis: {url} {said}");
+                    note!("tamis: {url} {said}");
                     return Ok(ExitCode::from(1));
                 }
                 tokio::time::sleep(PAUSE).await;
             }
-            println!("{url} answers {}", args.status);
+            output::write(format!("{url} answers {}\n", args.status).as_bytes())?;
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -1,9 +1,10 @@
 //! `tamis schema`: the JSON Schema of the documents.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+
+use crate::output;
 
 /// Print the JSON Schema of the documents, for editors.
 ///
@@ -21,6 +22,6 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
     let mut text = serde_json::to_string_pretty(&tamis_crds::document_schema()).context("cannot write the schema")?;
     text.push('\n');
-    io::stdout().write_all(text.as_bytes()).context("cannot write the schema")?;
+    output::write(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

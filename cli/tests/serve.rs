@@ -2,6 +2,8 @@
 
 #[path = "serve/access.rs"]
 mod access;
+#[path = "serve/first_hour.rs"]
+mod first_hour;
 mod support;
 
 use std::fs;

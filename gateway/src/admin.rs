@@ -23,6 +23,7 @@ use crate::exposition::hex;
 use crate::gateway::{Gateway, Readiness};
 use crate::hops;
 use crate::metrics::Standing;
+use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
 use crate::upstream::Secret;
@@ -138,11 +139,10 @@ impl Gateway {
             None => {}
         }
         let status = self.reload_status();
-        match (status.applied, status.error) {
-            (0, None) => Err("waiting for the first configuration".to_owned()),
-            (0, Some(error)) => Err(format!("waiting for a first configuration without errors: {error}")),
-            _ => Ok(self.notes(None)),
+        if status.applied == 0 {
+            return Err("waiting for the first configuration".to_owned());
         }
+        Ok(self.notes(None))
     }
 
     /// How things stand, for the metrics.
@@ -158,14 +158,22 @@ impl Gateway {
     fn notes(&self, note: Option<String>) -> String {
         let tls = self.options.tls.as_ref().and_then(|tls| tls.problem());
         let tls = tls.map(|problem| format!("the TLS certificate before is shown, since {problem}"));
-        let notes: Vec<String> = note.into_iter().chain(tls).collect();
+        let notes: Vec<String> = note.into_iter().chain(tls).chain(self.credential_notes()).collect();
         if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) }
+    }
+
+    /// Which expositions lack credentials, and the remedy.
+    fn credential_notes(&self) -> Vec<String> {
+        let all = self.missing_credentials();
+        let each = all.iter().flat_map(|(id, missing)| missing.iter().map(move |one| (id, one)));
+        each.map(|(id, missing)| format!("{id}: {missing}; {}", missing.remedy())).collect()
     }
 
     /// What is loaded, by digest, and what became of the newest documents. No filter, no schema, no address of an upstream.
     fn describe(&self) -> Value {
         let status = self.reload_status();
         let slots = self.registry.all();
+        let missing = self.missing_credentials();
         let mut slots: Vec<_> = slots.values().collect();
         slots.sort_by(|a, b| a.id.cmp(&b.id));
         let failed: Vec<_> = status
@@ -174,7 +182,10 @@ impl Gateway {
             .map(|(id, message)| json!({"namespace": id.namespace, "name": id.name, "message": message}))
             .collect();
         json!({
-            "expositions": slots.into_iter().map(|slot| exposition(slot, self.acks.of(&slot.id).as_ref())).collect::<Vec<_>>(),
+            "expositions": slots
+                .into_iter()
+                .map(|slot| exposition(slot, self.acks.of(&slot.id).as_ref(), missing.get(&slot.id)))
+                .collect::<Vec<_>>(),
             "reloads": status.applied,
             "lastError": status.error,
             "failed": failed,
@@ -182,8 +193,12 @@ impl Gateway {
     }
 }
 
-fn exposition(slot: &Slot, newest: Option<&Ack>) -> Value {
+fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCredential>>) -> Value {
     let mut entry = json!({"namespace": slot.id.namespace, "name": slot.id.name});
+    if let Some(missing) = missing {
+        let each = |missing: &MissingCredential| json!({"message": missing.to_string(), "remedy": missing.remedy()});
+        entry["missingCredentials"] = missing.iter().map(each).collect();
+    }
     if let Some(Ack { digest, state, .. }) = newest {
         entry["newest"] = json!({"digest": digest, "is": state});
     }

@@ -129,15 +129,6 @@ impl Gateway {
         }))
     }
 
-    /// Notes a configuration that was offered but is broken: what is served stays, and `/config` and
-    /// `tamis_config_reloads_total{result="failed"}` say so.
-    pub fn note_reload_error(&self, message: impl Into<String>) {
-        let message = message.into();
-        tracing::error!("configuration not applied: {message}");
-        self.metrics.reloaded("failed");
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).error = Some(message);
-    }
-
     /// Whether an exposition is served, rather than stopped or unknown.
     pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
         self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())

@@ -84,6 +84,16 @@ impl Gateway {
     /// Serves `snapshot` and nothing else from now on: loads what differs and swaps exposition by exposition. A call in
     /// flight keeps the exposition that it started with; what is equal stays as it is.
     pub fn apply(&self, snapshot: &Snapshot) -> ReloadReport {
+        self.apply_with(snapshot, None)
+    }
+
+    /// Serves `snapshot`, which is what is left of a configuration with errors: `problem` is logged in place of a success, and
+    /// shown at `/config` and in `tamis_config_reloads_total{result="failed"}` until a configuration without errors comes.
+    pub fn apply_in_part(&self, snapshot: &Snapshot, problem: String) -> ReloadReport {
+        self.apply_with(snapshot, Some(problem))
+    }
+
+    fn apply_with(&self, snapshot: &Snapshot, problem: Option<String>) -> ReloadReport {
         let mut reload = Reload::begin(self);
         for (id, document) in &snapshot.expositions {
             reload.serve(id, document, snapshot.services.get(&document.service));
@@ -96,7 +106,7 @@ impl Gateway {
         for id in &gone {
             reload.remove(id);
         }
-        reload.end(None)
+        reload.end(None, problem)
     }
 
     /// Changes some expositions and leaves the others alone. What it costs depends on the changes only, but for a new
@@ -115,7 +125,7 @@ impl Gateway {
                 Change::Remove(id) => reload.remove(id),
             }
         }
-        reload.end(Some(changes))
+        reload.end(Some(changes), None)
     }
 }
 
@@ -216,7 +226,7 @@ impl<'a> Reload<'a> {
     }
 
     /// Publishes addresses, and says what was done. Without `given`, nothing is served that was not given.
-    fn end(mut self, given: Option<&[Change]>) -> ReloadReport {
+    fn end(mut self, given: Option<&[Change]>, problem: Option<String>) -> ReloadReport {
         if !self.differing.is_empty() {
             let mut slots = Slots::clone(&self.before);
             for (path, slot) in self.differing {
@@ -230,7 +240,7 @@ impl<'a> Reload<'a> {
         self.gateway.metrics.expositions.add(self.more);
         self.report.removed.sort();
         self.report.took = self.started.elapsed();
-        note(self.gateway, &self.report, given);
+        note(self.gateway, &self.report, given, problem);
         self.shared.prune();
         self.report
     }
@@ -274,24 +284,38 @@ fn load(
         .map_err(|message| fail("InvalidFilter", message, true))
 }
 
-fn note(gateway: &Gateway, report: &ReloadReport, given: Option<&[Change]>) {
+/// Counts, logs and remembers what became of a configuration.
+fn note(gateway: &Gateway, report: &ReloadReport, given: Option<&[Change]>, problem: Option<String>) {
     gateway.metrics.reload_duration.observe(report.took.as_secs_f64());
-    gateway.metrics.reloaded(if report.failed.is_empty() { "applied" } else { "partial" });
+    gateway.metrics.reloaded(match (&problem, report.failed.is_empty()) {
+        (Some(_), _) => "failed",
+        (None, true) => "applied",
+        (None, false) => "partial",
+    });
     for Failure { id, reason, message } in &report.failed {
         tracing::error!(exposition = %id, %reason, "exposition could not be loaded: {message}");
     }
-    tracing::info!(
-        added = report.added.len(),
-        changed = report.changed.len(),
-        removed = report.removed.len(),
-        unchanged = report.unchanged,
-        failed = report.failed.len(),
-        took_us = u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
-        "configuration applied"
-    );
     let mut status = gateway.status.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(problem) = &problem {
+        tracing::error!("configuration not applied as a whole: {problem}");
+    } else {
+        tracing::info!(
+            added = report.added.len(),
+            changed = report.changed.len(),
+            removed = report.removed.len(),
+            unchanged = report.unchanged,
+            failed = report.failed.len(),
+            took_us = u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
+            "{}",
+            if status.error.is_some() {
+                "configuration applied; its errors are resolved"
+            } else {
+                "configuration applied"
+            }
+        );
+    }
     status.applied += 1;
-    status.error = None;
+    status.error = problem;
     match given {
         None => status.failed.clear(),
         Some(given) => given.iter().for_each(|change| drop(status.failed.remove(change.id()))),

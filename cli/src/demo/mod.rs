@@ -5,6 +5,7 @@ mod documents;
 mod table;
 mod upstream;
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +20,9 @@ use tokio::net::TcpListener;
 
 use self::table::Row;
 use self::upstream::{LastAnswer, TOKEN};
+use crate::logging::LogArgs;
 use crate::serve::{self, Preparation, Server, bind, runtime, stop_signal};
+use crate::{connect, output};
 
 /// See it work: a sample upstream, its services published twice, and a client's calls side by side.
 ///
@@ -67,11 +70,11 @@ enum Output {
 }
 
 /// Runs the demo.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(demo(args))
+pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(demo(args, log))
 }
 
-async fn demo(args: &Args) -> anyhow::Result<ExitCode> {
+async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let upstream = bind("127.0.0.1:0", "--listen").await?;
     let upstream_address = upstream.local_addr()?;
     let last = LastAnswer::default();
@@ -86,8 +89,8 @@ async fn demo(args: &Args) -> anyhow::Result<ExitCode> {
     };
     documents::write(dir, upstream_address)?;
 
-    let preparation = Preparation::read(dir, None);
-    preparation.report();
+    let preparation = Preparation::read(dir, None, log.is_human());
+    preparation.report(log);
     let listener = bind_or_free(args.listen.as_deref(), "127.0.0.1:8080", "--listen").await?;
     let admin = bind_or_free(args.admin.as_deref(), "127.0.0.1:9090", "--admin").await?;
     let (gateway_address, admin_address) = (listener.local_addr()?, admin.local_addr()?);
@@ -100,7 +103,9 @@ async fn demo(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let rows = calls::table(gateway_address, admin_address, &last, posture).await?;
     match args.output {
-        Output::Table => print_table(&rows, &server, dir, upstream_address, admin_address, args.once),
+        Output::Table => {
+            output::write(shown(&rows, &server, dir, upstream_address, admin_address, args.once).as_bytes())?
+        }
         Output::Json => print_json(&rows, &server, dir, upstream_address, admin_address)?,
     }
     if !args.once {
@@ -110,23 +115,26 @@ async fn demo(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_table(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin: SocketAddr, once: bool) {
-    println!("{}", table::render(rows));
-    println!(
-        "saved: against what the upstream sent, which is pretty-printed; of compact: against the same document as"
+fn shown(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin: SocketAddr, once: bool) -> String {
+    let mut text = format!(
+        "{}\nsaved: against what the upstream sent, which is pretty-printed; of compact: against the same document as\n\
+         compact JSON. The payloads' sources: examples/payloads/SOURCES.md (Slack's is made, Notion's partly).\n",
+        table::render(rows)
     );
-    println!("compact JSON. The payloads' sources: examples/payloads/SOURCES.md (Slack's is made, Notion's partly).\n");
     if once {
-        return;
+        return text;
     }
-    println!("Sample upstream   http://{upstream}");
+    let _ = writeln!(text, "\nSample upstream   http://{upstream}");
     for name in calls::expositions() {
-        println!("{name:<16}  {}", url(server, &name));
+        let _ = writeln!(text, "{name:<16}  {}", url(server, &name));
     }
-    println!("Metrics           http://{admin}/metrics\n");
-    println!("For an MCP client's configuration:\n\n{:#}\n", client_configuration(server));
-    println!("Documents         {}", dir.display());
-    println!("Edit github-partner.yaml there: the next call shows it. Ctrl-C ends the demo.");
+    let _ = writeln!(text, "Metrics           http://{admin}/metrics\n");
+    let _ = writeln!(text, "For an MCP client's configuration:\n\n{:#}\n", client_configuration(server));
+    let one = calls::expositions().next().map(|name| url(server, &name)).unwrap_or_default();
+    let _ = writeln!(text, "Some clients want another form: {}\n", connect::hint(&one));
+    let _ = writeln!(text, "Documents         {}", dir.display());
+    text += "Edit github-partner.yaml there: the next call shows it. Ctrl-C ends the demo.\n";
+    text
 }
 
 fn print_json(
@@ -143,8 +151,8 @@ fn print_json(
         "documents": dir,
         "mcpServers": client_configuration(server)["mcpServers"],
     });
-    println!("{}", serde_json::to_string(&document).context("the result is no JSON")?);
-    Ok(())
+    let text = serde_json::to_string(&document).context("the result is no JSON")?;
+    output::write(format!("{text}\n").as_bytes())
 }
 
 /// The block that MCP clients read.

@@ -16,6 +16,9 @@ use tamis_engine::{
     Structured,
 };
 
+use crate::logging::LogArgs;
+use crate::{documents, note, output};
+
 const USAGE: u8 = 2;
 const STAGE_FAILED: u8 = 3;
 
@@ -48,7 +51,8 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
-    /// File or folder with ToolsFilters (or a ServiceManifest with filters in it); may be given several times.
+    /// File or folder with ToolsFilters (or a ServiceManifest with filters in it); may be given several times; `-` is
+    /// standard input.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The tool whose filter is applied.
@@ -96,20 +100,21 @@ enum Format {
 /// Says on standard error what is wrong, and exits with 2.
 macro_rules! usage {
     ($($message:tt)*) => {{
-        eprintln!("tamis filter: {}", format_args!($($message)*));
+        note!("tamis filter: {}", format_args!($($message)*));
         return Ok(ExitCode::from(USAGE));
     }};
 }
 
 /// Filters one document.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     if let Some(flag) = later(args) {
         usage!("{flag} is not implemented yet, leave it out");
     }
-    let loaded = tamis_crds::load(&args.files);
-    for diagnostic in &loaded.diagnostics {
-        eprintln!("{diagnostic}");
+    if documents::on_standard_input(&args.files) && args.input.as_deref().is_none_or(|path| path.as_os_str() == "-") {
+        usage!("standard input cannot be both documents and INPUT, name a file for one of them");
     }
+    let loaded = documents::load(&args.files)?;
+    log.report(&loaded.diagnostics);
     if loaded.diagnostics.iter().any(tamis_crds::Diagnostic::is_error) {
         return Ok(ExitCode::from(USAGE));
     }
@@ -123,9 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ..CompileOptions::default()
     };
     let compiled = tamis_engine::compile(found.filter, &options);
-    for finding in &compiled.findings {
-        eprintln!("{}", found.diagnose(finding));
-    }
+    log.report(&compiled.findings.iter().map(|finding| found.diagnose(finding)).collect::<Vec<_>>());
     let Some(program) = compiled.program else { return Ok(ExitCode::from(USAGE)) };
     if args.raw && found.enforcement == Enforcement::Enforced {
         usage!("--raw is refused: the filter is Enforced, leave it out");
@@ -146,9 +149,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     if args.explain {
         let trace = explain::explain(found.filter, &options, input, &call, &outcome);
-        eprint!("{}", table::render(&trace, colours()));
+        output::write_note(&table::render(&trace, log.colours(&io::stderr())));
     }
-    say_failures(&found, report, explain::branch(found.filter, &options, input));
+    report_failures(log, &found, report, explain::branch(found.filter, &options, input));
     if let Some(path) = &args.report {
         write_report(path, report)?;
     }
@@ -174,7 +177,7 @@ fn read(args: &Args) -> anyhow::Result<Vec<u8>> {
         Some(path) => bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?,
         None => {
             if io::stdin().is_terminal() {
-                eprintln!("tamis filter: reading the document from standard input");
+                note!("tamis filter: reading the document from standard input");
             }
             io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
         }
@@ -182,8 +185,8 @@ fn read(args: &Args) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Says which stages failed, at the place of their field.
-fn say_failures(found: &FoundFilter<'_>, report: &Report, branch: Option<usize>) {
+/// Reports which stages failed, at the place of their field.
+fn report_failures(log: &LogArgs, found: &FoundFilter<'_>, report: &Report, branch: Option<usize>) {
     let failures = report.error.iter().map(|warning| (warning.stage, warning.message.as_str()));
     let compact = report.compact_error.iter().map(|reason| (Stage::Compact, reason.as_str()));
     for (stage, message) in failures.chain(compact) {
@@ -194,10 +197,10 @@ fn say_failures(found: &FoundFilter<'_>, report: &Report, branch: Option<usize>)
         };
         let severity = if found.enforcement == Enforcement::Enforced { Severity::Error } else { Severity::Warning };
         let finding = Finding { severity, ..Finding::error(field, message, remedy(stage)) };
-        eprintln!("{}", found.diagnose(&finding));
+        log.report([&found.diagnose(&finding)]);
     }
     for warning in &report.warnings {
-        eprintln!("{}", found.diagnose(&Finding::warning(field(warning.stage), &*warning.message, "")));
+        log.report([&found.diagnose(&Finding::warning(field(warning.stage), &*warning.message, ""))]);
     }
 }
 
@@ -229,7 +232,7 @@ fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
     // Whoever runs this has the input, so the report is whole under both postures.
     let json = report.meta(Enforcement::Advisory) + "\n";
     if path.as_os_str() == "-" {
-        eprint!("{json}");
+        output::write_note(&json);
         return Ok(());
     }
     fs::write(path, json).with_context(|| format!("cannot write the report to {}", path.display()))
@@ -242,7 +245,7 @@ fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCo
         Structured::Text => filtered.text.as_str(),
         Structured::Json(json) => json.as_str(),
         Structured::None => {
-            eprintln!("tamis filter: the output is text, which has no structured content");
+            note!("tamis filter: the output is text, which has no structured content");
             ""
         }
     };
@@ -258,8 +261,4 @@ fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCo
     }
     let failed = filtered.report.error.is_some() || filtered.report.compact_error.is_some();
     Ok(if failed { ExitCode::from(STAGE_FAILED) } else { ExitCode::SUCCESS })
-}
-
-fn colours() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

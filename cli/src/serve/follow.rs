@@ -21,6 +21,8 @@ use super::debounce::{Change, Debounce};
 const RESCAN: Duration = Duration::from_secs(2);
 /// The same where there are no notifications.
 const POLL: Duration = Duration::from_millis(30);
+/// `errno` of a process that may open no more.
+const EMFILE: i32 = 24;
 /// Times of files are no finer than the kernel's clock tick.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -168,8 +170,8 @@ impl Notifications {
         }
         match watcher.watch(&self.root, RecursiveMode::Recursive) {
             Ok(()) => self.watched = current,
-            // Gone again; its parent will tell when it is back.
-            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound) => {}
+            // Gone again, or a folder below it is; its parent or the next look will tell.
+            Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound | notify::ErrorKind::WatchNotFound) => {}
             Err(error) => {
                 polling(&self.root, &error);
                 self.watcher = None;
@@ -183,7 +185,25 @@ impl Notifications {
 }
 
 fn polling(root: &Path, error: &notify::Error) {
-    tracing::warn!(folder = %root.display(), %error, "no notifications of changes; looking every {POLL:?} instead");
+    let folder = root.display();
+    tracing::warn!(%folder, reason = why(error), "no notifications of changes; looking every {POLL:?} instead");
+}
+
+/// Why a folder cannot be watched, and what helps.
+fn why(error: &notify::Error) -> String {
+    match &error.kind {
+        notify::ErrorKind::MaxFilesWatch => {
+            "the limit on watches is reached; raise fs.inotify.max_user_watches".to_owned()
+        }
+        notify::ErrorKind::Io(error) if error.raw_os_error() == Some(EMFILE) => {
+            "the limit on watchers or open files is reached; raise fs.inotify.max_user_instances".to_owned()
+        }
+        notify::ErrorKind::Io(error) => error.to_string(),
+        notify::ErrorKind::PathNotFound | notify::ErrorKind::WatchNotFound => "the folder is gone".to_owned(),
+        notify::ErrorKind::Generic(_) | notify::ErrorKind::InvalidConfig(_) => {
+            "the system's notifications do not work here".to_owned()
+        }
+    }
 }
 
 /// What an event means. Only documents that are written to are waited for: an editor's swap file stays open.

@@ -19,6 +19,7 @@ use crate::logging::LogArgs;
 use crate::traces::TraceArgs;
 
 pub(crate) use run::{Credentials, Preparation, Server};
+pub(crate) use settings::{base_url, listen};
 pub(crate) use signals::{runtime, stop_signal};
 
 /// Serve the expositions of a folder over MCP, and follow its changes.
@@ -34,6 +35,7 @@ Examples:
   tamis serve config/ --listen 127.0.0.1:8000 --secrets /run/secrets
   TAMIS_SECRET_NOTION_TOKEN=.. tamis serve examples/notion
   tamis serve examples/quickstart --stdio --exposition github-internal
+  # where a client wants to know of it: tamis connect --help
 
 Exit codes:
   0  stopped by SIGINT or SIGTERM, calls under way ended; with --stdio also: the input ended
@@ -75,7 +77,8 @@ pub(crate) struct Args {
     traces: TraceArgs,
 }
 
-fn exposition(text: &str) -> Result<ExpositionId, String> {
+/// Reads NAME or NAMESPACE/NAME.
+pub(crate) fn exposition(text: &str) -> Result<ExpositionId, String> {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
         return Err("must be NAME or NAMESPACE/NAME".to_owned());
@@ -93,8 +96,8 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
-    let mut preparation = Preparation::read(&args.dir, args.audit_dir.clone());
-    preparation.report();
+    let mut preparation = Preparation::read(&args.dir, args.audit_dir.clone(), log.is_human());
+    preparation.report(log);
     if preparation.serves_nothing() {
         bail!("{}", preparation.why_nothing());
     }

@@ -1,5 +1,6 @@
 //! A folder, a gateway, its listeners and the follower, put together. `serve` and `demo` both run this.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,9 +9,9 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use tamis_config::{ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{documents, load};
+use tamis_crds::{Diagnostic, documents, load};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
-use tamis_gateway::{Gateway, Options, Tls, Traces};
+use tamis_gateway::{Gateway, MissingCredential, Options, Tls, Traces};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 use super::follow::{Fingerprint, Follower};
 use super::reload::{Reload, Reloader};
 use super::settings;
+use crate::logging::{self, LogArgs};
+use crate::{connect, note};
 
 /// Where credentials come from.
 pub(crate) enum Credentials {
@@ -34,6 +37,8 @@ pub(crate) struct Preparation {
     reloader: Reloader,
     first: Reload,
     audit_dir: Option<PathBuf>,
+    /// Whether log lines are for people.
+    human: bool,
     /// Whether expositions without `access` may be reached from other machines.
     pub(crate) insecure_public: bool,
     /// The certificate of the serving port.
@@ -43,23 +48,22 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
-    /// Reads the folder.
-    pub(crate) fn read(root: &Path, audit_dir: Option<PathBuf>) -> Self {
+    /// Reads the folder. `human`: whether log lines are for people.
+    pub(crate) fn read(root: &Path, audit_dir: Option<PathBuf>, human: bool) -> Self {
         let seen = Fingerprint::of(&documents(root));
         let mut reloader = Reloader::new(audit_dir.is_some());
         let first = reloader.decide(&load(&[root.to_owned()]).files, Instant::now());
         let root = root.to_owned();
-        Self { root, seen, reloader, first, audit_dir, insecure_public: false, tls: None, traces: None }
+        Self { root, seen, reloader, first, audit_dir, human, insecure_public: false, tls: None, traces: None }
     }
 
-    /// Prints the findings to standard error, as `tamis validate` does. What the gateway will log is left to it.
-    pub(crate) fn report(&self) {
-        let logged = if self.serves_nothing() { None } else { self.first.problem() };
-        for line in self.first.diagnostics.iter().map(ToString::to_string) {
-            if logged.as_ref().is_none_or(|logged| !logged.starts_with(&line)) {
-                eprintln!("{line}");
-            }
-        }
+    /// Reports the findings on standard error, as `tamis validate` prints them. The one that the gateway will log is left to
+    /// it, where log lines are for people.
+    pub(crate) fn report(&self, log: &LogArgs) {
+        let logged = if self.serves_nothing() || !log.is_human() { None } else { self.first.problem() };
+        let is_new =
+            |finding: &&Diagnostic| logged.as_ref().is_none_or(|logged| !logged.starts_with(&finding.to_string()));
+        log.report(self.first.diagnostics.iter().filter(is_new));
     }
 
     /// Whether there is no exposition to serve.
@@ -70,10 +74,17 @@ impl Preparation {
     /// What to say then.
     pub(crate) fn why_nothing(&self) -> String {
         let root = self.root.display();
-        match (self.first.snapshot.stopped.is_empty(), self.first.diagnostics.is_empty()) {
-            (true, true) => format!("{root} holds no Exposition; `tamis demo --dir DIR` writes some to begin with"),
+        match (self.first.snapshot.stopped.is_empty(), self.first.problem().is_none()) {
+            (true, true) => format!(
+                "{root} holds no Exposition; `tamis init DIR` writes a folder to begin with, `tamis demo` shows one"
+            ),
             _ => format!("no exposition of {root} can be served as it is"),
         }
+    }
+
+    /// What would be served.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.first.snapshot
     }
 
     /// The GatewayGroup document.
@@ -128,10 +139,12 @@ impl Preparation {
         if let Some(address) = listen {
             gateway.check_listen(address, &self.first.snapshot, self.insecure_public)?;
         }
-        gateway.apply(&self.first.snapshot);
-        if let Some(problem) = self.first.problem() {
-            gateway.note_reload_error(problem);
-        }
+        match self.first.problem() {
+            None => gateway.apply(&self.first.snapshot),
+            Some(problem) => gateway.apply_in_part(&self.first.snapshot, problem),
+        };
+        let mut reported = Lacking::new();
+        report_lacking(&gateway, &mut reported, listen.is_some());
         let snapshot = self.first.snapshot.clone();
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -141,7 +154,8 @@ impl Preparation {
         // The admin port answers until everything else has ended: a drain can be watched.
         let admin_shutdown = CancellationToken::new();
         let admin_task = admin.map(|l| tokio::spawn(Arc::clone(&gateway).serve_admin(l, admin_shutdown.clone())));
-        let follower = self.follow(Arc::clone(&gateway)).context("the folder cannot be followed")?;
+        let follower =
+            self.follow(Arc::clone(&gateway), reported, listen.is_some()).context("the folder cannot be followed")?;
         Ok(Server {
             gateway,
             snapshot,
@@ -155,8 +169,8 @@ impl Preparation {
         })
     }
 
-    fn follow(self, gateway: Arc<Gateway>) -> std::io::Result<Follower> {
-        let Self { root, seen, mut reloader, first, .. } = self;
+    fn follow(self, gateway: Arc<Gateway>, mut reported: Lacking, listens: bool) -> std::io::Result<Follower> {
+        let Self { root, seen, mut reloader, first, human, .. } = self;
         let started = first.group;
         let mut told = false;
         let folder = root.clone();
@@ -169,21 +183,24 @@ impl Preparation {
                 tracing::warn!("GatewayGroup: {} changed, restart to apply it", restart.join(", "));
             }
             told = !restart.is_empty();
-            apply(&gateway, &reload);
+            apply(&gateway, &reload, human);
+            report_lacking(&gateway, &mut reported, listens);
             reload.again
         })
     }
 }
 
 /// Serves what a reload decided, and says what it did.
-fn apply(gateway: &Gateway, reload: &Reload) {
+fn apply(gateway: &Gateway, reload: &Reload, human: bool) {
     let problem = reload.problem();
-    // The first error is said by the gateway, which shows it at /config too.
-    for diagnostic in reload.news.iter().filter(|d| problem.as_ref().is_none_or(|p| !p.starts_with(&d.to_string()))) {
-        if diagnostic.is_error() {
-            tracing::error!("{diagnostic}");
-        } else {
-            tracing::warn!("{diagnostic}");
+    for finding in &reload.news {
+        // The first error is logged by the gateway, which shows it at /config too. Programs read its fields here.
+        let logged = problem.as_ref().is_some_and(|problem| problem.starts_with(&finding.to_string()));
+        match (human, finding.is_error()) {
+            (true, _) if logged => {}
+            (true, true) => tracing::error!("{finding}"),
+            (true, false) => tracing::warn!("{finding}"),
+            (false, _) => logging::event(finding),
         }
     }
     for id in &reload.held {
@@ -192,18 +209,39 @@ fn apply(gateway: &Gateway, reload: &Reload) {
     if !reload.worthwhile {
         return;
     }
-    let report = gateway.apply(&reload.snapshot);
+    let report = match problem {
+        None => gateway.apply(&reload.snapshot),
+        Some(problem) => gateway.apply_in_part(&reload.snapshot, problem),
+    };
     for (what, ids) in [("added", &report.added), ("changed", &report.changed), ("removed", &report.removed)] {
         for id in ids {
             tracing::info!(exposition = %id, "exposition {what}");
         }
     }
     for (id, degraded) in &reload.degraded {
-        tracing::warn!(exposition = %id, ?degraded, "exposition does not serve what its documents say");
+        let degraded = degraded.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        tracing::warn!(exposition = %id, degraded, "exposition does not serve what its documents say");
     }
-    if let Some(problem) = problem {
-        gateway.note_reload_error(problem);
+}
+
+/// Which expositions lack which credentials.
+type Lacking = BTreeSet<(ExpositionId, MissingCredential)>;
+
+/// Logs the credentials that have come to be missing since the last look, with the remedy, and those that are there again.
+/// Over standard input and output no caller shows a key.
+fn report_lacking(gateway: &Gateway, reported: &mut Lacking, listens: bool) {
+    let missing = gateway.missing_credentials();
+    let now: Lacking =
+        missing.into_iter().flat_map(|(id, all)| all.into_iter().map(move |one| (id.clone(), one))).collect();
+    let now: Lacking =
+        now.into_iter().filter(|(_, one)| listens || !matches!(one, MissingCredential::Callers { .. })).collect();
+    for (id, missing) in now.difference(reported) {
+        tracing::warn!(exposition = %id, remedy = missing.remedy(), "{missing}");
     }
+    if now.is_empty() && !reported.is_empty() {
+        tracing::info!("no credential is missing any more");
+    }
+    *reported = now;
 }
 
 /// A gateway that serves.
@@ -261,11 +299,13 @@ impl Server {
 
     /// Says on standard error what is served where.
     pub(crate) fn announce(&self, human: bool) {
+        let missing = self.gateway.missing_credentials();
         for (id, document) in &self.snapshot.expositions {
             let (url, tools) = (self.url(id).unwrap_or_default(), document.tools.len());
             if human {
                 let plural = if tools == 1 { "" } else { "s" };
-                eprintln!("{url}  {tools} tool{plural}  {:?}", document.enforcement);
+                let lacks = if missing.contains_key(id) { ", credentials missing" } else { "" };
+                note!("{url}  {tools} tool{plural}  {:?}{lacks}", document.enforcement);
             } else {
                 tracing::info!(exposition = %id, url, tools, enforcement = ?document.enforcement, "serving");
             }
@@ -273,17 +313,22 @@ impl Server {
         for (id, stopped) in &self.snapshot.stopped {
             let url = self.url(id).unwrap_or_default();
             if human {
-                eprintln!("{url}  answers 503: {}: {}", stopped.reason, stopped.message);
+                note!("{url}  answers 503: {}: {}", stopped.reason, stopped.message);
             } else {
                 tracing::warn!(exposition = %id, url, reason = %stopped.reason, message = stopped.message, "stopped");
             }
         }
         if let Some(admin) = self.admin {
             if human {
-                eprintln!("http://{admin}/metrics  and /livez, /readyz, /config");
+                note!("http://{admin}/metrics  and /livez, /readyz, /config");
             } else {
                 tracing::info!(url = format!("http://{admin}"), "admin");
             }
+        }
+        if let Some(url) = self.snapshot.expositions.keys().next().and_then(|id| self.url(id))
+            && human
+        {
+            note!("{}", connect::hint(&url));
         }
     }
 

@@ -5,12 +5,15 @@ mod sample;
 mod tests;
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use tamis_crds::{Diagnostic, Loaded, diagnose, load};
+use tamis_crds::{Diagnostic, Loaded, diagnose, diagnose_part};
+
+use crate::logging::{Coloured, LogArgs};
+use crate::{documents, note, output};
 
 /// Check documents: files, and folders with all their *.yaml, *.yml and *.json files.
 ///
@@ -22,18 +25,21 @@ use tamis_crds::{Diagnostic, Loaded, diagnose, load};
 Examples:
   tamis validate examples/quickstart
   tamis validate filters.yaml --output json | jq '.diagnostics[].field'
-  kubectl get toolsfilters -o yaml | tamis validate /dev/stdin
+  kubectl get toolsfilters -o yaml | tamis validate -
   tamis validate examples/quickstart --sample issues.json --tool list-issues
+  # a filter set alone: nothing is said about the service that it names
+  tamis validate github-partner.yaml --sample issues.json --tool list-issues
 
 Exit codes:
   0  no error (warnings do not count)
   1  an error, or a filter that fails on the sample
   2  usage")]
 pub(crate) struct Args {
-    /// Files and folders.
+    /// Files and folders; `-` is standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// An answer that you have saved: runs the filters of one tool over it and says what each leaves of it.
+    /// An answer that you have saved: runs the filters of one tool over it and says what each leaves of it. Where no
+    /// ServiceManifest is among the documents, references are not checked, as `tamis filter` does not.
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
     /// The tool that the sample is an answer of; needed where the documents filter several.
@@ -53,9 +59,10 @@ enum Output {
 }
 
 /// Prints the findings; 1 where one is an error.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let loaded = load(&args.paths);
-    let diagnostics = diagnose(&loaded);
+pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
+    let loaded = documents::load(&args.paths)?;
+    let alone = args.sample.is_some() && loaded.resources.manifests.is_empty();
+    let diagnostics = if alone { diagnose_part(&loaded) } else { diagnose(&loaded) };
     let broken = diagnostics.iter().any(Diagnostic::is_error);
     let samples = match &args.sample {
         // What does not compile cannot be tried.
@@ -66,21 +73,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     let text = match args.output {
-        Output::Text => plain(&diagnostics, samples.as_deref().unwrap_or_default()),
+        Output::Text => plain(&diagnostics, samples.as_deref().unwrap_or_default(), log.colours(&io::stdout())),
         Output::Json => json(&diagnostics, samples.as_deref())?,
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot write the findings")?;
+    output::write(text.as_bytes())?;
     if args.output == Output::Text {
-        eprintln!("{}", summary(&loaded, &diagnostics));
+        if alone {
+            note!("without a ServiceManifest: references are not checked");
+        }
+        note!("{}", summary(&loaded, &diagnostics));
     }
     let failed = samples.iter().flatten().any(|sample| sample.error.is_some());
     Ok(ExitCode::from(u8::from(broken || failed)))
 }
 
-fn plain(diagnostics: &[Diagnostic], samples: &[sample::Sample]) -> String {
+fn plain(diagnostics: &[Diagnostic], samples: &[sample::Sample], ansi: bool) -> String {
     let mut text = String::new();
     for diagnostic in diagnostics {
-        let _ = writeln!(text, "{diagnostic}");
+        let _ = writeln!(text, "{}", Coloured(diagnostic, ansi));
     }
     for sample in samples {
         let _ = writeln!(text, "{sample}");

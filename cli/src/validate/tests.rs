@@ -1,5 +1,7 @@
 //! `validate` on folders.
 
+use tamis_crds::load;
+
 use super::*;
 
 const SERVICE: &str = r#"

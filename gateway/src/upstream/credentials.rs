@@ -19,11 +19,14 @@ const MAX_BYTES: u64 = 64 << 10;
 /// Credentials of a standalone gateway: `<folder>/<name>/<key>`, as Kubernetes mounts Secrets, then the environment
 /// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are not told apart.
 ///
-/// A file is looked at on each call and read again when it has changed. Callers come from the folder alone.
+/// A file is looked at on each call and read again when it has changed. Callers come from the folder and from variables
+/// `TAMIS_SECRET_<NAME>_<CALLER>`, where the caller's name is of letters and digits, so that no variable can belong to two
+/// Secrets: `TAMIS_SECRET_A_B_ROBOT` is a caller of `a-b`, never of `a`.
 #[derive(Debug)]
 pub struct LocalCredentials {
     folder: Option<PathBuf>,
     environment: fn(&str) -> Option<String>,
+    variables: fn() -> Vec<(String, String)>,
     files: Mutex<HashMap<CredentialRef, CachedFile>>,
     callers: LocalCallers,
 }
@@ -42,6 +45,9 @@ impl LocalCredentials {
         Self {
             folder,
             environment: |name| std::env::var(name).ok(),
+            variables: || {
+                std::env::vars_os().filter_map(|(n, v)| n.into_string().ok().zip(v.into_string().ok())).collect()
+            },
             files: Mutex::default(),
             callers: LocalCallers::default(),
         }
@@ -90,10 +96,13 @@ impl Credentials for LocalCredentials {
         self.file(credential).or_else(|| variable().map(|value| Secret::new(&value)))
     }
 
-    /// Every file of `<folder>/<secret>/` is a caller, by its name. At most a second old.
+    /// Every file of `<folder>/<secret>/` is a caller, by its name, and every variable. At most a second old.
     fn callers(&self, _: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
-        let folder = self.folder.as_deref().filter(|_| handle.is_none() && is_one_component(secret))?;
-        self.callers.get(secret, &folder.join(secret))
+        if handle.is_some() || !is_one_component(secret) {
+            return None;
+        }
+        let folder = self.folder.as_deref().map(|folder| folder.join(secret));
+        self.callers.get(secret, folder.as_deref(), || callers_of(secret, (self.variables)()))
     }
 }
 
@@ -106,6 +115,19 @@ pub fn environment_variable(credential: &CredentialRef) -> String {
         _ => '_',
     }));
     name
+}
+
+/// The callers of a Secret among environment variables: names in lower case, and values.
+fn callers_of(secret: &str, variables: Vec<(String, String)>) -> Vec<(String, String)> {
+    let prefix = environment_variable(&CredentialRef { name: secret.to_owned(), key: String::new() });
+    let caller = |(name, value): (String, String)| {
+        let caller = name.strip_prefix(&prefix)?;
+        let plain = !caller.is_empty() && caller.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+        plain.then(|| (caller.to_ascii_lowercase(), value))
+    };
+    let mut callers: Vec<_> = variables.into_iter().filter_map(caller).collect();
+    callers.sort();
+    callers
 }
 
 /// Names come from documents: one may not walk out of the folder.

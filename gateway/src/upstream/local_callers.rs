@@ -49,20 +49,35 @@ fn identity(_: &fs::Metadata) -> (u64, i64, i64) {
 }
 
 impl LocalCallers {
-    /// The callers of `secret`, whose files lie in `folder`.
-    pub(super) fn get(&self, secret: &str, folder: &Path) -> Option<Arc<Callers>> {
+    /// The callers of `secret`: the files in `folder`, and `variables` beside them. None where there is neither.
+    pub(super) fn get(
+        &self,
+        secret: &str,
+        folder: Option<&Path>,
+        variables: impl FnOnce() -> Vec<(String, String)>,
+    ) -> Option<Arc<Callers>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = all.get(secret).filter(|cached| cached.looked.elapsed() < FRESH) {
             return cached.callers.clone();
         }
-        let files = match look(folder) {
-            Ok(files) => files,
-            Err(error) => {
+        // The environment of a process stays as it is.
+        let variables = variables();
+        // Whoever was let in is not, from now on.
+        let mut nobody =
+            || drop(all.insert(secret.into(), Cached { looked: Instant::now(), files: None, callers: None }));
+        let files = match folder.map(|folder| look(folder).map_err(|error| (folder, error))) {
+            Some(Ok(files)) => files,
+            Some(Err((_, error))) if error.kind() == io::ErrorKind::NotFound && !variables.is_empty() => Vec::new(),
+            Some(Err((folder, error))) => {
                 tracing::warn!(secret, folder = %folder.display(), %error, "callers cannot be read");
-                // Whoever was let in is not, from now on.
-                all.insert(secret.into(), Cached { looked: Instant::now(), files: None, callers: None });
+                nobody();
                 return None;
             }
+            None if variables.is_empty() => {
+                nobody();
+                return None;
+            }
+            None => Vec::new(),
         };
         let now = SystemTime::now();
         let settled = files.iter().all(|file| now.duration_since(file.modified).is_ok_and(|age| age >= AT_REST));
@@ -70,7 +85,7 @@ impl LocalCallers {
             cached.looked = Instant::now();
             return cached.callers.clone();
         }
-        let callers = read(secret, folder, &files);
+        let callers = read(secret, folder, &files, variables);
         let cached = Cached { looked: Instant::now(), files: settled.then_some(files), callers: callers.clone() };
         all.insert(secret.into(), cached);
         callers
@@ -105,17 +120,18 @@ fn look(folder: &Path) -> io::Result<Vec<File>> {
     Ok(files)
 }
 
-fn read(secret: &str, folder: &Path, files: &[File]) -> Option<Arc<Callers>> {
+fn read(secret: &str, folder: Option<&Path>, files: &[File], variables: Vec<(String, String)>) -> Option<Arc<Callers>> {
     let entries = files.iter().map(|file| {
         let mut text = String::new();
-        let read = fs::File::open(folder.join(&file.name)).and_then(|f| f.take(MAX_BYTES).read_to_string(&mut text));
+        let path = folder.unwrap_or(Path::new("")).join(&file.name);
+        let read = fs::File::open(path).and_then(|f| f.take(MAX_BYTES).read_to_string(&mut text));
         // What cannot be read is no entry, which is said with its name.
         if read.is_err() || file.length >= MAX_BYTES {
             text.clear();
         }
-        (&file.name, text)
+        (file.name.clone(), text)
     });
-    match Callers::new(secret, entries) {
+    match Callers::new(secret, entries.chain(variables)) {
         Ok(callers) => Some(Arc::new(callers)),
         Err(error) => {
             tracing::error!(secret, %error, "callers cannot be used");

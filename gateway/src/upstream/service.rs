@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use http::{Method, StatusCode};
 use indexmap::IndexMap;
-use tamis_config::{Auth, HttpSource, Pagination, PaginationKind, Retry, ServiceDocument, ServiceTool, Source};
+use tamis_config::{
+    Auth, CredentialRef, HttpSource, Pagination, PaginationKind, Retry, ServiceDocument, ServiceTool, Source,
+};
 use tamis_engine::ResponseType;
 use url::Url;
 
@@ -86,6 +88,13 @@ impl Upstream {
     /// What the egress policy forbids, and the remedy.
     pub fn reachable_from(&self, namespace: &str) -> Result<(), String> {
         self.client.direct().0.check_base(&self.base, namespace)
+    }
+
+    /// The credential that a call of this tool sends; none where it sends none.
+    #[must_use]
+    pub fn credential_of(&self, tool: &str) -> Option<&CredentialRef> {
+        let tool = self.aliases.get(tool).map_or(tool, AliasPlan::tool);
+        self.tools.get(tool)?.auth.as_ref().map(AuthPlan::credential)
     }
 
     /// The tool that a tool is made of, and that tool's arguments; none where it is a tool of its own.
@@ -187,7 +196,7 @@ impl Action {
 /// Scheme, host, port and path prefix.
 fn base_url(source: &HttpSource) -> Result<Url, InvalidService> {
     let invalid = |message: &str| InvalidService::new("source.http.baseUrl", message);
-    let url = Url::parse(&source.base_url).map_err(|e| invalid(&format!("is not a URL: {e}")))?;
+    let url = Url::parse(&source.base_url).map_err(|_| invalid("is not a URL; write https://HOST"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid("must begin with https:// or http://"));
     }

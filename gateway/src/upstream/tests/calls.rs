@@ -120,7 +120,7 @@ async fn a_credential_that_cannot_be_sent_stops_the_call() {
 fn documents_that_cannot_be_called() {
     let base = "https://h.example";
     let table = [
-        (document("h.example", None, json!({})), "source.http.baseUrl: is not a URL: relative URL without a base"),
+        (document("h.example", None, json!({})), "source.http.baseUrl: is not a URL; write https://HOST"),
         (document("ftp://h", None, json!({})), "source.http.baseUrl: must begin with https:// or http://"),
         (document("https://u:p@h", None, json!({})), "source.http.baseUrl: must hold no user or password; use `auth`"),
         (

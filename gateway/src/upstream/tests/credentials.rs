@@ -36,6 +36,44 @@ fn a_file_comes_before_the_environment() {
 }
 
 #[test]
+fn callers_come_from_the_environment_too_and_belong_to_one_secret() {
+    let digest = |key: &str| format!("sha256:{}", crate::exposition::hex(&<sha2::Sha256 as sha2::Digest>::digest(key)));
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("partners")).unwrap();
+    fs::write(folder.path().join("partners/alice"), digest("key-a")).unwrap();
+    let caller = |folder: Option<&std::path::Path>, secret: &str, key: &str| {
+        let mut credentials = LocalCredentials::new(folder.map(ToOwned::to_owned));
+        credentials.variables = || {
+            let digest =
+                |key: &str| format!("sha256:{}", crate::exposition::hex(&<sha2::Sha256 as sha2::Digest>::digest(key)));
+            let variable = |name: &str, key: &str| (format!("TAMIS_SECRET_{name}"), digest(key));
+            vec![
+                variable("PARTNERS_ROBOT", "key-r"),
+                variable("PARTNERS_NIGHTLY_ROBOT", "key-n"),
+                variable("PARTNERS_", "key-e"),
+                ("TAMIS_SECRET_PARTNERS_PLAIN".to_owned(), "key-p".to_owned()),
+            ]
+        };
+        let callers = credentials.callers("", secret, None);
+        callers.map(|callers| {
+            callers.find(&crate::access::KeyDigest::of(key.as_bytes()).unwrap()).map(ToString::to_string)
+        })
+    };
+    let named = |name: &str| Some(Some(name.to_owned()));
+    for folder in [None, Some(folder.path())] {
+        assert_eq!(caller(folder, "partners", "key-r"), named("robot"));
+        // Two words after the name of one Secret are one word after the name of another.
+        assert_eq!(caller(folder, "partners", "key-n"), Some(None));
+        assert_eq!(caller(folder, "partners-nightly", "key-n"), named("robot"));
+        assert_eq!(caller(folder, "partners-nightly", "key-r"), Some(None));
+        assert_eq!(caller(folder, "partners", "key-e"), Some(None));
+        assert_eq!(caller(folder, "others", "key-r"), None, "such a Secret is not there");
+    }
+    assert_eq!(caller(Some(folder.path()), "partners", "key-a"), named("alice"));
+    assert_eq!(caller(None, "partners", "key-a"), Some(None));
+}
+
+#[test]
 fn files_are_read_as_they_change() {
     let folder = tempfile::tempdir().unwrap();
     let credentials = LocalCredentials::new(Some(folder.path().to_owned()));

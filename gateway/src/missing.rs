@@ -1,0 +1,97 @@
+//! Credentials that expositions name and that are not there: reported to whoever runs the gateway, since callers learn
+//! only that a call is not possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use tamis_config::{Access, CredentialRef, ExpositionId};
+
+use crate::exposition::Exposition;
+use crate::gateway::Gateway;
+use crate::upstream::{Credentials, environment_variable};
+
+/// A credential that an exposition needs and does not have. Holds names only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MissingCredential {
+    /// The Secret with the keys of the callers: nobody can call the exposition.
+    Callers {
+        /// The Secret's name.
+        secret: String,
+    },
+    /// A credential towards the upstream.
+    Upstream {
+        /// The Secret's name.
+        secret: String,
+        /// The key in it.
+        key: String,
+        /// The tools of the exposition that cannot be called.
+        tools: BTreeSet<String>,
+    },
+}
+
+impl MissingCredential {
+    /// How to provide it to `tamis serve`.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        // A caller's name is the caller's own business: `robot` is an example.
+        let (secret, key, what) = match self {
+            Self::Callers { secret } => (secret, "robot", "=sha256:.. for a caller named robot"),
+            Self::Upstream { secret, key, .. } => (secret, key.as_str(), ""),
+        };
+        let variable = environment_variable(&CredentialRef { name: secret.clone(), key: key.to_owned() });
+        format!("set {variable}{what}, or pass --secrets DIR with the file DIR/{secret}/{key}")
+    }
+}
+
+impl fmt::Display for MissingCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Callers { secret } => {
+                write!(f, "nobody can call it: the Secret {secret} with the callers' keys is missing")
+            }
+            Self::Upstream { secret, key, tools } => {
+                let tools = tools.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                write!(f, "{tools} cannot be called: the credential {secret}/{key} is missing")
+            }
+        }
+    }
+}
+
+impl Gateway {
+    /// The credentials that are missing now, by the exposition that needs them. Reads each credential that is named. Empty in
+    /// a cluster: there a document waits for its credentials, and the operator reports those that are missing.
+    #[must_use]
+    pub fn missing_credentials(&self) -> BTreeMap<ExpositionId, Vec<MissingCredential>> {
+        if self.options.admin_token.is_some() {
+            return BTreeMap::new();
+        }
+        let slots = self.registry.all();
+        let serving = slots.values().filter_map(|slot| Some((slot.id.clone(), slot.state().serving()?.clone())));
+        let missing = serving.map(|(id, exposition)| (id, missing(&exposition, &*self.options.credentials)));
+        missing.filter(|(_, missing)| !missing.is_empty()).collect()
+    }
+}
+
+fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCredential> {
+    let mut missing = Vec::new();
+    // Other kinds of access name no Secret.
+    if let Some(Access::ApiKeys { secret, handle }) = &exposition.access
+        && store.callers(&exposition.id.namespace, secret, handle.as_ref()).is_none()
+    {
+        missing.push(MissingCredential::Callers { secret: secret.clone() });
+    }
+    let scope = exposition.credentials(store);
+    let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
+    for tool in exposition.tools.keys() {
+        if let Some(credential) = exposition.service.upstream.credential_of(tool) {
+            tools.entry((&credential.name, &credential.key)).or_default().insert(tool.clone());
+        }
+    }
+    for ((name, key), tools) in tools {
+        let credential = CredentialRef { name: name.to_owned(), key: key.to_owned() };
+        if scope.get(&credential).is_none() {
+            missing.push(MissingCredential::Upstream { secret: credential.name, key: credential.key, tools });
+        }
+    }
+    missing
+}
