@@ -1,10 +1,14 @@
 //! Documentation that is followed word by word.
 //!
 //! A fence's info string says what is done with it. `sh` is run, all of them in one shell that ends at the first command
-//! that fails; `sh fails` must fail; `sh serves` is one command that is stopped two seconds after its first word; `sh unrun` is
-//! not run. `text output` is what the `sh` before it prints: column widths, ages, times and digests aside, and `...` stands
-//! for any lines. `yaml` is a document that the page shows. Other text is only read. What is for clusters with nodes alone
-//! is in `sh node`, and what that prints in `text output` as ever.
+//! that fails; `sh fails` must fail; `sh serves` is one command that is stopped two seconds after its first word. `text output`
+//! is what the `sh` before it prints: column widths, ages, times and digests aside, and `...` stands for any lines. `yaml` is a
+//! document that the page shows; `yaml file=NAME` is saved under that name before the next command. `text` is not for
+//! copying: output, forms with placeholders. What is for clusters with nodes alone is in `sh node`, and what that prints in
+//! `text output` as ever.
+//!
+//! What no test can run is marked `unrun=REASON` after its language, with one of [`REASONS`]. `docs_site` refuses every other
+//! block.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,6 +18,35 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::process::Command;
 
 use crate::documents::fences;
+
+/// Pages that a test follows on any machine.
+pub const WITHOUT_CLUSTER: &[&str] = &[
+    "README.md",
+    "docs/quickstart.md",
+    "docs/editors.md",
+    "docs/access.md",
+    "docs/connect.md",
+    "docs/serve.md",
+    "docs/filters/README.md",
+];
+/// Pages that a test follows with a Kubernetes API server.
+pub const OF_CLUSTER: &[&str] = &["docs/quickstart-kubernetes.md", "docs/kubectl.md", "docs/troubleshooting.md"];
+/// Why a block is not run by the tests of the pages.
+pub const REASONS: &[(&str, &str)] = &[
+    ("build", "builds a program, an image or the tests themselves, which takes minutes"),
+    ("cluster", "needs a cluster in a state that the page describes and no other test has"),
+    ("helm", "installs a release, as the tests of the charts do with values of their own"),
+    ("network", "calls a public API or downloads"),
+    ("collector", "needs a collector of traces, as traces.rs starts one"),
+    ("program", "is for another program: an editor, Prometheus, Flux, Argo CD"),
+    ("part", "is a part of a file and cannot stand alone"),
+];
+
+/// The reason in an info string such as `sh unrun=network`.
+#[must_use]
+pub fn unrun(info: &str) -> Option<&str> {
+    info.split(' ').nth(1)?.strip_prefix("unrun=")
+}
 
 /// Begins each block's output.
 const MARK: &str = "@@@ block ";
@@ -67,7 +100,14 @@ impl Page {
                     last.with_context(|| format!("{at}: nothing prints this"))?.shown = Some(body);
                 }
                 "yaml" => documents.push((at, body)),
-                "sh unrun" | "json" | "lua" | "text" => {}
+                _ if unrun(info).is_some() => {}
+                "json" | "json input" | "json output" | "text" | "yaml filter" => {}
+                _ if info.starts_with("yaml file=") => {
+                    let file = &info["yaml file=".len()..];
+                    let commands = format!("cat > {file} <<'END OF THE DOCUMENT'\n{body}END OF THE DOCUMENT\n");
+                    let section = String::new();
+                    blocks.push(Block { at, commands, section, fails: false, serves: false, node: false, shown: None });
+                }
                 _ => bail!("{at}: what is a fence `{info}`?"),
             }
         }
@@ -204,12 +244,14 @@ mod tests {
 
     #[test]
     fn a_page_says_what_is_run() {
-        let text = "```sh\na\n```\n```text output\nb\n```\n```sh unrun\nc\n```\n```yaml\nd: 1\n```\n";
+        let text = "```sh\na\n```\n```text output\nb\n```\n```sh unrun=network\nc\n```\n```yaml\nd: 1\n```\n";
         let page = Page::read("p.md", text).expect("is a page");
         let page = page.then(Page::read("q.md", "```sh\ne\n```\n").expect("is a page"));
         assert_eq!(page.blocks.iter().map(|block| block.at.as_str()).collect::<Vec<_>>(), ["p.md:1", "q.md:1"]);
         assert_eq!(page.documents, [("p.md:10".to_owned(), "d: 1\n".to_owned())]);
-        for bad in ["```text output\nb\n```\n", "```sh now\na\n```\n"] {
+        let page = Page::read("p.md", "```yaml file=a.yaml\nb: $c\n```\n").expect("is a page");
+        assert_eq!(page.blocks[0].commands, "cat > a.yaml <<'END OF THE DOCUMENT'\nb: $c\nEND OF THE DOCUMENT\n");
+        for bad in ["```text output\nb\n```\n", "```sh now\na\n```\n", "```sh unrun\na\n```\n"] {
             Page::read("p.md", bad).expect_err(bad);
         }
     }

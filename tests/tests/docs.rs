@@ -15,6 +15,8 @@ use tamis_tests::documents::fences;
 struct Examples {
     filter: Option<(ToolFilter, CompileOptions)>,
     input: Option<String>,
+    /// Whether commands come before: what they print is compared by `docs_site`.
+    commands: bool,
     wrong: Vec<String>,
     checked: usize,
 }
@@ -45,7 +47,9 @@ impl Examples {
     fn fence(&mut self, at: &str, info: &str, body: &str) {
         let line = body.strip_suffix('\n').unwrap_or(body);
         let words: Vec<&str> = info.split(' ').collect();
+        let printed = std::mem::replace(&mut self.commands, words[0] == "sh");
         match words[..] {
+            ["text", "output"] if printed => {}
             ["yaml", "filter", ref flags @ ..] => match filter(body) {
                 Ok(filter) => self.filter = Some((filter, options(flags))),
                 Err(reason) => self.wrong.push(format!("{at}: {reason}")),
@@ -87,6 +91,9 @@ impl Examples {
                 let shown: Vec<String> = findings.iter().map(ToString::to_string).collect();
                 self.same(at, &shown.join("\n"), line);
             }
+            // `docs_site` runs these.
+            ["sh", ..] => {}
+            ["yaml", file] if file.starts_with("file=") => {}
             [_] => {}
             _ => self.wrong.push(format!("{at}: what is a fence `{info}`?")),
         }

@@ -48,6 +48,7 @@ pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
         step("examples in the documentation", &mut cargo(["test", "--quiet", "--workspace", "--doc"]))?;
     }
     eprintln!("    not run: the tests against Argo CD, which takes minutes to build: cargo xtask gitops");
+    eprintln!("    not run: what published agents read of `tamis connect`, 860 MB to install: cargo xtask agents");
     let mut command = match tools.cargo_tool("cargo-nextest") {
         Some(nextest) => {
             let mut command = Command::new(nextest);
@@ -61,17 +62,25 @@ pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
 
 /// The tests against Argo CD, which are ignored otherwise.
 pub(crate) fn gitops(tools: &Tools) -> Result<()> {
+    ignored(tools, "cluster_gitops", "tests against Argo CD")
+}
+
+/// The tests against published agents, which are ignored otherwise.
+pub(crate) fn agents(tools: &Tools) -> Result<()> {
+    ignored(tools, "connect_agents", "tests against published agents")
+}
+
+/// The tests of one file that are ignored otherwise.
+fn ignored(tools: &Tools, file: &str, what: &str) -> Result<()> {
     step("build", &mut cargo(["build", "--workspace", "--bins", "--tests"]))?;
     let mut command = match tools.cargo_tool("cargo-nextest") {
         Some(nextest) => {
             let mut command = Command::new(nextest);
             command.current_dir(root()).args(["nextest", "run", "--workspace", "--run-ignored=only"]);
-            command.args(["--no-capture", "--filterset", "binary(cluster_gitops)"]);
+            command.args(["--no-capture", "--filterset", &format!("binary({file})")]);
             command
         }
-        None => {
-            cargo(["test", "--package", "tamis-tests", "--test", "cluster_gitops", "--", "--ignored", "--nocapture"])
-        }
+        None => cargo(["test", "--package", "tamis-tests", "--test", file, "--", "--ignored", "--nocapture"]),
     };
-    step("tests against Argo CD", &mut command)
+    step(what, &mut command)
 }

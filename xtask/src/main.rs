@@ -43,6 +43,9 @@ enum Command {
     Image(image::Args),
     /// Builds Argo CD into .tools/ as well, and runs the tests against it, which `test` and `ci` leave out
     Gitops,
+    /// Installs published agents (Claude Code, Codex, Gemini CLI) into .tools/ as well, and has them read what `tamis connect`
+    /// writes; `test` and `ci` leave this out
+    Agents,
     /// Builds docs/ as a site, into target/site
     Docs {
         /// Then serves it on loopback, and builds it anew when a page changes
@@ -73,6 +76,11 @@ fn main() -> Result<()> {
             let tools = tools::install()?;
             argocd::install(&tools)?;
             checks::gitops(&tools)
+        }
+        Command::Agents => {
+            let tools = tools::install()?;
+            tools::install_agents(&tools)?;
+            checks::agents(&tools)
         }
         Command::Docs { serve } => docs::docs(serve),
         Command::Ci { advisories, e2e } => {

@@ -40,6 +40,18 @@ const PYTHON: &[(&str, &str)] =
     &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
 const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
+/// Installs the agents whose command lines read what `tamis connect` writes: some 860 MB.
+pub(crate) fn install_agents(tools: &Tools) -> Result<()> {
+    let locks = root().join("tests/clients/agents");
+    let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
+    once(&tools.folder.join("agents"), &stamp, |folder| {
+        packages(folder, &locks)?;
+        // It puts its program in the place of a script that says that it is not installed.
+        let claude = folder.join("node_modules/@anthropic-ai/claude-code");
+        quietly(Command::new("node").arg("install.cjs").current_dir(claude)).map(drop)
+    })
+}
+
 /// Installs what is not installed yet, all at once.
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");

@@ -104,7 +104,7 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let rows = calls::table(gateway_address, admin_address, &last, posture).await?;
     match args.output {
         Output::Table => {
-            output::write(shown(&rows, &server, dir, upstream_address, admin_address, args.once).as_bytes())?
+            output::write(shown(&rows, &server, dir, upstream_address, admin_address, args.once).as_bytes())?;
         }
         Output::Json => print_json(&rows, &server, dir, upstream_address, admin_address)?,
     }

@@ -112,11 +112,6 @@ impl AuthPlan {
         &self.credential
     }
 
-    /// The credential that it sends.
-    pub(super) fn credential(&self) -> &CredentialRef {
-        &self.credential
-    }
-
     /// The body's member that holds the credential.
     pub(super) fn body_member(&self) -> Option<&str> {
         match &self.place {

@@ -1,5 +1,5 @@
 //! Holds the documentation together: every link leads somewhere, every page is in the table of contents, every block of
-//! ours can be read, the generated pages are what the code says. `docs.rs`, `docs_operator.rs` and `cluster_quickstart.rs` run
+//! ours is run or says why not, the generated pages are what the code says. `docs.rs`, `docs_operator.rs` and `cluster_quickstart.rs` run
 //! what the pages show.
 
 mod blocks;
