@@ -184,7 +184,7 @@ fn rows(
             if stage.name != "compact" && !(last && spec.compact.is_some()) {
                 row.notes.extend(gone(&before.paths, &after.paths));
             }
-            row.notes.extend(notes(stage.name, report));
+            row.notes.extend(notes(stage.name, spec, report));
             bytes = filtered.text.len();
             before = after;
         }
@@ -198,9 +198,17 @@ fn rows(
 }
 
 /// What a stage says in the report.
-fn notes(stage: &str, report: &Report) -> Vec<String> {
+fn notes(stage: &str, spec: &FilterSpec, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
+    // What led nowhere in an earlier stage is said there.
+    let excluded = |path: &&String| spec.exclude.as_ref().is_some_and(|exclude| exclude.contains(path));
     match stage {
+        "exclude" => {
+            let missed: Vec<_> = report.unresolved.iter().filter(excluded).map(String::as_str).collect();
+            if !missed.is_empty() {
+                notes.push(format!("match nothing: {}", missed.join(", ")));
+            }
+        }
         "retain" | "patches" if !report.unresolved.is_empty() => {
             notes.push(format!("resolve nowhere: {}", report.unresolved.join(", ")));
         }

@@ -15,6 +15,8 @@ pub(super) const ALIASES: &[(&str, &str, &str)] = &[
     ("FilterSpec", "jsonPatches", "patches"),
     // kimbap.
     ("FilterSpec", "textFilter", "text"),
+    ("TextSpec", "stripLinesMatching", "strip"),
+    ("TextSpec", "keepLinesMatching", "keep"),
     ("AuthSpec", "headerName", "name"),
     ("AuthSpec", "queryParam", "name"),
     ("AuthSpec", "bodyField", "name"),

@@ -30,6 +30,10 @@ fn spellings_of_the_seeds_are_our_names() {
             "{text_filter: {strip_ansi: true, max_lines: 3, on_empty: none}}",
             "{text: {stripAnsi: true, maxLines: 3, onEmpty: none}}",
         ),
+        (
+            "{text_filter: {strip_lines_matching: ['^#'], keep_lines_matching: [E], max_lines: 3}}",
+            "{text: {strip: ['^#'], keep: [E], maxLines: 3}}",
+        ),
         ("{compact: true}", "{dropEmpty: true}"),
         ("{compact: false, retain: [/a]}", "{retain: [/a]}"),
         ("{convertToToon: true}", "{output: {format: toon}}"),

@@ -1,8 +1,10 @@
 //! The fields of one filter object.
 
+use indexmap::IndexMap;
+
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
-use super::{CompileOptions, Enforcement, ResponseType, patches, select, telling};
+use super::{CompileOptions, Enforcement, ResponseType, allows, patches, select, telling};
 use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
@@ -40,19 +42,29 @@ pub(super) fn branch(
     let root = root(spec, paths, options, findings);
     let max_items = max_items(spec.max_items, findings);
     let select = fields(spec, findings);
-    let exclude = exclude(spec, enforced, findings);
+    let (exclude, excluded) = exclude(spec, enforced, findings);
     let text = spec.text.as_ref().and_then(|text| TextProgram::compile(text).map_err(|f| findings.extend(f)).ok());
     let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
     let compact =
         spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
+    let allow_list = allows::is_allow_list(spec, paths, &root);
+    if enforced && !spec.passthrough && !allow_list {
+        allows::warn(spec, paths, findings);
+    }
+    if let Some(compact) = &compact {
+        allows::template(spec, compact, paths, &excluded, &root, findings);
+    }
     let whole = retain.as_ref().map(|(_, paths)| paths.clone());
+    let named = spec.root.is_some() || options.response_type == Some(ResponseType::Object);
     let branch = Branch {
         guard,
+        allow_list,
         passthrough: spec.passthrough,
         retain: retain.map(|(retain, _)| retain),
         patches,
         root,
+        detects: !enforced && !named && !works_on_items(spec),
         max_items,
         select_multiplies: select.iter().enumerate().any(|(i, field)| select[..i].iter().any(|f| f.overlaps(field))),
         select,
@@ -70,18 +82,20 @@ pub(super) fn branch(
 }
 
 /// Whether the filter has a stage that works on JSON.
-fn structural(spec: &FilterSpec) -> bool {
+pub(super) fn structural(spec: &FilterSpec) -> bool {
     spec.retain.is_some() || spec.patches.as_ref().is_some_and(|p| !p.is_empty()) || needs_payload(spec)
 }
 
 fn needs_payload(spec: &FilterSpec) -> bool {
-    spec.root.is_some()
-        || spec.max_items.is_some_and(|n| n != 0)
+    spec.root.is_some() || works_on_items(spec) || spec.drop_nulls || spec.drop_empty || spec.compact.is_some()
+}
+
+/// Whether a stage asks which items there are. Without one the drops act on the whole document (`filters.md`,
+/// "Payload root").
+fn works_on_items(spec: &FilterSpec) -> bool {
+    spec.max_items.is_some_and(|n| n != 0)
         || spec.select.is_some()
         || spec.exclude.as_ref().is_some_and(|e| !e.is_empty())
-        || spec.drop_nulls
-        || spec.drop_empty
-        || spec.compact.is_some()
 }
 
 fn has_stages(spec: &FilterSpec) -> bool {
@@ -141,6 +155,7 @@ fn retain(paths: &[String], findings: &mut Findings) -> Option<(Retain, Vec<Vec<
             None => trie.insert(path, i),
         }
     }
+    few_globs("retain", &parsed, findings);
     let parsed: Option<Vec<_>> = parsed.into_iter().collect();
     Some((Retain { trie, paths: paths.iter().map(|p| p.as_str().into()).collect() }, parsed?))
 }
@@ -167,6 +182,7 @@ fn root(
     }
     match options.response_type {
         Some(ResponseType::Object) => Root::Document,
+        _ if !enforced && !works_on_items(spec) => Root::Document,
         Some(ResponseType::Array) => Root::List,
         Some(ResponseType::Text) | None if enforced => {
             for (given, field) in [
@@ -233,49 +249,94 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
     out
 }
 
-fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> Exclude {
+/// The entries of `exclude`, and the path of each that compiles.
+fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> (Exclude, Vec<Option<Vec<Segment>>>) {
     let entries = spec.exclude.as_deref().unwrap_or_default();
-    let mut out = Exclude { entries: entries.len(), ..Exclude::default() };
+    let mut out = Exclude::default();
     if !bounded("exclude", entries.len(), findings) {
-        return out;
+        return (out, Vec::new());
     }
-    let mut deep: Vec<(usize, Vec<Segment>)> = Vec::new();
+    let mut paths: Vec<Option<Vec<Segment>>> = Vec::with_capacity(entries.len());
     for (i, entry) in entries.iter().enumerate() {
         let field = format!("exclude[{i}]");
-        if entry.is_empty() {
+        paths.push(if entry.is_empty() {
             findings.error(
                 &field,
                 "the name is empty",
                 "name the member to drop (`/` drops the one whose key is empty)",
             );
+            None
         } else if entries[..i].contains(entry) {
             findings.warning(&field, format!("`{entry}` is there twice"), "remove one");
+            None
         } else if entry.starts_with('/') {
-            if let Some(path) = findings.take(&field, pointers::extended(entry)) {
-                deep.push((i, path));
-            }
+            findings.take(&field, pointers::extended(entry))
         } else {
+            let segment = pointers::member(entry);
             dotted(&field, entry, enforced, findings);
-            unselected(&field, entry, spec, findings);
-            out.names.push(entry.as_str().into());
-        }
+            unselected(&field, entry, &segment, spec, findings);
+            if let Segment::Name(name) = &segment {
+                out.names.push(name.text.clone());
+            }
+            Some(vec![segment])
+        });
     }
-    for (i, path) in &deep {
-        match deep.iter().find(|(j, other)| j != i && covers(other, path) && (j < i || other != path)) {
-            Some((j, _)) => findings.warning(
-                &format!("exclude[{i}]"),
-                format!("is dropped already by `exclude[{j}]` (`{}`)", entries[*j]),
-                "remove one of the two",
-            ),
-            None => out.deep.insert(path, *i),
+    few_globs("exclude", &paths, findings);
+    let select = spec.select.as_ref().filter(|select| !select.is_empty());
+    for (i, path) in paths.iter().enumerate() {
+        let mut missable = None;
+        if let Some(path) = path {
+            let covering = paths.iter().enumerate().find(|(j, other)| {
+                let other = other.as_ref().filter(|other| *j != i && covers(other, path));
+                other.is_some_and(|other| *j < i || other != path)
+            });
+            if let Some((j, _)) = covering {
+                findings.warning(
+                    &format!("exclude[{i}]"),
+                    format!("is dropped already by `exclude[{j}]` (`{}`)", entries[j]),
+                    "remove one of the two",
+                );
+            } else {
+                out.trie.insert(path, i);
+                let given = |select: &IndexMap<String, String>| select.keys().any(|key| path[0].is_member(key));
+                missable = select.is_none_or(given).then(|| entries[i].as_str().into());
+            }
         }
+        out.entries.push(missable);
     }
-    if let Some(select) = spec.select.as_ref().filter(|s| !s.is_empty())
-        && select.keys().all(|key| out.names.iter().any(|name| **name == **key))
-    {
+    let dropped = |key: &String| paths.iter().flatten().any(|path| drops_member(path, key));
+    if select.is_some_and(|select| select.keys().all(dropped)) {
         findings.error("exclude", "drops every field that `select` keeps", "remove the fields to keep from `exclude`");
     }
-    out
+    (out, paths)
+}
+
+/// Whether an entry of `exclude` drops the member `key` of an item.
+pub(super) fn drops_member(path: &[Segment], key: &str) -> bool {
+    match path {
+        [Segment::Deep, rest @ ..] if !rest.is_empty() => drops_member(rest, key),
+        [segment] => segment.is_member(key),
+        _ => false,
+    }
+}
+
+/// Segments with a `*` in them that one list may have: each is compared with each name that it may match.
+const MAX_GLOBS: usize = 64;
+/// Segments `**` that one list may have: each is followed at every place below its own.
+const MAX_DEEP: usize = 16;
+
+fn few_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings) {
+    let count =
+        |wanted: fn(&Segment) -> bool| paths.iter().flatten().flatten().filter(|segment| wanted(segment)).count();
+    for (segments, most, what) in [
+        (count(|segment| matches!(segment, Segment::Glob(_))), MAX_GLOBS, "segments with a `*` in them"),
+        (count(|segment| matches!(segment, Segment::Deep)), MAX_DEEP, "segments `**`"),
+    ] {
+        if segments > most {
+            let message = format!("has {segments} {what}, at most {most} are allowed");
+            findings.error(field, message, "name the members, or what holds them");
+        }
+    }
 }
 
 fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings) {
@@ -292,9 +353,9 @@ fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings) {
 }
 
 /// After `select`, the item has its output keys and nothing else.
-fn unselected(field: &str, entry: &str, spec: &FilterSpec, findings: &mut Findings) {
+fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, findings: &mut Findings) {
     let Some(select) = &spec.select else { return };
-    if !select.is_empty() && !select.contains_key(entry) {
+    if !select.is_empty() && !select.keys().any(|key| segment.is_member(key)) {
         findings.warning(
             field,
             format!("`{entry}` is not among the keys that `select` gives"),
@@ -371,7 +432,7 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
     }
 }
 
-fn first_structural(spec: &FilterSpec) -> &'static str {
+pub(super) fn first_structural(spec: &FilterSpec) -> &'static str {
     [
         (spec.retain.is_some(), "retain"),
         (spec.patches.is_some(), "patches"),

@@ -1,5 +1,6 @@
 //! From a declared filter to one that runs.
 
+mod allows;
 mod branches;
 mod check;
 mod fields;

@@ -2,7 +2,7 @@
 
 use super::check::Problem;
 use crate::json::DEPTH_CEILING;
-use crate::program::{Name, Pointer, Segment};
+use crate::program::{Glob, Index, Name, Pointer, Segment};
 
 /// Reads a strict JSON Pointer (RFC 6901); `*` is an ordinary key, `~2` an error.
 pub(super) fn strict(text: &str) -> Result<Pointer, Problem> {
@@ -13,15 +13,40 @@ pub(super) fn strict(text: &str) -> Result<Pointer, Problem> {
     Ok(Pointer { text: text.into(), segments })
 }
 
-/// Reads a pointer of `retain` or `exclude`: a segment `*` matches everything, `~2` is a literal `*`.
+/// Reads a pointer of `retain` or `exclude`: a segment `*` matches everything, `*` in a segment any characters, `**` any
+/// number of segments; `~2` is a literal `*`.
 pub(super) fn extended(text: &str) -> Result<Vec<Segment>, Problem> {
-    tokens(text)?
-        .enumerate()
-        .map(|(i, token)| match token {
-            "*" => Ok(Segment::Any),
-            _ => unescape(token, i, true).map(|name| Segment::Name(Name::new(name))),
-        })
-        .collect()
+    let mut segments: Vec<Segment> = Vec::new();
+    for (i, token) in tokens(text)?.enumerate() {
+        let segment = match token {
+            "*" => Segment::Any,
+            "**" if segments.last() == Some(&Segment::Deep) => continue,
+            "**" => Segment::Deep,
+            _ => {
+                let parts = token.split('*').map(|part| unescape(part, i, true)).collect::<Result<Vec<_>, _>>()?;
+                named(parts, Name::new)
+            }
+        };
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+/// Reads the name of a member of an item: like a segment, but `~` is an ordinary character unless `~2` stands for `*`.
+pub(super) fn member(text: &str) -> Segment {
+    let parts = text.split('*').map(|part| part.replace("~2", "*")).collect();
+    named(parts, |text| Name { text: text.into(), index: Index::None })
+}
+
+/// The segment with these texts between its `*`.
+fn named(mut parts: Vec<String>, name: impl Fn(String) -> Name) -> Segment {
+    match (parts.len(), parts.pop()) {
+        (1, Some(text)) => Segment::Name(name(text)),
+        (_, last) => match Glob::new(parts.into_iter().chain(last)) {
+            Some(glob) => Segment::Glob(glob),
+            None => Segment::Any,
+        },
+    }
 }
 
 fn tokens(text: &str) -> Result<impl Iterator<Item = &str>, Problem> {
@@ -86,7 +111,13 @@ fn unescape(token: &str, index: usize, extended: bool) -> Result<String, Problem
 
 /// Whether everything that `below` matches is within what `path` matches.
 pub(super) fn covers(path: &[Segment], below: &[Segment]) -> bool {
-    path.len() <= below.len() && path.iter().zip(below).all(|(p, b)| *p == Segment::Any || p == b)
+    let covers = |(path, below): (&Segment, &Segment)| match (path, below) {
+        (Segment::Any, Segment::Name(_) | Segment::Any | Segment::Glob(_)) => true,
+        // An index is no name.
+        (Segment::Glob(glob), Segment::Name(name)) => name.index.number().is_none() && glob.matches(&name.text),
+        (path, below) => path == below,
+    };
+    path.len() <= below.len() && path.iter().zip(below).all(covers)
 }
 
 /// Whether something at or below the strict path `at` may be left by `kept`, or `at` leads to it:
@@ -98,7 +129,10 @@ pub(super) fn may_keep(kept: &[Segment], at: &[Name]) -> bool {
     let same = match first {
         Segment::Any => true,
         Segment::Name(kept) => kept == name,
+        Segment::Glob(glob) => glob.matches(&name.text),
+        // It may lead anywhere.
+        Segment::Deep => return true,
     };
-    let mapped = matches!(name.index, crate::program::Index::At(_) | crate::program::Index::End);
+    let mapped = matches!(name.index, Index::At(_) | Index::End);
     (same && may_keep(rest, below)) || (mapped && may_keep(kept, below))
 }

@@ -8,7 +8,7 @@ use super::check::Findings;
 use super::patches::overlaps;
 use super::pointers::covers;
 use crate::json::{JsonText, Kind, Node};
-use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step};
+use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step, Trie};
 
 const TELLS: &str = "whether it succeeds tells the caller about it";
 
@@ -118,8 +118,8 @@ fn not_selected(branch: &Branch, place: &[Name]) -> bool {
             Step::Each => name.index != Index::None,
         })
     };
-    let hidden =
-        |key: &str| branch.exclude.names.iter().any(|name| **name == *key) || !branch.exclude.deep.names.is_empty();
+    let plain = branch.exclude.is_plain();
+    let hidden = |key: &str| branch.exclude.names.iter().any(|name| **name == *key) || !plain;
     !branch.select.iter().any(|field| takes(&field.path) && !hidden(&field.name))
 }
 
@@ -127,9 +127,11 @@ fn excluded(branch: &Branch, place: &[Name]) -> bool {
     let Some(place) = in_item(branch, place).filter(|_| branch.select.is_empty()) else { return false };
     // Whatever is within reach of a deep entry counts: better one warning too many.
     place.first().is_some_and(|first| {
-        branch.exclude.names.iter().any(|name| **name == *first.text)
-            || branch.exclude.deep.any.is_some()
-            || branch.exclude.deep.names.iter().any(|(name, _)| name == first)
+        let Trie { end: _, names, any, globs, deep } = &branch.exclude.trie;
+        any.is_some()
+            || deep.is_some()
+            || names.iter().any(|(name, _)| name.text == first.text)
+            || globs.iter().any(|(glob, _)| glob.matches(&first.text))
     })
 }
 

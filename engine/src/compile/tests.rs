@@ -3,7 +3,14 @@
 use super::{CompileOptions, Enforcement, ResponseType, compile};
 use crate::{Severity, ToolFilter};
 
+/// All but what is said of every filter under `Enforced` that is no allow-list, see [`enforced_without_an_allow_list`].
 fn findings(filter: &str, options: &CompileOptions) -> Vec<(Severity, String)> {
+    let mut findings = all_findings(filter, options);
+    findings.retain(|(_, text)| !text.contains("the upstream adds later"));
+    findings
+}
+
+fn all_findings(filter: &str, options: &CompileOptions) -> Vec<(Severity, String)> {
     let filter: ToolFilter = serde_json::from_str(filter).unwrap_or_else(|e| panic!("{filter}: {e}"));
     let compiled = compile(&filter, options);
     let errors = compiled.findings.iter().any(|f| f.severity == Severity::Error);
@@ -456,5 +463,153 @@ fn declared_types_that_contradict_the_stages() {
             ),
             (r#"{"maxItems":3,"root":"/items"}"#, &[]),
         ],
+    );
+}
+
+#[test]
+fn enforced_without_an_allow_list() {
+    let remedy = "name what may pass with `select` or `retain`";
+    let passes = "passes everything that the filter does not name, also a member that the upstream adds later";
+    for (filter, expected) in [
+        (r#"{"root":"","exclude":["a"]}"#, format!("exclude: {passes}, {remedy}")),
+        (r#"{"patches":[{"op":"remove","path":"/a"}]}"#, format!("patches: {passes}, {remedy}")),
+        (r#"{"dropNulls":true}"#, format!("dropNulls: {passes}, {remedy}")),
+        (r#"{"root":"","maxItems":3,"exclude":["a"]}"#, format!("exclude: {passes}, {remedy}")),
+        (r#"{"retain":[""]}"#, format!("retain: {passes}, {remedy}")),
+        (r#"{"retain":["/*/*"]}"#, format!("retain: {passes}, {remedy}")),
+        (
+            r#"{"retain":["/a","/**/b"]}"#,
+            "retain[1]: keeps whatever matches, also a member that the upstream adds later: it is no allow-list, name what may pass without `**` and without a `*` in a name".to_owned(),
+        ),
+        (
+            r#"{"text":{"strip":["a"]}}"#,
+            "text: passes every line that it does not name, also of a kind that the upstream adds later, name the lines that may pass with `text.keep`".to_owned(),
+        ),
+    ] {
+        assert_eq!(all_findings(filter, &enforced()), [(Severity::Warning, expected)], "{filter}");
+        let told = all_findings(filter, &advisory());
+        assert!(told.iter().all(|(_, text)| !text.contains("the upstream adds later")), "{told:?}");
+    }
+    let is_allow_list = |filter: &str| {
+        let compiled = compile(&serde_json::from_str(filter).unwrap(), &enforced());
+        compiled.program.unwrap_or_else(|| panic!("{filter}: {:?}", compiled.findings)).is_allow_list()
+    };
+    for filter in [
+        r#"{"root":"","select":{"a":"a"}}"#,
+        r#"{"root":"/x","select":{"a":"a"},"exclude":["b"]}"#,
+        r#"{"retain":["/a","/items/*/b","/user/*"],"dropNulls":true}"#,
+        r#"{"retain":["/**/a"],"root":"","select":{"a":"a"}}"#,
+        r#"{"text":{"keep":["^E"]}}"#,
+        r#"[{"test":{"path":"/a","value":1},"retain":["/a"]},{"otherwise":true,"retain":["/b"]}]"#,
+    ] {
+        assert!(is_allow_list(filter), "{filter}");
+        assert!(!all_findings(filter, &enforced()).iter().any(|(_, text)| text.contains("adds later")), "{filter}");
+    }
+    for filter in [
+        r#"{"passthrough":true}"#,
+        r#"{"root":"","exclude":["a"]}"#,
+        r#"{"retain":["/a_*"]}"#,
+        r#"{"retain":["/**/a"],"root":"/items","select":{"a":"a"}}"#,
+        r#"[{"test":{"path":"/a","value":1},"retain":["/a"]},{"otherwise":true,"passthrough":true}]"#,
+    ] {
+        assert!(!is_allow_list(filter), "{filter}");
+    }
+}
+
+#[test]
+fn a_template_names_what_is_there() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            r#"{"root":"","select":{"title":"title"},"compact":{"item":"{{.titel}} {{.title}} {{.titel}}"}}"#,
+            &[
+                "compact.item: `.titel` is not among the keys that `select` gives, so it prints nothing, name one of those keys, or add the field to `select`",
+            ],
+        ),
+        (
+            r#"{"root":"","exclude":["*_url","/user","/**/id","/a/b"],"compact":{"item":"{{.html_url}} {{.user.login}} {{.id}} {{.a.b}}"}}"#,
+            &[
+                "compact.item: `.html_url` is dropped by `exclude`, so it prints nothing, remove it from the template, or from `exclude`",
+                "compact.item: `.user` is dropped by `exclude`, so it prints nothing, remove it from the template, or from `exclude`",
+                "compact.item: `.id` is dropped by `exclude`, so it prints nothing, remove it from the template, or from `exclude`",
+            ],
+        ),
+        (
+            r#"{"retain":["/items/title","/items/*/id"],"root":"/items","compact":{"item":"{{.titel}}{{.title}}{{.id}}"}}"#,
+            &[
+                "compact.item: `.titel` is not among what `retain` keeps, so it prints nothing, add it to `retain`, or remove it from the template",
+            ],
+        ),
+        (r#"{"retain":["/items"],"root":"/items","compact":{"item":"{{.titel}}"}}"#, &[]),
+        (r#"{"retain":["/**/x"],"root":"/items","compact":{"item":"{{.titel}}"}}"#, &[]),
+        (r#"{"retain":["/items/0"],"root":"/items","compact":{"item":"{{.titel}}"}}"#, &[]),
+        (
+            r#"{"retain":["/a"],"root":"","patches":[{"op":"add","path":"/0/titel","value":1}],"compact":{"item":"{{.titel}}"}}"#,
+            &[],
+        ),
+    ];
+    check(Severity::Warning, &advisory(), cases);
+    check(Severity::Warning, &enforced(), &cases[..2]);
+    // Where the list is found by its shape, it is the document or a member of it.
+    check(
+        Severity::Warning,
+        &advisory(),
+        &[
+            (r#"{"retain":["/items/title"],"compact":{"item":"{{.title}}"}}"#, &[]),
+            (r#"{"retain":["/title"],"compact":{"item":"{{.titel}}"}}"#, &[]),
+            (
+                r#"{"retain":["/items/title"],"compact":{"item":"{{.titel}}"}}"#,
+                &[
+                    "compact.item: `.titel` is not among what `retain` keeps, so it prints nothing, add it to `retain`, or remove it from the template",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn globs_are_few() {
+    let list = |entry: &str, count: usize| {
+        let entries: Vec<_> = (0..count).map(|i| format!("{entry}{i}")).collect();
+        serde_json::json!({"root": "", "exclude": entries, "retain": entries}).to_string()
+    };
+    for (entry, most, what) in [("/*a", 64, "segments with a `*` in them"), ("/**/a", 16, "segments `**`")] {
+        assert!(findings(&list(entry, most), &advisory()).iter().all(|(severity, _)| *severity == Severity::Warning));
+        let told = findings(&list(entry, most + 1), &advisory());
+        for field in ["retain", "exclude"] {
+            let message = format!("{field}: has {} {what}, at most {most} are allowed", most + 1);
+            assert!(
+                told.iter().any(|(severity, text)| *severity == Severity::Error && text.starts_with(&message)),
+                "{told:?}"
+            );
+        }
+    }
+    check(
+        Severity::Warning,
+        &advisory(),
+        &[
+            (
+                r#"{"exclude":["*_url","html_url"]}"#,
+                &["exclude[1]: is dropped already by `exclude[0]` (`*_url`), remove one of the two"],
+            ),
+            (
+                r#"{"exclude":["a","/a/b"]}"#,
+                &["exclude[1]: is dropped already by `exclude[0]` (`a`), remove one of the two"],
+            ),
+            (
+                r#"{"select":{"a":"a"},"exclude":["*_url"]}"#,
+                &[
+                    "exclude[0]: `*_url` is not among the keys that `select` gives, remove it: `select` keeps nothing else",
+                ],
+            ),
+            (r#"{"exclude":["/**/**/url"]}"#, &[]),
+        ],
+    );
+    check(
+        Severity::Error,
+        &advisory(),
+        &[(
+            r#"{"select":{"a_url":"a","b_url":"b"},"exclude":["*_url"]}"#,
+            &["exclude: drops every field that `select` keeps, remove the fields to keep from `exclude`"],
+        )],
     );
 }

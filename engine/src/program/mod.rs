@@ -1,5 +1,6 @@
 //! A compiled filter: what [`crate::compile`] makes and the executors run.
 
+mod glob;
 mod memory;
 mod pointer;
 mod schema;
@@ -14,6 +15,7 @@ use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{Call, Enforcement, Limits};
 
+pub(crate) use glob::Glob;
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
 pub(crate) use select::{Field, Step};
 pub(crate) use trie::Trie;
@@ -21,6 +23,15 @@ pub(crate) use trie::Trie;
 /// A filter that runs. Cheap to share, immutable, `Send + Sync`.
 #[derive(Debug, Clone)]
 pub struct Program(pub(crate) Arc<Plan>);
+
+impl Program {
+    /// Whether nothing passes but what the filter names, so that a member that the upstream adds later does not: every
+    /// branch has `retain` without globs, `select` with nothing beside the payload, or, for text alone, `keep`.
+    #[must_use]
+    pub fn is_allow_list(&self) -> bool {
+        self.0.branches.iter().all(|branch| branch.allow_list)
+    }
+}
 
 /// What a program is made of.
 #[derive(Debug)]
@@ -49,6 +60,8 @@ impl Plan {
 pub(crate) struct Branch {
     /// Stage 1.
     pub(crate) guard: Guard,
+    /// Nothing passes but what the filter names, see [`Program::is_allow_list`].
+    pub(crate) allow_list: bool,
     /// The output as it is; all other fields are empty.
     pub(crate) passthrough: bool,
     /// Stage 2.
@@ -57,6 +70,8 @@ pub(crate) struct Branch {
     pub(crate) patches: Vec<Patch>,
     /// Stage 4.
     pub(crate) root: Root,
+    /// Where no stage needs to know the payload, a budget and `compact` look for the list in what the stages leave.
+    pub(crate) detects: bool,
     /// Stage 5; never 0.
     pub(crate) max_items: Option<usize>,
     /// Stage 6; empty is none.
@@ -144,12 +159,43 @@ pub(crate) enum Root {
 /// Stage 7.
 #[derive(Debug, Default)]
 pub(crate) struct Exclude {
-    /// Names of members of the item; in an item that is a list, of its elements.
+    /// What goes, relative to the item; `end` holds the number of the entry. Names are no indices here: in an item that
+    /// is a list they are those of its elements.
+    pub(crate) trie: Trie,
+    /// The entries that are plain names of members of the item.
     pub(crate) names: Vec<Box<str>>,
-    /// Entries that begin with `/`; `end` marks what goes, and holds the number of the entry.
-    pub(crate) deep: Trie,
-    /// How many entries were declared; numbers in `deep` are below it.
-    pub(crate) entries: usize,
+    /// By number, as they were written. None for an entry that is never missed: another drops the same, or `select`
+    /// gives no such member.
+    pub(crate) entries: Vec<Option<Box<str>>>,
+}
+
+impl Exclude {
+    /// Whether it drops nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.trie.is_empty()
+    }
+
+    /// Whether its entries are names of members of the item, and nothing else.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Trie { end, names, any, globs, deep } = &self.trie;
+        let leaf = |below: &Trie| below.children().next().is_none();
+        let plain = |(name, below): &(Name, Trie)| leaf(below) && name.index == Index::None;
+        end.is_none() && any.is_none() && globs.is_empty() && deep.is_none() && names.iter().all(plain)
+    }
+
+    /// By number, whether an entry needs no place to be found: the beginning of a search for those that are missed.
+    pub(crate) fn unmissable(&self) -> Vec<bool> {
+        self.entries.iter().map(Option::is_none).collect()
+    }
+
+    /// The entries that were not `found`, as they were written.
+    pub(crate) fn missed(&self, found: &[bool]) -> impl Iterator<Item = String> {
+        self.entries
+            .iter()
+            .zip(found)
+            .filter(|(_, found)| !**found)
+            .filter_map(|(entry, _)| entry.as_deref().map(str::to_owned))
+    }
 }
 
 impl Root {
@@ -169,9 +215,12 @@ impl Branch {
     /// the part had not been there: what is dropped must not be told from what is absent.
     pub(crate) fn settles(&self) -> bool {
         let patched = self.patches.iter().any(|patch| matches!(patch, Patch::Remove { .. } | Patch::Move { .. }));
-        let excluded =
-            !self.exclude.names.is_empty() || !self.exclude.deep.names.is_empty() || self.exclude.deep.any.is_some();
-        self.retain.is_some() && (self.drop_nulls || patched || excluded)
+        self.retain.is_some() && (self.drop_nulls || patched || !self.exclude.is_empty())
+    }
+
+    /// Whether there is no stage at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.is_structural() && self.text.is_none() && self.budget.is_none() && !self.passthrough
     }
 
     /// Whether a stage works on JSON, which makes output that is none a failure.

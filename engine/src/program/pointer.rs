@@ -1,5 +1,7 @@
 //! JSON Pointers, parsed.
 
+use super::Glob;
+
 /// A strict JSON Pointer (RFC 6901).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pointer {
@@ -53,11 +55,26 @@ impl Name {
     }
 }
 
-/// One segment of a pointer of `retain` or `exclude`, where `*` matches everything.
+/// One segment of a pointer of `retain` or `exclude`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// A member's name, or an index where there is an array.
     Name(Name),
     /// `*`: every element of an array, every member of an object.
     Any,
+    /// A name with `*` in it: every member whose name matches. Like a name it maps over arrays.
+    Glob(Glob),
+    /// `**`: any number of members and elements, none too.
+    Deep,
+}
+
+impl Segment {
+    /// Whether this is the segment of the member `name` of an object.
+    pub(crate) fn is_member(&self, name: &str) -> bool {
+        match self {
+            Self::Name(own) => *own.text == *name,
+            Self::Any | Self::Deep => true,
+            Self::Glob(glob) => glob.matches(name),
+        }
+    }
 }

@@ -58,6 +58,7 @@ fn branch(branch: &Branch) -> Option<Value> {
 }
 
 fn item(branch: &Branch) -> Value {
+    // What a pattern drops may be listed: no member is required.
     let kept = branch.select.iter().filter(|field| !branch.exclude.names.contains(&field.name));
     let properties: Map<String, Value> = kept.map(|field| (field.name.to_string(), json!({}))).collect();
     json!({"type": "object", "properties": properties, "additionalProperties": false})

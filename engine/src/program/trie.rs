@@ -1,5 +1,6 @@
 //! The paths of `retain` and of `exclude`, merged.
 
+use super::Glob;
 use super::pointer::{Index, Name, Segment};
 
 /// A set of paths as a tree. At an object a name is a key, and [`Trie::any`] goes for every
@@ -15,6 +16,10 @@ pub(crate) struct Trie {
     pub(crate) names: Vec<(Name, Trie)>,
     /// `*`.
     pub(crate) any: Option<Box<Trie>>,
+    /// Names with `*` in them. Like names they map over arrays.
+    pub(crate) globs: Vec<(Glob, Trie)>,
+    /// `**`: what follows it begins here, and at everything below.
+    pub(crate) deep: Option<Box<Trie>>,
 }
 
 impl Trie {
@@ -26,6 +31,14 @@ impl Trie {
                 self.end.get_or_insert(id);
             }
             Some((Segment::Any, rest)) => self.any.get_or_insert_default().insert(rest, id),
+            Some((Segment::Deep, rest)) => self.deep.get_or_insert_default().insert(rest, id),
+            Some((Segment::Glob(glob), rest)) => {
+                let at = self.globs.iter().position(|(g, _)| g == glob).unwrap_or_else(|| {
+                    self.globs.push((glob.clone(), Self::default()));
+                    self.globs.len() - 1
+                });
+                self.globs[at].1.insert(rest, id);
+            }
             Some((Segment::Name(name), rest)) => {
                 let at = self.names.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
                     self.names.push((name.clone(), Self::default()));
@@ -41,17 +54,29 @@ impl Trie {
         if let Some(id) = self.end {
             each(id);
         }
-        for (_, below) in &self.names {
-            below.ends(each);
-        }
-        if let Some(any) = &self.any {
-            any.ends(each);
-        }
+        self.children().for_each(|below| below.ends(each));
+    }
+
+    /// What is behind one more segment, whichever.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Trie> {
+        let Self { end: _, names, any, globs, deep } = self;
+        let named = names.iter().map(|(_, below)| below).chain(globs.iter().map(|(_, below)| below));
+        named.chain(any.as_deref()).chain(deep.as_deref())
+    }
+
+    /// Whether there is no path in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end.is_none() && self.children().next().is_none()
+    }
+
+    /// Whether a segment has a `*` in it or is `**`.
+    pub(crate) fn has_globs(&self) -> bool {
+        !self.globs.is_empty() || self.deep.is_some() || self.children().any(Self::has_globs)
     }
 
     /// Whether names of this node map over the elements of an array: those that are no index.
     pub(crate) fn maps(&self) -> bool {
-        self.names.iter().any(|(name, _)| !matches!(name.index, Index::At(_)))
+        !self.globs.is_empty() || self.names.iter().any(|(name, _)| !matches!(name.index, Index::At(_)))
     }
 
     /// The part for element `index` of an array, by number.

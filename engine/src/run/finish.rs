@@ -2,7 +2,7 @@
 
 use super::{Failure, Run, root};
 use crate::budget::{fit_json, fit_text};
-use crate::json::{Node, to_string};
+use crate::json::{Node, compact_len, to_string};
 use crate::program::Branch;
 use crate::template::CompactProgram;
 use crate::{Stage, Structured};
@@ -11,6 +11,34 @@ use crate::{Stage, Structured};
 pub(super) struct Output {
     pub(super) text: String,
     pub(super) structured: Structured,
+}
+
+/// Where a budget finds the items.
+#[derive(Clone, Copy)]
+pub(super) enum List<'p> {
+    /// There, if there is a list.
+    At(&'p [usize]),
+    /// Where `maxItems` would find them.
+    Detect,
+    /// The output is no list.
+    None,
+}
+
+/// Why `compact` rendered nothing.
+enum NoSummary {
+    /// It works on lists.
+    NoList,
+    /// A limit of the renderer was reached.
+    Failed(String),
+}
+
+impl NoSummary {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::NoList => "the payload is not a list",
+            Self::Failed(reason) => reason,
+        }
+    }
 }
 
 impl Run<'_> {
@@ -31,14 +59,16 @@ impl Run<'_> {
             match self.summary(compact, branch, &mut document, payload) {
                 Ok(output) => return Ok(output),
                 // The fields that the templates do not print were not meant to be seen.
-                Err(reason) if self.enforced() => return Err(Failure::new(Stage::Compact, reason)),
-                Err(reason) => self.report.compact_error = Some(reason),
+                Err(reason) if self.enforced() => return Err(Failure::new(Stage::Compact, reason.as_str())),
+                Err(NoSummary::NoList) => self.warn(Stage::Compact, NoSummary::NoList.as_str()),
+                Err(NoSummary::Failed(reason)) => self.report.compact_error = Some(reason),
             }
         }
         let list = match payload {
-            Some((place, Some(_))) => Some(place.as_slice()),
+            Some((place, Some(_))) => List::At(place.as_slice()),
+            _ if branch.detects => List::Detect,
             // No stage has looked for a payload: a document that is a list is trimmed as one.
-            _ => document.as_array().is_some().then_some(&[][..]),
+            _ => List::At(&[]),
         };
         Ok(self.json(&mut document, list, branch.budget))
     }
@@ -49,13 +79,21 @@ impl Run<'_> {
         branch: &Branch,
         document: &mut Node<'_>,
         payload: Option<&(root::Place, Option<usize>)>,
-    ) -> Result<Output, String> {
-        let found = payload.and_then(|(place, total)| Some((root::at(document, place)?, (*total)?)));
-        let Some((Node::Array(items), total)) = found else {
-            return Err("the payload is not a list".to_owned());
+    ) -> Result<Output, NoSummary> {
+        let place = match payload {
+            Some((place, Some(total))) => Some((place.clone(), Some(*total))),
+            _ if branch.detects => root::list(document).map(|place| (place, None)),
+            _ => None,
         };
+        let Some((place, total)) = place else { return Err(NoSummary::NoList) };
+        let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
         let limit = self.limit(branch.budget);
-        let summary = compact.render(items, total, limit).map_err(|error| error.to_string())?;
+        let total = total.unwrap_or(items.len());
+        let summary = compact.render(items, total, limit).map_err(|error| NoSummary::Failed(error.to_string()))?;
+        if summary.silent {
+            self.report.unresolved.push("compact.item".to_owned());
+            self.warn(Stage::Compact, "`compact.item` printed nothing of any item");
+        }
         let structured = Structured::Json(summary.structured());
         self.report.budget = summary.budget;
         self.report.output_bytes = summary.text.len();
@@ -63,8 +101,17 @@ impl Run<'_> {
     }
 
     /// Encodes a document as JSON, within the budget.
-    pub(super) fn json(&mut self, document: &mut Node<'_>, list: Option<&[usize]>, own: Option<usize>) -> Output {
+    pub(super) fn json(&mut self, document: &mut Node<'_>, list: List<'_>, own: Option<usize>) -> Output {
         if let Some(limit) = self.limit(own) {
+            let found;
+            let list = match list {
+                List::At(place) => Some(place),
+                List::Detect if compact_len(document) > limit => {
+                    found = root::list(document);
+                    found.as_deref()
+                }
+                List::Detect | List::None => None,
+            };
             self.report.budget = fit_json(document, list, limit);
         }
         let text = to_string(document);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::paths::{self, View};
 use super::settle;
 use crate::json::{Key, Member, Node, compact_len, dedupe};
-use crate::program::{Branch, Field, Plan, Step};
+use crate::program::{Branch, Exclude, Field, Plan, Step};
 use crate::{Enforcement, Report};
 
 /// Applies stages 5 to 8 to the payload, or leaves it as it is and says why. `kept` is what `retain` says of the
@@ -20,16 +20,25 @@ pub(super) fn apply<'a>(
     let enforced = plan.enforcement == Enforcement::Enforced;
     let total = payload.as_array().map(<[_]>::len);
     let shown = total.map(|total| branch.max_items.map_or(total, |max| max.min(total)));
+    let exclude = &branch.exclude;
+    let mut excluded = exclude.unmissable();
     if branch.select.is_empty() {
         if let (Node::Array(items), Some(shown)) = (&mut *payload, shown) {
             items.truncate(shown);
         }
     } else {
-        *payload = select(payload, shown, branch, plan, report)?;
+        let selected = select(payload, shown, branch, plan, report)?;
+        // What `select` has dropped anyway is not missed.
+        found(payload, shown, exclude, &mut excluded);
+        *payload = selected;
     }
+    found(payload, shown, exclude, &mut excluded);
     match &mut *payload {
-        Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, &branch.exclude)),
-        item => paths::exclude(item, &branch.exclude),
+        Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, exclude)),
+        item => paths::exclude(item, exclude),
+    }
+    if shown != Some(0) {
+        report.unresolved.extend(exclude.missed(&excluded));
     }
     if branch.drop_nulls {
         prune(payload, branch.drop_empty);
@@ -46,6 +55,17 @@ pub(super) fn apply<'a>(
 
 const MISSED: &str = "no path of `select` resolves in any item";
 
+/// Notes which entries of `exclude` find something to drop in an item of the payload that is `shown`.
+fn found(payload: &Node<'_>, shown: Option<usize>, exclude: &Exclude, found: &mut [bool]) {
+    match payload {
+        Node::Array(items) => {
+            let shown = items.iter().take(shown.unwrap_or(usize::MAX));
+            shown.for_each(|item| paths::resolves(item, &exclude.trie, found));
+        }
+        item => paths::resolves(item, &exclude.trie, found),
+    }
+}
+
 /// The payload made of selected fields; the payload itself stays as it is.
 fn select<'a>(
     payload: &Node<'a>,
@@ -57,7 +77,7 @@ fn select<'a>(
     let enforced = plan.enforcement == Enforcement::Enforced;
     // A field for each path: paths that lead to the same place multiply what is there.
     let mut room = branch.select_multiplies.then_some(plan.limits.max_input_bytes);
-    let mut found = vec![false; branch.select.len()];
+    let mut found = vec![Traces::default(); branch.select.len()];
     let mut objects = 0;
     let selected = match payload {
         Node::Array(items) => Node::Array(
@@ -68,8 +88,11 @@ fn select<'a>(
                         objects += 1;
                         fields(item, &branch.select, &mut found, &mut room)
                     }
-                    // Under `Enforced` only what is named passes.
-                    other => (!enforced).then(|| other.clone()),
+                    other if !enforced => Some(other.clone()),
+                    // Under `Enforced` only what is named passes, and what was there does not show. `retain` says
+                    // that a list stays a list.
+                    Node::Array(_) if branch.retain.is_some() => Some(Node::Array(Vec::new())),
+                    Node::Array(_) | Node::Scalar(_) | Node::String(_) => Some(Node::Object(Vec::new())),
                 })
                 .collect(),
         ),
@@ -86,21 +109,30 @@ fn select<'a>(
     }
     if objects > 0 {
         // Under `Enforced` it is decided on what is left in the end, see `nothing_left`.
-        if !enforced && !found.contains(&true) {
+        if !enforced && !found.iter().any(|traces| traces.found) {
             return Err(MISSED.to_owned());
         }
-        let missed = branch.select.iter().zip(&found).filter(|(_, found)| !**found);
+        let missed = branch.select.iter().zip(&found).filter(|(_, traces)| traces.missed());
         report.partial_miss = missed.map(|(field, _)| field.source.to_string()).collect();
     }
     Ok(selected)
 }
 
 /// The fields of one item; `room` is what they may take, where that is watched. None, and no room, where it is spent.
-fn fields<'a>(item: &Node<'a>, select: &'a [Field], found: &mut [bool], room: &mut Option<usize>) -> Option<Node<'a>> {
+fn fields<'a>(
+    item: &Node<'a>,
+    select: &'a [Field],
+    found: &mut [Traces],
+    room: &mut Option<usize>,
+) -> Option<Node<'a>> {
     let mut members = Vec::with_capacity(select.len());
-    for (field, found) in select.iter().zip(found) {
+    for (field, traces) in select.iter().zip(found) {
+        if field.path.contains(&Step::Each) {
+            walk(item, &field.path, traces);
+        }
         if let Some(value) = lookup(item, &field.path) {
-            *found = true;
+            traces.found = true;
+            traces.reached |= !field.path.contains(&Step::Each);
             if let Some(room) = room {
                 *room = room.saturating_sub(compact_len(&value));
                 if *room == 0 {
@@ -111,6 +143,45 @@ fn fields<'a>(item: &Node<'a>, select: &'a [Field], found: &mut [bool], room: &m
         }
     }
     Some(Node::Object(members))
+}
+
+/// What one source path of `select` has met in all items.
+#[derive(Debug, Clone, Copy, Default)]
+struct Traces {
+    /// It gave a value, be it a list that is empty.
+    found: bool,
+    /// It was followed to its end.
+    reached: bool,
+    /// A `[*]` of it found nothing in a list that is not empty.
+    lacking: bool,
+}
+
+impl Traces {
+    /// Whether it leads nowhere: lists that are empty say nothing, others do.
+    fn missed(self) -> bool {
+        !self.reached && (self.lacking || !self.found)
+    }
+}
+
+/// Follows a source path everywhere; gives whether it finds a value.
+fn walk(node: &Node<'_>, path: &[Step], traces: &mut Traces) -> bool {
+    let Some((step, rest)) = path.split_first() else {
+        traces.reached = true;
+        return true;
+    };
+    match (step, node) {
+        (Step::Name(name), Node::Object(_)) => node.get(name).is_some_and(|value| walk(value, rest, traces)),
+        (Step::Index(index), Node::Array(elements)) => {
+            elements.get(*index).is_some_and(|element| walk(element, rest, traces))
+        }
+        (Step::Each, Node::Array(elements)) => {
+            let found =
+                elements.iter().fold(elements.is_empty(), |found, element| walk(element, rest, traces) || found);
+            traces.lacking |= !found;
+            found
+        }
+        _ => false,
+    }
 }
 
 /// What a source path finds; a path with `[*]` makes a list.

@@ -19,7 +19,7 @@ use crate::program::{Branch, Guard, Plan, Program};
 use crate::stream;
 use crate::work::{Interrupted, Work};
 use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structured, Warning};
-use finish::Output;
+use finish::{List, Output};
 use text_form::RawForm;
 
 pub(crate) use root::{WRAPPERS, score};
@@ -95,7 +95,7 @@ impl Program {
     fn stages(&self, input: Input<'_>, call: &Call, work: &Work<'_>) -> Result<Filtered, Refused> {
         let source = Source::read(input, &self.0, call, work);
         let report =
-            Report { original_bytes: source.bytes.len(), compact_bytes: source.compact_bytes, ..Report::default() };
+            Report { original_bytes: input.bytes().len(), compact_bytes: source.compact_bytes, ..Report::default() };
         let mut run = Run { plan: &self.0, call, work, report };
         let output = run.filter(source);
         run.finish(output)
@@ -123,7 +123,7 @@ impl Failure {
 
 /// One output, read.
 struct Source<'a> {
-    /// As it came.
+    /// As it came, without a byte order mark before JSON.
     bytes: &'a [u8],
     /// The document, or why there is none.
     json: Result<Node<'a>, NotJson>,
@@ -154,6 +154,7 @@ impl<'a> Source<'a> {
             let bytes = input.bytes();
             return Self { bytes, json: Err(NotJson::Declared), compact_bytes: bytes.len() };
         };
+        let bytes = unmarked(bytes);
         let (json, compact_bytes) = match document(bytes, plan, plan.is_verbatim(call), work) {
             Ok(Document { node, compact_len }) => (Ok(node), compact_len),
             Err(reason) => (Err(NotJson::Broken(reason)), bytes.len()),
@@ -194,6 +195,11 @@ fn document<'a>(bytes: &'a [u8], plan: &Plan, verbatim: bool, work: &Work<'_>) -
         }
         _ => format!("the output is not JSON: {error}"),
     })
+}
+
+/// JSON without the UTF-8 byte order mark that some upstreams put before it (RFC 8259 section 8.1).
+pub(crate) fn unmarked(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
 /// One application of a program.
@@ -254,6 +260,9 @@ impl<'p> Run<'p> {
             self.report.skipped = Some("passthrough");
             return Ok(if self.call.budget.is_some() { self.unfiltered(source) } else { self.untouched(&source) });
         }
+        if branch.is_empty() {
+            self.report.skipped = Some("no_stage");
+        }
         let text = source.text();
         match source.json {
             Err(why) => self.text(branch, &text, &why),
@@ -292,7 +301,7 @@ impl<'p> Run<'p> {
         match source.json {
             Ok(mut document) => {
                 self.report.result_bytes = compact_len(&document);
-                let list = document.as_array().is_some().then_some(&[][..]);
+                let list = if self.enforced() { List::At(&[]) } else { List::Detect };
                 self.json(&mut document, list, None)
             }
             Err(_) => {

@@ -1,6 +1,9 @@
 //! Stages 2 and 7: keeping and dropping by a tree of paths.
 
-use crate::json::{Kind, Member, Node, dedupe, last_of_each};
+use std::borrow::Cow;
+use std::ptr;
+
+use crate::json::{Key, Kind, Member, Node, dedupe, last_of_each};
 use crate::program::{Exclude, Index, Name, Trie};
 
 /// Where a walk is in the tree of paths.
@@ -10,40 +13,82 @@ pub(super) enum View<'t> {
     Full(&'t Trie),
     /// Within an array that names map over: its names apply to each element, its indices and `*` are spent.
     Mapped(&'t Trie),
+    /// Below a `**`, which what the tree holds follows: it may begin at any place from here on.
+    Deep(&'t Trie),
+}
+
+/// The name of a member.
+pub(super) trait MemberName {
+    /// Whether it is `name`.
+    fn is(&self, name: &str) -> bool;
+    /// The name, for patterns.
+    fn text(&self) -> Cow<'_, str>;
+}
+
+impl MemberName for Key<'_> {
+    fn is(&self, name: &str) -> bool {
+        Key::is(self, name)
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        self.decoded()
+    }
+}
+
+impl MemberName for str {
+    fn is(&self, name: &str) -> bool {
+        self == name
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self)
+    }
 }
 
 impl<'t> View<'t> {
     pub(super) fn end(self) -> Option<usize> {
         match self {
             Self::Full(trie) => trie.end,
-            Self::Mapped(_) => None,
+            Self::Mapped(_) | Self::Deep(_) => None,
         }
     }
 
-    /// The views of member `matches` says the name of.
-    pub(super) fn member(self, matches: impl Fn(&str) -> bool, out: &mut Vec<View<'t>>) {
+    fn member(self, key: &(impl MemberName + ?Sized), out: &mut Vec<View<'t>>) {
         let (trie, mapped) = match self {
             Self::Full(trie) => (trie, false),
             Self::Mapped(trie) => (trie, true),
+            Self::Deep(trie) => {
+                out.push(self);
+                return enter(trie, out);
+            }
         };
-        let names = trie.names.iter().filter(|(name, _)| !(mapped && matches!(name.index, Index::At(_))));
-        out.extend(names.filter(|(name, _)| matches(&name.text)).map(|(_, below)| Self::Full(below)));
-        if !mapped {
-            out.extend(trie.any.as_deref().map(Self::Full));
+        for (name, below) in &trie.names {
+            if !(mapped && matches!(name.index, Index::At(_))) && key.is(&name.text) {
+                enter(below, out);
+            }
+        }
+        if !trie.globs.is_empty() {
+            let text = key.text();
+            trie.globs.iter().filter(|(glob, _)| glob.matches(&text)).for_each(|(_, below)| enter(below, out));
+        }
+        if let (Some(any), false) = (&trie.any, mapped) {
+            enter(any, out);
         }
     }
 
-    /// The views of element `index`.
-    pub(super) fn element(self, index: usize, out: &mut Vec<View<'t>>) {
+    fn element(self, index: usize, out: &mut Vec<View<'t>>) {
         match self {
             Self::Full(trie) => {
-                out.extend(trie.at(index).map(Self::Full));
-                out.extend(trie.any.as_deref().map(Self::Full));
+                trie.at(index).into_iter().chain(trie.any.as_deref()).for_each(|below| enter(below, out));
                 if trie.maps() {
                     out.push(Self::Mapped(trie));
                 }
             }
             Self::Mapped(_) => out.push(self),
+            Self::Deep(trie) => {
+                out.push(self);
+                enter(trie, out);
+            }
         }
     }
 
@@ -51,89 +96,111 @@ impl<'t> View<'t> {
     pub(super) fn every_element(self) -> bool {
         match self {
             Self::Full(trie) => trie.any.is_some() || trie.maps(),
-            Self::Mapped(_) => true,
+            Self::Mapped(_) | Self::Deep(_) => true,
         }
     }
+
+    fn id(self) -> (usize, u8) {
+        let (trie, kind) = match self {
+            Self::Full(trie) => (trie, 0),
+            Self::Mapped(trie) => (trie, 1),
+            Self::Deep(trie) => (trie, 2),
+        };
+        (ptr::from_ref(trie).addr(), kind)
+    }
 }
 
-pub(super) fn members<'t>(views: &[View<'t>], member: &Member<'_>) -> Vec<View<'t>> {
-    let mut out = Vec::new();
-    for view in views {
-        view.member(|name| member.key.is(name), &mut out);
+/// Adds the view of a value at which `trie` begins, and of what a `**` there lets begin at it too.
+fn enter<'t>(trie: &'t Trie, out: &mut Vec<View<'t>>) {
+    out.push(View::Full(trie));
+    if let Some(deep) = &trie.deep {
+        out.push(View::Deep(deep));
+        enter(deep, out);
     }
+}
+
+/// Below a `**` one view can be reached in several ways, and is followed once: so there are never more of them than
+/// there are places in the tree.
+fn distinct(mut views: Vec<View<'_>>) -> Vec<View<'_>> {
+    if views.iter().any(|view| matches!(view, View::Deep(_))) {
+        views.sort_unstable_by_key(|view| view.id());
+        views.dedup_by_key(|view| view.id());
+    }
+    views
+}
+
+/// The views of the value at which the paths begin.
+pub(super) fn start(trie: &Trie) -> Vec<View<'_>> {
+    let mut out = Vec::new();
+    enter(trie, &mut out);
     out
 }
 
-fn elements<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
+/// The views of a member.
+pub(super) fn member<'t>(views: &[View<'t>], key: &(impl MemberName + ?Sized)) -> Vec<View<'t>> {
+    let mut out = Vec::new();
+    views.iter().for_each(|view| view.member(key, &mut out));
+    distinct(out)
+}
+
+/// The views of element `index` of an array.
+fn element<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
+    let mut out = Vec::new();
+    views.iter().for_each(|view| view.element(index, &mut out));
+    distinct(out)
+}
+
+/// The views of any element of an array: after stages that take elements out, indices say nothing.
+pub(super) fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
-        view.element(index, &mut out);
+        view.element(usize::MAX, &mut out);
+        if let View::Full(trie) = view {
+            let single = trie.names.iter().filter(|(name, _)| matches!(name.index, Index::At(_)));
+            single.for_each(|(_, below)| enter(below, &mut out));
+        }
     }
-    out
+    distinct(out)
 }
 
-/// What stays beside what the paths lead to.
-#[derive(Clone, Copy)]
-pub(super) enum Stays<'b> {
-    /// As `filters.md` says of `Advisory`: elements that names or `*` map to, by what they are.
-    Advisory,
-    /// Every element that a path leads to, and what is on the way to the payload: neither how many elements there
-    /// are nor what can be done with them may depend on what is removed.
-    Enforced {
-        /// The way to the payload from here; none beside it.
-        way: Option<&'b [Name]>,
-        /// `select` is to come, which takes out of the payload's items those that are no objects.
-        selects: bool,
-    },
+/// What stays beside what the paths lead to and the elements on the way there.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stays<'b> {
+    /// The rest of the way to the payload, under `Enforced`: a value on it stays, since neither its presence nor its
+    /// kind may depend on what is removed.
+    pub(super) way: Option<&'b [Name]>,
+    /// `select` follows under `Enforced`, which leaves a list in the payload's list a list.
+    pub(super) selects: bool,
 }
 
-impl<'b> Stays<'b> {
-    /// The same for what `goes` there from here.
+impl Stays<'_> {
+    /// The same below a member or element to which the way leads if it `goes` there.
     fn below(self, goes: impl Fn(&Name) -> bool) -> Self {
-        match self {
-            Self::Enforced { way, selects } => {
-                let way = way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest);
-                Self::Enforced { way, selects }
-            }
-            Self::Advisory => Self::Advisory,
-        }
+        let way = self.way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest);
+        Self { way, ..self }
     }
 
-    fn on_the_way(self) -> bool {
-        matches!(self, Self::Enforced { way: Some(_), .. })
-    }
-
-    /// What stays of an element of which nothing is kept; `every` element of the list is meant. This is said of the
-    /// list, and `below` of the element.
-    fn element(self, every: bool, below: Self, kind: Kind) -> Option<Node<'static>> {
-        match self {
-            _ if below.on_the_way() => Some(place_of(kind)),
-            Self::Enforced { way: Some([]), selects: true } => Some(nothing_of(kind)),
-            Self::Enforced { .. } => Some(Node::Object(Vec::new())),
-            Self::Advisory => every.then(|| nothing_of(kind)),
-        }
+    /// What stands for an element of this list of which nothing is kept; `below` is said of the element.
+    fn element(self, below: Self, kind: Kind) -> Node<'static> {
+        let listed = below.way.is_some() || (self.selects && self.way.is_some_and(<[Name]>::is_empty));
+        if listed { placeholder(kind) } else { Node::Object(Vec::new()) }
     }
 }
 
-/// Keeps of `document` what the paths in `trie` lead to, and what `stays`. `found` learns which paths resolve.
+/// Keeps what the paths in `trie` lead to, and what `stays`. `found` learns which paths resolve.
 pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, stays: Stays<'_>, found: &mut [bool]) -> Node<'a> {
-    let root = [View::Full(trie)];
+    let root = start(trie);
     mark(&document, &root, found);
     let kind = document.kind();
-    narrow(document, &root, stays).unwrap_or_else(|| nothing_of(kind))
-}
-
-/// What stays of a value of which nothing is kept.
-fn nothing_of(kind: Kind) -> Node<'static> {
-    match kind {
+    narrow(document, &root, stays).unwrap_or_else(|| match kind {
         Kind::Object => Node::Object(Vec::new()),
         Kind::Array => Node::Array(Vec::new()),
         Kind::Null | Kind::Boolean | Kind::Number | Kind::String => Node::NULL,
-    }
+    })
 }
 
-/// The same on the way to the payload, where it is seen whether there is a list and nothing else.
-fn place_of(kind: Kind) -> Node<'static> {
+/// What stands for a value of which nothing is kept where it may show that there is a list, and nothing else.
+fn placeholder(kind: Kind) -> Node<'static> {
     if kind == Kind::Array { Node::Array(Vec::new()) } else { Node::Object(Vec::new()) }
 }
 
@@ -148,7 +215,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<No
             let kept: Vec<_> = all
                 .into_iter()
                 .filter_map(|member| {
-                    let views = members(views, &member);
+                    let views = self::member(views, &member.key);
                     if views.is_empty() {
                         return None;
                     }
@@ -156,7 +223,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<No
                     let below = stays.below(|name| key.is(&name.text));
                     let kind = value.kind();
                     let value = narrow(value, &views, below);
-                    value.or_else(|| below.on_the_way().then(|| place_of(kind))).map(|value| Member { key, value })
+                    value.or_else(|| below.way.map(|_| placeholder(kind))).map(|value| Member { key, value })
                 })
                 .collect();
             (!kept.is_empty()).then_some(Node::Object(kept))
@@ -167,13 +234,13 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<No
                 .into_iter()
                 .enumerate()
                 .filter_map(|(i, element)| {
-                    let views = elements(views, i);
+                    let views = self::element(views, i);
                     if views.is_empty() {
                         return None;
                     }
                     let below = stays.below(|name| name.index == Index::At(i));
                     let kind = element.kind();
-                    narrow(element, &views, below).or_else(|| stays.element(every, below, kind))
+                    Some(narrow(element, &views, below).unwrap_or_else(|| stays.element(below, kind)))
                 })
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))
@@ -192,20 +259,26 @@ fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
     match node {
         Node::Object(all) => {
             for member in last_of_each(all) {
-                let below = members(views, member);
+                let below = self::member(views, &member.key);
                 if !below.is_empty() {
                     mark(&member.value, &below, found);
                 }
             }
         }
         Node::Array(all) if all.is_empty() => {
+            // Of what follows a `**` only that counts which begins at the array: the rest could be anywhere else.
+            let below_deep =
+                |trie: &Trie| views.iter().any(|view| matches!(view, View::Deep(deep) if ptr::eq(*deep, trie)));
             for view in views.iter().filter(|view| view.every_element()) {
-                mark_all(*view, found);
+                match view {
+                    View::Full(trie) | View::Mapped(trie) if !below_deep(trie) => mark_all(trie, found),
+                    View::Full(_) | View::Mapped(_) | View::Deep(_) => {}
+                }
             }
         }
         Node::Array(all) => {
             for (i, element) in all.iter().enumerate() {
-                let below = elements(views, i);
+                let below = self::element(views, i);
                 if !below.is_empty() {
                     mark(element, &below, found);
                 }
@@ -215,53 +288,35 @@ fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
     }
 }
 
-fn mark_all(view: View<'_>, found: &mut [bool]) {
-    let (View::Full(trie) | View::Mapped(trie)) = view;
+fn mark_all(trie: &Trie, found: &mut [bool]) {
     if let Some(found) = trie.end.and_then(|id| found.get_mut(id)) {
         *found = true;
     }
-    for (name, below) in &trie.names {
-        // An index of an empty array stays unresolved.
-        if !matches!(name.index, Index::At(_)) {
-            mark_below(below, found);
-        }
-    }
-    if let Some(any) = &trie.any {
-        mark_below(any, found);
-    }
+    let Trie { end: _, names, any, globs, deep } = trie;
+    // An index of an empty array stays unresolved.
+    let names = names.iter().filter(|(name, _)| !matches!(name.index, Index::At(_))).map(|(_, below)| below);
+    let globs = globs.iter().map(|(_, below)| below);
+    names.chain(globs).chain(any.as_deref()).chain(deep.as_deref()).for_each(|below| mark_below(below, found));
 }
 
 fn mark_below(trie: &Trie, found: &mut [bool]) {
     if let Some(found) = trie.end.and_then(|id| found.get_mut(id)) {
         *found = true;
     }
-    trie.names.iter().map(|(_, below)| below).chain(trie.any.as_deref()).for_each(|below| mark_below(below, found));
+    trie.children().for_each(|below| mark_below(below, found));
 }
 
-/// Whether one of the entries finds something to drop.
-pub(super) fn resolves(node: &Node<'_>, trie: &Trie, ids: &mut [bool]) {
-    mark(node, &[View::Full(trie)], ids);
+/// Notes which of the entries find something to drop.
+pub(super) fn resolves(node: &Node<'_>, trie: &Trie, found: &mut [bool]) {
+    if found.contains(&false) {
+        mark(node, &start(trie), found);
+    }
 }
 
 /// Drops from one item what `exclude` names.
 pub(super) fn exclude(item: &mut Node<'_>, exclude: &Exclude) {
-    if !exclude.names.is_empty() {
-        drop_names(item, &exclude.names);
-    }
-    if !exclude.deep.names.is_empty() || exclude.deep.any.is_some() {
-        drop_paths(item, &[View::Full(&exclude.deep)]);
-    }
-}
-
-/// In an item that is a list, the names are those of its elements.
-fn drop_names(item: &mut Node<'_>, names: &[Box<str>]) {
-    match item {
-        Node::Object(all) => {
-            dedupe(all);
-            all.retain(|member| !names.iter().any(|name| member.key.is(name)));
-        }
-        Node::Array(all) => all.iter_mut().for_each(|element| drop_names(element, names)),
-        Node::Scalar(_) | Node::String(_) => {}
+    if !exclude.is_empty() {
+        drop_paths(item, &start(&exclude.trie));
     }
 }
 
@@ -271,7 +326,7 @@ fn drop_paths(node: &mut Node<'_>, views: &[View<'_>]) {
         Node::Object(all) => {
             dedupe(all);
             all.retain_mut(|member| {
-                let below = members(views, member);
+                let below = self::member(views, &member.key);
                 let stays = !goes(&below);
                 if stays && !below.is_empty() {
                     drop_paths(&mut member.value, &below);
@@ -282,7 +337,7 @@ fn drop_paths(node: &mut Node<'_>, views: &[View<'_>]) {
         Node::Array(all) => {
             let mut index = 0;
             all.retain_mut(|element| {
-                let below = elements(views, index);
+                let below = self::element(views, index);
                 index += 1;
                 let stays = !goes(&below);
                 if stays && !below.is_empty() {

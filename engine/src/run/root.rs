@@ -59,6 +59,18 @@ fn list_in(members: &[Member<'_>]) -> Option<usize> {
     WRAPPERS.into_iter().find_map(named).or_else(|| members.iter().position(|m| m.value.as_array().is_some()))
 }
 
+/// The list that `maxItems` would shorten where nothing says where it is: the document, or a list in it.
+pub(super) fn list(document: &mut Node<'_>) -> Option<Place> {
+    match document {
+        Node::Array(_) => Some(Vec::new()),
+        Node::Object(members) => {
+            dedupe(members);
+            list_in(members).map(|at| vec![at])
+        }
+        Node::Scalar(_) | Node::String(_) => None,
+    }
+}
+
 /// Document or list, whichever more of the filter's paths resolve in.
 fn detect(document: &mut Node<'_>, branch: &Branch) -> Place {
     let Node::Object(members) = document else { return Vec::new() };
@@ -78,10 +90,9 @@ fn detect(document: &mut Node<'_>, branch: &Branch) -> Place {
 /// How many `select` paths and `exclude` entries resolve in `item`.
 pub(crate) fn score(item: &Node<'_>, branch: &Branch) -> usize {
     let selected = branch.select.iter().filter(|field| lookup(item, &field.path).is_some()).count();
-    let names = branch.exclude.names.iter().filter(|name| item.get(name).is_some()).count();
-    let mut deep = vec![false; branch.exclude.entries];
-    resolves(item, &branch.exclude.deep, &mut deep);
-    selected + names + deep.into_iter().filter(|found| *found).count()
+    let mut excluded = vec![false; branch.exclude.entries.len()];
+    resolves(item, &branch.exclude.trie, &mut excluded);
+    selected + excluded.into_iter().filter(|found| *found).count()
 }
 
 /// The payload at `place`, which [`locate`] gave.

@@ -1,18 +1,18 @@
 //! Under `Enforced`: what `retain` has kept for a part of it goes where later stages drop that part, so that what is
 //! dropped cannot be told from what was never there.
 
-use super::paths::{View, members};
+use super::paths::{self, View, any_element, start};
 use crate::json::Node;
-use crate::program::{Field, Index, Step, Trie};
+use crate::program::{Field, Step, Trie};
 
 /// What `retain` says of the value at `place`.
 pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) -> Vec<View<'t>> {
-    let mut views = vec![View::Full(trie)];
+    let mut views = start(trie);
     let mut node = document;
     for &position in place {
         (views, node) = match node {
             Node::Object(all) => match all.get(position) {
-                Some(member) => (members(&views, member), &member.value),
+                Some(member) => (paths::member(&views, &member.key), &member.value),
                 None => return Vec::new(),
             },
             Node::Array(all) => match all.get(position) {
@@ -25,23 +25,10 @@ pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) 
     views
 }
 
-/// The views of any element: after stages that take elements out, indices say nothing.
-fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
-    let mut out = Vec::new();
-    for view in views {
-        view.element(usize::MAX, &mut out);
-        if let View::Full(trie) = view {
-            let single = trie.names.iter().filter(|(name, _)| matches!(name.index, Index::At(_)));
-            out.extend(single.map(|(_, below)| View::Full(below)));
-        }
-    }
-    out
-}
-
 /// Takes out what `retain` kept for a part of it, where later stages have dropped that part. What is at or on
 /// the way to `place` stays; `place` follows what moves. What `select` has made there is left alone.
 pub(super) fn document(document: &mut Node<'_>, trie: &Trie, place: Option<&mut [usize]>, selected: bool) {
-    value_at(document, &[View::Full(trie)], place, selected);
+    value_at(document, &start(trie), place, selected);
 }
 
 /// Whether something is left at all.
@@ -72,7 +59,7 @@ fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usi
     let left = match node {
         Node::Object(all) => {
             all.retain_mut(|member| {
-                let below = members(views, member);
+                let below = paths::member(views, &member.key);
                 one(&mut member.value, &below, false)
             });
             !all.is_empty()
@@ -113,11 +100,10 @@ fn found_by(found: &mut Node<'_>, views: &[View<'_>], path: &[Step]) -> bool {
     let Some((step, rest)) = path.split_first() else {
         return views.is_empty() || value_at(found, views, None, false);
     };
-    let mut below = Vec::new();
-    match step {
-        Step::Name(name) => views.iter().for_each(|view| view.member(|n| n == &**name, &mut below)),
-        Step::Index(_) | Step::Each => below = any_element(views),
-    }
+    let below = match step {
+        Step::Name(name) => paths::member(views, &**name),
+        Step::Index(_) | Step::Each => any_element(views),
+    };
     match found {
         Node::Array(all) if *step == Step::Each => {
             let before = all.len();

@@ -1,8 +1,8 @@
 //! Stages 2 to 8 on a document, and what a failure means in each posture.
 
-use super::{Failure, Output, Run, items, patch, paths, root, settle};
+use super::{Failure, METADATA, Output, Run, items, patch, paths, root, settle};
 use crate::Stage;
-use crate::json::{Node, compact_len};
+use crate::json::{Node, compact_len, last_of_each};
 use crate::program::{Branch, Root};
 use crate::work::stage_steps;
 
@@ -15,6 +15,12 @@ struct Payload {
 
 fn too_many_steps(bound: usize) -> String {
     format!("the stage takes more than {bound} steps on this output, which is the limit for its size")
+}
+
+/// What a command or an upstream says beside its data. It survives `select`, which is about the data.
+fn metadata<'a>(document: &Node<'a>) -> Node<'a> {
+    let members = last_of_each(document.as_object().unwrap_or_default());
+    Node::Object(members.filter(|member| METADATA.iter().any(|name| member.key.is(name))).cloned().collect())
 }
 
 impl<'p> Run<'p> {
@@ -33,7 +39,7 @@ impl<'p> Run<'p> {
             let place = payload.as_mut().map(|payload| payload.place.as_mut_slice());
             settle::document(&mut document, &retain.trie, place, !branch.select.is_empty());
         }
-        self.report.applied = succeeded || self.report.error.is_none();
+        self.report.applied = succeeded || (self.report.error.is_none() && !branch.is_empty());
         self.report.result_bytes = compact_len(&document);
         self.encode(branch, document, payload.map(|payload| (payload.place, payload.total)).as_ref())
     }
@@ -64,9 +70,9 @@ impl<'p> Run<'p> {
         let mut found = vec![true; retain.paths.len()];
         retain.trie.ends(&mut |id| found[id] = false);
         let stays = if self.enforced() {
-            paths::Stays::Enforced { way: branch.root.way(), selects: !branch.select.is_empty() }
+            paths::Stays { way: branch.root.way(), selects: !branch.select.is_empty() }
         } else {
-            paths::Stays::Advisory
+            paths::Stays::default()
         };
         let document = paths::retain(document, &retain.trie, stays, &mut found);
         let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
@@ -128,7 +134,18 @@ impl<'p> Run<'p> {
     fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
         let kept = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles());
         let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place));
+        let is_document = payload.place.is_empty();
         let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
-        items::apply(payload, branch, self.plan, kept.as_deref(), &mut self.report)
+        let metadata = (is_document && !self.enforced() && !branch.select.is_empty()).then(|| metadata(payload));
+        items::apply(payload, branch, self.plan, kept.as_deref(), &mut self.report)?;
+        if let (Some(Node::Object(mut metadata)), Node::Object(members)) = (metadata, payload) {
+            metadata.retain(|member| !members.iter().any(|other| other.key.same(&member.key)));
+            let mut metadata = Node::Object(metadata);
+            paths::exclude(&mut metadata, &branch.exclude);
+            if let Node::Object(metadata) = metadata {
+                members.extend(metadata);
+            }
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::stream::{Outcome, Payload};
 use crate::work::Work;
 use crate::{Call, Filtered, Input, Refused, Report, Structured};
 
-use super::{Run, root};
+use super::{Run, root, unmarked};
 
 /// Runs the program over the bytes. `None` where the stages have to run on a tree.
 pub(super) fn apply(
@@ -16,18 +16,19 @@ pub(super) fn apply(
     work: &Work<'_>,
 ) -> Option<Result<Filtered, Refused>> {
     let plan: &Plan = &program.0;
-    let bytes = match input {
-        Input::Json(bytes) if !bytes.is_empty() && bytes.len() <= plan.limits.max_input_bytes && !call.raw => bytes,
+    let (original_bytes, bytes) = match input {
+        Input::Json(bytes) if !call.raw => (bytes.len(), unmarked(bytes)),
         Input::Json(_) | Input::Text(_) => return None,
     };
-    if bytes.len() > plan.streams_up_to {
+    if bytes.is_empty() || bytes.len() > plan.limits.max_input_bytes.min(plan.streams_up_to) {
         return None;
     }
     let Outcome { branch, json, compact_bytes, unresolved, partial_miss, truncated_from, payload } =
         plan.fast.run(&plan.branches, bytes, work).ok()?;
     let report = Report {
-        applied: true,
-        original_bytes: bytes.len(),
+        applied: !branch.is_empty(),
+        skipped: branch.is_empty().then_some("no_stage"),
+        original_bytes,
         compact_bytes,
         result_bytes: json.len(),
         items_truncated_from: truncated_from,

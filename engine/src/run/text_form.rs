@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::finish::List;
 use super::{Failure, NotJson, Output, Run};
 use crate::Stage;
 use crate::json::{Member, Node, compact_len, encode};
@@ -71,7 +72,7 @@ impl Run<'_> {
         if form.has_metadata() && !self.enforced() {
             let mut document = form.with(&text);
             self.report.result_bytes = compact_len(&document);
-            return Ok(self.json(&mut document, None, branch.budget));
+            return Ok(self.json(&mut document, List::None, branch.budget));
         }
         self.report.result_bytes = text.len();
         Ok(self.lines(text, branch.budget))
@@ -81,10 +82,10 @@ impl Run<'_> {
         match &branch.text {
             Some(program) => {
                 self.report.applied = true;
-                program.apply(text)
+                program.apply(text, self.enforced())
             }
             None => {
-                self.report.applied = !branch.is_structural();
+                self.report.applied = !branch.is_structural() && !branch.is_empty();
                 text.to_owned()
             }
         }

@@ -38,8 +38,11 @@ pub(super) struct State {
 type Place<'t> = (&'t Trie, bool);
 
 impl Automaton {
-    /// The automaton of the paths in `trie`; none where it would be too large.
+    /// The automaton of the paths in `trie`; none where it would be too large, or would have to look into names.
     pub(super) fn new(trie: &Trie) -> Option<Self> {
+        if trie.has_globs() {
+            return None;
+        }
         let mut builder = Builder { states: Vec::new(), known: HashMap::new() };
         builder.state(vec![(trie, false)])?;
         Some(Self { states: builder.states })

@@ -111,7 +111,7 @@ pub(super) fn payload(
     if !scored || (list.empty && WRAPPERS.contains(&name)) {
         return Ok(there);
     }
-    if !branch.exclude.deep.names.is_empty() || branch.exclude.deep.any.is_some() {
+    if !branch.exclude.is_plain() {
         return Err(Stop::Bail);
     }
     let in_list = match list.first {

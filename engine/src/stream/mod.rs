@@ -140,14 +140,27 @@ impl<'b> Pass<'b, '_, '_> {
                         choose::payload(self.branch, stages, *scored, input, self.depth, self.work)?
                     }
                 };
+                if path.is_empty() && stages.attaches(input) {
+                    return Err(Stop::Bail);
+                }
                 facts = Facts::new(stages);
-                let json = self
-                    .pass(input, stages.capacity(input.len()), 0, |run, pos, room| {
-                        stages.descend(run, &path, pos, room, &mut facts)
-                    })?
-                    .0;
+                let exclude = &self.branch.exclude;
+                let (json, mut met) =
+                    self.pass(input, stages.capacity(input.len()), exclude.entries.len(), |run, pos, room| {
+                        let end = stages.descend(run, &path, pos, room, &mut facts)?;
+                        facts.settle(&mut run.slots);
+                        Ok(end)
+                    })?;
                 if !stages.succeeded(&facts) {
                     return Err(Stop::Bail);
+                }
+                met.iter_mut().zip(exclude.unmissable()).for_each(|(met, unmissable)| *met |= unmissable);
+                if met.contains(&false) && facts.total != Some(0) {
+                    // Whether `select` has dropped it is seen in what was not written.
+                    if stages.select.is_some() {
+                        return Err(Stop::Bail);
+                    }
+                    self.unresolved.extend(exclude.missed(&met));
                 }
                 payload = Some(Payload { path, alone: !stages.siblings, total: facts.total });
                 json
@@ -157,13 +170,13 @@ impl<'b> Pass<'b, '_, '_> {
                 None => self.pass(bytes, bytes.len(), 0, |run, pos, room| run.copy(Rules::default(), pos, room))?.0,
             },
         };
-        let missed = self.branch.select.iter().zip(&facts.found).filter(|(_, found)| facts.objects > 0 && !**found);
+        let missed = self.branch.select.iter().enumerate().filter(|(i, _)| facts.misses(*i));
         Ok(Outcome {
             branch: self.branch,
             json,
             compact_bytes: bytes.len() - self.blanks.unwrap_or(0),
             unresolved: self.unresolved,
-            partial_miss: missed.map(|(field, _)| field.source.to_string()).collect(),
+            partial_miss: missed.map(|(_, field)| field.source.to_string()).collect(),
             truncated_from: facts.truncated_from,
             payload,
         })

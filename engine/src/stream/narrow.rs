@@ -11,22 +11,10 @@ use super::scan::{Scan, Stop};
 #[derive(Debug)]
 pub(super) struct Narrow {
     pub(super) paths: Automaton,
-    /// What stays beside that.
-    pub(super) stays: Stays,
-}
-
-/// What stays beside what the paths lead to.
-#[derive(Debug)]
-pub(super) enum Stays {
-    /// Elements that names or `*` map to, by what they are.
-    Advisory,
-    /// Every element that a path leads to, and what is on the way to the payload.
-    Enforced {
-        /// The way, where it is named or declared.
-        way: Option<Vec<Name>>,
-        /// `select` is to come, which takes out of the payload's items those that are no objects.
-        selects: bool,
-    },
+    /// The way to the payload, where it is named or declared under `Enforced`: values on it stay.
+    pub(super) way: Option<Vec<Name>>,
+    /// `select` follows under `Enforced`, which leaves a list in the payload's list a list.
+    pub(super) selects: bool,
 }
 
 /// Where a walk is.
@@ -43,11 +31,7 @@ impl Narrow {
     /// Steps over the document at `pos`, checks it, and writes what the paths leave of it: `{}`, `[]` or `null` where
     /// that is nothing.
     pub(super) fn document(&self, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
-        let way = match &self.stays {
-            Stays::Enforced { way, .. } => way.as_deref(),
-            Stays::Advisory => None,
-        };
-        let place = Place { state: self.paths.state(0), way, room, depth: 0 };
+        let place = Place { state: self.paths.state(0), way: self.way.as_deref(), room, depth: 0 };
         let (end, kept) = self.value(run, place, pos)?;
         if !kept {
             nothing(run, pos);
@@ -107,7 +91,7 @@ impl Narrow {
                     let (end, kept) = self.value(run, below, value)?;
                     match on {
                         _ if kept => {}
-                        Some(_) => place_of(run, value),
+                        Some(_) => placeholder(run, value),
                         None => run.out.truncate(mark),
                     }
                     end
@@ -145,14 +129,14 @@ impl Narrow {
                 Some(below) => {
                     let on = below_way(way, |name| name.index == Index::At(index));
                     let state_below = self.paths.state(below);
-                    let mark = run.out.len();
-                    if mark > open {
+                    if run.out.len() > open {
                         run.out.push(b',');
                     }
                     let below = Place { state: state_below, way: on, room, depth: depth + 1 };
                     let (end, kept) = self.value(run, below, pos)?;
-                    if !kept && !self.element(run, place, on.is_some(), pos) {
-                        run.out.truncate(mark);
+                    if !kept {
+                        let listed = on.is_some() || (self.selects && way.is_some_and(<[Name]>::is_empty));
+                        if listed { placeholder(run, pos) } else { run.out.extend_from_slice(b"{}") }
                     }
                     end
                 }
@@ -167,18 +151,6 @@ impl Narrow {
         run.out.push(b']');
         Ok((pos, true))
     }
-
-    /// Writes what stays of the element at `pos` of the list at `place` where nothing is kept of it, if anything does.
-    fn element(&self, run: &mut Run<'_>, place: Place<'_>, on_the_way: bool, pos: usize) -> bool {
-        match &self.stays {
-            _ if on_the_way => place_of(run, pos),
-            Stays::Enforced { selects: true, .. } if place.way.is_some_and(<[Name]>::is_empty) => nothing(run, pos),
-            Stays::Enforced { .. } => run.out.extend_from_slice(b"{}"),
-            Stays::Advisory if place.state.every() => nothing(run, pos),
-            Stays::Advisory => return false,
-        }
-        true
-    }
 }
 
 /// The way from what `goes` there on.
@@ -186,7 +158,7 @@ fn below_way(way: Option<&[Name]>, goes: impl Fn(&Name) -> bool) -> Option<&[Nam
     way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest)
 }
 
-/// Writes what stays of the value at `pos` where nothing is kept of it.
+/// Writes what is left of a document of which nothing is kept.
 fn nothing(run: &mut Run<'_>, pos: usize) {
     run.out.extend_from_slice(match run.at(pos) {
         b'{' => b"{}",
@@ -195,7 +167,7 @@ fn nothing(run: &mut Run<'_>, pos: usize) {
     });
 }
 
-/// The same on the way to the payload, where it is seen whether there is a list and nothing else.
-fn place_of(run: &mut Run<'_>, pos: usize) {
+/// Writes what stands for a value of which nothing is kept where it may show that there is a list, and nothing else.
+fn placeholder(run: &mut Run<'_>, pos: usize) {
     run.out.extend_from_slice(if run.at(pos) == b'[' { b"[]" } else { b"{}" });
 }

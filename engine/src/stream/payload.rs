@@ -1,12 +1,13 @@
 //! Stages 4 to 8: find the payload, shorten it, select, exclude, drop.
 
 use crate::program::{Index, Name};
+use crate::run::METADATA;
 
 use super::emit;
 use super::prune::Rules;
 use super::run::Run;
 use super::scan::{Scan, Stop};
-use super::select::{Found, Paths};
+use super::select::{Found, Paths, Slots};
 use super::strip::Strip;
 
 /// The stages as they are compiled.
@@ -22,6 +23,8 @@ pub(super) struct Payload {
     pub(super) siblings: bool,
     /// The payload has to be a list.
     pub(super) list_only: bool,
+    /// Under `Enforced`, `select` leaves `[]` of an element that is a list, not `{}`.
+    pub(super) lists_stay: bool,
     /// Elements that are not objects pass `select`, and one field found is enough.
     pub(super) advisory: bool,
 }
@@ -53,6 +56,9 @@ pub(super) struct Facts {
     pub(super) objects: usize,
     /// By field, whether any of them had it.
     pub(super) found: Vec<bool>,
+    /// By field, whether its path was followed to its end, and whether a list lacks what its path names.
+    reached: Vec<bool>,
+    lacking: Vec<bool>,
     /// Whether something is left of what `select` made, or there was nothing to begin with.
     left: bool,
     /// Of a list, its length as it came.
@@ -62,6 +68,17 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn new(payload: &Payload) -> Self {
         Self { found: vec![false; payload.select.as_ref().map_or(0, |s| s.outputs.len())], ..Self::default() }
+    }
+
+    /// What is known once all items have been read.
+    pub(super) fn settle(&mut self, slots: &mut Slots) {
+        self.reached = std::mem::take(&mut slots.reached);
+        self.lacking = std::mem::take(&mut slots.lacking);
+    }
+
+    /// Whether the path of `field` leads nowhere.
+    pub(super) fn misses(&self, field: usize) -> bool {
+        self.objects > 0 && !self.reached[field] && (self.lacking[field] || !self.found[field])
     }
 }
 
@@ -121,6 +138,14 @@ impl Payload {
         Ok(pos)
     }
 
+    /// Whether a document that is the payload may hold metadata, which is attached behind what `select` gives.
+    pub(super) fn attaches(&self, document: &[u8]) -> bool {
+        self.advisory
+            && self.select.is_some()
+            && document.trim_ascii_start().first() == Some(&b'{')
+            && METADATA.iter().any(|name| memchr::memmem::find(document, name.as_bytes()).is_some())
+    }
+
     /// How much room to make for the output of `input` bytes: much only where nearly all of it will be used.
     pub(super) fn capacity(&self, input: usize) -> usize {
         if self.select.is_none() && self.max_items == usize::MAX { input } else { 0 }
@@ -155,6 +180,12 @@ impl Payload {
                     self.strip.value(run, Some(0), pos, room, 0)?
                 }
             } else {
+                if run.out.len() > open {
+                    run.out.push(b',');
+                }
+                let list = self.lists_stay && run.at(pos) == b'[';
+                run.out.extend_from_slice(if list { b"[]" } else { b"{}" });
+                facts.left |= list;
                 run.skip(pos, room)?
             };
             count += 1;
@@ -181,7 +212,12 @@ impl Payload {
                 continue;
             }
             facts.found[i] = true;
-            if output.hidden {
+            if let Some(state) = output.state.map(|state| self.strip.paths.state(state)).filter(|_| output.hidden) {
+                // Whether an entry that leads on from here is met does not show in what was selected.
+                if state.inner {
+                    return Err(Stop::Bail);
+                }
+                state.ends.iter().for_each(|&id| run.hits[id] = true);
                 continue;
             }
             let mark = run.out.len();
@@ -229,6 +265,9 @@ impl Payload {
                 }
             }
             Found::List { ends } => {
+                if let (None, Some(state)) = (ends, state) {
+                    self.strip.paths.state(state).vacuous.iter().for_each(|&id| run.hits[id] = true);
+                }
                 run.out.push(b'[');
                 let mut next = ends.map(|(first, _)| first);
                 let open = run.out.len();

@@ -1,12 +1,12 @@
 //! Which stages can stream, and what they are made into. Everything here happens once, when a filter is compiled.
 
 use crate::json::{self, DEPTH_CEILING, JsonText};
-use crate::program::{Branch, Exclude, Field, Index, Name, Patch, Pointer, Root, Segment, Trie};
+use crate::program::{Branch, Field, Index, Name, Patch, Pointer, Root, Segment, Trie};
 use crate::{Enforcement, Limits};
 
 use super::automaton::Automaton;
 use super::emit;
-use super::narrow::{Narrow, Stays};
+use super::narrow::Narrow;
 use super::payload::{Output, Payload, Select};
 use super::prune::Rules;
 use super::select::Paths;
@@ -48,14 +48,12 @@ impl Stages {
         }
         let retain = match &branch.retain {
             Some(retain) => {
-                let stays = match enforcement {
-                    Enforcement::Advisory => Stays::Advisory,
-                    Enforcement::Enforced => Stays::Enforced {
-                        way: branch.root.way().map(<[Name]>::to_vec),
-                        selects: !branch.select.is_empty(),
-                    },
-                };
-                Some(Narrow { paths: Automaton::new(&retain.trie)?, stays })
+                let enforced = enforcement == Enforcement::Enforced;
+                Some(Narrow {
+                    paths: Automaton::new(&retain.trie)?,
+                    way: branch.root.way().filter(|_| enforced).map(<[Name]>::to_vec),
+                    selects: enforced && !branch.select.is_empty(),
+                })
             }
             None => None,
         };
@@ -80,7 +78,7 @@ impl Stages {
 
 fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
     let advisory = enforcement == Enforcement::Advisory;
-    let paths = exclude(&branch.exclude)?;
+    let paths = Automaton::new(&branch.exclude.trie)?;
     let select = if branch.select.is_empty() { None } else { Some(select(&branch.select, &paths)) };
     // `dropEmpty` is nulls too.
     let rules = Rules { nulls: branch.drop_nulls || branch.drop_empty, empties: branch.drop_empty };
@@ -90,6 +88,7 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         strip: Strip { paths, edits: None, rules },
         siblings: advisory || branch.retain.is_some(),
         list_only: matches!(branch.root, Root::List),
+        lists_stay: branch.retain.is_some(),
         advisory,
     })
 }
@@ -102,16 +101,6 @@ fn select(fields: &[Field], exclude: &Automaton) -> Select {
         Output { prefix: format!("{}:", field.key).into_bytes().into(), hidden, state }
     });
     Select { paths: Paths::new(fields), outputs: outputs.collect() }
-}
-
-fn exclude(exclude: &Exclude) -> Option<Automaton> {
-    let mut trie = exclude.deep.clone();
-    for name in &exclude.names {
-        // A name is never an index here, whatever it looks like.
-        let name = Name { text: name.clone(), index: Index::None };
-        trie.names.push((name, Trie { end: Some(0), ..Trie::default() }));
-    }
-    Automaton::new(&trie)
 }
 
 /// The patches as one pass: each only touches a place of its own, and none moves what another names.

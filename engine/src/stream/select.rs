@@ -9,7 +9,9 @@ use super::scan::{self, Scan, Stop, Tally, at};
 #[derive(Debug)]
 pub(super) struct Paths {
     root: Node,
-    slots: usize,
+    /// By slot, the path that it belongs to.
+    owners: Vec<usize>,
+    paths: usize,
 }
 
 /// What to do with a value on the way of a path.
@@ -49,6 +51,10 @@ pub(super) enum Found {
 pub(super) struct Slots {
     found: Vec<Found>,
     links: Vec<(Found, Option<usize>)>,
+    /// By path, whether it was followed to its end in any item.
+    pub(super) reached: Vec<bool>,
+    /// By path, whether a `[*]` of it found nothing in a list that is not empty, in any item.
+    pub(super) lacking: Vec<bool>,
 }
 
 /// Building: names are gathered first, and made into [`Keys`] at the end.
@@ -64,18 +70,18 @@ struct Draft {
 type DraftEach = (Box<Draft>, Vec<(usize, usize)>);
 
 impl Draft {
-    /// Adds a path that ends in slot `slot`; `slots` counts those given out.
-    fn insert(&mut self, path: &[Step], slot: usize, slots: &mut usize) {
+    /// Adds a path that ends in slot `slot`; `owners` are the paths of the slots given out.
+    fn insert(&mut self, path: &[Step], slot: usize, owners: &mut Vec<usize>) {
         match path {
             [] => self.slots.push(slot),
             [Step::Each, rest @ ..] => {
-                let inner = *slots;
-                *slots += 1;
+                let inner = owners.len();
+                owners.push(owners[slot]);
                 let (draft, lists) = self.each.get_or_insert_default();
                 lists.push((inner, slot));
-                draft.insert(rest, inner, slots);
+                draft.insert(rest, inner, owners);
             }
-            [step, rest @ ..] => self.below(step).insert(rest, slot, slots),
+            [step, rest @ ..] => self.below(step).insert(rest, slot, owners),
         }
     }
 
@@ -128,12 +134,12 @@ impl Draft {
 impl Paths {
     /// The paths of `fields`; field `i` is found in slot `i`.
     pub(super) fn new(fields: &[Field]) -> Self {
-        let mut slots = fields.len();
+        let mut owners: Vec<usize> = (0..fields.len()).collect();
         let mut draft = Draft::default();
         for (i, field) in fields.iter().enumerate() {
-            draft.insert(&field.path, i, &mut slots);
+            draft.insert(&field.path, i, &mut owners);
         }
-        Self { root: draft.finish(), slots }
+        Self { root: draft.finish(), owners, paths: fields.len() }
     }
 
     /// The same for strict pointers, of which a number is an index in an array and a key in an object.
@@ -142,15 +148,17 @@ impl Paths {
         for (i, pointer) in pointers.iter().enumerate() {
             draft.insert_pointer(pointer, i);
         }
-        Self { root: draft.finish(), slots: pointers.len() }
+        Self { root: draft.finish(), owners: (0..pointers.len()).collect(), paths: pointers.len() }
     }
 
     /// Walks the item at `pos` and leaves in `slots` what it has.
     pub(super) fn walk(&self, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>, slots: &mut Slots) -> Scan {
         slots.found.clear();
-        slots.found.resize(self.slots, Found::Missing);
+        slots.found.resize(self.owners.len(), Found::Missing);
         slots.links.clear();
-        Walk { bytes, slots }.value(&self.root, pos, room, tally)
+        slots.reached.resize(self.paths, false);
+        slots.lacking.resize(self.paths, false);
+        Walk { bytes, owners: &self.owners, slots }.value(&self.root, pos, room, tally)
     }
 }
 
@@ -180,6 +188,7 @@ impl Slots {
 
 struct Walk<'w> {
     bytes: &'w [u8],
+    owners: &'w [usize],
     slots: &'w mut Slots,
 }
 
@@ -194,6 +203,7 @@ impl Walk<'_> {
         };
         for &slot in &node.slots {
             self.slots.found[slot] = Found::Span { start: pos, end, blanks: tally.blanks != before };
+            self.slots.reached[self.owners[slot]] = true;
         }
         Ok(end)
     }
@@ -255,9 +265,11 @@ impl Walk<'_> {
                 }
             }
         }
-        if let Some(each) = node.each.as_deref().filter(|_| empty) {
-            for &(_, list) in &each.lists {
+        for &(_, list) in node.each.as_deref().map_or(&[][..], |each| &each.lists) {
+            if empty {
                 self.slots.found[list] = Found::List { ends: None };
+            } else if matches!(self.slots.found[list], Found::Missing) {
+                self.slots.lacking[self.owners[list]] = true;
             }
         }
         Ok(pos)

@@ -83,7 +83,7 @@ impl Strip {
                         run.member(open, start..end);
                         run.out.extend_from_slice(constant);
                     }
-                    pos = run.skip(value, room)?;
+                    pos = self.gone(run, below, value, room, depth + 1)?;
                 }
             }
             (pos, more) = run.next(pos, b'}')?;
@@ -106,6 +106,9 @@ impl Strip {
         run.out.push(b'[');
         let open = run.out.len();
         let (mut pos, mut more) = run.open(pos, b']')?;
+        if !more && self.edits.is_none() {
+            state.vacuous.iter().for_each(|&id| run.hits[id] = true);
+        }
         let mut index = 0;
         let mut kept = Kept::default();
         while more {
@@ -132,7 +135,7 @@ impl Strip {
                 None => self.value(run, below, pos, room, depth + 1)?,
                 Some(constant) => {
                     run.out.extend_from_slice(constant.unwrap_or_default());
-                    run.skip(pos, room)?
+                    self.gone(run, below, pos, room, depth + 1)?
                 }
             };
             (pos, more) = run.next(pos, b']')?;
@@ -142,9 +145,24 @@ impl Strip {
         Ok(pos)
     }
 
+    /// Steps over a value that goes. Of those that `exclude` drops, other entries may name a part: they are met there.
+    fn gone(&self, run: &mut Run<'_>, state: Option<usize>, pos: usize, room: usize, depth: usize) -> Scan {
+        let inner = state.is_some_and(|state| self.paths.state(state).inner);
+        if self.edits.is_some() || !inner {
+            return run.skip(pos, room);
+        }
+        let mark = run.out.len();
+        let end = self.value(run, state, pos, room, depth)?;
+        run.out.truncate(mark);
+        Ok(end)
+    }
+
     /// What becomes of the place where the paths `ends` end: gone, or another value.
     fn edit(&self, run: &mut Run<'_>, ends: &[usize]) -> Option<&[u8]> {
-        let edits = self.edits.as_ref()?;
+        let Some(edits) = &self.edits else {
+            ends.iter().for_each(|&id| run.hits[id] = true);
+            return None;
+        };
         // Patches that stream have one path to a place.
         let id = *ends.first()?;
         if let Edit::Add { last: true, .. } = &edits[id] {

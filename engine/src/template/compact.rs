@@ -27,6 +27,8 @@ pub struct Summary {
     pub count: usize,
     /// `.Total`: the items before `maxItems` and budget.
     pub total: usize,
+    /// Whether there are items, and nothing of any of them was printed.
+    pub silent: bool,
     /// Set where the budget made the text smaller.
     pub budget: Option<BudgetReport>,
 }
@@ -57,6 +59,24 @@ impl CompactProgram {
         }
     }
 
+    /// The members of an item that the line of an item reads, each once.
+    pub(crate) fn item_fields(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in self.item.fields() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether no item has any of the members that its line reads.
+    fn misses_all(&self, items: &[Node<'_>]) -> bool {
+        let fields = self.item_fields();
+        let has = |item: &Node<'_>| fields.iter().any(|name| item.get(name).is_some_and(|value| !value.is_null()));
+        !fields.is_empty() && !items.iter().any(has)
+    }
+
     /// Renders header, one line an item, and footer, joined by line ends; a header or footer that renders to
     /// nothing is left out. `total` is the list's length before `maxItems`.
     ///
@@ -76,12 +96,14 @@ impl CompactProgram {
             self.item.render(item, &mut lines, &mut meter)?;
             ends.push(lines.len());
         }
+        let silent = !items.is_empty() && (lines.trim().is_empty() || self.misses_all(items));
         let mut page = Page { program: self, lines: &lines, ends: &ends, total, meter };
         let full = page.compose(items.len())?;
         match limit {
             Some(limit) if full.len() > limit => page.fit(limit, full.len()),
-            _ => Ok(Summary { text: full, count: items.len(), total, budget: None }),
+            _ => Ok(Summary { text: full, count: items.len(), total, silent: false, budget: None }),
         }
+        .map(|summary| Summary { silent, ..summary })
     }
 }
 
@@ -173,7 +195,7 @@ impl Page<'_> {
         };
         report.items_dropped = self.ends.len() - count;
         report.result_bytes = text.len();
-        Ok(Summary { text, count, total: self.total, budget: Some(report) })
+        Ok(Summary { text, count, total: self.total, silent: false, budget: Some(report) })
     }
 
     /// The first item alone, cut to what header and footer leave of `limit`.

@@ -70,15 +70,19 @@ impl TextProgram {
     ///
     /// A line end at the very end stays where a line is left. `dedup` writes blank lines once, without
     /// a count. Where nothing but white space is left, the result is `onEmpty`, if there is one.
+    ///
+    /// `maxLines` counts the lines that it leaves out as they came, before `dedup` joins them: whether they were equal
+    /// is removed with them. Where it would leave out one line that is no longer than the note about it, the line
+    /// stays, unless `hides` says that what is left out must not show, its length included.
     #[must_use]
-    pub fn apply(&self, text: &str) -> String {
+    pub fn apply(&self, text: &str, hides: bool) -> String {
         let text = if self.strip_ansi { strip_ansi(text) } else { Cow::Borrowed(text) };
         let text = line_ends(&text);
         let (body, closed) = match text.strip_suffix('\n') {
             Some(body) => (body, true),
             None => (text.as_ref(), false),
         };
-        let mut out = Lines::new(self, body.len() + 1);
+        let mut out = Lines::new(self, hides, body.len() + 1);
         if !text.is_empty() {
             for line in lines(body).filter(|line| self.wants(line)) {
                 out.push(line);
@@ -139,19 +143,23 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 /// Takes the wanted lines in order; does `dedup` and `maxLines`.
 struct Lines<'p, 't> {
     program: &'p TextProgram,
+    /// What is left out must not show.
+    hides: bool,
     out: String,
     /// Lines written.
     written: usize,
-    /// Lines that `maxLines` left out.
+    /// Lines that `maxLines` left out, as they came, and the last of them.
     over: usize,
+    last_over: &'t str,
     /// The line not yet written, and how often it came.
     held: Option<(&'t str, usize)>,
 }
 
 impl<'p, 't> Lines<'p, 't> {
-    fn new(program: &'p TextProgram, capacity: usize) -> Self {
+    fn new(program: &'p TextProgram, hides: bool, capacity: usize) -> Self {
         // Filtered text is usually much smaller than its source.
-        Self { program, out: String::with_capacity(capacity.min(64 << 10)), written: 0, over: 0, held: None }
+        let out = String::with_capacity(capacity.min(64 << 10));
+        Self { program, hides, out, written: 0, over: 0, last_over: "", held: None }
     }
 
     fn push(&mut self, line: &'t str) {
@@ -169,7 +177,8 @@ impl<'p, 't> Lines<'p, 't> {
     fn flush(&mut self) {
         let Some((line, count)) = self.held.take() else { return };
         if self.program.max_lines > 0 && self.written == self.program.max_lines {
-            self.over += 1;
+            self.over += count;
+            self.last_over = line;
             return;
         }
         self.break_line();
@@ -190,7 +199,9 @@ impl<'p, 't> Lines<'p, 't> {
         self.flush();
         if self.over > 0 {
             self.break_line();
-            self.out.push_str(&left_out(self.over));
+            let note = left_out(self.over);
+            let line = Some(self.last_over).filter(|line| !self.hides && self.over == 1 && line.len() <= note.len());
+            self.out.push_str(line.unwrap_or(&note));
         }
         if closed && self.written > 0 {
             self.out.push('\n');

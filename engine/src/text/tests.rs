@@ -88,7 +88,7 @@ fn lines_are_cleaned_in_the_order_of_the_stages() {
             "maxLines counts what dedup left",
             TextSpec { max_lines: Some(1), dedup: true, ..spec() },
             "a\na\nb\nb\nc",
-            "a (x2)\n... 2 more lines",
+            "a (x2)\n... 3 more lines",
         ),
         (
             "onEmpty",
@@ -104,7 +104,7 @@ fn lines_are_cleaned_in_the_order_of_the_stages() {
         ("an expression sees one line", TextSpec { keep: list(&["(?s)a.b"]), ..spec() }, "a\nb\na-b", "a-b"),
     ];
     for (name, spec, input, want) in cases {
-        assert_eq!(program(&spec).apply(input), want, "{name}");
+        assert_eq!(program(&spec).apply(input, true), want, "{name}");
     }
 }
 
@@ -142,7 +142,7 @@ fn hostile_sequences_take_linear_time() {
     for piece in ["\x1b", "\x1b]", "\x1b[", "\u{c2}\x1b]\u{a9}", "\x1bP\u{9b}", "\r\x1b[\r"] {
         let text = piece.repeat(1 << 17);
         let spec = TextSpec { strip_ansi: true, dedup: true, ..TextSpec::default() };
-        assert!(!program(&spec).apply(&text).contains('\x1b'));
+        assert!(!program(&spec).apply(&text, true).contains('\x1b'));
     }
 }
 
@@ -176,15 +176,15 @@ proptest! {
     #[test]
     fn cleaning_without_counts_is_idempotent(text in noisy(), ansi: bool) {
         let program = program(&TextSpec { strip_ansi: ansi, strip: list(&["31"]), keep: list(&["^.?a", "m"]), ..TextSpec::default() });
-        let once = program.apply(&text);
-        prop_assert_eq!(program.apply(&once), once.as_str());
+        let once = program.apply(&text, true);
+        prop_assert_eq!(program.apply(&once, true), once.as_str());
         prop_assert!(!once.contains('\r'));
     }
 
     #[test]
     fn max_lines_keeps_the_head_and_counts_the_rest(text in noisy(), max in 1..5i64) {
-        let all = program(&TextSpec::default()).apply(&text);
-        let cut = program(&TextSpec { max_lines: Some(max), ..TextSpec::default() }).apply(&text);
+        let all = program(&TextSpec::default()).apply(&text, true);
+        let cut = program(&TextSpec { max_lines: Some(max), ..TextSpec::default() }).apply(&text, true);
         let body = all.strip_suffix('\n').unwrap_or(&all);
         let lines: Vec<&str> = body.split('\n').collect();
         let max = usize::try_from(max).expect("small");
@@ -195,5 +195,30 @@ proptest! {
             let want = format!("{head}\n{}", left_out(lines.len() - max));
             prop_assert_eq!(cut.strip_suffix('\n').unwrap_or(&cut), want);
         }
+    }
+}
+
+#[test]
+fn what_max_lines_leaves_out_is_counted_as_it_came() {
+    let spec = TextSpec { dedup: true, max_lines: Some(1), ..TextSpec::default() };
+    for left_out in ["b\nb", "b\nc", "\n", "b\n"] {
+        let text = format!("a\na\n{left_out}\n");
+        assert_eq!(program(&spec).apply(&text, true), "a (x2)\n... 2 more lines\n", "{left_out:?}");
+    }
+}
+
+#[test]
+fn a_note_is_not_longer_than_the_line_it_stands_for() {
+    let spec = TextSpec { max_lines: Some(1), ..TextSpec::default() };
+    let long = "a line that is longer than the note";
+    for (text, shown, hidden) in [
+        ("a\nb\n", "a\nb\n", "a\n... 1 more line\n"),
+        ("a\nb", "a\nb", "a\n... 1 more line"),
+        ("a\nb\nc", "a\n... 2 more lines", "a\n... 2 more lines"),
+        (&format!("a\n{long}"), "a\n... 1 more line", "a\n... 1 more line"),
+    ] {
+        assert_eq!(program(&spec).apply(text, false), shown);
+        // What is left out does not show, nor does its length.
+        assert_eq!(program(&spec).apply(text, true), hidden);
     }
 }

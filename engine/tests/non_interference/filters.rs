@@ -13,6 +13,8 @@ pub(super) enum Way {
     Select,
     RetainAndSelect,
     Exclude,
+    /// The same by patterns.
+    Globs,
     Patches,
 }
 
@@ -28,7 +30,8 @@ pub(super) struct Filter {
 }
 
 pub(super) fn filter() -> impl Strategy<Value = Filter> {
-    let way = prop::sample::select(vec![Way::Retain, Way::Select, Way::RetainAndSelect, Way::Exclude, Way::Patches]);
+    let ways = [Way::Retain, Way::Select, Way::RetainAndSelect, Way::Exclude, Way::Globs, Way::Patches];
+    let way = prop::sample::select(ways.to_vec());
     (
         (way, any::<bool>(), prop::option::of(1..3_usize), any::<bool>(), prop::bool::weighted(0.2)),
         prop::sample::subsequence(
@@ -134,6 +137,9 @@ pub(super) fn build(
             vec!["/items/s", "/items/z", "/items/u/s", "/items/u/z", "/items/tags/s", "/items/tags/z"]
         });
     }
+    if way == Way::Globs {
+        drops.extend(["/**/s", "/**/z*"]);
+    }
     let mut patches = operations;
     if way == Way::Patches {
         filter["retain"] = json!(["/id", "/u"]);
@@ -177,7 +183,7 @@ pub(super) fn build(
     // An index counts what `retain` has left: what it names beyond the limit may be within it then.
     let indexed =
         filter["retain"].as_array().is_some_and(|all| all.iter().any(|path| path.to_string().contains("/1/")));
-    let (others, kinds) = (selects && list, retains && !selects);
+    let (others, kinds) = (selects && list, retains);
     let inner = Removes { items: max.filter(|_| list && !indexed), others, kinds, ..removes };
     // Items and their users are members of elements too, where the document is selected from.
     let inner = if list { inner } else { inner.unless(each) };

@@ -82,6 +82,7 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
         .unwrap_or_else(|error| panic!("{error}"));
     // The property must not hold because nothing is ever answered, nor the warnings be about nothing.
     let (compared, answered, told) = (compared.get(), answered.get(), told.get());
+    println!("{compared} pairs of documents compared, {answered} of them answered");
     assert!(compared > 1000 && answered > 500 && told > 0, "{answered} of {compared}, {told} told");
 }
 
@@ -142,6 +143,46 @@ fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn lines_beyond_the_limit_change_nothing_that_the_caller_sees() {
+    let compared = Cell::new(0);
+    // Equal or not, blank or not, of any length: all lines beyond the limit are removed, but for their number.
+    let line =
+        || prop::sample::select(vec!["E a", "E a", "E b", "E shown", "E", "E a line of some length", "E \u{1b}[1ma"]);
+    let tail = prop::collection::vec((line(), line()), 0..6);
+    let options = (any::<bool>(), any::<bool>(), any::<bool>(), 1..4_usize);
+    let cases = (tail, options, any::<bool>(), prop::option::of(1..60_usize));
+    TestRunner::new(config(1000))
+        .run(&cases, |(tail, (strip, ansi, dedup, max), closed, budget)| {
+            // As many lines as stay, no two alike; then one more, which is the same in both halves and ends the last.
+            let head = (0..max).map(|i| format!("E shown {i}")).chain(["E cut".to_owned()]).collect::<Vec<_>>();
+            let mut filter = json!({"text": {"dedup": dedup, "maxLines": max, "stripAnsi": ansi}});
+            if strip {
+                filter["text"]["strip"] = json!(["^[^E]", "^$"]);
+            } else {
+                filter["text"]["keep"] = json!(["^E"]);
+            }
+            let (program, _) = enforced(&filter, None).unwrap();
+            let half = |pick: fn(&(&'static str, &'static str)) -> &'static str| {
+                let lines = head.iter().map(String::as_str).chain(tail.iter().map(pick)).collect::<Vec<_>>();
+                lines.join("\n") + if closed { "\n" } else { "" }
+            };
+            let (left, right) = (half(|line| line.0), half(|line| line.1));
+            let call = Call { raw: false, budget };
+            for declared in [false, true] {
+                let input = |text| if declared { Input::Text(text) } else { Input::Json(text) };
+                let one = answer(&program, input(left.as_bytes()), &call);
+                let two = answer(&program, input(right.as_bytes()), &call);
+                prop_assert!(one.is_ok());
+                prop_assert_eq!(one, two, "{} {:?}\n{:?}", filter, left, right);
+                compared.set(compared.get() + 1);
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    println!("{} pairs of texts compared", compared.get());
 }
 
 /// Lines that `keep` does not match; some make the output JSON by accident.

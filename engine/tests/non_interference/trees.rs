@@ -122,7 +122,7 @@ pub(super) struct Removes {
     pub(super) items: Option<usize>,
     /// Items that are not objects.
     pub(super) others: bool,
-    /// What an item is of which nothing is kept, unless it is a list.
+    /// What an item is of which `retain` keeps nothing, unless it is a list.
     pub(super) kinds: bool,
     /// The same of the member `u`, which is never kept whole.
     pub(super) parts: bool,
@@ -230,7 +230,13 @@ pub(super) fn item(removes: Removes) -> BoxedStrategy<Tree> {
 pub(super) fn items(removes: Removes) -> BoxedStrategy<Tree> {
     let scalar = prop::sample::select(vec!["1", "\"s\"", "null", "true", "[]", "[{\"n\":1}]"]).prop_map(str::to_owned);
     let other = (scalar.clone(), scalar).prop_map(|(a, b)| Tree::Secret(Some(a), Some(b)));
+    // Where `retain` narrows, a list within a list stays one.
+    let list = prop::sample::select(vec!["[]", "[1,2]", "[{\"n\":1}]", "[[]]"]).prop_map(str::to_owned);
+    let list = (list.clone(), list).prop_map(|(a, b)| Tree::Secret(Some(a), Some(b)));
     let element = match removes {
+        Removes { others: true, kinds: true, .. } => {
+            prop_oneof![10 => item(removes), 1 => nothing_kept(), 1 => list].boxed()
+        }
         Removes { others: true, .. } => prop_oneof![5 => item(removes), 1 => other].boxed(),
         Removes { kinds: true, .. } => prop_oneof![5 => item(removes), 1 => nothing_kept()].boxed(),
         _ => item(removes),

@@ -65,12 +65,23 @@ impl Reserved {
         if let Some(budget) = arguments.shift_remove(self.budget.as_ref())
             && self.apply
         {
-            let bytes = serde_json::from_str::<usize>(budget.get()).ok().filter(|bytes| *bytes > 0);
+            let bytes = whole(budget.get()).filter(|bytes| *bytes > 0);
             let wrong = || InvalidArguments(format!("`{}`: must be a whole number of bytes above 0", self.budget));
             call.budget = Some(bytes.ok_or_else(wrong)?);
         }
         Ok(call)
     }
+}
+
+/// The number that a JSON text is, if it is whole: `100`, and `100.0` too, as JSON Schema's `integer` says.
+fn whole(text: &str) -> Option<usize> {
+    if let Ok(number) = serde_json::from_str(text) {
+        return Some(number);
+    }
+    let number = serde_json::from_str::<f64>(text).ok()?;
+    // Up to 2^53 every whole number is one of its own.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within the range")]
+    (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as usize)
 }
 
 /// Bounds on the arguments of one call.

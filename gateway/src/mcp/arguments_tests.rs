@@ -22,6 +22,14 @@ fn reserved_inputs_are_taken_out_and_applied() {
 }
 
 #[test]
+fn a_whole_number_is_a_budget_however_it_is_written() {
+    for text in ["100", "100.0", "1e2", "1000e-1", "1.0E+2"] {
+        let call = take(&reserved(true, true), &format!("{{\"_budget\":{text}}}")).0;
+        assert_eq!(call, Ok(Call { raw: false, budget: Some(100) }), "{text}");
+    }
+}
+
+#[test]
 fn wrong_reserved_inputs_are_refused_by_name() {
     for (text, name) in [
         (r#"{"_output_mode":"all"}"#, "_output_mode"),
@@ -30,6 +38,9 @@ fn wrong_reserved_inputs_are_refused_by_name() {
         (r#"{"_budget":-1}"#, "_budget"),
         (r#"{"_budget":1.5}"#, "_budget"),
         (r#"{"_budget":"10"}"#, "_budget"),
+        (r#"{"_budget":0.0}"#, "_budget"),
+        (r#"{"_budget":1e300}"#, "_budget"),
+        (r#"{"_budget":-100.0}"#, "_budget"),
     ] {
         let message = take(&reserved(true, true), text).0.unwrap_err().0;
         assert!(message.contains(name), "{text}: {message}");

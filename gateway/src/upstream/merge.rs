@@ -1,6 +1,6 @@
 //! What a page says, and the one list that pages become.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::LINK;
 use url::Url;
@@ -25,7 +25,11 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) fn new(body: Bytes, headers: &HeaderMap) -> Self {
+    pub(super) fn new(mut body: Bytes, headers: &HeaderMap) -> Self {
+        // Some servers put a UTF-8 byte order mark before their JSON (RFC 8259 section 8.1).
+        if body.starts_with(b"\xef\xbb\xbf") {
+            body.advance(3);
+        }
         let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse().ok();
         let total = number("x-total").or_else(|| number("x-total-count"));
         let next = headers.get(LINK).and_then(|link| linked_cursor(link.to_str().ok()?));
@@ -133,7 +137,18 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use super::linked_cursor;
+    use bytes::Bytes;
+    use http::HeaderMap;
+
+    use super::{Document, linked_cursor};
+
+    #[test]
+    fn a_byte_order_mark_before_pages_is_skipped() {
+        let body = Bytes::from_static("\u{feff}{\"items\":[1],\"next_cursor\":\"c\"}".as_bytes());
+        let document = Document::new(body, &HeaderMap::new());
+        assert_eq!(&*document.body, br#"{"items":[1],"next_cursor":"c"}"#);
+        assert_eq!(document.page(None).next.as_deref(), Some("c"));
+    }
 
     #[test]
     fn links() {

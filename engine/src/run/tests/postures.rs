@@ -14,6 +14,21 @@ fn an_empty_body_is_an_empty_object() {
 }
 
 #[test]
+fn a_byte_order_mark_is_skipped() {
+    let mark = "\u{feff}";
+    for case in [advisory(r#"{"root":"","select":{"a":"a"}}"#), enforced(r#"{"root":"","select":{"a":"a"}}"#)] {
+        let filtered = case.run(&format!("{mark} {{\"a\": 1, \"b\": 2}}"));
+        assert_eq!(filtered.text, r#"{"a":1}"#);
+        assert_eq!((filtered.report.original_bytes, filtered.report.compact_bytes), (20, 13));
+    }
+    let passed = enforced(r#"{"passthrough":true}"#).run(&format!("{mark}{{\"a\": 1}}"));
+    assert_eq!((passed.text.as_str(), passed.structured), ("{\"a\": 1}", Structured::Text));
+    assert_eq!(advisory(r#"{"retain":["/a"]}"#).text(mark), "{}");
+    // Only one, and only there.
+    assert_eq!(advisory(r#"{"retain":["/a"]}"#).run(&format!("{mark}{mark}{{}}")).report.skipped, Some("not_json"));
+}
+
+#[test]
 fn raw_mode_gives_the_original_under_advisory_only() {
     let input = "{ \"a\" : null }";
     let filtered = advisory(r#"{"dropNulls":true}"#).raw().run(input);

@@ -79,55 +79,71 @@ fn keeps_what_the_paths_lead_to() {
 
 #[test]
 fn an_element_of_which_nothing_is_kept() {
-    // Paths, input, output under `Advisory` and under `Enforced`.
-    for (paths, input, by_kind, alike) in [
-        // Each element stays as what it is; under `Enforced` it is not seen what one was that is no list.
-        (
-            r#"["/m/v"]"#,
-            r#"{"m":[[5],{"w":3},5,null,"s"]}"#,
-            r#"{"m":[[null],{},null,null,null]}"#,
-            r#"{"m":[[{}],{},{},{},{}]}"#,
-        ),
-        (r#"["/m/*/v"]"#, r#"{"m":[5,{}]}"#, r#"{"m":[null,{}]}"#, r#"{"m":[{},{}]}"#),
-        // One that is named by its index goes; under `Enforced` it is counted.
-        (r#"["/i/0/n"]"#, r#"{"i":[{"x":1},{"n":1}]}"#, "{}", r#"{"i":[{}]}"#),
-        (r#"["/i/0/n"]"#, r#"{"i":[1]}"#, "{}", r#"{"i":[{}]}"#),
-        (r#"["/i/0/n"]"#, r#"{"i":[null]}"#, "{}", r#"{"i":[{}]}"#),
+    for (paths, input, expected) in [
+        // It does not show what the element was, unless names map over a list in it.
+        (r#"["/m/v"]"#, r#"{"m":[[5],{"w":3},5,null,"s"]}"#, r#"{"m":[[{}],{},{},{},{}]}"#),
+        (r#"["/m/*/v"]"#, r#"{"m":[5,{}]}"#, r#"{"m":[{},{}]}"#),
+        // One that is named by its index stays too.
+        (r#"["/i/0/n"]"#, r#"{"i":[{"x":1},{"n":1}]}"#, r#"{"i":[{}]}"#),
+        (r#"["/i/0/n"]"#, r#"{"i":[1]}"#, r#"{"i":[{}]}"#),
+        (r#"["/i/0/n"]"#, r#"{"i":[null]}"#, r#"{"i":[{}]}"#),
         // It maps over a list, which stays.
-        (r#"["/i/0/n"]"#, r#"{"i":[[]]}"#, r#"{"i":[[]]}"#, r#"{"i":[[]]}"#),
-        (r#"["/i/0/n"]"#, r#"{"i":[]}"#, "{}", "{}"),
-        (r#"["/i/2/n","/i/0/n"]"#, r#"{"i":[1,{"n":2},{"n":3}]}"#, r#"{"i":[{"n":3}]}"#, r#"{"i":[{},{"n":3}]}"#),
+        (r#"["/i/0/n"]"#, r#"{"i":[[]]}"#, r#"{"i":[[]]}"#),
+        (r#"["/i/0/n"]"#, r#"{"i":[]}"#, "{}"),
+        (r#"["/i/2/n","/i/0/n"]"#, r#"{"i":[1,{"n":2},{"n":3}]}"#, r#"{"i":[{},{"n":3}]}"#),
         // An index within an element, and on the way to one.
-        (r#"["/i/0/1/n"]"#, r#"{"i":[[{"n":1}]]}"#, "{}", r#"{"i":[{}]}"#),
-        (r#"["/i/0/1/n"]"#, r#"{"i":[[1,2]]}"#, "{}", r#"{"i":[[{}]]}"#),
-        (r#"["/i/*/0/n"]"#, r#"{"i":[[1],[],1]}"#, r#"{"i":[[],[],null]}"#, r#"{"i":[[{}],{},{}]}"#),
-        (r#"["/i/0/l/0/n"]"#, r#"{"i":[{"l":[5]},{"l":[5]}]}"#, "{}", r#"{"i":[{"l":[{}]}]}"#),
-        (r#"["/i/0/l/0/n"]"#, r#"{"i":[{"l":5}]}"#, "{}", r#"{"i":[{}]}"#),
+        (r#"["/i/0/1/n"]"#, r#"{"i":[[{"n":1}]]}"#, r#"{"i":[{}]}"#),
+        (r#"["/i/0/1/n"]"#, r#"{"i":[[1,2]]}"#, r#"{"i":[[{}]]}"#),
+        (r#"["/i/*/0/n"]"#, r#"{"i":[[1],[],1]}"#, r#"{"i":[[{}],{},{}]}"#),
+        (r#"["/i/0/l/0/n"]"#, r#"{"i":[{"l":[5]},{"l":[5]}]}"#, r#"{"i":[{"l":[{}]}]}"#),
+        (r#"["/i/0/l/0/n"]"#, r#"{"i":[{"l":5}]}"#, r#"{"i":[{}]}"#),
     ] {
         let filter = format!("{{\"retain\":{paths}}}");
-        table(&advisory(&filter), &[(input, by_kind)]);
-        table(&enforced(&filter), &[(input, alike)]);
+        table(&advisory(&filter), &[(input, expected)]);
+        table(&enforced(&filter), &[(input, expected)]);
     }
 }
 
 #[test]
-fn under_enforced_an_element_named_by_index_is_counted_whatever_it_is() {
-    // `select` takes out what is no object, and a summary counts what there was before that.
+fn an_element_named_by_index_is_counted_whatever_it_is() {
     let filter = r#"{"retain":["/items/0/n","/items/2/n"],"root":"/items","select":{"n":"n"},
         "compact":{"header":"{{.Total}} {{.Count}}","item":"{{.n}}"}}"#;
     let text = |first: &str| {
         let text = enforced(filter).text(&format!(r#"{{"items":[{first},{{"n":1}},{{"n":2}}]}}"#));
         text.lines().next().unwrap().to_owned()
     };
-    for other in ["1", "null", r#""s""#, "[]", "[1]", r#"[{"n":1}]"#, "[[]]"] {
-        assert_eq!(text(other), "2 1", "{other}");
+    for other in ["1", "null", r#""s""#, "[]", "[1]", r#"[{"n":1}]"#, "[[]]", r#"{"s":1}"#] {
+        assert_eq!(text(other), "2 2", "{other}");
     }
-    assert_eq!(text(r#"{"s":1}"#), "2 2");
-    // Where it does not, nothing is told of a scalar and an object apart.
     let filter = r#"{"retain":["/items/0/n","/u/n"],"root":"/u","exclude":["x"]}"#;
     for (first, user) in [("1", "5"), ("null", r#"{"s":1}"#), (r#"{"x":{}}"#, "null")] {
         let input = format!(r#"{{"items":[{first}],"u":{user}}}"#);
         assert_eq!(enforced(filter).text(&input), r#"{"items":[{}],"u":{}}"#, "{input}");
+    }
+}
+
+#[test]
+fn under_select_no_element_shows_what_it_was() {
+    let list = |items: &str| format!(r#"{{"items":[{items},{{"n":1,"s":2}}]}}"#);
+    let select = r#""root":"/items","select":{"n":"n"}"#;
+    for kind in ["1", "null", r#""s""#, "true", "{}", r#"{"s":1}"#] {
+        for retain in ["", r#""retain":["/items/n"],"#, r#""retain":["/items"],"#] {
+            let filter = format!("{{{retain}{select}}}");
+            assert_eq!(enforced(&filter).text(&list(kind)), r#"{"items":[{},{"n":1}]}"#, "{filter} {kind}");
+        }
+        // Under `Advisory` only `retain` hides what an element was.
+        let filter = format!(r#"{{"retain":["/items/n"],{select}}}"#);
+        assert_eq!(advisory(&filter).text(&list(kind)), r#"{"items":[{},{"n":1}]}"#, "{kind}");
+    }
+    for inner in ["[]", "[1]", r#"[{"n":1}]"#] {
+        assert_eq!(enforced(&format!("{{{select}}}")).text(&list(inner)), r#"{"items":[{},{"n":1}]}"#, "{inner}");
+        let filter = format!(r#"{{"retain":["/items/n"],{select}}}"#);
+        assert_eq!(enforced(&filter).text(&list(inner)), r#"{"items":[[],{"n":1}]}"#, "{inner}");
+    }
+    // A list of nothing but placeholders is a failed stage, whatever the elements were.
+    for items in ["1", "{}", r#"{"s":1},null"#] {
+        let input = format!(r#"{{"items":[{items}]}}"#);
+        assert_eq!(enforced(&format!("{{{select}}}")).refused(&input).0, "select", "{items}");
     }
 }
 

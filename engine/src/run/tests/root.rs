@@ -97,8 +97,49 @@ fn without_anything_declared_the_payload_is_detected() {
 #[test]
 fn enforced_detects_nothing() {
     assert_eq!(enforced(r#"{"dropNulls":true}"#).text(r#"{"a":null,"items":[{"b":null}]}"#), r#"{"items":[{}]}"#);
+    assert_eq!(advisory(r#"{"dropNulls":true}"#).text(r#"{"a":null,"items":[{"b":null}]}"#), r#"{"items":[{}]}"#);
+}
+
+#[test]
+fn drops_alone_act_on_the_whole_document() {
+    let input = r#"{"name":"Alice","roles":["admin"],"tags":[],"no":null}"#;
+    for (drop, expected) in [
+        (r#""dropEmpty":true"#, r#"{"name":"Alice","roles":["admin"]}"#),
+        (r#""dropNulls":true"#, r#"{"name":"Alice","roles":["admin"],"tags":[]}"#),
+        (r#""dropEmpty":true,"maxItems":0"#, r#"{"name":"Alice","roles":["admin"]}"#),
+        // A stage that works on items makes them the payload.
+        (r#""dropEmpty":true,"maxItems":1"#, r#"{"name":"Alice","roles":["admin"],"tags":[],"no":null}"#),
+    ] {
+        let filter = format!("{{{drop}}}");
+        assert_eq!(advisory(&filter).text(input), expected, "{filter}");
+        if !drop.contains(":1") {
+            assert_eq!(advisory(&filter).response(Array).text(input), expected, "{filter}");
+            assert_eq!(enforced(&filter).text(input), expected, "{filter}");
+        }
+    }
+    // A summary is of the list that `maxItems` would shorten.
+    let filter = r#"{"dropNulls":true,"compact":{"item":"{{.n}}{{len .x}}","header":"{{.Total}}"}}"#;
+    assert_eq!(advisory(filter).text(r#"{"a":null,"rows":[{"n":1,"x":null},{"n":2,"x":[3]}]}"#), "2\n10\n21");
+}
+
+#[test]
+fn metadata_survives_select_under_advisory() {
+    let input = r#"{"name":"a","id":1,"_exit_code":0,"stderr":"warn","_text_filtered":false,"x":{"stderr":1}}"#;
+    for (filter, expected) in [
+        (r#"{"select":{"n":"name"}}"#, r#"{"n":"a","_exit_code":0,"stderr":"warn","_text_filtered":false}"#),
+        (r#"{"select":{"n":"name"},"exclude":["stderr","_exit_code","_text_filtered"]}"#, r#"{"n":"a"}"#),
+        (r#"{"select":{"stderr":"name"},"exclude":["/_text_filtered"]}"#, r#"{"stderr":"a","_exit_code":0}"#),
+        // Nothing else takes it away but what names it.
+        (r#"{"exclude":["stderr","x","id","name"]}"#, r#"{"_exit_code":0,"_text_filtered":false}"#),
+    ] {
+        assert_eq!(advisory(filter).text(input), expected, "{filter}");
+    }
+    let filter = r#"{"root":"","select":{"n":"name"}}"#;
+    assert_eq!(enforced(filter).text(input), r#"{"n":"a"}"#);
+    // Of an item of a list it is data.
+    assert_eq!(advisory(filter).text(r#"[{"name":"a","stderr":"b"}]"#), r#"[{"n":"a"}]"#);
     assert_eq!(
-        advisory(r#"{"dropNulls":true}"#).text(r#"{"a":null,"items":[{"b":null}]}"#),
-        r#"{"a":null,"items":[{}]}"#
+        advisory(r#"{"select":{"n":"name"},"dropEmpty":true}"#).text(r#"{"name":"a","stderr":""}"#),
+        r#"{"n":"a","stderr":""}"#
     );
 }

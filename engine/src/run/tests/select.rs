@@ -88,14 +88,15 @@ fn an_empty_list_misses_nothing() {
 }
 
 #[test]
-fn elements_that_are_not_objects_pass_or_go() {
+fn elements_that_are_not_objects_pass_or_are_hidden() {
     let [advisory, enforced] = item(r#"{"a":"a"}"#);
     let input = r#"[1,{"a":1,"b":2},"s",[{"b":3}],null]"#;
     assert_eq!(advisory.text(input), r#"[1,{"a":1},"s",[{"b":3}],null]"#);
-    assert_eq!(enforced.text(input), r#"[{"a":1}]"#);
+    assert_eq!(enforced.text(input), r#"[{},{"a":1},{},{},{}]"#);
     // A list without objects misses nothing.
     assert_eq!(advisory.run("[1,2]").report.error, None);
-    assert_eq!((advisory.text("[1,2]"), enforced.text("[1,2]")), ("[1,2]".to_owned(), "[]".to_owned()));
+    assert_eq!(advisory.text("[1,2]"), "[1,2]");
+    assert_eq!(enforced.refused("[1,2]").0, "select");
 }
 
 #[test]
@@ -223,4 +224,93 @@ fn under_enforced_a_field_that_is_dropped_looks_like_one_that_is_absent() {
             );
         }
     }
+}
+
+#[test]
+fn exclude_takes_globs() {
+    let user = r#"{"login":"a","html_url":1,"url":2,"deep":[{"url":3,"n":[{"url":4,"k":5}]}],"*":6}"#;
+    for (exclude, expected) in [
+        (r#"["*_url"]"#, r#"{"login":"a","url":2,"deep":[{"url":3,"n":[{"url":4,"k":5}]}],"*":6}"#),
+        (r#"["*url"]"#, r#"{"login":"a","deep":[{"url":3,"n":[{"url":4,"k":5}]}],"*":6}"#),
+        (r#"["/**/url"]"#, r#"{"login":"a","html_url":1,"deep":[{"n":[{"k":5}]}],"*":6}"#),
+        (r#"["/**/*url"]"#, r#"{"login":"a","deep":[{"n":[{"k":5}]}],"*":6}"#),
+        (r#"["/deep/**/url"]"#, r#"{"login":"a","html_url":1,"url":2,"deep":[{"n":[{"k":5}]}],"*":6}"#),
+        (r#"["/**/n/**/url"]"#, r#"{"login":"a","html_url":1,"url":2,"deep":[{"url":3,"n":[{"k":5}]}],"*":6}"#),
+        (r#"["/**/0/n"]"#, r#"{"login":"a","html_url":1,"url":2,"deep":[{"url":3}],"*":6}"#),
+        (r#"["~2","deep"]"#, r#"{"login":"a","html_url":1,"url":2}"#),
+        (r#"["/~2","d*p"]"#, r#"{"login":"a","html_url":1,"url":2}"#),
+        (r#"["*"]"#, "{}"),
+        (r#"["/**"]"#, "{}"),
+        (r#"["/deep/**"]"#, r#"{"login":"a","html_url":1,"url":2,"*":6}"#),
+    ] {
+        for case in [
+            advisory(&format!(r#"{{"root":"","exclude":{exclude}}}"#)),
+            enforced(&format!(r#"{{"root":"","exclude":{exclude}}}"#)),
+        ] {
+            assert_eq!(case.text(user), expected, "{exclude}");
+            assert_eq!(case.text(&format!("[{user}]")), format!("[{expected}]"), "{exclude}");
+            assert_eq!(case.run(user).report.unresolved, [] as [&str; 0], "{exclude}");
+        }
+    }
+}
+
+#[test]
+fn entries_of_exclude_that_match_nothing_are_missed() {
+    let missed = |filter: &str, input: &str| {
+        let [one, two] = [advisory(filter), enforced(filter)].map(|case| case.run(input).report.unresolved);
+        assert_eq!(one, two, "{filter}");
+        one
+    };
+    let none: [&str; 0] = [];
+    let input = r#"[{"email":1,"user":{"url":2},"tags":[]},{"id":3}]"#;
+    assert_eq!(
+        missed(r#"{"root":"","exclude":["emial","email","/user/ulr","/user/url"]}"#, input),
+        ["emial", "/user/ulr"]
+    );
+    assert_eq!(missed(r#"{"root":"","exclude":["*_id","/**/ulr","i*","/**/url"]}"#, input), ["*_id", "/**/ulr"]);
+    // An empty list misses nothing that is named below it.
+    assert_eq!(missed(r#"{"root":"","exclude":["/tags/name","/tags/**/x"]}"#, input), none);
+    assert_eq!(missed(r#"{"root":"","exclude":["emial"]}"#, "[]"), none);
+    // Items that `maxItems` drops say nothing.
+    assert_eq!(missed(r#"{"root":"","maxItems":1,"exclude":["id"]}"#, input), ["id"]);
+    // What `select` drops anyway is not missed; what it gives is looked for there too.
+    let select = r#""root":"","select":{"e":"email","user":"user","id":"id"}"#;
+    assert_eq!(
+        missed(&format!(r#"{{{select},"exclude":["e","emial","/user/ulr","/id/x"]}}"#), input),
+        ["/user/ulr", "/id/x"]
+    );
+    assert_eq!(missed(&format!(r#"{{{select},"exclude":["/e/x","/*/url","/**/tags"]}}"#), input), ["/e/x"]);
+}
+
+#[test]
+fn many_globs_take_time_by_the_member() {
+    // Each `**` could begin at each of the members: followed one by one they would be 2^16 ways to each.
+    let pattern = "/**/a".repeat(16);
+    let filter = format!(r#"{{"root":"","exclude":["{pattern}/b"]}}"#);
+    let document = "{\"a\":".repeat(120) + "{\"b\":1,\"c\":2}" + &"}".repeat(120);
+    let expected = "{\"a\":".repeat(120) + "{\"c\":2}" + &"}".repeat(120);
+    assert_eq!(advisory(&filter).text(&document), expected);
+    let name = "ab".repeat(10_000);
+    let filter = format!(r#"{{"root":"","exclude":["{}c"]}}"#, "*ab".repeat(1000));
+    let document = format!(r#"{{"{name}":1,"{name}c":2}}"#);
+    assert_eq!(advisory(&filter).text(&document), format!(r#"{{"{name}":1}}"#));
+}
+
+#[test]
+fn a_list_that_is_empty_hides_no_missing_name() {
+    let missed = |path: &str, input: &str| {
+        let filter = format!(r#"{{"root":"","select":{{"id":"id","x":"{path}"}}}}"#);
+        let [one, two] = [advisory(&filter), enforced(&filter)].map(|case| case.run(input).report.partial_miss);
+        assert_eq!(one, two);
+        !one.is_empty()
+    };
+    let items = r#"[{"id":1,"labels":[]},{"id":2,"labels":[{"name":"bug"}]}]"#;
+    assert!(missed("labels[*].nmae", items));
+    assert!(!missed("labels[*].name", items));
+    assert!(!missed("labels[*].name", r#"[{"id":1,"labels":[]},{"id":2}]"#));
+    assert!(missed("labels[*].name", r#"[{"id":1,"labels":5},{"id":2}]"#));
+    assert!(missed("labels[*].name", r#"[{"id":1,"labels":[5]},{"id":2}]"#));
+    assert!(!missed("l[*].m[*].n", r#"[{"id":1,"l":[{"m":[]}]},{"id":2,"l":[]}]"#));
+    assert!(missed("l[*].m[*].n", r#"[{"id":1,"l":[{"m":[]},{"m":[{"o":1}]}]}]"#));
+    assert!(!missed("l[*].m[*].n", r#"[{"id":1,"l":[{"m":[{}]},{"m":[{"n":1}]}]}]"#));
 }

@@ -90,6 +90,11 @@ pub(super) fn some() -> BoxedStrategy<String> {
             format!("{{\"total\":{other},\"{key}\":{items}}}")
         }),
         1 => value(),
+        1 => object(value(), 6).prop_map(|object| {
+            let comma = if object.trim_end_matches('}').trim_end().ends_with('{') { "" } else { "," };
+            format!("{{\"stderr\":\"e\"{comma}{}", object.trim_start_matches('{'))
+        }),
+        1 => object(value(), 6).prop_map(|object| format!("\u{feff}{object}")),
         1 => select(&["{\"raw\":\"a\\nb\"}", "{\"raw\":\"a\",\"stderr\":\"b\"}", "{\"stderr\":\"b\",\"r\\u0061w\":\"a\"}", ""][..])
             .prop_map(String::from),
     ]

@@ -11,7 +11,7 @@ use crate::{
     ResponseType, TestSpec, TextSpec, ToolFilter,
 };
 
-const SEGMENTS: [&str; 11] = ["a", "b", "c", "items", "data", "0", "1", "2", "-", "*", "~2"];
+const SEGMENTS: [&str; 13] = ["a", "b", "c", "items", "data", "0", "1", "2", "-", "*", "~2", "**", "*a*"];
 
 fn pointer(segments: &'static [&'static str], least: usize) -> impl Strategy<Value = String> {
     vec(select(segments), least..4).prop_map(|path| path.iter().map(|segment| format!("/{segment}")).collect())
@@ -55,11 +55,17 @@ fn fields() -> impl Strategy<Value = IndexMap<String, String>> {
 
 fn exclude() -> impl Strategy<Value = Vec<String>> {
     let name = select(&["a", "b", "c", "x", "y", "0"][..]).prop_map(String::from);
-    vec(prop_oneof![2 => name, 1 => pointer(&SEGMENTS, 1)], 1..4)
+    let glob = select(&["*", "i*s", "*a", "~2"][..]).prop_map(String::from);
+    // What has no globs is what streams.
+    prop_oneof![
+        3 => vec(prop_oneof![2 => name.clone(), 1 => pointer(&SEGMENTS[..11], 1)], 1..4),
+        1 => vec(prop_oneof![2 => name, 1 => glob, 1 => pointer(&SEGMENTS, 1)], 1..4),
+    ]
 }
 
 fn spec() -> impl Strategy<Value = FilterSpec> {
-    let edits = (weighted(0.3, vec(pointer(&SEGMENTS, 0), 1..4)), weighted(0.3, edits()));
+    let retain = prop_oneof![3 => vec(pointer(&SEGMENTS[..11], 0), 1..4), 1 => vec(pointer(&SEGMENTS, 0), 1..4)];
+    let edits = (weighted(0.3, retain), weighted(0.3, edits()));
     let payload =
         (weighted(0.3, pointer(&SEGMENTS[..9], 0)), of(0..3i64), weighted(0.6, fields()), weighted(0.4, exclude()));
     let last = (

@@ -1,0 +1,119 @@
+//! What a filter lets pass that its author has not named.
+
+use super::check::Findings;
+use super::fields::{drops_member, first_structural, structural};
+use crate::FilterSpec;
+use crate::program::{Index, Name, Root, Segment};
+use crate::template::CompactProgram;
+
+/// Whether nothing passes but what the filter names: with `retain` without globs, with `select` where nothing stands
+/// beside the payload, or with `text.keep`. A member that the upstream adds to an object then does not pass, unless that
+/// object as a whole is named.
+pub(super) fn is_allow_list(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, root: &Root) -> bool {
+    let selects = spec.select.as_ref().is_some_and(|select| !select.is_empty());
+    let alone = spec.retain.is_none() || matches!(root, Root::Document | Root::List);
+    let retains = retained.is_some_and(|paths| paths.iter().all(|path| names(path)));
+    let keeps = !structural(spec) && spec.text.as_ref().is_some_and(|text| !text.keep.is_empty());
+    !spec.passthrough && (retains || (selects && alone) || keeps)
+}
+
+/// Whether a path of `retain` says by name what it keeps.
+fn names(path: &[Segment]) -> bool {
+    path.iter().any(|segment| matches!(segment, Segment::Name(_))) && !has_globs(path)
+}
+
+fn has_globs(path: &[Segment]) -> bool {
+    path.iter().any(|segment| matches!(segment, Segment::Glob(_) | Segment::Deep))
+}
+
+/// Says of a filter under `Enforced` that it is no allow-list.
+pub(super) fn warn(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, findings: &mut Findings) {
+    let mut told = false;
+    for (i, _) in retained.unwrap_or_default().iter().enumerate().filter(|(_, path)| has_globs(path)) {
+        told = true;
+        findings.warning(
+            &format!("retain[{i}]"),
+            "keeps whatever matches, also a member that the upstream adds later: it is no allow-list",
+            "name what may pass without `**` and without a `*` in a name",
+        );
+    }
+    let lines = spec.text.is_some() && !structural(spec);
+    if lines {
+        findings.warning(
+            "text",
+            "passes every line that it does not name, also of a kind that the upstream adds later",
+            "name the lines that may pass with `text.keep`",
+        );
+    } else if structural(spec) && !told {
+        findings.warning(
+            if spec.exclude.is_some() { "exclude" } else { first_structural(spec) },
+            "passes everything that the filter does not name, also a member that the upstream adds later",
+            "name what may pass with `select` or `retain`",
+        );
+    }
+}
+
+/// Says which fields a template names that the stages before it never leave.
+pub(super) fn template(
+    spec: &FilterSpec,
+    compact: &CompactProgram,
+    retained: Option<&[Vec<Segment>]>,
+    excluded: &[Option<Vec<Segment>>],
+    root: &Root,
+    findings: &mut Findings,
+) {
+    let select = spec.select.as_ref().filter(|select| !select.is_empty());
+    let patched = spec.patches.as_ref().is_some_and(|patches| !patches.is_empty());
+    for name in compact.item_fields() {
+        let (what, remedy) = if select.is_some_and(|select| !select.contains_key(name)) {
+            ("is not among the keys that `select` gives", "name one of those keys, or add the field to `select`")
+        } else if excluded.iter().flatten().any(|path| drops_member(path, name)) {
+            ("is dropped by `exclude`", "remove it from the template, or from `exclude`")
+        } else if select.is_none()
+            && !patched
+            && retained.is_some_and(|paths| !paths.iter().any(|path| may_leave(path, root, name)))
+        {
+            ("is not among what `retain` keeps", "add it to `retain`, or remove it from the template")
+        } else {
+            continue;
+        };
+        findings.warning("compact.item", format!("`.{name}` {what}, so it prints nothing"), remedy);
+    }
+}
+
+/// Whether a path of `retain` may leave the member `field` in an item of the payload's list.
+fn may_leave(path: &[Segment], root: &Root, field: &str) -> bool {
+    match root {
+        Root::Pointer(pointer) => below(path, &pointer.segments, field),
+        Root::List => below(path, &[], field),
+        // The list may be the document, or a member of it.
+        Root::Document | Root::Unused | Root::Detect => {
+            below(path, &[], field) || path.split_first().is_some_and(|(_, rest)| below(rest, &[], field))
+        }
+    }
+}
+
+fn below(path: &[Segment], way: &[Name], field: &str) -> bool {
+    let Some((first, rest)) = path.split_first() else { return true };
+    if *first == Segment::Deep {
+        return true;
+    }
+    match way.split_first() {
+        Some((name, way)) => {
+            let here = match first {
+                Segment::Name(own) => own == name,
+                Segment::Any | Segment::Deep => true,
+                Segment::Glob(glob) => glob.matches(&name.text),
+            };
+            (here && below(rest, way, field)) || (name.index != Index::None && below(path, way, field))
+        }
+        None => match first {
+            // An element of the list: what follows is said of it.
+            Segment::Any => rest.first().is_none_or(|segment| segment.is_member(field)),
+            Segment::Name(Name { index: Index::At(_), .. }) => {
+                rest.first().is_none_or(|segment| segment.is_member(field))
+            }
+            mapped => mapped.is_member(field),
+        },
+    }
+}
