@@ -147,7 +147,7 @@ mod tests {
         let body = Bytes::from_static("\u{feff}{\"items\":[1],\"next_cursor\":\"c\"}".as_bytes());
         let document = Document::new(body, &HeaderMap::new());
         assert_eq!(&*document.body, br#"{"items":[1],"next_cursor":"c"}"#);
-        assert_eq!(document.page(None).next.as_deref(), Some("c"));
+        assert_eq!(document.page(None, true).next.as_deref(), Some("c"));
     }
 
     #[test]
