@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
 use super::{CompileOptions, Enforcement, ResponseType, allows, patches, select, telling};
-use crate::program::{Branch, Exclude, Field, Guard, Pointer, Retain, Root, Segment, Trie};
+use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{FilterSpec, OutputSpec, json};
@@ -275,9 +275,6 @@ fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> (Exclu
             let segment = pointers::member(entry);
             dotted(&field, entry, enforced, findings);
             unselected(&field, entry, &segment, spec, findings);
-            if let Segment::Name(name) = &segment {
-                out.names.push(name.text.clone());
-            }
             Some(vec![segment])
         });
     }
@@ -298,6 +295,9 @@ fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> (Exclu
                 );
             } else {
                 out.trie.insert(path, i);
+                if let [Segment::Name(Name { text, index: Index::None })] = path.as_slice() {
+                    out.names.push(text.clone());
+                }
                 let given = |select: &IndexMap<String, String>| select.keys().any(|key| path[0].is_member(key));
                 missable = select.is_none_or(given).then(|| entries[i].as_str().into());
             }

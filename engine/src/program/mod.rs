@@ -162,7 +162,7 @@ pub(crate) struct Exclude {
     /// What goes, relative to the item; `end` holds the number of the entry. Names are no indices here: in an item that
     /// is a list they are those of its elements.
     pub(crate) trie: Trie,
-    /// The entries that are plain names of members of the item.
+    /// The entries that name a member of the item, and nothing below it.
     pub(crate) names: Vec<Box<str>>,
     /// By number, as they were written. None for an entry that is never missed: another drops the same, or `select`
     /// gives no such member.
