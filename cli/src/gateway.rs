@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use tamis_crds::resources::{Memory, Quantity};
 use tamis_gateway::cluster::Source;
 use tamis_gateway::upstream::{ClientOptions, Destination, EgressPolicy};
-use tamis_gateway::{Gateway, Options, Tls, TlsFiles};
+use tamis_gateway::{Gateway, GatewayLimits, MemoryLimit, Options, Tls, TlsFiles};
 use tokio_util::sync::CancellationToken;
 
 use crate::serve::{bind, runtime, stop_signal};
@@ -69,6 +70,16 @@ pub(crate) struct Args {
     /// Whether tools have metric series of their own, or are counted together by exposition.
     #[arg(long, value_enum, value_name = "DETAIL", default_value = "Tool")]
     metrics_detail: MetricsDetail,
+    /// Bytes that calls, their answers and connections may hold: 300Mi, 2Gi [default: 60 % of the memory limit of the
+    /// control group, of the machine's memory where there is none].
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    memory: Option<u64>,
+    /// The largest answer of an upstream, whatever an exposition says.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64Mi")]
+    max_response_bytes: u64,
+    /// The longest time for a call, whatever an exposition says: 30s, 5m.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    max_timeout: Duration,
     /// A name under which browsers reach the gateway: what `Origin` may say. Repeatable.
     #[arg(long, value_name = "NAME")]
     hostname: Vec<String>,
@@ -94,6 +105,29 @@ enum MetricsDetail {
     Tool,
     /// A series an exposition.
     Exposition,
+}
+
+/// A number of bytes, alone or with a unit.
+fn bytes(text: &str) -> Result<u64, String> {
+    Quantity(text.to_owned()).bytes().ok_or_else(|| "must be a number, alone or with k, M, G, Ki, Mi or Gi".to_owned())
+}
+
+/// A gateway's memory.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    let memory = Memory(Quantity(text.to_owned()));
+    memory.bytes().ok_or_else(|| "must be a number from 16Mi to 1024Gi, alone or with k, M, G, Ki, Mi or Gi".to_owned())
+}
+
+/// The memory that is given, or what the system allows; said in the log.
+pub(crate) fn budget(given: Option<u64>) -> u64 {
+    match given {
+        Some(bytes) => bytes,
+        None => {
+            let limit = MemoryLimit::detect();
+            tracing::info!(bytes = limit.bytes, "memory for calls: {limit}");
+            limit.bytes
+        }
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -182,6 +216,12 @@ fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
     let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     Options {
         client: ClientOptions { egress: egress.with_resolv_conf(&resolv_conf), ..ClientOptions::default() },
+        limits: GatewayLimits {
+            memory: budget(args.memory),
+            max_response_bytes: args.max_response_bytes,
+            max_timeout: args.max_timeout,
+            ..GatewayLimits::default()
+        },
         audit_dir: args.audit_dir.clone(),
         require_access: true,
         tool_series: args.metrics_detail == MetricsDetail::Tool,
@@ -203,6 +243,17 @@ fn api_server(config: &kube::Config) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_has_a_least_size() {
+        assert_eq!(memory("16Mi"), Ok(16 << 20));
+        assert_eq!(memory("300000000"), Ok(300_000_000));
+        for bad in ["", "16M", "1", "2Ti", "1025Gi", "-1", "300 Mi"] {
+            assert!(memory(bad).is_err(), "{bad}");
+        }
+        assert_eq!(bytes("1Ki"), Ok(1_024));
+        assert!(bytes("1Kb").is_err());
+    }
 
     #[test]
     fn times_have_a_unit() {

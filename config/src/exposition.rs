@@ -134,6 +134,13 @@ pub struct CallLimits {
     pub max_response_bytes: u64,
 }
 
+impl CallLimits {
+    /// The largest `max_response_bytes` of an exposition, where its gateway group names none.
+    pub const MAX_RESPONSE_BYTES_CEILING: u64 = 64 << 20;
+    /// The largest `timeout_ms` of an exposition, where its gateway group names none.
+    pub const TIMEOUT_MS_CEILING: u64 = 5 * 60 * 1_000;
+}
+
 impl Default for CallLimits {
     fn default() -> Self {
         Self {

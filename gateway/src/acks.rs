@@ -148,10 +148,10 @@ pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken, revoked
         said_at: now,
         place,
     };
-    Some(Body::Stream(Box::pin(stream::unfold(reader, |mut reader| async {
+    Some(Body::stream(stream::unfold(reader, |mut reader| async {
         let next = reader.next().await?;
         Some((next, reader))
-    }))))
+    })))
 }
 
 /// One stream: how far it has come.

@@ -27,7 +27,7 @@ fn open(gateway: &Arc<Gateway>, shutdown: &CancellationToken) -> Option<Body> {
 
 /// What a stream says next; comments are left out.
 async fn next(body: &mut Body) -> Option<AckEvent> {
-    let Body::Stream(stream) = body else { panic!("no stream") };
+    let stream = body.events();
     loop {
         let bytes = tokio::time::timeout(Duration::from_secs(5), stream.next()).await.expect("in time")?;
         let text = std::str::from_utf8(&bytes).unwrap();

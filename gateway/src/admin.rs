@@ -26,6 +26,7 @@ use crate::metrics::Standing;
 use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
+use crate::shares::Resource;
 use crate::upstream::Secret;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -39,14 +40,14 @@ impl Gateway {
     /// `shutdown`.
     pub async fn serve_admin(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
         self.client.listens_on(&listener);
-        let listening = Listening::of(&self.options.limits);
+        let listening = Listening::admin(&self.options.limits);
         let gateway = Arc::clone(&self);
         let ending = shutdown.clone();
         let answer = move |request: Request<Incoming>, _: SocketAddr| {
             let response = gateway.admin(&request, &ending);
             async { response }
         };
-        run(listener, &shutdown, listening, || {}, answer).await;
+        run(listener, &shutdown, listening, |_| {}, answer).await;
     }
 
     fn admin(self: &Arc<Self>, request: &Request<Incoming>, shutdown: &CancellationToken) -> Response<Body> {
@@ -151,7 +152,16 @@ impl Gateway {
         // Where there is an operator, both know of a document that cannot be loaded.
         let (refused, waiting) = self.acks.not_loaded(status.failed.keys());
         let tls_expires = self.options.tls.as_ref().and_then(|tls| tls.expires());
-        Standing { ready: self.admission().is_ok(), refused, waiting, broken: status.error.is_some(), tls_expires }
+        Standing {
+            ready: self.admission().is_ok(),
+            memory: self.options.limits.memory,
+            memory_held: self.shares.used(Resource::Bytes),
+            memory_set_aside: self.set_aside,
+            refused,
+            waiting,
+            broken: status.error.is_some(),
+            tls_expires,
+        }
     }
 
     /// What is unusual, after a colon.

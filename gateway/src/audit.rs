@@ -15,6 +15,7 @@ use tamis_config::{Audit, ExpositionId};
 use tamis_engine::Stage;
 
 use crate::call::Caller;
+use crate::memory::Reservation;
 use crate::metrics::Outcome;
 use crate::trace::CallTrace;
 
@@ -22,8 +23,6 @@ use crate::trace::CallTrace;
 pub(crate) const TARGET: &str = "audit";
 /// Files that wait to be written.
 const QUEUE: usize = 1_024;
-/// Bytes that wait to be written.
-const QUEUED_BYTES: usize = 256 << 20;
 
 /// Whether records are logged; a signature costs more than the rest of one.
 pub(crate) fn is_logged() -> bool {
@@ -80,6 +79,8 @@ struct Files {
 struct Job {
     name: String,
     output: Bytes,
+    /// Memory of the output, taken over from its call.
+    _held: Reservation,
 }
 
 impl Auditor {
@@ -102,10 +103,10 @@ impl Auditor {
         self.files.is_some()
     }
 
-    /// Writes one record.
-    pub(crate) fn record(&self, record: &Record<'_>, audit: Audit) {
+    /// Writes one record. An output that waits to be written takes its memory along from the call's.
+    pub(crate) fn record(&self, record: &Record<'_>, audit: Audit, held: &mut Reservation) {
         let file = match (audit, record.output) {
-            (Audit::Full, Some(output)) => self.keep(record, output),
+            (Audit::Full, Some(output)) => self.keep(record, output, held),
             _ => None,
         };
         if !is_logged() {
@@ -133,16 +134,16 @@ impl Auditor {
     }
 
     /// Queues an output to be written; its file's name, or `dropped`.
-    fn keep(&self, record: &Record<'_>, output: &Bytes) -> Option<String> {
+    fn keep(&self, record: &Record<'_>, output: &Bytes, held: &mut Reservation) -> Option<String> {
         let files = self.files.as_ref()?;
         let count = files.count.fetch_add(1, Ordering::Relaxed);
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.6fZ");
         let id = record.exposition;
         let name = plain(&format!("{now}-{count:06}-{}-{}-{}", id.namespace, id.name, record.tool));
-        let size = output.len();
-        let over = files.waiting.fetch_add(size, Ordering::Relaxed) + size > QUEUED_BYTES;
-        if over || files.queue.try_send(Job { name: name.clone(), output: output.clone() }).is_err() {
-            files.waiting.fetch_sub(size, Ordering::Relaxed);
+        files.waiting.fetch_add(1, Ordering::Relaxed);
+        let job = Job { name: name.clone(), output: output.clone(), _held: held.split(output.len() as u64) };
+        if files.queue.try_send(job).is_err() {
+            files.waiting.fetch_sub(1, Ordering::Relaxed);
             tracing::error!(exposition = %id, "full audit record dropped: the disk does not keep up");
             return Some("dropped".to_owned());
         }
@@ -160,7 +161,8 @@ fn write_all(folder: &Path, jobs: &Receiver<Job>, waiting: &AtomicUsize) {
         if let Err(e) = write(&folder.join(&job.name), &job.output) {
             tracing::error!("full audit record {} not written: {e}", job.name);
         }
-        waiting.fetch_sub(job.output.len(), Ordering::Release);
+        drop(job);
+        waiting.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -200,9 +202,10 @@ mod tests {
             took: Duration::from_millis(1),
             trace: None,
         };
-        auditor.record(&record, Audit::Full);
-        auditor.record(&record, Audit::Full);
-        auditor.record(&record, Audit::Digest);
+        let mut held = Reservation::alone(1 << 20).unwrap();
+        auditor.record(&record, Audit::Full, &mut held);
+        auditor.record(&record, Audit::Full, &mut held);
+        auditor.record(&record, Audit::Digest, &mut held);
         while !auditor.is_idle() {
             std::thread::sleep(Duration::from_millis(1));
         }

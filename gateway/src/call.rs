@@ -5,7 +5,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use tamis_config::{PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Report, Stage, Structured};
 
 use crate::audit::{self, Record};
+use crate::compute::NotRun;
 use crate::exposition::{Exposition, Tool};
 use crate::fit::{self, Unsent};
 use crate::gateway::Gateway;
@@ -20,9 +20,11 @@ use crate::limiter::{Admitted, Refusal};
 use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
+use crate::memory::{Exhausted, Held, Reservation, arguments_need, light_need};
 use crate::metrics::{Metrics, NoStatus, Outcome, Rejection};
 use crate::paging::{self, Next};
 use crate::seal::SealError;
+use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
 
@@ -78,6 +80,15 @@ impl fmt::Display for Caller {
 }
 
 impl Caller {
+    /// What tells callers that listen apart: the key's name, or else the address.
+    pub(crate) fn listener(&self) -> String {
+        match self {
+            Self::Key(name, _) => format!("key:{name}"),
+            Self::Peer(address) => address.to_string(),
+            Self::Parent => String::new(),
+        }
+    }
+
     /// The name that keeps what is one caller's from others; none where callers are not told apart.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
@@ -102,6 +113,8 @@ struct Noted<'a> {
     result_bytes: usize,
     signature: Option<(String, String)>,
     trace: Option<CallTrace>,
+    /// Memory of the call.
+    held: &'a mut Reservation,
 }
 
 impl Drop for Noted<'_> {
@@ -126,41 +139,34 @@ impl Drop for Noted<'_> {
             took,
             trace: self.trace.as_ref(),
         };
-        self.gateway.auditor.record(&record, self.exposition.audit);
+        self.gateway.auditor.record(&record, self.exposition.audit, self.held);
     }
 }
 
-/// A place among the calls that the gateway has under way.
-struct Place<'a>(&'a Gateway);
-
-impl<'a> Place<'a> {
-    fn take(gateway: &'a Gateway, exposition: &Exposition) -> Result<Self, RpcError> {
-        let place = Self(gateway);
-        if gateway.calls_under_way.fetch_add(1, Ordering::Relaxed) >= gateway.options.limits.calls {
-            exposition.series.rejected(&gateway.metrics, Rejection::Calls);
-            gateway.refusals.note(Rejection::Calls, Some(&exposition.id), Default::default());
-            return Err(RpcError::busy(503, "the gateway has too many calls under way", 1));
-        }
-        Ok(place)
-    }
+/// Takes a place among the gateway's calls in flight.
+fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> {
+    exposition.share.take(Resource::Calls, 1).map_err(|_| {
+        exposition.series.rejected(&gateway.metrics, Rejection::Calls);
+        gateway.refusals.note(Rejection::Calls, Some(&exposition.id), Default::default());
+        RpcError::busy(503, "the gateway has too many calls under way", 1)
+    })
 }
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.calls_under_way.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Makes the call and writes its answer.
+/// Makes the call and writes its answer, which takes the call's memory along.
 ///
 /// # Errors
-/// A limit holds the call back; nothing was done.
-pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolCall) -> Result<Vec<u8>, RpcError> {
+/// A limit holds the call back; nothing was done, or nothing that may not be done again.
+pub(crate) async fn run(
+    gateway: &Gateway,
+    exposition: &Exposition,
+    call: &ToolCall,
+    mut held: Reservation,
+) -> Result<Held, RpcError> {
     let started = Instant::now();
     let (name, tool) = exposition.tools.get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
     let begin = |traces: &Traces| traces.call(&call.parent, &exposition.id, name, call.id());
     let mut trace = gateway.options.traces.as_ref().map(begin);
-    let entered = Place::take(gateway, exposition).and_then(|place| Ok((place, admit(gateway, exposition, started)?)));
+    let entered = place(gateway, exposition).and_then(|place| Ok((place, admit(gateway, exposition, started)?)));
     if let (Err(_), Some(trace)) = (&entered, &mut trace) {
         trace.outcome("rejected", true);
     }
@@ -179,15 +185,17 @@ pub(crate) async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolC
         result_bytes: 0,
         signature: None,
         trace,
+        held: &mut held,
     };
-    let body = answer(&mut noted, name, tool).await;
-    noted.result_bytes = body.len();
-    if audit::is_logged() {
-        noted.signature = gateway.keyring.sign(&body);
+    let answered = answer(&mut noted, name, tool).await;
+    noted.result_bytes = answered.as_ref().map_or(0, Vec::len);
+    if let (true, Ok(body)) = (audit::is_logged(), &answered) {
+        noted.signature = gateway.keyring.sign(body);
     }
     drop(noted);
     drop((admitted, place));
-    Ok(body)
+    let bytes = answered.map_err(|Exhausted| RpcError::exhausted())?;
+    Ok(Held::new(bytes, held))
 }
 
 fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Admitted, RpcError> {
@@ -205,20 +213,26 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
     })
 }
 
-async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
+async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u8>, Exhausted> {
     let exposition = noted.exposition;
     let declared = &exposition.service.document.tools[name];
     let limits = &exposition.limits;
     let deadline = noted.started + Duration::from_millis(limits.timeout_ms);
-    let (target, arguments, asked) = match check(noted, name, tool, declared, deadline).await {
+    let tree = arguments_need(noted.call.arguments.as_ref().map_or(0, Bytes::len));
+    if noted.held.take(tree).await.is_err() {
+        return exhausted(noted, declared, false);
+    }
+    let checked = check(noted, name, tool, declared, deadline).await;
+    noted.held.give(tree);
+    let (target, arguments, asked) = match checked {
         Ok(checked) => checked,
         Err(Unsent::Invalid(InvalidArguments(message))) => {
             noted.outcome = Outcome::InvalidArguments;
-            return failure(noted, &format!("Invalid arguments: {message}"));
+            return Ok(failure(noted, &format!("Invalid arguments: {message}")));
         }
         Err(Unsent::Overdue) => {
             noted.outcome = Outcome::Timeout;
-            return failure(noted, "The call exceeded its timeout while its arguments were validated.");
+            return Ok(failure(noted, "The call exceeded its timeout while its arguments were validated."));
         }
     };
     let bounds = CallBounds {
@@ -230,7 +244,8 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
     let options = &noted.gateway.options;
     let credentials = exposition.credentials(options.credentials.as_ref());
     let begun = Instant::now();
-    let call = exposition.service.upstream.call(&target, &arguments, bounds, credentials, noted.trace.as_ref());
+    let upstream = &exposition.service.upstream;
+    let call = upstream.call(&target, &arguments, bounds, credentials, noted.trace.as_ref(), noted.held);
     match call.await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
@@ -238,10 +253,26 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Vec<u8> {
         }
         Err(error) => {
             noted.gateway.metrics.upstream(category(&error), begun.elapsed());
+            if let UpstreamError::Exhausted { sent } = error {
+                return exhausted(noted, declared, sent);
+            }
             let message = explain(noted, declared, &error);
-            failure(noted, &message)
+            Ok(failure(noted, &message))
         }
     }
+}
+
+/// There is no memory for the call. Where it may have had an effect the caller learns that in an answer: an error that
+/// invites to try again would have it done twice.
+fn exhausted(noted: &mut Noted<'_>, declared: &ServiceTool, sent: bool) -> Result<Vec<u8>, Exhausted> {
+    noted.outcome = Outcome::Error;
+    noted.exposition.series.rejected(&noted.gateway.metrics, Rejection::Memory);
+    noted.gateway.refusals.note(Rejection::Memory, Some(&noted.exposition.id), Default::default());
+    if sent && declared.risk.mutating {
+        let message = "The gateway had no memory for the upstream's answer. The call was executed: do not repeat it.";
+        return Ok(failure(noted, message));
+    }
+    Err(Exhausted)
 }
 
 /// The tool that is called, arguments as they go upstream, and what the reserved inputs ask for.
@@ -296,6 +327,8 @@ enum Applied {
     Done(Result<Filtered, Refused>),
     /// The call's deadline has passed, or its caller has left.
     Overdue,
+    /// There is no memory to filter it.
+    Exhausted,
     /// A bug of ours: it may cost one call, never the connection or the process.
     Panicked,
 }
@@ -303,7 +336,7 @@ enum Applied {
 /// Filters an output, and says how long it took, not counting the wait for a turn: in passing where that takes no time
 /// to speak of, else off the serving threads and no longer than until `deadline`.
 async fn apply(
-    noted: &Noted<'_>,
+    noted: &mut Noted<'_>,
     tool: &Tool,
     output: &Bytes,
     is_json: bool,
@@ -311,12 +344,16 @@ async fn apply(
     deadline: Instant,
 ) -> (Applied, Duration) {
     let input = |output| if is_json { Input::Json(output) } else { Input::Text(output) };
+    if noted.held.take(light_need(output.len())).await.is_err() {
+        return (Applied::Exhausted, Duration::ZERO);
+    }
     let begun = Instant::now();
     match catch_unwind(AssertUnwindSafe(|| tool.program.apply_light(input(output), &asked))) {
         Ok(Some(done)) => return (Applied::Done(done), begun.elapsed()),
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
     }
+    let need = tool.program.memory_for(input(output)) as u64;
     let (program, output) = (Arc::clone(&tool.program), output.clone());
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();
@@ -329,8 +366,11 @@ async fn apply(
         };
         (applied, begun.elapsed())
     };
-    let done = noted.gateway.compute.run(&noted.exposition.id, deadline, work).await;
-    done.unwrap_or((Applied::Overdue, Duration::ZERO))
+    match noted.gateway.compute.run(&noted.exposition.id, deadline, Some((noted.held, need)), work).await {
+        Ok(done) => done,
+        Err(NotRun::Overdue) => (Applied::Overdue, Duration::ZERO),
+        Err(NotRun::Exhausted) => (Applied::Exhausted, Duration::ZERO),
+    }
 }
 
 async fn filtered(
@@ -341,7 +381,7 @@ async fn filtered(
     answer: Answer,
     mut asked: Call,
     deadline: Instant,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, Exhausted> {
     let (gateway, exposition) = (noted.gateway, noted.exposition);
     let metrics = &gateway.metrics;
     let posture = exposition.enforcement;
@@ -355,6 +395,7 @@ async fn filtered(
     noted.status = answer.status;
     let output = noted.output.insert(answer.body).clone();
     let mut span = noted.trace.as_ref().map(CallTrace::filter);
+    let before = noted.held.used();
     let (applied, took) = apply(noted, tool, &output, answer.is_json, asked, deadline).await;
     metrics.filter_duration.observe(took.as_secs_f64());
     let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
@@ -369,6 +410,16 @@ async fn filtered(
             }
             count(tool, metrics, &report);
             let meta = tool.filtered.then(|| report.meta(posture));
+            // What the filter needed is gone but for what it made; then that is copied into the answer.
+            let size = encode::result_size(&text, &structured, meta.as_deref());
+            let copied = match &structured {
+                Structured::Json(json) => json.capacity(),
+                Structured::Text | Structured::None => 0,
+            };
+            noted.held.keep(before);
+            if noted.held.take((text.capacity() + copied + size + noted.call.id.len()) as u64).await.is_err() {
+                return exhausted(noted, declared, true);
+            }
             noted.outcome = Outcome::Ok;
             noted.failed_stage = failed_stage(&report);
             let structured = match &structured {
@@ -377,7 +428,7 @@ async fn filtered(
                 Structured::None => None,
             };
             let filter = meta.as_deref();
-            envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter })
+            Ok(envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter }))
         }
         Applied::Done(Err(Refused { stage, report })) => {
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
@@ -389,19 +440,25 @@ async fn filtered(
             if let Some(span) = &mut span {
                 span.failed(stage.as_str());
             }
-            failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}"))
+            Ok(failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}")))
         }
         Applied::Overdue => {
             noted.outcome = Outcome::Timeout;
             if let Some(span) = &mut span {
                 span.failed("deadline");
             }
-            failure(noted, &format!("The call exceeded its timeout while its output was filtered.{executed}"))
+            Ok(failure(noted, &format!("The call exceeded its timeout while its output was filtered.{executed}")))
+        }
+        Applied::Exhausted => {
+            if let Some(span) = &mut span {
+                span.failed("exhausted");
+            }
+            exhausted(noted, declared, true)
         }
         Applied::Panicked => {
             noted.outcome = Outcome::Error;
             tracing::error!(exposition = %exposition.id, tool = name, "the filter panicked");
-            failure(noted, "The output was withheld: internal error.")
+            Ok(failure(noted, "The output was withheld: internal error."))
         }
     }
 }
@@ -450,6 +507,7 @@ fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
         UpstreamError::Status { status, .. } => Ok(*status),
         UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
         UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
+        UpstreamError::Exhausted { .. } => Err(NoStatus::Exhausted),
         UpstreamError::Malformed(_) | UpstreamError::CredentialReturned => Err(NoStatus::Malformed),
         UpstreamError::Unreachable { .. } => Err(NoStatus::Unreachable),
         _ => Err(NoStatus::NotSent),

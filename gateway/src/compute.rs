@@ -12,6 +12,8 @@ use tamis_config::ExpositionId;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
+use crate::memory::{Exhausted, Reservation};
+
 /// What runs off the serving threads, and who waits.
 #[derive(Debug)]
 pub(crate) struct Compute {
@@ -25,9 +27,14 @@ struct State {
     waiting: Fair<ExpositionId, oneshot::Sender<()>>,
 }
 
-/// The work was not done, or not to its end, before its deadline.
+/// Why work was not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overdue;
+pub(crate) enum NotRun {
+    /// Its deadline passed before its turn.
+    Overdue,
+    /// There was no memory for it.
+    Exhausted,
+}
 
 impl Default for Compute {
     fn default() -> Self {
@@ -41,27 +48,51 @@ impl Compute {
         Self { slots: slots.max(1), state: Mutex::default() }
     }
 
-    /// Runs `work` for an exposition once it is its turn. What `work` is given says `true` when the deadline has
+    /// Runs `work` for an exposition once it is its turn, and there is memory for it: so many bytes, which are held for as
+    /// long as it runs, also after the caller has left, and are left in the reservation. What `work` is given says `true` when the deadline has
     /// passed, or when this future was dropped because the caller has left: it should then end.
     ///
     /// # Errors
-    /// [`Overdue`] where the deadline passed in the queue. Where it passes later, `work` says so in its result.
+    /// [`NotRun::Overdue`] where the deadline passed in the queue. Where it passes later, `work` says so in its result.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         exposition: &ExpositionId,
         deadline: Instant,
+        mut memory: Option<(&mut Reservation, u64)>,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-    ) -> Result<T, Overdue> {
-        let slot = timeout_at(deadline.into(), self.slot(exposition)).await.map_err(|_| Overdue)?;
+    ) -> Result<T, NotRun> {
+        let ready = timeout_at(deadline.into(), self.ready(exposition, &mut memory)).await;
+        let slot = ready.map_err(|_| NotRun::Overdue)?.map_err(|Exhausted| NotRun::Exhausted)?;
+        let part = memory.as_mut().map(|(held, bytes)| held.split(*bytes));
         let left = SetOnDrop(Arc::default());
         let gone = Arc::clone(&left.0);
         let task = tokio::task::spawn_blocking(move || {
             // The slot is held as long as the thread, also after the caller has left.
             let _slot = slot;
-            work(&|| gone.load(Ordering::Relaxed) || Instant::now() >= deadline)
+            (work(&|| gone.load(Ordering::Relaxed) || Instant::now() >= deadline), part)
         });
         // A runtime that is shut down drops its tasks: nobody waits for the answer then.
-        task.await.map_err(|_| Overdue)
+        let (done, part) = task.await.map_err(|_| NotRun::Overdue)?;
+        if let (Some((held, _)), Some(part)) = (memory, part) {
+            held.absorb(part);
+        }
+        Ok(done)
+    }
+
+    /// A slot, with memory. One that has to wait for memory does so without a slot, so that others run.
+    async fn ready(
+        self: &Arc<Self>,
+        exposition: &ExpositionId,
+        memory: &mut Option<(&mut Reservation, u64)>,
+    ) -> Result<Slot, Exhausted> {
+        let slot = self.slot(exposition).await;
+        let Some((held, bytes)) = memory else { return Ok(slot) };
+        if held.try_take(*bytes) {
+            return Ok(slot);
+        }
+        drop(slot);
+        held.take(*bytes).await?;
+        Ok(self.slot(exposition).await)
     }
 
     async fn slot(self: &Arc<Self>, exposition: &ExpositionId) -> Slot {

@@ -59,7 +59,7 @@ async fn a_crowd_of_one_exposition_delays_another_by_one_piece_of_work() {
     for (i, name) in ["crowd"; 20].into_iter().chain(["other"]).enumerate() {
         let (own, gate, done) = (Arc::clone(&compute), Arc::clone(&gate), Arc::clone(&done));
         tasks.push(tokio::spawn(async move {
-            own.run(&id(name), far(), move |_| {
+            own.run(&id(name), far(), None, move |_| {
                 gate.pass();
                 done.lock().unwrap().push((name, i));
             })
@@ -85,16 +85,16 @@ async fn a_deadline_holds_in_the_queue_and_at_work() {
     let compute = Arc::new(Compute::new(1));
     let gate = Arc::new(Gate::default());
     let (own, held) = (Arc::clone(&compute), Arc::clone(&gate));
-    let first = tokio::spawn(async move { own.run(&id("a"), far(), move |_| held.pass()).await });
+    let first = tokio::spawn(async move { own.run(&id("a"), far(), None, move |_| held.pass()).await });
     while compute.lock().busy == 0 {
         tokio::task::yield_now().await;
     }
     let soon = Instant::now() + Duration::from_millis(10);
-    assert_eq!(compute.run(&id("a"), soon, |_| ()).await, Err(Overdue), "in the queue");
+    assert_eq!(compute.run(&id("a"), soon, None, |_| ()).await, Err(NotRun::Overdue), "in the queue");
     gate.open();
     first.await.unwrap().unwrap();
     let soon = Instant::now() + Duration::from_millis(10);
-    let polls = compute.run(&id("a"), soon, |due| (0_u64..).take_while(|_| !due()).count()).await;
+    let polls = compute.run(&id("a"), soon, None, |due| (0_u64..).take_while(|_| !due()).count()).await;
     assert!(polls.is_ok(), "at work");
     assert_eq!(compute.lock().busy, 0);
 }
@@ -105,7 +105,7 @@ async fn work_whose_caller_has_left_ends_and_gives_its_slot_back() {
     let (sender, ended) = oneshot::channel();
     let own = Arc::clone(&compute);
     let task = tokio::spawn(async move {
-        own.run(&id("a"), far(), move |due| {
+        own.run(&id("a"), far(), None, move |due| {
             while !due() {
                 std::thread::yield_now();
             }
@@ -118,7 +118,7 @@ async fn work_whose_caller_has_left_ends_and_gives_its_slot_back() {
     }
     // One waits, and leaves too.
     let own = Arc::clone(&compute);
-    let queued = tokio::spawn(async move { own.run(&id("b"), far(), |_| ()).await });
+    let queued = tokio::spawn(async move { own.run(&id("b"), far(), None, |_| ()).await });
     while compute.lock().waiting.order.is_empty() {
         tokio::task::yield_now().await;
     }
@@ -128,7 +128,7 @@ async fn work_whose_caller_has_left_ends_and_gives_its_slot_back() {
     assert!(task.await.unwrap_err().is_cancelled());
     ended.await.unwrap();
     // The next one finds a slot.
-    assert_eq!(compute.run(&id("a"), far(), |_| 7).await, Ok(7));
+    assert_eq!(compute.run(&id("a"), far(), None, |_| 7).await, Ok(7));
     while compute.lock().busy > 0 {
         tokio::task::yield_now().await;
     }

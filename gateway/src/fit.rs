@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tamis_config::ExpositionId;
 
-use crate::compute::Overdue;
+use crate::compute::NotRun;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::arguments::{self, InvalidArguments, Unfit};
@@ -33,8 +33,9 @@ impl From<InvalidArguments> for Unsent {
     }
 }
 
-impl From<Overdue> for Unsent {
-    fn from(Overdue: Overdue) -> Self {
+impl From<NotRun> for Unsent {
+    fn from(_: NotRun) -> Self {
+        // The call's memory was reserved before.
         Self::Overdue
     }
 }
@@ -54,7 +55,7 @@ pub(crate) async fn read(
         return Ok(read_text(raw)?);
     }
     let raw = raw.clone();
-    Ok(gateway.compute.run(exposition, deadline, move |_| read_text(&raw)).await??)
+    Ok(gateway.compute.run(exposition, deadline, None, move |_| read_text(&raw)).await??)
 }
 
 fn read_text(raw: &[u8]) -> Result<Arguments, InvalidArguments> {
@@ -90,7 +91,7 @@ pub(crate) async fn validate(
         // Without a bound of its own a validation ends with its verdict.
         Err(Unfit::Heavy) => Err(InvalidArguments("cannot be validated".to_owned())),
     };
-    Ok(gateway.compute.run(&exposition.id, deadline, work).await??)
+    Ok(gateway.compute.run(&exposition.id, deadline, None, work).await??)
 }
 
 /// The same at once, each validation in at most `steps`.

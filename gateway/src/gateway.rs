@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tamis_config::{Access, ExpositionDocument, ExpositionId, Snapshot};
@@ -11,12 +11,15 @@ use tokio_util::task::TaskTracker;
 use crate::acks::Acks;
 use crate::audit::Auditor;
 use crate::compute::Compute;
+use crate::descriptors;
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
 use crate::seal::Keyring;
-use crate::serve::{Cancellable, Index};
+use crate::serve::{Cancellable, Index, Listeners};
+use crate::shares::{self, Share, Shares};
 use crate::upstream::{Client, ClientError};
 
 /// A gateway. Shared by the tasks that serve it and by whoever gives it configurations.
@@ -27,8 +30,16 @@ pub struct Gateway {
     pub(crate) metrics: Metrics,
     pub(crate) auditor: Auditor,
     pub(crate) keyring: Arc<Keyring>,
-    pub(crate) calls_under_way: AtomicUsize,
-    pub(crate) streams_open: AtomicUsize,
+    /// Memory, calls and streams, as the expositions share them.
+    pub(crate) shares: Shares,
+    /// The share of requests that no exposition has admitted.
+    pub(crate) strangers: Arc<Share>,
+    /// Streams by caller.
+    pub(crate) listeners: Listeners,
+    /// Connections at once, as far as memory and descriptors allow them.
+    pub(crate) connections: usize,
+    /// Bytes that are set aside for them.
+    pub(crate) set_aside: u64,
     /// Calls that outlive their connection, waited for when the gateway stops.
     pub(crate) detached: TaskTracker,
     pub(crate) draining: AtomicBool,
@@ -103,8 +114,25 @@ impl Gateway {
     ///
     /// # Errors
     /// [`StartError`] where the client, the audit folder or the random numbers cannot be had.
-    pub fn new(options: Options) -> Result<Arc<Self>, StartError> {
+    pub fn new(mut options: Options) -> Result<Arc<Self>, StartError> {
+        let limits = options.limits;
+        let descriptors = descriptors::limit();
+        let wanted = descriptors::connections(descriptors, limits.connections);
+        let (connections, set_aside) = memory::connection_part(limits.memory, wanted, options.tls.is_some());
+        let shares = Shares::new(shares::Limits {
+            bytes: limits.memory.saturating_sub(set_aside),
+            floor: 4 * memory::STEP,
+            calls: limits.calls as u64,
+            streams: limits.streams as u64,
+        });
+        let idle = &mut options.client.max_idle_per_host;
+        *idle = descriptors::idle_per_host(descriptors, *idle);
         Ok(Arc::new(Self {
+            strangers: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
+            shares,
+            listeners: Listeners::default(),
+            connections,
+            set_aside,
             client: Arc::new(Client::new(options.client.clone())?),
             registry: Registry::default(),
             metrics: Metrics::new()?,
@@ -113,8 +141,6 @@ impl Gateway {
                 Some(keyring) => Arc::clone(keyring),
                 None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),
             },
-            calls_under_way: AtomicUsize::new(0),
-            streams_open: AtomicUsize::new(0),
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
             cancellable: Cancellable::default(),

@@ -17,6 +17,8 @@
 //! call              validate, call, filter, answer, count
 //! fit               arguments: read, validated, made into another tool's
 //! refusals          log lines for refused requests, sampled
+//! memory            a budget in bytes for all of it
+//! shares            who may take how much         pure
 //! upstream          HTTP
 //! trace             spans of calls
 //! ```
@@ -28,6 +30,7 @@ mod audit;
 mod call;
 pub mod cluster;
 mod compute;
+mod descriptors;
 mod dispatch;
 mod exposition;
 mod fit;
@@ -35,6 +38,7 @@ mod gateway;
 mod hops;
 mod limiter;
 mod mcp;
+mod memory;
 mod metrics;
 mod missing;
 mod options;
@@ -45,6 +49,7 @@ mod reload;
 mod seal;
 mod serve;
 mod service;
+mod shares;
 mod stdio;
 mod trace;
 pub mod upstream;
@@ -52,6 +57,7 @@ pub mod upstream;
 pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use admin::AdminToken;
 pub use gateway::{Exposed, Gateway, Readiness, StartError};
+pub use memory::{Basis, Exhausted, MemoryLimit, Reservation};
 pub use metrics::every_metric;
 pub use missing::MissingCredential;
 pub use options::{GatewayLimits, Options};

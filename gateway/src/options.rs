@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tamis_config::CallLimits;
+
 use crate::admin::AdminToken;
 use crate::seal::Keyring;
 use crate::serve::Tls;
@@ -68,6 +70,12 @@ pub struct GatewayLimits {
     pub calls: usize,
     /// Streams of notifications at once.
     pub streams: usize,
+    /// Bytes that all calls and connections may hold at once.
+    pub memory: u64,
+    /// The largest `maxResponseBytes` that an exposition can have; a larger one counts as this.
+    pub max_response_bytes: u64,
+    /// The longest `timeout` that an exposition can have; a longer one counts as this.
+    pub max_timeout: Duration,
     /// Bytes of a request's body.
     pub request_bytes: usize,
     /// Messages in a batch, where the version has batches.
@@ -76,6 +84,10 @@ pub struct GatewayLimits {
     pub header_timeout: Duration,
     /// Time for the body of a request to arrive.
     pub body_timeout: Duration,
+    /// Time for an answer to be read by its caller, with one second more for each `answer_rate` bytes of it.
+    pub answer_timeout: Duration,
+    /// Bytes of an answer a second that its caller has to read once `answer_timeout` is over.
+    pub answer_rate: u32,
     /// Time for calls under way to end when the gateway stops.
     pub drain: Duration,
 }
@@ -86,10 +98,15 @@ impl Default for GatewayLimits {
             connections: 10_000,
             calls: 4_096,
             streams: 2_048,
+            memory: 1 << 30,
+            max_response_bytes: CallLimits::MAX_RESPONSE_BYTES_CEILING,
+            max_timeout: Duration::from_millis(CallLimits::TIMEOUT_MS_CEILING),
             request_bytes: 4 << 20,
             batch: 32,
             header_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(30),
+            answer_rate: 64 << 10,
             drain: Duration::from_secs(30),
         }
     }

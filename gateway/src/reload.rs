@@ -280,7 +280,7 @@ fn load(
         .map_err(|message| fail("InvalidManifest", message, true))?;
     let namespace = &document.id.namespace;
     service.upstream.reachable_from(namespace).map_err(|message| fail("EgressDenied", message, false))?;
-    Exposition::load(document, &service, previous, gateway.options.tool_series, &mut shared.programs)
+    Exposition::load(document, &service, previous, gateway, &mut shared.programs)
         .map_err(|message| fail("InvalidFilter", message, true))
 }
 

@@ -12,12 +12,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::call::{self, Caller};
+use crate::call::{self, Caller, ToolCall};
 use crate::dispatch::{self, LIST_CHANGED, Listen, Task};
+use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::era::{self, BATCHES, negotiate};
 use crate::mcp::message::{self, Unreadable, string};
 use crate::mcp::{Era, Incoming, Params, RpcError, encode, headers};
+use crate::memory::{Exhausted, Held, Reservation};
 use crate::registry::{Slot, State};
 
 /// Answers that wait to be written.
@@ -38,7 +40,7 @@ pub enum StdioError {
 struct Session {
     gateway: Arc<Gateway>,
     slot: Arc<Slot>,
-    out: mpsc::Sender<Vec<u8>>,
+    out: mpsc::Sender<Held>,
     tasks: TaskTracker,
     /// Requests under way by id, for `notifications/cancelled`.
     under_way: Mutex<HashMap<Box<str>, CancellationToken>>,
@@ -94,11 +96,17 @@ impl Gateway {
     }
 }
 
+/// Makes a call, with memory of its own.
+async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolCall) -> Result<Held, RpcError> {
+    let held = Reservation::open(&exposition.share).await.map_err(|Exhausted| RpcError::exhausted())?;
+    call::run(gateway, exposition, call, held).await
+}
+
 /// Writes answers, one a line.
-async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
+async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Held>) -> std::io::Result<()> {
     while let Some(mut line) = lines.recv().await {
-        line.push(b'\n');
-        output.write_all(&line).await?;
+        line.bytes.push(b'\n');
+        output.write_all(&line.bytes).await?;
         if lines.is_empty() {
             output.flush().await?;
         }
@@ -136,9 +144,9 @@ impl Session {
         }
     }
 
-    async fn send(&self, message: Vec<u8>) {
+    async fn send(&self, message: impl Into<Held>) {
         // A client that is gone hears nothing; its input ends too.
-        let _ = self.out.send(message).await;
+        let _ = self.out.send(message.into()).await;
     }
 
     /// One line: a message, or a batch of them.
@@ -146,7 +154,7 @@ impl Session {
         let Ok(text) = std::str::from_utf8(&source) else {
             return self.send(encode::error(None, &RpcError::parse_error(), Era::Legacy)).await;
         };
-        let Some(batch) = message::batch(text) else {
+        let Some(batch) = message::batch(text, self.gateway.options.limits.batch) else {
             if let Some(answer) = self.message(&source, text, false).await {
                 self.send(answer).await;
             }
@@ -169,17 +177,14 @@ impl Session {
             answers.extend(self.message(&source, raw.get(), true).await);
         }
         if !answers.is_empty() {
-            let mut out = vec![b'['];
-            out.extend_from_slice(&answers.join(&b','));
-            out.push(b']');
-            self.send(out).await;
+            self.send(Held::list(answers)).await;
         }
     }
 
     /// Acts on one message. The answer, where it is there at once; a call answers later, but in a batch.
-    async fn message(self: &Arc<Self>, source: &Bytes, text: &str, batched: bool) -> Option<Vec<u8>> {
+    async fn message(self: &Arc<Self>, source: &Bytes, text: &str, batched: bool) -> Option<Held> {
         match message::parse(text) {
-            Err(Unreadable { id, error }) => Some(encode::error(id, &error, Era::Legacy)),
+            Err(Unreadable { id, error }) => Some(encode::error(id, &error, Era::Legacy).into()),
             Ok(Incoming::Response) => None,
             Ok(Incoming::Notification { method, params }) => {
                 if method == "notifications/cancelled"
@@ -194,7 +199,7 @@ impl Session {
                 let era = era::decide(None, params.meta_version().as_deref(), Some(&method));
                 match self.request(source, id, &method, &params, era, batched).await {
                     Ok(answer) => answer,
-                    Err(error) => Some(encode::error(Some(id), &error, era)),
+                    Err(error) => Some(encode::error(Some(id), &error, era).into()),
                 }
             }
         }
@@ -208,7 +213,7 @@ impl Session {
         params: &Params<'_>,
         era: Era,
         batched: bool,
-    ) -> Result<Option<Vec<u8>>, RpcError> {
+    ) -> Result<Option<Held>, RpcError> {
         if era == Era::Modern {
             headers::check_meta(params)?;
             let version = params.meta_version().unwrap_or_default();
@@ -241,21 +246,22 @@ impl Session {
             self.legacy.store(true, Ordering::Relaxed);
         }
         match task {
-            Task::Answer(body) => Ok(Some(body)),
-            Task::Call(call) if batched => call::run(&self.gateway, &exposition, &call).await.map(Some),
+            Task::Answer(body) => Ok(Some(body.into())),
+            Task::Call(call) if batched => run(&self.gateway, &exposition, &call).await.map(Some),
             Task::Call(call) => {
                 let token = CancellationToken::new();
                 self.under_way().insert(id.get().into(), token.clone());
                 let (session, id) = (Arc::clone(self), id.to_owned());
                 self.tasks.spawn(async move {
                     let answered = tokio::select! {
-                        answered = call::run(&session.gateway, &exposition, &call) => Some(answered),
+                        answered = run(&session.gateway, &exposition, &call) => Some(answered),
                         () = token.cancelled() => None,
                     };
                     session.under_way().remove(id.get());
                     // A cancelled request is not answered.
                     if let Some(answered) = answered {
-                        session.send(answered.unwrap_or_else(|e| encode::error(Some(&id), &e, call.era))).await;
+                        let error = |e| encode::error(Some(&id), &e, call.era).into();
+                        session.send(answered.unwrap_or_else(error)).await;
                     }
                 });
                 Ok(None)
@@ -298,7 +304,7 @@ impl Session {
         loop {
             tokio::select! {
                 changed = changes.changed() => match changed {
-                    Ok(()) if self.legacy.load(Ordering::Relaxed) => self.send(LIST_CHANGED.into()).await,
+                    Ok(()) if self.legacy.load(Ordering::Relaxed) => self.send(LIST_CHANGED.as_bytes().to_vec()).await,
                     Ok(()) => {}
                     Err(_) => return,
                 },

@@ -28,6 +28,8 @@ pub fn binary(name: &str) -> Result<PathBuf> {
 pub struct Options {
     /// Further arguments of `serve`.
     pub arguments: Vec<String>,
+    /// Words before the command, which end by running it in their own place.
+    pub wrapper: Vec<String>,
     /// Variables for it.
     pub environment: Vec<(String, String)>,
 }
@@ -63,7 +65,16 @@ impl Gateway {
         let log = folder.path().join("log");
         let ports = [Port::reserve()?, Port::reserve()?];
         let [serving, admin] = [ports[0].address(), ports[1].address()];
-        let process = Command::new(binary("tamis")?)
+        let tamis = binary("tamis")?;
+        let mut command = match options.wrapper.split_first() {
+            None => Command::new(tamis),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(tamis);
+                command
+            }
+        };
+        let process = command
             .arg("serve")
             .arg(documents)
             .args(["--listen", &serving, "--admin", &admin])
@@ -171,6 +182,12 @@ impl Gateway {
         bail!("tamis still runs after {within:?}:\n{}", self.log())
     }
 
+    /// The most resident memory so far in bytes, where the system says so.
+    #[must_use]
+    pub fn memory_peak(&self) -> Option<u64> {
+        field(self.process.id(), "VmHWM:")
+    }
+
     /// Resident memory in bytes, where the system says so.
     #[must_use]
     pub fn memory(&self) -> Option<u64> {
@@ -200,7 +217,11 @@ pub(crate) fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
 
 /// Resident memory of a process in bytes, where the system says so.
 pub(crate) fn memory(process: u32) -> Option<u64> {
+    field(process, "VmRSS:")
+}
+
+fn field(process: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
 }

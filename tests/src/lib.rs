@@ -4,6 +4,7 @@
 //! `cargo xtask test` builds and installs what these need, then runs them.
 
 mod client;
+mod control_group;
 mod gateway;
 mod port;
 mod rpc;
@@ -18,6 +19,7 @@ pub mod prometheus;
 pub mod walk;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
+pub use control_group::ControlGroup;
 pub use gateway::{Gateway, Options, binary};
 pub use port::Port;
 pub use rpc::{Answer, Rpc};

@@ -47,6 +47,7 @@ impl Stage {
         let options = Options {
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             environment: environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            ..Options::default()
         };
         Gateway::with(self.folder.path(), &options).await
     }

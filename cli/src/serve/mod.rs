@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
     #[arg(long, value_name = "DIR3")]
     audit_dir: Option<PathBuf>,
+    /// Bytes that calls, their answers and connections may hold: 300Mi, 2Gi [default: the GatewayGroup's `memory`, else
+    /// 60 % of the memory limit of the control group, of the machine's memory where there is none].
+    #[arg(long, value_name = "BYTES", value_parser = crate::gateway::memory)]
+    memory: Option<u64>,
     /// Listen beyond loopback although expositions without `access` are open to everyone who reaches the address.
     #[arg(long)]
     insecure_public: bool,
@@ -111,6 +115,7 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         }
     };
     preparation.insecure_public = args.insecure_public;
+    preparation.memory = args.memory;
     if !args.stdio {
         let named = args.tls_cert.clone().zip(args.tls_key.clone());
         preparation.tls = settings::tls(named, preparation.group(), args.secrets.as_deref())?;

@@ -41,6 +41,8 @@ pub(crate) struct Preparation {
     human: bool,
     /// Whether expositions without `access` may be reached from other machines.
     pub(crate) insecure_public: bool,
+    /// Bytes that calls may hold; what the group or the system says where absent.
+    pub(crate) memory: Option<u64>,
     /// The certificate of the serving port.
     pub(crate) tls: Option<Arc<Tls>>,
     /// Where traces of calls go.
@@ -54,7 +56,18 @@ impl Preparation {
         let mut reloader = Reloader::new(audit_dir.is_some());
         let first = reloader.decide(&load(&[root.to_owned()]).files, Instant::now());
         let root = root.to_owned();
-        Self { root, seen, reloader, first, audit_dir, human, insecure_public: false, tls: None, traces: None }
+        Self {
+            root,
+            seen,
+            reloader,
+            first,
+            audit_dir,
+            human,
+            insecure_public: false,
+            memory: None,
+            tls: None,
+            traces: None,
+        }
     }
 
     /// Reports the findings on standard error, as `tamis validate` prints them. The one that the gateway will log is left to
@@ -127,6 +140,7 @@ impl Preparation {
             Credentials::Given(credentials) => credentials,
         });
         options.client = ClientOptions { egress: settings::egress(group)?, ..ClientOptions::default() };
+        options.limits = settings::limits(group, self.memory);
         options.audit_dir.clone_from(&self.audit_dir);
         options.require_access = listen.as_ref().is_some_and(open);
         options.hostnames = settings::hostnames(group);

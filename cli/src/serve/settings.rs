@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tamis_crds::resources::{AuditSink, GatewayGroupSpec, MetricsDetail};
-use tamis_gateway::Tls;
 use tamis_gateway::upstream::{Destination, EgressPolicy};
+use tamis_gateway::{GatewayLimits, Tls};
 
 /// Port of the serving listener, where neither the command line nor a GatewayGroup names one.
 pub(crate) const PORT: u16 = 8080;
@@ -78,6 +79,18 @@ pub(crate) fn tool_series(group: Option<&GatewayGroupSpec>) -> bool {
     group.and_then(|group| group.metrics).unwrap_or_default().detail == MetricsDetail::Tool
 }
 
+/// Bounds on all expositions together: memory by the command line first.
+pub(crate) fn limits(group: Option<&GatewayGroupSpec>, memory: Option<u64>) -> GatewayLimits {
+    let none = GatewayGroupSpec::default();
+    let group = group.unwrap_or(&none);
+    GatewayLimits {
+        memory: crate::gateway::budget(memory.or(group.memory_bytes())),
+        max_response_bytes: group.response_ceiling(),
+        max_timeout: Duration::from_millis(group.timeout_ceiling_ms()),
+        ..GatewayLimits::default()
+    }
+}
+
 /// Whether the group wants audit records in files.
 pub(crate) fn audits_to_files(group: Option<&GatewayGroupSpec>) -> bool {
     group.and_then(|group| group.audit).is_some_and(|audit| audit.sink == AuditSink::File)
@@ -116,6 +129,9 @@ pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&Gat
     [
         ("listener", started.listener != now.listener),
         ("egress", started.egress != now.egress),
+        ("memory", started.memory != now.memory),
+        ("maxResponseBytes", started.max_response_bytes != now.max_response_bytes),
+        ("maxTimeout", started.max_timeout != now.max_timeout),
         ("metrics", started.metrics != now.metrics),
         ("audit", started.audit != now.audit),
         ("tracing", started.tracing != now.tracing),
@@ -128,7 +144,7 @@ pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&Gat
 #[cfg(test)]
 mod tests {
     use tamis_crds::resources::{
-        AutoscalingSpec, EgressSpec, FloorsSpec, GroupAuditSpec, ListenerSpec, MetricsSpec, PodSpec,
+        AutoscalingSpec, EgressSpec, FloorsSpec, GroupAuditSpec, ListenerSpec, Memory, MetricsSpec, PodSpec, Quantity,
     };
 
     use super::*;
@@ -172,6 +188,25 @@ mod tests {
         assert!(!policy.permits("localhost", "127.0.0.1".parse().expect("an address")));
         let error = egress_of(&["not a host"], &[]).expect_err("is not valid").to_string();
         assert!(error.contains("egress.allow"), "{error}");
+    }
+
+    #[test]
+    fn limits_are_the_group_s_and_memory_the_command_line_s_first() {
+        let group = GatewayGroupSpec {
+            memory: Some(Memory(Quantity("300Mi".to_owned()))),
+            max_response_bytes: Some(Quantity("1Mi".to_owned())),
+            max_timeout: Some("10s".to_owned()),
+            ..GatewayGroupSpec::default()
+        };
+        let of = |group, memory| {
+            let GatewayLimits { memory, max_response_bytes, max_timeout, .. } = limits(group, memory);
+            (memory, max_response_bytes, max_timeout.as_secs())
+        };
+        assert_eq!(of(Some(&group), None), (300 << 20, 1 << 20, 10));
+        assert_eq!(of(Some(&group), Some(1 << 30)), (1 << 30, 1 << 20, 10));
+        let (detected, response, time) = of(None, None);
+        assert!(detected > 0);
+        assert_eq!((response, time), (64 << 20, 300));
     }
 
     #[test]

@@ -219,7 +219,13 @@ impl<'a, 'r> Exposer<'a, 'r> {
         let chosen = self.chosen_sets(&plan)?;
         let enforcement = self.posture(&chosen)?;
         let access = access::access(self.resource, env)?;
+        let planned = match &plan {
+            Planned::Named(_, plan) | Planned::Failed(_, Some(plan)) => plan.call_timeout_ms(),
+            _ => None,
+        };
+        let limits = limits(spec.limits.as_ref(), planned);
         Groups::floors(group, spec, access.as_ref(), enforcement, env)?;
+        Groups::ceilings(group, spec, &limits)?;
         let (digest, document) = self.document(service, &plan)?;
         let field = match &plan {
             Planned::Named(_, plan) if plan.endpoint.is_some() || plan.auth.is_some() => "configurationPlan",
@@ -235,10 +241,6 @@ impl<'a, 'r> Exposer<'a, 'r> {
             Some(cluster) => credentials::resolve(cluster, &id.namespace, &document, tools.keys(), &path)?,
             None => BTreeMap::new(),
         };
-        let planned = match &plan {
-            Planned::Named(_, plan) | Planned::Failed(_, Some(plan)) => plan.call_timeout_ms(),
-            _ => None,
-        };
         let exposition = ExpositionDocument {
             format_version: FORMAT_VERSION,
             id: id.clone(),
@@ -247,7 +249,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             tools,
             credentials,
             access,
-            limits: limits(spec.limits.as_ref(), planned),
+            limits,
             audit: match spec.audit.unwrap_or_default().mode {
                 AuditMode::Digest => Audit::Digest,
                 AuditMode::Full => Audit::Full,

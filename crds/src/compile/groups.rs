@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tamis_config::Access;
+use tamis_config::{Access, CallLimits};
 use tamis_engine::Enforcement;
 
 use super::expose::Stop;
@@ -178,6 +178,36 @@ impl<'r> Groups<'r> {
                 }
             }
         }
+    }
+
+    /// Whether an exposition stays below its group's ceilings; those of a group that says nothing where there is none.
+    pub(super) fn ceilings(
+        group: Option<&Group>,
+        exposition: &ExpositionSpec,
+        limits: &CallLimits,
+    ) -> Result<(), Stop> {
+        let none = GatewayGroupSpec::default();
+        let spec = group.map_or(&none, |group| &group.spec);
+        let whose =
+            group.map_or("without a GatewayGroup".to_owned(), |group| format!("in GatewayGroup {}", group.name));
+        let above = |path, what: &str, ceiling: String, field: &str| {
+            let message = format!("{what} is at most {ceiling} {whose}");
+            let remedy = format!("write at most that, or raise `{field}` in the GatewayGroup");
+            Err(Stop::new(Reason::BelowGroupFloor, path, message, remedy))
+        };
+        let ceiling = spec.response_ceiling();
+        if limits.max_response_bytes > ceiling {
+            let path = FieldPath::spec(["limits", "maxResponseBytes"]);
+            return above(path, "`maxResponseBytes`", format!("{ceiling} bytes"), "maxResponseBytes");
+        }
+        let ceiling = spec.timeout_ceiling_ms();
+        if limits.timeout_ms > ceiling {
+            let own = exposition.limits.as_ref().is_some_and(|limits| limits.timeout.is_some());
+            let path =
+                if own { FieldPath::spec(["limits", "timeout"]) } else { FieldPath::spec(["configurationPlan"]) };
+            return above(path, "the time for a call", format!("{ceiling}ms"), "maxTimeout");
+        }
+        Ok(())
     }
 
     /// Whether an exposition stays above its group's floors.

@@ -220,6 +220,13 @@ fn a_group_sets_floors() {
         ("require: {access: true}", "access: {anonymous: true}", "BelowGroupFloor"),
         ("require: {audit: Full}, audit: {sink: File}", "", "BelowGroupFloor"),
         ("audit: {sink: File}", "audit: {mode: Full}", "Advisory plain=- embedded=manifest create=-"),
+        ("", "limits: {maxResponseBytes: 64Mi, timeout: 5m}", "Advisory plain=- embedded=manifest create=-"),
+        ("", "limits: {maxResponseBytes: 65Mi}", "BelowGroupFloor"),
+        ("", "limits: {timeout: 301s}", "BelowGroupFloor"),
+        ("maxResponseBytes: 1Mi", "", "BelowGroupFloor"),
+        ("maxResponseBytes: 1Gi", "limits: {maxResponseBytes: 1Gi}", "Advisory plain=- embedded=manifest create=-"),
+        ("maxTimeout: 1h", "limits: {timeout: 1h}", "Advisory plain=- embedded=manifest create=-"),
+        ("maxTimeout: 20s", "limits: {timeout: 21s}", "BelowGroupFloor"),
     ];
     for (group, exposition, expected) in table {
         // By its name, as the namespace's default, and as the only one.

@@ -116,6 +116,18 @@ fn common() -> Vec<(&'static str, Json)> {
         ("AuthSpec.prefix", json!({ "maxLength": 256 })),
         ("AuthSpec.username", json!({ "maxLength": 256, "pattern": "^[^:]*$" })),
         (
+            "Memory",
+            json!({
+                "maxLength": 16,
+                RULES: [rule(
+                    "type(self) == int ? self >= 16777216 && self <= 1099511627776 : \
+                     self.matches('^[0-9]+(k|M|G|Ki|Mi|Gi)?$') && !quantity(self).isLessThan(quantity('16Mi')) && \
+                     !quantity(self).isGreaterThan(quantity('1024Gi'))",
+                    "is no number of bytes from 16Mi to 1024Gi: write a number, alone or with k, M, G, Ki, Mi or Gi",
+                )],
+            }),
+        ),
+        (
             "Quantity",
             json!({
                 "maxLength": 16,

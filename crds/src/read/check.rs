@@ -8,8 +8,8 @@ use url::{Host, Url};
 use crate::Reason;
 use crate::origin::FieldPath;
 use crate::resources::{
-    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, NamespacesFrom, Quantity,
-    ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
+    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory, NamespacesFrom,
+    Quantity, ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
 };
 use crate::scribe::Scribe;
 
@@ -91,6 +91,16 @@ impl Spec for GatewayGroupSpec {
         if allowed.is_some_and(|allowed| allowed.from != NamespacesFrom::Selector && allowed.selector.is_some()) {
             let path = FieldPath::spec(["allowedNamespaces", "selector"]);
             scribe.error(&path, "means nothing without `from: Selector`", "add that, or remove it");
+        }
+        if let Some(quantity) = &self.max_response_bytes {
+            response_bytes(quantity, &FieldPath::spec(["maxResponseBytes"]), scribe);
+        }
+        if let Some(text) = &self.max_timeout {
+            timeout(text, self.max_timeout_ms(), &FieldPath::spec(["maxTimeout"]), scribe);
+        }
+        if let Some(Memory(Quantity(text))) = self.memory.as_ref().filter(|memory| memory.bytes().is_none()) {
+            let message = format!("`{}` is no number of bytes from 16Mi to 1024Gi", super::excerpt(text));
+            scribe.error(&FieldPath::spec(["memory"]), message, "write a number, alone or with k, M, G, Ki, Mi or Gi");
         }
         if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
             scribe.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
@@ -181,12 +191,15 @@ fn check_limits(limits: &LimitsSpec, scribe: &mut Scribe<'_>) {
         timeout(text, limits.timeout_ms(), &at.key("timeout"), scribe);
     }
     if let Some(quantity) = &limits.max_response_bytes {
-        let valid = quantity.bytes().is_some_and(|bytes| (1..=MAX_RESPONSE_BYTES).contains(&bytes));
-        if !valid {
-            let Quantity(text) = quantity;
-            let message = format!("`{}` is no number of bytes up to 1Gi", super::excerpt(text));
-            scribe.error(&at.key("maxResponseBytes"), message, "write a number, alone or with k, M, G, Ki, Mi or Gi");
-        }
+        response_bytes(quantity, &at.key("maxResponseBytes"), scribe);
+    }
+}
+
+fn response_bytes(quantity: &Quantity, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    if !quantity.bytes().is_some_and(|bytes| (1..=MAX_RESPONSE_BYTES).contains(&bytes)) {
+        let Quantity(text) = quantity;
+        let message = format!("`{}` is no number of bytes up to 1Gi", super::excerpt(text));
+        scribe.error(at, message, "write a number, alone or with k, M, G, Ki, Mi or Gi");
     }
 }
 

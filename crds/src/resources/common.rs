@@ -71,6 +71,33 @@ impl Quantity {
     }
 }
 
+/// Memory of a gateway, written as a [`Quantity`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Memory(pub Quantity);
+
+impl Memory {
+    /// The least that a gateway can work with.
+    pub const LEAST: u64 = 16 << 20;
+    /// The most that can be named.
+    pub const MOST: u64 = 1 << 40;
+
+    /// The number of bytes; none where it is no number, or out of bounds.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        self.0.bytes().filter(|bytes| (Self::LEAST..=Self::MOST).contains(bytes))
+    }
+}
+
+impl JsonSchema for Memory {
+    fn schema_name() -> Cow<'static, str> {
+        "Memory".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "integer"], "x-kubernetes-int-or-string": true })
+    }
+}
+
 impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

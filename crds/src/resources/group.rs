@@ -4,8 +4,12 @@ use indexmap::IndexMap;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tamis_config::CallLimits;
 
-use super::{AuditMode, AutoscalingSpec, DisruptionBudgetSpec, GatewayGroupStatus, Later, LocalName, PodSpec};
+use super::exposition::duration_ms;
+use super::{
+    AuditMode, AutoscalingSpec, DisruptionBudgetSpec, GatewayGroupStatus, Later, LocalName, Memory, PodSpec, Quantity,
+};
 
 /// Gateways that serve together. In a folder for `tamis serve` it configures the one process.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +63,17 @@ pub struct GatewayGroupSpec {
     /// Floors that no exposition of the group can go below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require: Option<FloorsSpec>,
+    /// Bytes that calls, their answers and connections may hold in each gateway: 60 % of the memory limit by default, of the
+    /// machine's memory where there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// The largest `limits.maxResponseBytes` of an exposition of the group: `64Mi` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_response_bytes: Option<Quantity>,
+    /// The longest `limits.timeout` of an exposition of the group, with a unit: `5m` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-tamis-unit" = "s"))]
+    pub max_timeout: Option<String>,
     /// What is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<MetricsSpec>,
@@ -79,6 +94,33 @@ pub struct GatewayGroupSpec {
     /// leaves none that may be away keeps nodes from being drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disruption_budget: Option<DisruptionBudgetSpec>,
+}
+
+impl GatewayGroupSpec {
+    /// `memory` in bytes; none where it is absent or out of bounds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory.as_ref()?.bytes()
+    }
+
+    /// `maxResponseBytes` in bytes, or its default.
+    #[must_use]
+    pub fn response_ceiling(&self) -> u64 {
+        let given = self.max_response_bytes.as_ref().and_then(Quantity::bytes);
+        given.unwrap_or(CallLimits::MAX_RESPONSE_BYTES_CEILING)
+    }
+
+    /// `maxTimeout` in milliseconds; none where it is absent or no duration.
+    #[must_use]
+    pub fn max_timeout_ms(&self) -> Option<u64> {
+        duration_ms(self.max_timeout.as_deref()?)
+    }
+
+    /// `maxTimeout` in milliseconds, or its default.
+    #[must_use]
+    pub fn timeout_ceiling_ms(&self) -> u64 {
+        self.max_timeout_ms().unwrap_or(CallLimits::TIMEOUT_MS_CEILING)
+    }
 }
 
 /// From which namespaces expositions may name a group.

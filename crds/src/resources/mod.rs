@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use common::LATER;
-pub use common::{Later, LocalName, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share};
+pub use common::{Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share};
 pub use exposition::{
     AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, Exposition, ExpositionSpec, LimitsSpec, ToolSelection,
 };

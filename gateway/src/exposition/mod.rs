@@ -13,11 +13,14 @@ use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, 
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
 
 use crate::access::{KeyDigest, Turned};
+use crate::gateway::Gateway;
 use crate::limiter::Limiter;
 use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
+use crate::options::GatewayLimits;
 use crate::registry::Programs;
 use crate::service::Service;
+use crate::shares::Share;
 use crate::upstream::{CredentialScope, Credentials, Handles};
 
 pub(crate) use list::ToolList;
@@ -43,6 +46,8 @@ pub(crate) struct Exposition {
     pub(crate) service: Arc<Service>,
     /// The published tools, in the order in which they are listed.
     pub(crate) tools: IndexMap<String, Tool>,
+    /// Its part of the gateway's memory, calls and streams.
+    pub(crate) share: Arc<Share>,
     /// Keeps calls within their rate and number.
     pub(crate) limiter: Arc<Limiter>,
     /// Its counters.
@@ -71,8 +76,8 @@ pub(crate) struct Tool {
 }
 
 impl Exposition {
-    /// Compiles a document. What `previous` has and this one needs unchanged (counters, limits) is taken over. Without
-    /// `tool_series` all tools count into one.
+    /// Compiles a document for a gateway, whose ceilings hold whatever the document says. What `previous` has and this one
+    /// needs unchanged (counters, limits) is taken over.
     ///
     /// # Errors
     /// Names the tool and the field.
@@ -80,7 +85,7 @@ impl Exposition {
         document: &Arc<ExpositionDocument>,
         service: &Arc<Service>,
         previous: Option<&Self>,
-        tool_series: bool,
+        gateway: &Gateway,
         programs: &mut Programs,
     ) -> Result<Self, String> {
         if document.format_version != FORMAT_VERSION {
@@ -89,21 +94,22 @@ impl Exposition {
                 document.format_version
             ));
         }
+        let limits = ceilings(&document.limits, &gateway.options.limits);
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
         let mut tools = IndexMap::with_capacity(document.tools.len());
         // An empty label is to Prometheus one that is not there.
-        let shared = (!tool_series).then(|| {
+        let shared = (!gateway.options.tool_series).then(|| {
             let kept = previous.and_then(|p| p.tools.values().next()).map(|tool| Arc::clone(&tool.series));
             kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, "")))
         });
         for name in document.tools.keys() {
             let kept = || previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
             let series = shared.clone().or_else(kept).unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
-            tools.insert(name.clone(), Tool::load(document, service, name, series, programs)?);
+            tools.insert(name.clone(), Tool::load(document, &limits, service, name, series, programs)?);
         }
         let limiter = match previous {
-            Some(previous) if previous.limits == document.limits => Arc::clone(&previous.limiter),
-            _ => Arc::new(Limiter::new(&document.limits)),
+            Some(previous) if previous.limits == limits => Arc::clone(&previous.limiter),
+            _ => Arc::new(Limiter::new(&limits)),
         };
         let series = match previous {
             Some(previous) => Arc::clone(&previous.series),
@@ -117,10 +123,11 @@ impl Exposition {
             enforcement: document.enforcement,
             access: document.access.clone(),
             handles,
-            limits: document.limits.clone(),
+            limits,
             audit: document.audit,
             service: Arc::clone(service),
             tools,
+            share: gateway.shares.of(&document.id),
             limiter,
             series,
             list_digest,
@@ -165,6 +172,17 @@ impl Exposition {
     }
 }
 
+/// The limits of a document, none above the gateway's. The compile step refuses what is above; this holds where another
+/// version compiled.
+fn ceilings(limits: &CallLimits, gateway: &GatewayLimits) -> CallLimits {
+    let longest = u64::try_from(gateway.max_timeout.as_millis()).unwrap_or(u64::MAX);
+    CallLimits {
+        timeout_ms: limits.timeout_ms.min(longest),
+        max_response_bytes: limits.max_response_bytes.min(gateway.max_response_bytes),
+        ..limits.clone()
+    }
+}
+
 fn digest(document: &ExpositionDocument) -> [u8; 32] {
     Sha256::digest(serde_json::to_vec(document).expect("documents serialise")).into()
 }
@@ -177,6 +195,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 impl Tool {
     fn load(
         document: &ExpositionDocument,
+        call_limits: &CallLimits,
         service: &Service,
         name: &str,
         series: Arc<ToolSeries>,
@@ -192,7 +211,7 @@ impl Tool {
             enforcement: document.enforcement,
             response_type: declared.response_type,
             limits: Limits {
-                max_input_bytes: usize::try_from(document.limits.max_response_bytes).unwrap_or(usize::MAX),
+                max_input_bytes: usize::try_from(call_limits.max_response_bytes).unwrap_or(usize::MAX),
                 ..Limits::default()
             },
             strict_patch: false,

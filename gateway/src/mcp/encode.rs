@@ -2,7 +2,7 @@
 //! copied as it is into the structured content.
 
 use serde_json::value::RawValue;
-use tamis_engine::json;
+use tamis_engine::{Structured, json};
 
 use super::{Era, RpcError};
 
@@ -96,14 +96,41 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) filter: Option<&'a str>,
 }
 
+/// Texts above this many bytes are looked through for what escaping adds, so that the answer's buffer is made once.
+const COUNTED: usize = 16 << 10;
+/// What the answer has beside its parts, at most, but for the request's id and the server's name.
+const FRAME: usize = 320;
+
+/// Bytes that a text takes in JSON, without its quotes; for short ones a bound.
+fn escaped(text: &str) -> usize {
+    if text.len() <= COUNTED {
+        return text.len() * 6;
+    }
+    let more = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..0x20 | 0x7f => 5,
+        _ => 0,
+    };
+    text.len() + text.as_bytes().iter().map(more).sum::<usize>()
+}
+
+/// Bytes of the answer that [`tool_result`] makes of these, at most.
+pub(crate) fn result_size(text: &str, structured: &Structured, filter: Option<&str>) -> usize {
+    let copied = match structured {
+        Structured::Text => text.len(),
+        Structured::Json(json) => json.len(),
+        Structured::None => 0,
+    };
+    escaped(text) + copied + filter.map_or(0, str::len) + FRAME
+}
+
 /// Writes the answer to a tool call. `server` is the modern era's `_meta` entry that names the server, as JSON members.
 pub(crate) fn tool_result(id: &str, result: &ToolResult<'_>, era: Era, server: &str) -> Vec<u8> {
     let text = result.text;
     let structured = result.structured.unwrap_or_default();
     // JSON text grows by about an eighth when its quotes are escaped.
-    let mut out = Vec::with_capacity(
-        text.len() + text.len() / 4 + structured.len() + result.filter.map_or(0, str::len) + id.len() + 320,
-    );
+    let escaped = if text.len() > COUNTED { escaped(text) } else { text.len() + text.len() / 4 };
+    let mut out = Vec::with_capacity(escaped + structured.len() + result.filter.map_or(0, str::len) + id.len() + FRAME);
     open_result(&mut out, id);
     out.put(if era == Era::Modern { r#"{"resultType":"complete","content":["# } else { r#"{"content":["# });
     out.put(r#"{"type":"text","text":"#);

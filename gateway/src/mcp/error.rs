@@ -74,6 +74,11 @@ impl RpcError {
         Self { retry_after: Some(retry_after), ..Self::new(-32000, status, message) }
     }
 
+    /// Memory is exhausted: try again.
+    pub(crate) fn exhausted() -> Self {
+        Self::busy(503, "the gateway's memory is in use", 1)
+    }
+
     /// No caller's key, or nobody's. Whoever sent it learns nothing else.
     pub(crate) fn unauthorized() -> Self {
         Self::new(-32000, 401, "a caller's key is wanted: `Authorization: Bearer KEY` or `X-API-Key: KEY`")

@@ -1,9 +1,10 @@
 //! JSON-RPC messages, parsed without a tree: everything borrows from the request's bytes.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Visitor};
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::RpcError;
@@ -207,12 +208,39 @@ fn is_id(raw: &RawValue) -> bool {
     raw.get().len() <= ID_BYTES && matches!(raw.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// Takes a batch apart, where `text` is a list.
-pub(crate) fn batch(text: &str) -> Option<Result<Vec<&RawValue>, RpcError>> {
+/// Takes a batch apart, where `text` is a list. Of one with more than `limit` messages no more than one further is kept.
+pub(crate) fn batch(text: &str, limit: usize) -> Option<Result<Vec<&RawValue>, RpcError>> {
     if !text.trim_ascii_start().starts_with('[') {
         return None;
     }
-    Some(serde_json::from_str::<Vec<&RawValue>>(text).map_err(|_| RpcError::parse_error()))
+    let mut json = serde_json::Deserializer::from_str(text);
+    let messages = json.deserialize_seq(Messages { limit }).and_then(|messages| json.end().map(|()| messages));
+    Some(messages.map_err(|_| RpcError::parse_error()))
+}
+
+/// The first elements of a list.
+struct Messages {
+    limit: usize,
+}
+
+impl<'de> Visitor<'de> for Messages {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut messages = Vec::new();
+        while messages.len() <= self.limit {
+            match seq.next_element()? {
+                Some(message) => messages.push(message),
+                None => return Ok(messages),
+            }
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(messages)
+    }
 }
 
 #[cfg(test)]

@@ -56,7 +56,20 @@ fn the_version_in_meta_is_read() {
 
 #[test]
 fn a_batch_is_a_list_of_raw_messages() {
-    assert!(batch("{}").is_none());
-    assert_eq!(batch(" [1, {}]").unwrap().unwrap().len(), 2);
-    assert_eq!(batch("[1,").unwrap().unwrap_err().code, -32700);
+    assert!(batch("{}", 2).is_none());
+    assert_eq!(batch(" [1, {}]", 2).unwrap().unwrap().len(), 2);
+    for broken in ["[1,", "[1] x", "[1,2,3,4,"] {
+        assert_eq!(batch(broken, 2).unwrap().unwrap_err().code, -32700, "{broken}");
+    }
+    let long = format!("[{}1]", "1,".repeat(10_000));
+    assert_eq!(batch(&long, 2).unwrap().unwrap().len(), 3, "enough to know that it is too long");
+}
+
+#[test]
+fn an_id_is_short_since_every_answer_repeats_it() {
+    let with = |len: usize| format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(len - 2));
+    assert!(matches!(parse(&with(ID_BYTES)), Ok(Incoming::Request { .. })));
+    let long = with(ID_BYTES + 1);
+    let Err(Unreadable { id, error }) = parse(&long) else { panic!("too long") };
+    assert_eq!((id.map(RawValue::get), error.status), (None, 400));
 }

@@ -12,6 +12,8 @@ use prometheus::{
 };
 use tamis_config::ExpositionId;
 
+use crate::serve::Closed;
+
 pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
 
 /// How a tool call ended; the label of `tamis_tool_calls_total` and the verdict in an audit record.
@@ -59,6 +61,10 @@ pub(crate) enum Rejection {
     Calls,
     /// The gateway's own number of connections.
     Connections,
+    /// The gateway's own number of streams, or a caller's part of it.
+    Streams,
+    /// The gateway's memory.
+    Memory,
     /// The request is too large.
     Size,
     /// `Origin`.
@@ -80,6 +86,8 @@ impl Rejection {
             Self::Concurrency => "concurrency",
             Self::Calls => "calls",
             Self::Connections => "connections",
+            Self::Streams => "streams",
+            Self::Memory => "memory",
             Self::Size => "size",
             Self::Origin => "origin",
             Self::Unknown => "unknown",
@@ -101,6 +109,8 @@ pub(crate) struct Metrics {
     errors: IntCounterVec,
     missed: IntCounterVec,
     rejected: IntCounterVec,
+    closed: IntCounterVec,
+    memory: IntGaugeVec,
     reloads: IntCounterVec,
     tls_reloads: IntCounterVec,
     upstream_duration: HistogramVec,
@@ -127,6 +137,12 @@ pub(crate) struct Metrics {
 pub(crate) struct Standing {
     /// Whether the gateway may be given traffic.
     pub(crate) ready: bool,
+    /// Bytes that calls and connections may hold.
+    pub(crate) memory: u64,
+    /// Bytes that calls hold.
+    pub(crate) memory_held: u64,
+    /// Bytes that are set aside for connections.
+    pub(crate) memory_set_aside: u64,
     /// Expositions whose newest document was refused.
     pub(crate) refused: usize,
     /// Expositions whose newest document waits for what it names.
@@ -144,6 +160,8 @@ pub(crate) enum NoStatus {
     Timeout,
     /// Its answer is larger than may be.
     TooLarge,
+    /// There was no memory for its answer.
+    Exhausted,
     /// Its answer is none.
     Malformed,
     /// There was no connection.
@@ -153,12 +171,14 @@ pub(crate) enum NoStatus {
 }
 
 impl NoStatus {
-    const ALL: [Self; 5] = [Self::Timeout, Self::TooLarge, Self::Malformed, Self::Unreachable, Self::NotSent];
+    const ALL: [Self; 6] =
+        [Self::Timeout, Self::TooLarge, Self::Exhausted, Self::Malformed, Self::Unreachable, Self::NotSent];
 
     fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::TooLarge => "too_large",
+            Self::Exhausted => "exhausted",
             Self::Malformed => "malformed",
             Self::Unreachable => "unreachable",
             Self::NotSent => "not_sent",
@@ -200,6 +220,20 @@ impl Metrics {
             ),
             &["namespace", "exposition", "reason"],
         )?;
+        let closed = IntCounterVec::new(
+            Opts::new(
+                "tamis_connections_closed_total",
+                "Connections that the gateway closed: evicted while idle for a newer one, slow to read an answer, or idle.",
+            ),
+            &["reason"],
+        )?;
+        let memory = IntGaugeVec::new(
+            Opts::new(
+                "tamis_memory_bytes",
+                "Memory for calls: the budget, what is held of it, and what is set aside for connections.",
+            ),
+            &["kind"],
+        )?;
         let reloads = IntCounterVec::new(
             Opts::new("tamis_config_reloads_total", "Configurations that were offered, by result."),
             &["result"],
@@ -240,6 +274,8 @@ impl Metrics {
         let build = IntGaugeVec::new(Opts::new("tamis_build_info", "1, with the version of tamis."), &["version"])?;
         let started = Gauge::new("process_start_time_seconds", "When the process started, in seconds since 1970.")?;
         registry.register(Box::new(rejected.clone()))?;
+        registry.register(Box::new(closed.clone()))?;
+        registry.register(Box::new(memory.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
         registry.register(Box::new(tls_reloads.clone()))?;
         registry.register(Box::new(tls_expires.clone()))?;
@@ -250,6 +286,9 @@ impl Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
         // There from the start: what comes later than the first look is not seen to have risen.
+        for reason in Closed::ALL {
+            closed.with_label_values(&[reason.as_str()]);
+        }
         for result in RELOADS {
             reloads.with_label_values(&[result]);
         }
@@ -291,6 +330,8 @@ impl Metrics {
             )?,
             ready: gauge("tamis_ready", "1 where /readyz says so.")?,
             rejected,
+            closed,
+            memory,
             reloads,
             tls_reloads,
             upstream_ok: upstream_duration.with_label_values(&["200"]),
@@ -316,6 +357,11 @@ impl Metrics {
         self.rejected.with_label_values(&["", "", reason.as_str()]).inc();
     }
 
+    /// Counts connections that the gateway closed.
+    pub(crate) fn closed(&self, why: Closed, count: usize) {
+        self.closed.with_label_values(&[why.as_str()]).inc_by(count as u64);
+    }
+
     /// Time spent upstream, by status, or by a word of ours where there was none.
     pub(crate) fn upstream(&self, code: Result<u16, NoStatus>, took: Duration) {
         let took = took.as_secs_f64();
@@ -329,6 +375,11 @@ impl Metrics {
     /// The text format of Prometheus, of how things stand.
     pub(crate) fn render(&self, standing: Standing) -> Vec<u8> {
         self.ready.set(i64::from(standing.ready));
+        for (kind, bytes) in
+            [("budget", standing.memory), ("held", standing.memory_held), ("connections", standing.memory_set_aside)]
+        {
+            self.memory.with_label_values(&[kind]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (reason, number) in [
             ("refused", count(standing.refused)),
@@ -382,7 +433,7 @@ mod tests {
     fn how_things_stand_is_what_was_last_seen() {
         let metrics = Metrics::new().unwrap();
         let text = |standing| String::from_utf8(metrics.render(standing)).unwrap();
-        let bad = text(Standing { ready: false, refused: 2, waiting: 1, broken: true, tls_expires: None });
+        let bad = text(Standing { ready: false, refused: 2, waiting: 1, broken: true, ..Standing::default() });
         for line in [
             "tamis_ready 0",
             r#"tamis_config_not_loaded{reason="refused"} 2"#,

@@ -188,11 +188,13 @@ const STAGES: [Stage; 9] = [
     Stage::Compact,
 ];
 
-const REJECTIONS: [Rejection; 10] = [
+const REJECTIONS: [Rejection; 12] = [
     Rejection::Rate,
     Rejection::Concurrency,
     Rejection::Calls,
     Rejection::Connections,
+    Rejection::Streams,
+    Rejection::Memory,
     Rejection::Size,
     Rejection::Origin,
     Rejection::Unknown,

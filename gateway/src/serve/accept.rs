@@ -1,11 +1,13 @@
-//! Connections: how many, how slow they may be, how they end.
+//! Accepting connections: how many, how slow they may be, how they end.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -14,97 +16,215 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connections::{Bounds, Closed, Connection, Connections};
 use super::{Body, Tls};
+use crate::descriptors;
 use crate::options::GatewayLimits;
 
 /// Requests at once on one HTTP/2 connection.
 const STREAMS: u32 = 256;
-/// Bytes of an HTTP/2 request's headers; HTTP/1 has hyper's own bound.
+/// Bytes of a request's headers.
 const HEADER_BYTES: u32 = 32 << 10;
+/// Bytes that hyper buffers of an HTTP/1 connection, headers included.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of bodies that an HTTP/2 peer may send before they are read: of one request, and of all on a connection.
+const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
 /// How often a silent HTTP/2 peer is asked whether it is there.
 const PING: Duration = Duration::from_secs(20);
+/// Connections to the admin port at once.
+const ADMIN_CONNECTIONS: usize = 64;
+/// Descriptors that are kept open for the admin port, to be had when there are no others.
+const ADMIN_RESERVE: usize = 8;
+
+/// What happens to connections that are not served to their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// One was not taken in.
+    Refused,
+    /// So many were closed.
+    Closed(Closed, usize),
+}
 
 /// Bounds of one listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Listening {
-    connections: usize,
+    bounds: Bounds,
     header_timeout: Duration,
     drain: Duration,
+    reserve: usize,
     tls: Option<Arc<Tls>>,
 }
 
 impl Listening {
-    /// As the options say.
-    pub(crate) fn of(limits: &GatewayLimits) -> Self {
-        let &GatewayLimits { connections, header_timeout, drain, .. } = limits;
-        Self { connections, header_timeout, drain, tls: None }
+    /// The serving port: so many connections.
+    pub(crate) fn serving(limits: &GatewayLimits, connections: usize, tls: Option<Arc<Tls>>) -> Self {
+        let &GatewayLimits { header_timeout, answer_timeout, answer_rate, drain, .. } = limits;
+        let bounds = Bounds { connections, idle: header_timeout, answer: answer_timeout, rate: answer_rate };
+        Self { bounds, header_timeout, drain, reserve: 0, tls }
     }
 
-    /// By TLS, where there is a certificate.
-    pub(crate) fn with(self, tls: Option<Arc<Tls>>) -> Self {
-        Self { tls, ..self }
+    /// The admin port: few connections, and descriptors of its own.
+    pub(crate) fn admin(limits: &GatewayLimits) -> Self {
+        Self { reserve: ADMIN_RESERVE, ..Self::serving(limits, ADMIN_CONNECTIONS, None) }
     }
 }
 
 /// Accepts connections until `shutdown`, then lets each end what it has begun, for as long as `drain` allows.
-/// Connections beyond the limit are closed at once and `refused` is told.
 pub(crate) async fn run<F, A>(
     listener: TcpListener,
     shutdown: &CancellationToken,
-    bounds: Listening,
-    refused: impl Fn(),
+    listening: Listening,
+    note: impl Fn(Event),
     answer: F,
 ) where
     F: Fn(Request<Incoming>, SocketAddr) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(bounds.connections));
-    let connections = TaskTracker::new();
+    let Listening { bounds, header_timeout, drain, reserve, tls } = listening;
+    let open = Connections::new(bounds);
+    let tasks = TaskTracker::new();
     let abort = CancellationToken::new();
+    let mut failing = Failing::default();
+    let mut spare = Spare::new(reserve);
+    let mut sweep = tokio::time::interval(bounds.tick());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            _ = sweep.tick() => {
+                open.sweep(|why| note(Event::Closed(why, 1)));
+                spare.refill();
+                continue;
+            }
             () = shutdown.cancelled() => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
-            Err(e) => {
-                // Out of file descriptors, or a connection that was gone before it was accepted.
-                tracing::warn!("connection not accepted: {e}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                continue;
+            Err(error) => {
+                if descriptors::are_exhausted(&error) {
+                    if spare.give_up_one() {
+                        continue;
+                    }
+                    note(Event::Closed(Closed::Evicted, open.make_room()));
+                }
+                let pause = failing.note(&error, Instant::now());
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => continue,
+                    () = shutdown.cancelled() => break,
+                }
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            refused();
+        failing.over();
+        let (evicted, place) = open.admit(peer.ip());
+        note(Event::Closed(Closed::Evicted, evicted));
+        let Ok(place) = place else {
+            note(Event::Refused);
             continue;
         };
         let (answer, shutdown, abort) = (answer.clone(), shutdown.clone(), abort.clone());
-        let (header_timeout, tls) = (bounds.header_timeout, bounds.tls.clone());
-        connections.spawn(async move {
+        let tls = tls.clone();
+        tasks.spawn(async move {
+            let connection = &place.connection;
             tokio::select! {
-                () = accepted_one(stream, peer, (header_timeout, tls), &shutdown, answer) => {}
+                () = accepted_one(stream, peer, connection, (header_timeout, tls), &shutdown, answer) => {}
                 () = abort.cancelled() => {}
+                () = connection.abort.cancelled() => {}
             }
-            drop(place);
         });
     }
     drop(listener);
-    connections.close();
-    if tokio::time::timeout(bounds.drain, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections were still busy when the time to end them was over");
+    tasks.close();
+    let watch = async {
+        loop {
+            sweep.tick().await;
+            open.sweep(|why| note(Event::Closed(why, 1)));
+        }
+    };
+    let ended = async {
+        tokio::select! {
+            () = tasks.wait() => {}
+            () = watch => {}
+        }
+    };
+    if tokio::time::timeout(drain, ended).await.is_err() {
+        tracing::warn!(open = open.len(), "connections were still busy when the time to end them was over");
         abort.cancel();
-        connections.wait().await;
+        tasks.wait().await;
+    }
+}
+
+/// Descriptors that are kept open to be given up when one is needed and there is none.
+#[derive(Debug)]
+struct Spare {
+    files: Vec<File>,
+    wanted: usize,
+}
+
+impl Spare {
+    fn new(wanted: usize) -> Self {
+        let mut spare = Self { files: Vec::new(), wanted };
+        spare.refill();
+        spare
+    }
+
+    fn refill(&mut self) {
+        while self.files.len() < self.wanted {
+            match File::open("/dev/null") {
+                Ok(file) => self.files.push(file),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Whether there was one.
+    fn give_up_one(&mut self) -> bool {
+        self.files.pop().is_some()
+    }
+}
+
+/// Connections that cannot be accepted: how long to wait, and what to log.
+#[derive(Debug, Default)]
+struct Failing {
+    pause: Duration,
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Failing {
+    const SHORTEST: Duration = Duration::from_millis(5);
+    const LONGEST: Duration = Duration::from_millis(100);
+    const LOG_EVERY: Duration = Duration::from_secs(10);
+
+    /// How long to wait before the next attempt. Errors are logged once in ten seconds, with their number.
+    fn note(&mut self, error: &io::Error, now: Instant) -> Duration {
+        self.pause = (self.pause * 2).clamp(Self::SHORTEST, Self::LONGEST);
+        self.since += 1;
+        if self.is_to_be_said(now) {
+            tracing::warn!(errors = self.since, "connections are not accepted: {error}");
+            self.since = 0;
+        }
+        self.pause
+    }
+
+    fn is_to_be_said(&mut self, now: Instant) -> bool {
+        let due = self.logged.is_none_or(|logged| now.duration_since(logged) >= Self::LOG_EVERY);
+        if due {
+            self.logged = Some(now);
+        }
+        due
+    }
+
+    fn over(&mut self) {
+        self.pause = Duration::ZERO;
     }
 }
 
 async fn accepted_one<F, A>(
     stream: TcpStream,
     peer: SocketAddr,
+    connection: &Arc<Connection>,
     (header_timeout, tls): (Duration, Option<Arc<Tls>>),
     shutdown: &CancellationToken,
     answer: F,
@@ -116,20 +236,22 @@ async fn accepted_one<F, A>(
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("TCP_NODELAY not set: {e}");
     }
-    let Some(tls) = tls else { return connection(stream, peer, header_timeout, shutdown, answer).await };
+    let Some(tls) = tls else { return serve(stream, peer, connection, header_timeout, shutdown, answer).await };
     let accepted = tokio::select! {
         accepted = tls.accept(stream) => accepted,
+        () = connection.retire.cancelled() => return,
         () = shutdown.cancelled() => return,
     };
     match accepted {
-        Ok(stream) => connection(stream, peer, header_timeout, shutdown, answer).await,
+        Ok(stream) => serve(stream, peer, connection, header_timeout, shutdown, answer).await,
         Err(e) => tracing::debug!(%peer, "no TLS: {e}"),
     }
 }
 
-async fn connection<I, F, A>(
+async fn serve<I, F, A>(
     stream: I,
     peer: SocketAddr,
+    connection: &Arc<Connection>,
     header_timeout: Duration,
     shutdown: &CancellationToken,
     answer: F,
@@ -140,20 +262,27 @@ async fn connection<I, F, A>(
 {
     let begun = Arc::new(AtomicBool::new(false));
     let service = {
-        let begun = Arc::clone(&begun);
+        let (begun, connection) = (Arc::clone(&begun), Arc::clone(connection));
         service_fn(move |request| {
             begun.store(true, Ordering::Relaxed);
+            let exchange = connection.begin();
             let answering = answer(request, peer);
-            async move { Ok::<_, Infallible>(answering.await) }
+            async move {
+                let mut response = answering.await;
+                response.body_mut().tie(exchange);
+                Ok::<_, Infallible>(response)
+            }
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(BUFFER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(PING)
         .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(HEADER_BYTES);
     let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     // Hyper's timeout begins with the first request line; before that it tells HTTP/1 from HTTP/2, for as long as the
@@ -175,7 +304,12 @@ async fn connection<I, F, A>(
                     return;
                 }
             }
-            () = shutdown.cancelled(), if !ending => {
+            () = async {
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    () = connection.retire.cancelled() => {}
+                }
+            }, if !ending => {
                 ending = true;
                 if !begun.load(Ordering::Relaxed) {
                     return;
@@ -183,5 +317,36 @@ async fn connection<I, F, A>(
                 serving.as_mut().graceful_shutdown();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_said_once_in_a_while_and_pauses_grow() {
+        let error = io::Error::from_raw_os_error(24);
+        assert!(descriptors::are_exhausted(&error));
+        let start = Instant::now();
+        let mut failing = Failing::default();
+        let pauses: Vec<u128> = (0..7).map(|_| failing.note(&error, start).as_millis()).collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 100, 100]);
+        // The first was said; six wait to be counted.
+        assert_eq!(failing.since, 6);
+        failing.over();
+        assert_eq!(failing.note(&error, start + Duration::from_secs(9)), Failing::SHORTEST);
+        assert_eq!(failing.since, 7);
+        failing.note(&error, start + Duration::from_secs(10));
+        assert_eq!(failing.since, 0);
+    }
+
+    #[test]
+    fn the_reserve_is_given_up_one_by_one_and_filled_again() {
+        let mut spare = Spare::new(2);
+        assert!(spare.give_up_one() && spare.give_up_one() && !spare.give_up_one());
+        spare.refill();
+        assert_eq!(spare.files.len(), 2);
+        assert!(!Spare::new(0).give_up_one());
     }
 }

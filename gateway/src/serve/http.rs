@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming as HttpIncoming;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming as HttpIncoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, http};
 use serde_json::value::RawValue;
@@ -27,7 +27,9 @@ use crate::mcp::encode;
 use crate::mcp::era::{self, BATCHES};
 use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, headers};
+use crate::memory::{Buffer, Exhausted, Held, Reservation};
 use crate::metrics::Rejection;
+use crate::options::GatewayLimits;
 use crate::refusals::Refused;
 use crate::registry::{Slot, State};
 
@@ -117,7 +119,10 @@ fn list(gateway: &Gateway, request: &http::request::Parts, peer: IpAddr) -> Resp
         return plain(StatusCode::FORBIDDEN, "this Host may not be asked for a list; use an address of the gateway");
     }
     let mut response = match index::list(gateway, access::presented(&request.headers)) {
-        Ok(list) => Response::new(Body::Full(Some(list))),
+        Ok(list) => match held_by_strangers(gateway, &list) {
+            Some(held) => Response::new(Body::from(held)),
+            None => return refuse(None, &RpcError::exhausted(), Era::Modern),
+        },
         Err(Unlisted::Unauthorized) => {
             gateway.metrics.rejected(Rejection::Unauthorized);
             let refused = Refused { peer: Some(peer), path: Some("/"), why: None };
@@ -141,6 +146,12 @@ fn list(gateway: &Gateway, request: &http::request::Parts, peer: IpAddr) -> Resp
     );
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response
+}
+
+/// A copy of an answer for a sender that no exposition has admitted.
+fn held_by_strangers(gateway: &Gateway, bytes: &[u8]) -> Option<Held> {
+    let mut held = Reservation::try_open(&gateway.strangers)?;
+    held.try_take(bytes.len() as u64).then(|| Held::new(bytes.to_vec(), held))
 }
 
 /// Throws a body away, so that its sender, done with sending, reads the answer. Whoever sends much or is slow gets it
@@ -169,7 +180,7 @@ async fn turn_away(
     if method != Method::POST {
         return refuse(None, error, era);
     }
-    let body = read(gateway, body).await.unwrap_or_default();
+    let body = beginning(gateway, body).await;
     let id = std::str::from_utf8(&body).ok().and_then(|text| match message::parse(text) {
         Ok(Incoming::Request { id, .. }) => Some(id),
         Ok(_) => None,
@@ -178,23 +189,58 @@ async fn turn_away(
     refuse(id, error, era)
 }
 
+/// A body of which no more is read than is thrown away otherwise: all of it where it is short and comes at once, else
+/// nothing. Its sender has not been let in, so that its memory is that of all strangers.
+async fn beginning(gateway: &Gateway, mut body: HttpIncoming) -> Bytes {
+    let fits = body.size_hint().lower() <= DISCARDED as u64;
+    let held = if fits { Reservation::try_open(&gateway.strangers) } else { None };
+    let Some(mut held) = held else {
+        discard(body).await;
+        return Bytes::new();
+    };
+    let reading = async {
+        let mut all = Buffer::new(&mut held, None).await.ok()?;
+        while let Some(frame) = body.frame().await {
+            let Ok(piece) = frame.ok()?.into_data() else { continue };
+            if all.len() + piece.len() > DISCARDED {
+                return None;
+            }
+            all.push(piece).await.ok()?;
+        }
+        Some(all.finish())
+    };
+    tokio::time::timeout(DISCARDING, reading).await.ok().flatten().unwrap_or_default()
+}
+
 /// The era as far as the headers alone tell it.
 fn header_era(headers: &HeaderMap) -> Era {
     era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
 }
 
-/// Reads a body, no further than it may be long.
-async fn read(gateway: &Gateway, body: HttpIncoming) -> Result<Bytes, RpcError> {
-    let limits = &gateway.options.limits;
-    let collected = tokio::time::timeout(limits.body_timeout, Limited::new(body, limits.request_bytes).collect());
-    match collected.await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(RpcError { status: 413, ..RpcError::invalid_request("the request is too large") })
-        }
-        Ok(Err(_)) => Err(RpcError::invalid_request("the body did not arrive in full")),
-        Err(_) => Err(RpcError { status: 408, ..RpcError::invalid_request("the body did not arrive in time") }),
+/// Reads a body, no further than it may be long, into memory that has been reserved before: at once where its length is
+/// stated, else as it comes.
+async fn read(limits: &GatewayLimits, mut body: HttpIncoming, held: &mut Reservation) -> Result<Bytes, RpcError> {
+    let too_large = || RpcError { status: 413, ..RpcError::invalid_request("the request is too large") };
+    let stated = body.size_hint().exact();
+    if stated.is_some_and(|stated| stated > limits.request_bytes as u64) {
+        discard(body).await;
+        return Err(too_large());
     }
+    let reading = async {
+        let mut all = Buffer::new(held, stated).await.map_err(|Exhausted| RpcError::exhausted())?;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| RpcError::invalid_request("the body did not arrive in full"))?;
+            let Ok(piece) = frame.into_data() else { continue };
+            if all.len() + piece.len() > limits.request_bytes {
+                return Err(too_large());
+            }
+            all.push(piece).await.map_err(|Exhausted| RpcError::exhausted())?;
+        }
+        Ok(all.finish())
+    };
+    tokio::time::timeout(limits.body_timeout, reading).await.unwrap_or_else(|_| {
+        Err(RpcError { status: 408, ..RpcError::invalid_request("the body did not arrive in time") })
+    })
 }
 
 /// What the messages of one request share.
@@ -214,7 +260,7 @@ impl Connection<'_> {
         if !accepts(self.headers, "text/event-stream") {
             return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
         }
-        match Open::new(self.gateway) {
+        match Open::new(self.gateway, self.exposition, &self.caller) {
             Some(open) => event_stream(stream::legacy(self.guest, self.slot.changes(), self.shutdown, open)),
             None => refuse(None, &RpcError::busy(503, "too many open streams", 5), Era::Legacy),
         }
@@ -231,18 +277,26 @@ impl Connection<'_> {
             rejected(Rejection::Protocol);
             return plain(StatusCode::NOT_ACCEPTABLE, "Accept must allow application/json and text/event-stream");
         }
-        let body = match read(self.gateway, body).await {
-            Ok(body) => body,
+        let read = match Reservation::open(&self.exposition.share).await {
+            Ok(mut held) => read(&self.gateway.options.limits, body, &mut held).await.map(|body| (body, held)),
+            Err(Exhausted) => Err(RpcError::exhausted()),
+        };
+        let (body, held) = match read {
+            Ok(read) => read,
             Err(error) => {
-                rejected(if error.status == 413 { Rejection::Size } else { Rejection::Protocol });
+                rejected(match error.status {
+                    413 => Rejection::Size,
+                    503 => Rejection::Memory,
+                    _ => Rejection::Protocol,
+                });
                 return refuse(None, &error, era);
             }
         };
         let answered = match std::str::from_utf8(&body) {
             Err(_) => Err(refuse(None, &RpcError::parse_error(), era)),
-            Ok(text) => match message::batch(text) {
-                None => self.single(&body, text).await,
-                Some(batch) => self.batch(&body, batch).await,
+            Ok(text) => match message::batch(text, self.gateway.options.limits.batch) {
+                None => self.single(&body, text, held).await,
+                Some(batch) => self.batch(&body, batch, held).await,
             },
         };
         answered.unwrap_or_else(|refused| {
@@ -261,7 +315,12 @@ impl Connection<'_> {
     }
 
     /// Answers a request of one message; the error is an answer too, to a message that was never acted upon.
-    async fn single(&self, source: &Bytes, text: &str) -> Result<Response<Body>, Response<Body>> {
+    async fn single(
+        &self,
+        source: &Bytes,
+        text: &str,
+        mut held: Reservation,
+    ) -> Result<Response<Body>, Response<Body>> {
         let hinted = header_era(self.headers);
         let incoming = message::parse(text).map_err(|Unreadable { id, error }| refuse(id, &error, hinted))?;
         let header = self.version().map_err(|error| refuse(None, &error, hinted))?;
@@ -310,7 +369,11 @@ impl Connection<'_> {
                     Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
                     Err(error) => Err(refuse(Some(id), &error, era)),
                     Ok(Task::Answer(body)) => {
-                        let mut response = json(StatusCode::OK, body);
+                        if held.take(body.len() as u64).await.is_err() {
+                            self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+                            return Ok(refuse(Some(id), &RpcError::exhausted(), era));
+                        }
+                        let mut response = json(StatusCode::OK, Held::new(body, held));
                         if method == "initialize"
                             && let Some(id) = session::issue()
                         {
@@ -319,10 +382,10 @@ impl Connection<'_> {
                         Ok(response)
                     }
                     Ok(Task::Call(call)) => Ok(self
-                        .call(call)
+                        .call(call, held)
                         .await
                         .map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b))),
-                    Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway) {
+                    Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway, self.exposition, &self.caller) {
                         Some(open) => {
                             let server = self.exposition.service.server_meta.clone();
                             event_stream(stream::modern(
@@ -341,11 +404,19 @@ impl Connection<'_> {
         }
     }
 
+    /// Memory for one message of a batch.
+    async fn with_memory(&self) -> Result<Reservation, RpcError> {
+        Reservation::open(&self.exposition.share).await.map_err(|Exhausted| {
+            self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+            RpcError::exhausted()
+        })
+    }
+
     /// Makes a call. In the modern era a connection that closes drops this future and cancels the call; in the legacy
     /// era the call goes on until it is cancelled by its name.
-    async fn call(&self, call: call::ToolCall) -> Result<Vec<u8>, RpcError> {
+    async fn call(&self, call: call::ToolCall, held: Reservation) -> Result<Held, RpcError> {
         if call.era == Era::Modern {
-            return call::run(self.gateway, self.exposition, &call).await;
+            return call::run(self.gateway, self.exposition, &call, held).await;
         }
         let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
         let session = session::named(self.headers).map(|session| (Box::<str>::from(session), self.holder()));
@@ -354,10 +425,10 @@ impl Connection<'_> {
             let Some(under_way) =
                 session.as_ref().and_then(|(session, holder)| gateway.cancellable.begin(session, holder, id))
             else {
-                return call::run(&gateway, &exposition, &call).await;
+                return call::run(&gateway, &exposition, &call, held).await;
             };
             tokio::select! {
-                answer = call::run(&gateway, &exposition, &call) => answer,
+                answer = call::run(&gateway, &exposition, &call, held) => answer,
                 () = under_way.cancelled.cancelled() => Err(RpcError::cancelled()),
             }
         };
@@ -369,6 +440,7 @@ impl Connection<'_> {
         &self,
         source: &Bytes,
         batch: Result<Vec<&RawValue>, RpcError>,
+        mut held: Reservation,
     ) -> Result<Response<Body>, Response<Body>> {
         let legacy = |error: &RpcError| refuse(None, error, Era::Legacy);
         let version = self.version().and_then(|header| match era::decide(header, None, None) {
@@ -392,21 +464,24 @@ impl Connection<'_> {
         if answers.is_empty() {
             return Ok(accepted());
         }
-        let mut out = vec![b'['];
-        out.extend_from_slice(&answers.join(&b','));
-        out.push(b']');
-        Ok(json(StatusCode::OK, out))
+        // They are copied into one.
+        let size = answers.iter().map(|answer| answer.bytes.len() as u64 + 1).sum::<u64>() + 1;
+        if held.take(size).await.is_err() {
+            self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+            return Ok(refuse(None, &RpcError::exhausted(), Era::Legacy));
+        }
+        Ok(json(StatusCode::OK, Held::list(answers)))
     }
 
-    async fn one_of_batch(&self, source: &Bytes, raw: &RawValue) -> Option<Vec<u8>> {
+    async fn one_of_batch(&self, source: &Bytes, raw: &RawValue) -> Option<Held> {
         let era = Era::Legacy;
         match message::parse(raw.get()) {
-            Err(Unreadable { id, error }) => Some(encode::error(id, &error, era)),
+            Err(Unreadable { id, error }) => Some(encode::error(id, &error, era).into()),
             Ok(Incoming::Response | Incoming::Notification { .. }) => None,
             Ok(Incoming::Request { id, method, params }) => {
                 if method == "initialize" {
                     let error = RpcError::invalid_request("initialize cannot be part of a batch");
-                    return Some(encode::error(Some(id), &error, era));
+                    return Some(encode::error(Some(id), &error, era).into());
                 }
                 let request = dispatch::Request {
                     exposition: self.exposition,
@@ -420,12 +495,15 @@ impl Connection<'_> {
                     is_traced: self.gateway.options.traces.is_some(),
                 };
                 let answered = match dispatch::dispatch(&request) {
-                    Ok(Task::Answer(body)) => Ok(body),
-                    Ok(Task::Call(call)) => self.call(call).await,
+                    Ok(Task::Answer(body)) => self.with_memory().await.map(|held| Held::new(body, held)),
+                    Ok(Task::Call(call)) => match self.with_memory().await {
+                        Ok(held) => self.call(call, held).await,
+                        Err(error) => Err(error),
+                    },
                     Ok(Task::Listen(_)) => Err(RpcError::method_not_found(era)),
                     Err(error) => Err(error),
                 };
-                Some(answered.unwrap_or_else(|error| encode::error(Some(id), &error, era)))
+                Some(answered.unwrap_or_else(|error| encode::error(Some(id), &error, era).into()))
             }
         }
     }
@@ -450,7 +528,7 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
         })
 }
 
-fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+fn json(status: StatusCode, body: impl Into<Held>) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
@@ -458,14 +536,14 @@ fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
+    let mut response = Response::new(Body::from(text.as_bytes().to_vec()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
 fn accepted() -> Response<Body> {
-    let mut response = Response::new(Body::Full(None));
+    let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }

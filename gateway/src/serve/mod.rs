@@ -2,6 +2,8 @@
 
 mod accept;
 mod body;
+mod connections;
+mod deadlines;
 mod detached;
 mod guest;
 mod http;
@@ -21,12 +23,15 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
+use crate::metrics::Rejection;
 
-pub(crate) use accept::{Listening, run};
+pub(crate) use accept::{Event, Listening, run};
 pub(crate) use body::Body;
+pub(crate) use connections::Closed;
 pub(crate) use index::Index;
 pub(crate) use origin::{host_is_allowed, is_allowed as origin_is_allowed};
 pub(crate) use session::Cancellable;
+pub(crate) use stream::Listeners;
 pub use tls::{Tls, TlsError, TlsFiles};
 
 impl Gateway {
@@ -34,7 +39,7 @@ impl Gateway {
     /// once all is done, or after [`crate::GatewayLimits::drain`].
     pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
         self.client.listens_on(&listener);
-        let listening = Listening::of(&self.options.limits).with(self.options.tls.clone());
+        let listening = Listening::serving(&self.options.limits, self.connections, self.options.tls.clone());
         let answer = {
             let (gateway, shutdown) = (Arc::clone(&self), shutdown.clone());
             move |request: Request<Incoming>, peer: std::net::SocketAddr| {
@@ -50,9 +55,12 @@ impl Gateway {
                 }
             }
         };
-        let refused = {
+        let note = {
             let gateway = Arc::clone(&self);
-            move || gateway.metrics.rejected(crate::metrics::Rejection::Connections)
+            move |event| match event {
+                Event::Refused => gateway.metrics.rejected(Rejection::Connections),
+                Event::Closed(why, count) => gateway.metrics.closed(why, count),
+            }
         };
         let flag = async {
             shutdown.cancelled().await;
@@ -66,7 +74,7 @@ impl Gateway {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = run(listener, &shutdown, listening, refused, answer) => {}
+            () = run(listener, &shutdown, listening, note, answer) => {}
             () = flag => {}
             () = certificates => {}
         }

@@ -1,40 +1,101 @@
 //! Streams of notifications (server-sent events).
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
+use tamis_config::ExpositionId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Body;
 use super::guest::Guest;
+use crate::call::Caller;
 use crate::dispatch::{LIST_CHANGED, Listen};
+use crate::exposition::Exposition;
 use crate::gateway::Gateway;
+use crate::memory;
+use crate::metrics::Rejection;
+use crate::shares::{Grant, Resource};
 
 /// How often a silent stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often a stream asks whether its caller may still listen.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 
-/// A place among the open streams.
-pub(super) struct Open(Arc<Gateway>);
+/// The part of the gateway's streams that one caller of one exposition may have: one in four.
+const OF_A_CALLER: usize = 4;
+
+/// Streams by exposition and caller, a key's name or an address.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners(Mutex<HashMap<Listener, usize>>);
+
+type Listener = (Arc<ExpositionId>, String);
+
+/// A place among the open streams: of all, and of its caller's.
+#[derive(Debug)]
+pub(super) struct Open {
+    gateway: Arc<Gateway>,
+    listener: Listener,
+    _streams: Grant,
+    _memory: Grant,
+}
 
 impl Open {
-    /// None where there are too many.
-    pub(super) fn new(gateway: &Arc<Gateway>) -> Option<Self> {
-        let open = Self(Arc::clone(gateway));
-        let others = gateway.streams_open.fetch_add(1, Ordering::Relaxed);
-        (others < gateway.options.limits.streams).then_some(open)
+    /// None where there are too many; that is counted.
+    pub(super) fn new(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
+        let open = Self::open(gateway, exposition, caller);
+        if open.is_none() {
+            exposition.series.rejected(&gateway.metrics, Rejection::Streams);
+        }
+        open
+    }
+
+    fn open(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
+        let streams = exposition.share.take(Resource::Streams, 1).ok()?;
+        let memory = exposition.share.take(Resource::Bytes, memory::STREAM).ok()?;
+        let listener = (Arc::clone(&exposition.id), caller.listener());
+        let most = (gateway.options.limits.streams / OF_A_CALLER).max(1);
+        gateway.listeners.begin(&listener, most).then(|| Self {
+            gateway: Arc::clone(gateway),
+            listener,
+            _streams: streams,
+            _memory: memory,
+        })
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.streams_open.fetch_sub(1, Ordering::Relaxed);
+        self.gateway.listeners.end(&self.listener);
+    }
+}
+
+impl Listeners {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Listener, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more, unless there are `most`.
+    fn begin(&self, listener: &Listener, most: usize) -> bool {
+        let mut open = self.lock();
+        let count = open.entry(listener.clone()).or_default();
+        let fits = *count < most;
+        *count += usize::from(fits);
+        fits
+    }
+
+    fn end(&self, listener: &Listener) {
+        let mut open = self.lock();
+        if let Some(count) = open.get_mut(listener) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(listener);
+            }
+        }
     }
 }
 
@@ -84,10 +145,10 @@ pub(super) fn modern(
 }
 
 fn events(events: Events) -> Body {
-    Body::Stream(Box::pin(stream::unfold(events, |mut events| async {
+    Body::stream(stream::unfold(events, |mut events| async {
         let next = events.next().await?;
         Some((next, events))
-    })))
+    }))
 }
 
 impl Events {

@@ -17,6 +17,7 @@ use super::retry::{Decision, Failure, decide, retry_after};
 use super::returned::Search;
 use super::service::Action;
 use super::{CallBounds, Client, PageReport, UpstreamError, extract};
+use crate::memory::{Exhausted, Reservation};
 use crate::trace::CallTrace;
 
 /// How long an error's body may take, so that a slow one leaves time to try again.
@@ -30,6 +31,8 @@ pub(super) struct Call<'a> {
     pub(super) authentication: &'a Authentication<'a>,
     pub(super) bounds: CallBounds,
     pub(super) trace: Option<&'a CallTrace>,
+    /// Where memory for answers comes from.
+    pub(super) held: &'a mut Reservation,
     /// Requests sent.
     pub(super) requests: u32,
     /// Of the last response.
@@ -79,6 +82,8 @@ impl Call<'_> {
                 break;
             }
         }
+        // The pages are there until they are one list.
+        self.held.take(merged.bytes()).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
         Ok((merged.finish(), Some(pager.report())))
     }
 
@@ -149,15 +154,15 @@ impl Call<'_> {
             return Err(self.refused(incoming).await);
         }
         let needles = self.authentication.needles.as_ref();
-        let body = incoming.read(limit, self.bounds.max_response_bytes, needles).await.map_err(failed)?;
+        let body = incoming.read(limit, self.bounds.max_response_bytes, needles, self.held).await.map_err(failed)?;
         Ok(Document::new(body, incoming.headers()))
     }
 
-    async fn refused(&self, incoming: Incoming) -> (Option<Failure>, UpstreamError) {
+    async fn refused(&mut self, incoming: Incoming) -> (Option<Failure>, UpstreamError) {
         let status = incoming.status().as_u16();
         let retry_after = retry_after(incoming.headers(), Timestamp::now());
         let time = self.bounds.deadline.min(Instant::now() + ERROR_BODY_TIME);
-        let body = incoming.read_error(time.into()).await;
+        let body = incoming.read_error(time.into(), self.held).await;
         let mapped = self.action.errors.get(&status).cloned();
         let error = match self.returns_credential(&body) {
             true => UpstreamError::CredentialReturned,

@@ -38,6 +38,12 @@ pub enum UpstreamError {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// The gateway has no memory for the request or for the answer.
+    #[error("the gateway has no memory for the call")]
+    Exhausted {
+        /// Whether the request may have been executed.
+        sent: bool,
+    },
     /// The answer could not be read as what the manifest says it is.
     #[error("the upstream's answer {0}")]
     Malformed(String),
@@ -72,6 +78,7 @@ impl UpstreamError {
             Self::Status { .. } => "status",
             Self::Timeout { .. } => "timeout",
             Self::TooLarge { .. } => "too_large",
+            Self::Exhausted { .. } => "exhausted",
             Self::Malformed(_) => "malformed",
             Self::Unreachable { reason, .. } => reason,
             Self::UnknownTool(_) => "unknown_tool",
@@ -86,7 +93,7 @@ impl UpstreamError {
     pub fn sent(&self) -> bool {
         match self {
             Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
-            Self::Timeout { sent } | Self::Unreachable { sent, .. } => *sent,
+            Self::Timeout { sent } | Self::Exhausted { sent } | Self::Unreachable { sent, .. } => *sent,
             Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,
         }
     }

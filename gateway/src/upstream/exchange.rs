@@ -15,12 +15,15 @@ use super::render::{Rendered, RequestPlan};
 use super::returned::{Needles, Search};
 use super::{Client, UpstreamError};
 use crate::hops;
+use crate::memory::{Buffer, Exhausted, Reservation};
 use crate::trace::{CallTrace, RequestSpan};
 
 /// Redirects that one request may take.
 const MAX_REDIRECTS: usize = 5;
 /// What is read of an error's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
+/// Bytes of gzip that are decoded at once: at most a megabyte comes of them.
+const GUNZIPPED: usize = 1 << 10;
 
 /// What is sent.
 pub(super) struct Outgoing<'a> {
@@ -64,6 +67,7 @@ impl Fault {
             Self::Final(UpstreamError::Unreachable { reason, .. }) => reason,
             Self::Final(UpstreamError::TooLarge { .. }) => "too_large",
             Self::Final(UpstreamError::CredentialReturned) => "credential_returned",
+            Self::Final(UpstreamError::Exhausted { .. }) => "exhausted",
             Self::Final(_) => "malformed",
         }
     }
@@ -264,24 +268,37 @@ impl Incoming {
         self.response.headers()
     }
 
-    /// Reads the body, decompressed, up to `limit` bytes.
+    /// Reads the body, decompressed, up to `limit` bytes, into memory that `held` has reserved before.
     ///
     /// # Errors
     /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known; [`UpstreamError::CredentialReturned`] as
     /// soon as one of `needles` is found.
-    pub(super) async fn read(&mut self, limit: u64, stated: u64, needles: Option<&Needles>) -> Result<Bytes, Fault> {
-        let read = self.read_all(limit, stated, needles).await;
+    pub(super) async fn read(
+        &mut self,
+        limit: u64,
+        stated: u64,
+        needles: Option<&Needles>,
+        held: &mut Reservation,
+    ) -> Result<Bytes, Fault> {
+        let read = self.read_all(limit, stated, needles, held).await;
         if let Err(fault) = &read {
             note(&mut self.span, fault);
         }
         read
     }
 
-    async fn read_all(&mut self, limit: u64, stated: u64, needles: Option<&Needles>) -> Result<Bytes, Fault> {
+    async fn read_all(
+        &mut self,
+        limit: u64,
+        stated: u64,
+        needles: Option<&Needles>,
+        held: &mut Reservation,
+    ) -> Result<Bytes, Fault> {
         let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
+        let exhausted = |Exhausted| Fault::Final(UpstreamError::Exhausted { sent: true });
         match self.coding() {
             Coding::Identity => {}
-            Coding::Gzip => return self.read_gzip(limit, stated, needles).await,
+            Coding::Gzip => return self.read_gzip(limit, stated, needles, held).await,
             Coding::Unknown => return Err(malformed("has a content encoding that was not asked for")),
         }
         let length = self.response.content_length();
@@ -289,30 +306,15 @@ impl Incoming {
             return Err(too_large());
         }
         let mut search = needles.map(Search::new);
-        let mut innocent = |piece: &[u8]| innocent(search.as_mut(), piece);
-        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
-        innocent(&first)?;
-        if first.len() as u64 > limit {
-            return Err(too_large());
-        }
-        // The usual small answer is one piece and is not copied.
-        let Some(second) = self.chunk().await? else { return Ok(first) };
-        innocent(&second)?;
-        let expected = length.unwrap_or_default().max((first.len() + second.len()) as u64);
-        let mut all = BytesMut::with_capacity(usize::try_from(expected).unwrap_or(0));
-        all.extend_from_slice(&first);
-        let mut next = Some(second);
-        while let Some(chunk) = next {
-            if (all.len() + chunk.len()) as u64 > limit {
+        let mut body = Buffer::new(held, length).await.map_err(exhausted)?;
+        while let Some(chunk) = self.chunk().await? {
+            innocent(search.as_mut(), &chunk)?;
+            if (body.len() + chunk.len()) as u64 > limit {
                 return Err(too_large());
             }
-            all.extend_from_slice(&chunk);
-            next = self.chunk().await?;
-            if let Some(chunk) = &next {
-                innocent(chunk)?;
-            }
+            body.push(chunk).await.map_err(exhausted)?;
         }
-        Ok(all.freeze())
+        Ok(body.finish())
     }
 
     /// How the body is coded, beyond what the client decodes by itself.
@@ -325,15 +327,27 @@ impl Incoming {
         }
     }
 
-    async fn read_gzip(&mut self, limit: u64, stated: u64, needles: Option<&Needles>) -> Result<Bytes, Fault> {
+    async fn read_gzip(
+        &mut self,
+        limit: u64,
+        stated: u64,
+        needles: Option<&Needles>,
+        held: &mut Reservation,
+    ) -> Result<Bytes, Fault> {
         let fault = |undecoded| match undecoded {
             Undecoded::TooLarge => Fault::Final(UpstreamError::TooLarge { limit: stated }),
             Undecoded::Malformed => malformed(UNDECODED),
         };
         let mut gunzip = Gunzip::new(limit);
-        let (mut search, mut searched) = (needles.map(Search::new), 0);
+        let (mut search, mut searched, mut reserved) = (needles.map(Search::new), 0, 0);
         while let Some(chunk) = self.chunk().await? {
-            gunzip.feed(&chunk).map_err(fault)?;
+            // A little at a time: what a piece becomes is known, and reserved, when it has become that.
+            for piece in chunk.chunks(GUNZIPPED) {
+                gunzip.feed(piece).map_err(fault)?;
+                let more = (gunzip.capacity() as u64).saturating_sub(reserved);
+                held.take(more).await.map_err(|Exhausted| Fault::Final(UpstreamError::Exhausted { sent: true }))?;
+                reserved += more;
+            }
             innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
             searched = gunzip.decoded().len();
         }
@@ -352,8 +366,11 @@ impl Incoming {
         })
     }
 
-    /// Reads the beginning of an error's body: what came in time, up to 64 KiB.
-    pub(super) async fn read_error(mut self, deadline: tokio::time::Instant) -> Bytes {
+    /// Reads the beginning of an error's body: what came in time, up to 64 KiB; nothing where there is no memory for it.
+    pub(super) async fn read_error(mut self, deadline: tokio::time::Instant, held: &mut Reservation) -> Bytes {
+        if held.take(MAX_ERROR_BODY as u64).await.is_err() {
+            return Bytes::new();
+        }
         if self.coding() == Coding::Gzip {
             let mut gunzip = Gunzip::new(MAX_ERROR_BODY as u64);
             while let Ok(Ok(Some(chunk))) = tokio::time::timeout_at(deadline, self.response.chunk()).await {

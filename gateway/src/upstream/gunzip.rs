@@ -65,6 +65,11 @@ impl Gunzip {
         &self.decoder.get_ref().out
     }
 
+    /// Bytes that are allocated for what has been decoded.
+    pub(super) fn capacity(&self) -> usize {
+        self.decoder.get_ref().out.capacity()
+    }
+
     /// What was decoded, once all has been fed. An empty body is no member at all.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::{Method, StatusCode};
 use indexmap::IndexMap;
 use tamis_config::{
@@ -18,6 +19,7 @@ use super::pages::Start;
 use super::render::RequestPlan;
 use super::template::refuse;
 use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamError};
+use crate::memory::{Exhausted, Reservation};
 use crate::trace::CallTrace;
 
 /// A service, parsed once, called often.
@@ -106,7 +108,8 @@ impl Upstream {
     }
 
     /// Calls a tool with arguments that its schema has accepted. One that is made of another is called by that one.
-    /// `trace` gets a span for each request, and the upstream is told of it.
+    /// `trace` gets a span for each request, and the upstream is told of it. Memory for the answer is reserved in `held`, and
+    /// stays so.
     ///
     /// # Errors
     /// [`UpstreamError`]; none holds a credential, or a part of an answer but for [`UpstreamError::Status`].
@@ -117,6 +120,7 @@ impl Upstream {
         bounds: CallBounds,
         credentials: CredentialScope<'_>,
         trace: Option<&CallTrace>,
+        held: &mut Reservation,
     ) -> Result<Answer, UpstreamError> {
         let action = self.tools.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
@@ -128,6 +132,8 @@ impl Upstream {
         if let (false, Some(auth)) = (authentication.may_go_to(&rendered.url), &action.auth) {
             return Err(UpstreamError::CredentialUse(auth.credential().clone()));
         }
+        let body = rendered.body.as_ref().map_or(0, Bytes::len);
+        held.take(body as u64).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: false })?;
         let mut call = Call {
             client: &self.client,
             action,
@@ -135,6 +141,7 @@ impl Upstream {
             authentication: &authentication,
             bounds,
             trace,
+            held,
             requests: 0,
             status: StatusCode::OK,
         };

@@ -7,6 +7,7 @@ mod eras;
 mod generations;
 mod hostile;
 mod loops;
+mod memory;
 mod operations;
 mod reloads;
 mod stdio;

@@ -153,6 +153,15 @@ fn arguments(group: &GroupInput) -> Vec<String> {
     if spec.metrics.unwrap_or_default().detail == MetricsDetail::Exposition {
         option("metrics-detail", "Exposition");
     }
+    if let Some(bytes) = spec.memory_bytes() {
+        option("memory", &bytes.to_string());
+    }
+    if spec.max_response_bytes.is_some() {
+        option("max-response-bytes", &spec.response_ceiling().to_string());
+    }
+    if let Some(ms) = spec.max_timeout_ms() {
+        option("max-timeout", &format!("{ms}ms"));
+    }
     if audits_to_files(group) {
         option("audit-dir", "/audit");
     }

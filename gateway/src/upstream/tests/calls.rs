@@ -9,8 +9,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::support::{
-    Given, RawServer, Server, TOKEN, arguments, bounds, call, call_within, client, document, given, schema, upstream,
-    within,
+    Given, RawServer, Server, TOKEN, arguments, bounds, call, call_within, client, document, given, room, schema,
+    upstream, within,
 };
 use crate::upstream::{Client, ClientOptions, CredentialScope, EgressPolicy, Upstream, UpstreamError};
 
@@ -106,7 +106,7 @@ async fn a_credential_that_cannot_be_sent_stops_the_call() {
         for value in ["", "a\nb", "a\rX: y", "a\0", "\u{85}"] {
             let upstream = upstream(&document).unwrap();
             let scope = CredentialScope { store: &Given(value), ..given() };
-            let error = upstream.call("call", &arguments("{}"), bounds(), scope, None).await.unwrap_err();
+            let error = upstream.call("call", &arguments("{}"), bounds(), scope, None, &mut room()).await.unwrap_err();
             assert_eq!(error.to_string(), "credential `n` key `k` is not available", "{kind} {value:?}");
         }
     }
@@ -336,7 +336,7 @@ async fn connections_are_reused_and_calls_can_be_spawned() {
     let upstream = std::sync::Arc::new(upstream(&document).unwrap());
     for _ in 0..3 {
         let upstream = upstream.clone();
-        let call = async move { upstream.call("call", &arguments("{}"), bounds(), given(), None).await };
+        let call = async move { upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await };
         assert_eq!(tokio::spawn(call).await.unwrap().unwrap().body, "{}");
     }
     assert_eq!(server.connections(), 1);
@@ -345,7 +345,7 @@ async fn connections_are_reused_and_calls_can_be_spawned() {
 #[tokio::test]
 async fn an_unknown_tool_is_named() {
     let upstream = upstream(&document("https://h.example", None, json!({}))).unwrap();
-    let error = upstream.call("other", &arguments("{}"), bounds(), given(), None).await.unwrap_err();
+    let error = upstream.call("other", &arguments("{}"), bounds(), given(), None, &mut room()).await.unwrap_err();
     assert_eq!(error.to_string(), "the service has no tool `other`");
 }
 
@@ -358,7 +358,7 @@ async fn what_egress_forbids_is_not_connected_to() {
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "169.254.169.254"] {
         let document = document(&format!("http://{host}:{port}"), bearer(), json!({}));
         let upstream = Upstream::new(&document, client.clone()).unwrap();
-        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None).await.unwrap_err();
+        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: false }), "{host}: {error:?}");
     }
     assert_eq!(server.seen().len(), 0);

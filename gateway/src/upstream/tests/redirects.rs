@@ -6,7 +6,7 @@ use axum::response::IntoResponse as _;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{Seen, Server, TOKEN, arguments, bounds, call, document, given, schema};
+use super::support::{Seen, Server, TOKEN, arguments, bounds, call, document, given, room, schema};
 use crate::upstream::{Client, ClientOptions, EgressPolicy, Upstream, UpstreamError};
 
 fn to(status: u16, location: &str) -> axum::response::Response {
@@ -21,7 +21,7 @@ fn ok() -> axum::response::Response {
 async fn call_across(document: &tamis_config::ServiceDocument) -> Result<crate::upstream::Answer, UpstreamError> {
     let egress = EgressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], ..EgressPolicy::standalone() };
     let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
-    Upstream::new(document, client).unwrap().call("call", &arguments("{}"), bounds(), given(), None).await
+    Upstream::new(document, client).unwrap().call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await
 }
 
 fn credential(kind: &str, name: Option<&str>) -> Option<Value> {
@@ -203,7 +203,7 @@ async fn nothing_else_leads_to_loopback() {
         let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
         let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
         let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
-        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None).await.unwrap_err();
+        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
     }
     assert_eq!(target.seen().len(), 0);

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tamis_config::{CredentialRef, ServiceDocument};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::memory::Reservation;
 use crate::upstream::{
     Answer, Arguments, CallBounds, Client, ClientOptions, CredentialScope, Credentials, Handles, InvalidService,
     Secret, Upstream, UpstreamError,
@@ -170,6 +171,11 @@ pub(crate) fn arguments(json: &str) -> Arguments {
     serde_json::from_str(json).unwrap()
 }
 
+/// Memory for one call.
+pub(crate) fn room() -> Reservation {
+    Reservation::alone(1 << 30).unwrap()
+}
+
 pub(crate) fn bounds() -> CallBounds {
     within(Duration::from_secs(20), 1 << 20)
 }
@@ -188,7 +194,7 @@ pub(crate) async fn call_within(
     json: &str,
     bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
-    upstream(document).unwrap().call("call", &arguments(json), bounds, given(), None).await
+    upstream(document).unwrap().call("call", &arguments(json), bounds, given(), None, &mut room()).await
 }
 
 /// A server that answers each request with the next of some bytes, and closes the connection where they are empty or

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::server::TlsStream;
 
-use super::support::{Seen, Server, TOKEN, arguments, bounds, document, given};
+use super::support::{Seen, Server, TOKEN, arguments, bounds, document, given, room};
 use crate::upstream::{Answer, Client, ClientOptions, Upstream, UpstreamError};
 
 struct Tls {
@@ -65,7 +65,7 @@ async fn call(host: &str, server: &Server, roots: &[&str]) -> Result<Answer, Ups
     let auth = json!({"type": "bearer", "credential": {"name": "n", "key": "k"}});
     let document = document(&format!("https://{host}:{}", server.address.port()), Some(auth), json!({}));
     let upstream = Upstream::new(&document, Arc::new(client)).unwrap();
-    upstream.call("call", &arguments("{}"), bounds(), given(), None).await
+    upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await
 }
 
 #[tokio::test]

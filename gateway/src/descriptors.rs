@@ -1,0 +1,59 @@
+//! File descriptors: how many there may be, and how they are divided.
+
+/// Idle connections that are kept to one upstream, where descriptors are plenty.
+const PLENTY: u64 = 2_048;
+
+/// `RLIMIT_NOFILE` of this process, where the system says it.
+pub(crate) fn limit() -> Option<u64> {
+    read(&std::fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+fn read(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Connections of callers: five eighths. The rest is for upstreams, files, watches and the admin port.
+pub(crate) fn connections(limit: Option<u64>, wanted: usize) -> usize {
+    let most = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 8 * 5).unwrap_or(usize::MAX));
+    wanted.min(most).max(1)
+}
+
+/// Idle connections that are kept to one upstream.
+pub(crate) fn idle_per_host(limit: Option<u64>, wanted: usize) -> usize {
+    match limit {
+        Some(limit) if limit < PLENTY => wanted.min(usize::try_from(limit / 32).unwrap_or(usize::MAX)).max(1),
+        _ => wanted,
+    }
+}
+
+/// Whether an error says that no descriptor is left, of the process (`EMFILE`) or of the machine (`ENFILE`).
+pub(crate) fn are_exhausted(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_the_soft_one() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max processes             94992                94992                processes \n\
+                    Max open files            1024                 524288               files     \n";
+        assert_eq!(read(text), Some(1024));
+        assert_eq!(read("Max open files            unlimited            unlimited            files"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn descriptors_are_divided() {
+        for (limit, connections_of, idle) in
+            [(Some(256), 160, 8), (Some(1_024), 640, 32), (Some(65_536), 10_000, 64), (None, 10_000, 64)]
+        {
+            assert_eq!(connections(limit, 10_000), connections_of, "{limit:?}");
+            assert_eq!(idle_per_host(limit, 64), idle, "{limit:?}");
+        }
+        assert_eq!((connections(Some(0), 10), idle_per_host(Some(0), 64)), (1, 1));
+    }
+}

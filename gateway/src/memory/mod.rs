@@ -1,0 +1,277 @@
+//! One budget in bytes for what calls make a gateway hold: requests, upstream answers, trees, answers until they are
+//! written, audit records until they are on disk, streams and connections.
+//!
+//! A call holds one [`Reservation`]. It takes from the pool in steps of [`STEP`], so that a small call touches the pool
+//! once, and it moves with what it stands for: into the response's body, or into the queue of the audit log.
+
+mod buffer;
+mod limit;
+mod needs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::shares::{Grant, Resource, Share, Standing};
+
+pub(crate) use buffer::Buffer;
+pub use limit::{Basis, MemoryLimit};
+pub(crate) use needs::{STREAM, arguments_need, connection_part, light_need};
+
+/// Bytes that are taken from the pool at once.
+pub(crate) const STEP: u64 = 64 << 10;
+/// How long an exposition above an equal share waits for room.
+const PATIENCE_ABOVE: Duration = Duration::from_millis(100);
+/// How long the others wait. What they wait for is held by calls of those above, which have their own time limits.
+const PATIENCE_BELOW: Duration = Duration::from_secs(10);
+/// How often one that waits looks again. Giving back wakes nobody, so that it costs nothing.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// There is no memory for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the gateway's memory is in use")]
+pub struct Exhausted;
+
+/// Memory of one call, given back when dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    grant: Grant,
+    /// How much of it is used.
+    used: u64,
+}
+
+impl Reservation {
+    /// Takes a first step.
+    ///
+    /// # Errors
+    /// [`Exhausted`]: there was no room within the time that the exposition may wait.
+    pub(crate) async fn open(share: &Arc<Share>) -> Result<Self, Exhausted> {
+        let grant = wait(|| share.take(Resource::Bytes, STEP)).await?;
+        Ok(Self { grant, used: 0 })
+    }
+
+    /// A first step if there is room for it now.
+    pub(crate) fn try_open(share: &Arc<Share>) -> Option<Self> {
+        share.take(Resource::Bytes, STEP).ok().map(|grant| Self { grant, used: 0 })
+    }
+
+    /// A reservation in a budget of its own.
+    ///
+    /// # Errors
+    /// [`Exhausted`]: the budget is smaller than a step.
+    pub fn alone(budget: u64) -> Result<Self, Exhausted> {
+        Self::try_open(&Share::alone(budget)).ok_or(Exhausted)
+    }
+
+    /// Reserves more bytes, or waits for room.
+    ///
+    /// # Errors
+    /// [`Exhausted`]; what was reserved before stays.
+    pub(crate) async fn take(&mut self, bytes: u64) -> Result<(), Exhausted> {
+        let missing = self.missing(bytes);
+        if missing > 0 {
+            let grant = &mut self.grant;
+            wait(|| grant.grow(missing)).await?;
+        }
+        self.used = self.used.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Reserves more bytes if there is room now.
+    pub(crate) fn try_take(&mut self, bytes: u64) -> bool {
+        let missing = self.missing(bytes);
+        let taken = missing == 0 || self.grant.grow(missing).is_ok();
+        if taken {
+            self.used = self.used.saturating_add(bytes);
+        }
+        taken
+    }
+
+    /// Bytes that are used.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Whole steps to be taken before `bytes` more can be used.
+    fn missing(&self, bytes: u64) -> u64 {
+        let missing = self.used.saturating_add(bytes).saturating_sub(self.grant.amount());
+        missing.checked_next_multiple_of(STEP).unwrap_or(missing)
+    }
+
+    /// Gives bytes back; whole steps go back to the pool.
+    pub(crate) fn give(&mut self, bytes: u64) {
+        self.keep(self.used.saturating_sub(bytes));
+    }
+
+    /// Keeps so many bytes and gives the rest back.
+    pub(crate) fn keep(&mut self, bytes: u64) {
+        self.used = bytes.min(self.used);
+        self.grant.shrink_to(self.used.next_multiple_of(STEP).max(STEP));
+    }
+
+    /// Moves bytes into a reservation of their own.
+    pub(crate) fn split(&mut self, bytes: u64) -> Self {
+        let grant = self.grant.split(bytes);
+        self.used = self.used.saturating_sub(bytes);
+        Self { used: grant.amount(), grant }
+    }
+
+    /// Takes over all of another one of the same exposition.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        let Self { grant, used } = other;
+        self.grant.absorb(grant);
+        self.used += used;
+    }
+}
+
+/// An answer, and its memory until it is written; none where it is too small to count.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) held: Option<Reservation>,
+}
+
+impl From<Vec<u8>> for Held {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, held: None }
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Held {
+    /// The answers to a batch as one JSON list.
+    pub(crate) fn list(answers: Vec<Self>) -> Self {
+        let mut bytes = Vec::with_capacity(answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1);
+        let mut held: Option<Reservation> = None;
+        for answer in answers {
+            bytes.push(if bytes.is_empty() { b'[' } else { b',' });
+            bytes.extend_from_slice(&answer.bytes);
+            match (&mut held, answer.held) {
+                (Some(all), Some(more)) => all.absorb(more),
+                (None, more) => held = more,
+                (Some(_), None) => {}
+            }
+        }
+        bytes.push(b']');
+        if let Some(held) = &mut held {
+            held.keep(bytes.len() as u64);
+        }
+        Self { bytes, held }
+    }
+
+    /// Keeps what the answer needs of a reservation.
+    pub(crate) fn new(bytes: Vec<u8>, mut held: Reservation) -> Self {
+        held.keep(bytes.capacity() as u64);
+        Self { bytes, held: Some(held) }
+    }
+}
+
+/// How long one of a standing waits.
+fn patience(standing: Standing) -> Duration {
+    match standing {
+        Standing::Above => PATIENCE_ABOVE,
+        Standing::Crowded | Standing::Below => PATIENCE_BELOW,
+    }
+}
+
+/// Tries until there is room, for as long as the standing of who asks allows.
+async fn wait<T>(mut attempt: impl FnMut() -> Result<T, Standing>) -> Result<T, Exhausted> {
+    let refused = match attempt() {
+        Ok(taken) => return Ok(taken),
+        Err(standing) => standing,
+    };
+    let start = Instant::now();
+    let mut standing = refused;
+    loop {
+        if start.elapsed() >= patience(standing) {
+            return Err(Exhausted);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+        match attempt() {
+            Ok(taken) => return Ok(taken),
+            Err(now) => standing = now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tamis_config::ExpositionId;
+
+    use super::*;
+    use crate::shares::{Limits, Shares};
+
+    fn id(namespace: &str) -> ExpositionId {
+        ExpositionId { namespace: namespace.to_owned(), name: "x".to_owned() }
+    }
+
+    fn shares(bytes: u64) -> (Shares, Arc<Share>, Arc<Share>) {
+        let shares = Shares::new(Limits { bytes, floor: 4 * STEP, calls: 1, streams: 1 });
+        let (one, other) = (shares.of(&id("a")), shares.of(&id("b")));
+        (shares, one, other)
+    }
+
+    #[tokio::test]
+    async fn a_reservation_takes_whole_steps_and_gives_them_back() {
+        let (shares, share, _) = shares(64 * STEP);
+        let used = || shares.used(Resource::Bytes) / STEP;
+        let mut held = Reservation::open(&share).await.unwrap();
+        for (bytes, steps) in [(0, 1), (STEP, 1), (1, 2), (STEP - 1, 2), (10 * STEP, 12)] {
+            held.take(bytes).await.unwrap();
+            assert_eq!(used(), steps, "{bytes}");
+        }
+        for (bytes, steps) in [(STEP - 1, 12), (1, 11), (9 * STEP, 2)] {
+            held.give(bytes);
+            assert_eq!(used(), steps, "{bytes}");
+        }
+        let part = held.split(STEP + 1);
+        assert_eq!((part.used, held.used, used()), (STEP + 1, STEP - 1, 2));
+        held.absorb(part);
+        held.keep(5);
+        assert_eq!((held.used, used()), (5, 1));
+        held.keep(100);
+        assert_eq!(held.used, 5, "keeping takes nothing");
+        drop(held);
+        assert_eq!(used(), 0);
+    }
+
+    #[tokio::test]
+    async fn above_an_equal_share_one_is_refused_and_below_it_served_as_soon_as_there_is_room() {
+        assert_eq!(patience(Standing::Above), Duration::from_millis(100));
+        assert_eq!([Standing::Crowded, Standing::Below].map(patience), [Duration::from_secs(10); 2]);
+        let (shares, greedy, modest) = shares(16 * STEP);
+        let start = Instant::now();
+        let mut held = Reservation::open(&greedy).await.unwrap();
+        held.take(12 * STEP).await.unwrap();
+        assert_eq!(held.take(STEP).await, Err(Exhausted));
+        assert!(start.elapsed() >= PATIENCE_ABOVE, "it waited");
+
+        let mut served = Reservation::open(&modest).await.unwrap();
+        served.take(2 * STEP).await.unwrap();
+        let mut third = Reservation::open(&shares.of(&id("c"))).await.unwrap();
+        third.take(2 * STEP).await.unwrap();
+        assert_eq!(served.grant.grow(1), Err(Standing::Below), "there is nothing left");
+        let give = async {
+            tokio::time::sleep(2 * LOOK_AGAIN).await;
+            held.give(8 * STEP);
+        };
+        let (taken, ()) = tokio::join!(served.take(STEP), give);
+        assert_eq!(taken, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_ever() {
+        let (_, _, other) = shares(3 * STEP);
+        let mut mine = Reservation::open(&other).await.unwrap();
+        for more_than_there_is in [9 * STEP, u64::MAX] {
+            assert_eq!(mine.take(more_than_there_is).await, Err(Exhausted));
+        }
+        assert!(Reservation::alone(STEP - 1).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Until when the answers on one connection have to be read. A wheel of counts: an answer touches two atomics, a look at it
+//! a third, and there is no lock, no timer and no memory for each answer.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Ticks that the wheel looks ahead: the longest that an answer may take to be read, in ticks.
+const SLOTS: u8 = 64;
+
+/// The wheel of one connection.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    /// Now, as a slot.
+    now: AtomicU8,
+    /// Answers that have to be read by each tick.
+    due: [AtomicU32; SLOTS as usize],
+}
+
+/// The slot of an answer's deadline, to be given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Due(u8);
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { now: AtomicU8::new(0), due: [const { AtomicU32::new(0) }; SLOTS as usize] }
+    }
+}
+
+impl Deadlines {
+    /// An answer begins to be written, which has so much time.
+    pub(super) fn begin(&self, time: Duration, tick: Duration) -> Due {
+        // The next tick may be near; and one slot less than all, since a look at the wheel may come in between.
+        let most = f64::from(u32::from(SLOTS) - 2);
+        let ticks = ((time.as_secs_f64() / tick.as_secs_f64()).ceil() + 1.0).min(most) as u8;
+        let slot = (self.now.load(Ordering::Relaxed) + ticks) % SLOTS;
+        self.due[usize::from(slot)].fetch_add(1, Ordering::Relaxed);
+        Due(slot)
+    }
+
+    /// It has been written.
+    pub(super) fn end(&self, Due(slot): Due) {
+        self.due[usize::from(slot)].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// One tick later: whether an answer should have been read by now.
+    pub(super) fn tick(&self) -> bool {
+        let now = (self.now.load(Ordering::Relaxed) + 1) % SLOTS;
+        self.now.store(now, Ordering::Relaxed);
+        self.due[usize::from(now)].load(Ordering::Relaxed) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn an_answer_is_late_after_its_time() {
+        // In ticks of five seconds, rounded up to the next look; three hundred seconds are the most.
+        for (seconds, ticks) in [(0, 1), (30, 7), (31, 8), (35, 8), (286, 59), (u64::MAX, 62)] {
+            let wheel = Deadlines::default();
+            // Wherever the wheel stands.
+            for turn in 0..70 {
+                wheel.tick();
+                let due = wheel.begin(Duration::from_secs(seconds), TICK);
+                let late = (1..100).find(|_| wheel.tick());
+                assert_eq!(late, Some(ticks), "{seconds} after {turn}");
+                wheel.end(due);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_been_read_is_not_late() {
+        let wheel = Deadlines::default();
+        let (first, second) = (wheel.begin(TICK, TICK), wheel.begin(TICK, TICK));
+        wheel.end(first);
+        wheel.end(second);
+        assert!((0..200).all(|_| !wheel.tick()));
+    }
+}

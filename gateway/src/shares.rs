@@ -1,0 +1,288 @@
+//! What all expositions of a gateway share (bytes, calls, streams), and how much of it each may take.
+//!
+//! While there is plenty, everybody takes. When it runs short, the last eighths are kept for those that hold little:
+//!
+//! | who asks | may fill the pool to |
+//! |---|---|
+//! | an exposition above an equal share | 6/8 |
+//! | an exposition below it, in a namespace that is above an equal share | 7/8 |
+//! | an exposition and a namespace that are both below | 8/8 |
+//!
+//! An equal share of the pool is what each active namespace would get if one more joined, and an exposition's share the
+//! same part of its namespace's. So no exposition, whatever it takes, denies another one its first eighth, and no namespace
+//! denies another one its first eighth. A grant costs three atomic operations, and three when it is given back; there is no
+//! lock.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tamis_config::ExpositionId;
+
+/// What is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Bytes of memory.
+    Bytes,
+    /// Calls in flight.
+    Calls,
+    /// Open streams of notifications.
+    Streams,
+}
+
+const RESOURCES: usize = 3;
+
+/// How an exposition that asks for more compares with an equal share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The exposition and its namespace hold no more than an equal share.
+    Below,
+    /// The exposition does, its namespace does not.
+    Crowded,
+    /// The exposition holds more.
+    Above,
+}
+
+impl Standing {
+    /// How far a pool may be filled for it.
+    fn ceiling(self, limit: u64) -> u64 {
+        match self {
+            Self::Below => limit,
+            Self::Crowded => limit - limit / 8,
+            Self::Above => limit - limit / 4,
+        }
+    }
+}
+
+/// What a decision depends on; the uses include what is asked for, and the active ones include who asks.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    limit: u64,
+    /// What an exposition may always hold as if it were its share.
+    floor: u64,
+    namespaces: u64,
+    namespace_used: u64,
+    members: u64,
+    member_used: u64,
+}
+
+fn standing(view: View) -> Standing {
+    let View { limit, floor, namespaces, namespace_used, members, member_used } = view;
+    let of_namespace = limit / (namespaces + 1);
+    let of_member = (of_namespace / (members + 1)).max(floor);
+    match (member_used > of_member, namespace_used > of_namespace) {
+        (true, _) => Standing::Above,
+        (false, true) => Standing::Crowded,
+        (false, false) => Standing::Below,
+    }
+}
+
+#[derive(Debug)]
+struct Pool {
+    limit: u64,
+    floor: u64,
+    used: AtomicU64,
+    /// Namespaces that hold something.
+    active: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct NamespaceUse {
+    used: AtomicU64,
+    /// Expositions that hold something.
+    active: AtomicU64,
+}
+
+/// Adds to a count of uses, and to the count of active ones where this one becomes active.
+fn add(used: &AtomicU64, active: &AtomicU64, amount: u64) {
+    if used.fetch_add(amount, Ordering::Relaxed) == 0 {
+        active.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The reverse of [`add`].
+fn subtract(used: &AtomicU64, active: &AtomicU64, amount: u64) {
+    if used.fetch_sub(amount, Ordering::Relaxed) == amount {
+        active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Limits of the pools.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Bytes that an exposition may hold as if they were its share, however many expositions there are.
+    pub(crate) floor: u64,
+    /// Calls.
+    pub(crate) calls: u64,
+    /// Streams.
+    pub(crate) streams: u64,
+}
+
+/// The pools, and the expositions that share them.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    pools: Arc<[Pool; RESOURCES]>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    namespaces: HashMap<String, Weak<Namespace>>,
+    expositions: HashMap<ExpositionId, Weak<Share>>,
+    /// How many entries there may be before it is worth looking for unused ones.
+    enough: usize,
+}
+
+#[derive(Debug, Default)]
+struct Namespace([NamespaceUse; RESOURCES]);
+
+/// The part of one exposition.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pools: Arc<[Pool; RESOURCES]>,
+    namespace: Arc<Namespace>,
+    used: [AtomicU64; RESOURCES],
+}
+
+impl Shares {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let Limits { bytes, floor, calls, streams } = limits;
+        let pool = |limit, floor| Pool { limit, floor, used: AtomicU64::new(0), active: AtomicU64::new(0) };
+        // In the order of `Resource`.
+        Self { pools: Arc::new([pool(bytes, floor), pool(calls, 1), pool(streams, 1)]), known: Mutex::default() }
+    }
+
+    /// The share of an exposition: one and the same for as long as anything holds it, across reloads.
+    pub(crate) fn of(&self, id: &ExpositionId) -> Arc<Share> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = known.expositions.get(id).and_then(Weak::upgrade) {
+            return share;
+        }
+        if known.expositions.len() + known.namespaces.len() > known.enough {
+            known.expositions.retain(|_, share| share.strong_count() > 0);
+            known.namespaces.retain(|_, namespace| namespace.strong_count() > 0);
+            known.enough = 64 + 2 * (known.expositions.len() + known.namespaces.len());
+        }
+        let namespace = known.namespaces.get(&id.namespace).and_then(Weak::upgrade).unwrap_or_default();
+        known.namespaces.insert(id.namespace.clone(), Arc::downgrade(&namespace));
+        let share = Arc::new(Share { pools: Arc::clone(&self.pools), namespace, used: Default::default() });
+        known.expositions.insert(id.clone(), Arc::downgrade(&share));
+        share
+    }
+
+    /// How much of a pool is taken.
+    pub(crate) fn used(&self, what: Resource) -> u64 {
+        self.pools[what as usize].used.load(Ordering::Relaxed)
+    }
+}
+
+impl Share {
+    /// A share of pools of its own: nobody else takes of them.
+    pub(crate) fn alone(bytes: u64) -> Arc<Self> {
+        let limits = Limits { bytes, floor: bytes, calls: 1, streams: 1 };
+        Shares::new(limits).of(&ExpositionId { namespace: String::new(), name: String::new() })
+    }
+
+    /// Takes some.
+    ///
+    /// # Errors
+    /// There is no room for one of this standing.
+    pub(crate) fn take(self: &Arc<Self>, what: Resource, amount: u64) -> Result<Grant, Standing> {
+        self.charge(what, amount)?;
+        Ok(Grant { share: Arc::clone(self), what, amount })
+    }
+
+    fn charge(&self, what: Resource, amount: u64) -> Result<(), Standing> {
+        let (pool, namespace, used) = self.counters(what);
+        let mine = used.load(Ordering::Relaxed);
+        let namespace_used = namespace.used.load(Ordering::Relaxed);
+        let standing = standing(View {
+            limit: pool.limit,
+            floor: pool.floor,
+            namespaces: pool.active.load(Ordering::Relaxed) + u64::from(namespace_used == 0),
+            namespace_used: namespace_used.saturating_add(amount),
+            members: namespace.active.load(Ordering::Relaxed) + u64::from(mine == 0),
+            member_used: mine.saturating_add(amount),
+        });
+        let ceiling = standing.ceiling(pool.limit);
+        let fits = |used: u64| used.checked_add(amount).filter(|after| *after <= ceiling);
+        pool.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_| standing)?;
+        if amount > 0 {
+            add(&namespace.used, &pool.active, amount);
+            add(used, &namespace.active, amount);
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, what: Resource, amount: u64) {
+        if amount > 0 {
+            let (pool, namespace, used) = self.counters(what);
+            subtract(used, &namespace.active, amount);
+            subtract(&namespace.used, &pool.active, amount);
+            pool.used.fetch_sub(amount, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self, what: Resource) -> (&Pool, &NamespaceUse, &AtomicU64) {
+        let at = what as usize;
+        (&self.pools[at], &self.namespace.0[at], &self.used[at])
+    }
+}
+
+/// Something taken; it is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    share: Arc<Share>,
+    what: Resource,
+    amount: u64,
+}
+
+impl Grant {
+    /// How much it is.
+    pub(crate) fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Takes more.
+    ///
+    /// # Errors
+    /// There is no room for one of this standing; what was taken before stays.
+    pub(crate) fn grow(&mut self, by: u64) -> Result<(), Standing> {
+        self.share.charge(self.what, by)?;
+        self.amount += by;
+        Ok(())
+    }
+
+    /// Gives back all but `amount`.
+    pub(crate) fn shrink_to(&mut self, amount: u64) {
+        if let Some(excess) = self.amount.checked_sub(amount) {
+            self.share.give_back(self.what, excess);
+            self.amount = amount;
+        }
+    }
+
+    /// Moves a part, at most what there is, into a grant of its own.
+    pub(crate) fn split(&mut self, amount: u64) -> Self {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        Self { share: Arc::clone(&self.share), what: self.what, amount }
+    }
+
+    /// Moves all of another grant of the same share into this one.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        debug_assert!(Arc::ptr_eq(&self.share, &other.share) && self.what == other.what);
+        self.amount += std::mem::take(&mut other.amount);
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.share.give_back(self.what, self.amount);
+    }
+}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;
