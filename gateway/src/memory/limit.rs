@@ -151,7 +151,9 @@ mod tests {
         let text = half.to_string();
         let v1 = "11:memory:/kubepods/pod1/c1\n4:cpu,cpuacct:/\n0::/\n";
         let unlimited = "9223372036854771712\n";
-        let cases: [(&str, &str, &[(&str, &str)], Basis); 9] = [
+        // The process's groups, its mounts, files by path, and the limit that follows.
+        type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Basis);
+        let cases: [Case<'_>; 9] = [
             ("0::/a/b\n", V2, &[("sys/fs/cgroup/a/b/memory.max", &text)], Basis::ControlGroup(half)),
             // Nested: the group above is smaller.
             (

@@ -47,14 +47,14 @@ pub(super) struct Open {
 impl Open {
     /// None where there are too many; that is counted.
     pub(super) fn new(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
-        let open = Self::open(gateway, exposition, caller);
+        let open = Self::reserve(gateway, exposition, caller);
         if open.is_none() {
             exposition.series.rejected(&gateway.metrics, Rejection::Streams);
         }
         open
     }
 
-    fn open(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
+    fn reserve(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
         let streams = exposition.share.take(Resource::Streams, 1).ok()?;
         let memory = exposition.share.take(Resource::Bytes, memory::STREAM).ok()?;
         let listener = (Arc::clone(&exposition.id), caller.listener());

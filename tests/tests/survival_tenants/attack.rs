@@ -74,7 +74,7 @@ impl Tools {
     }
 }
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "reshapr.io/v1alpha1",
         "kind": kind,
@@ -87,7 +87,7 @@ fn service(name: &str, description: &str, tools: usize) -> Value {
     let action = json!({"description": description, "method": "GET", "path": "/repos/o/r/issues"});
     let actions: serde_json::Map<_, _> = (0..tools).map(|n| (format!("get{n}"), action.clone())).collect();
     let http = json!({"baseUrl": "http://127.0.0.1:9", "actions": actions});
-    object("ServiceManifest", name, json!({"name": name, "version": "1", "http": http}))
+    object("ServiceManifest", name, &json!({"name": name, "version": "1", "http": http}))
 }
 
 fn exposition(name: &str, service: &str, more: &[(&str, Value)]) -> Value {
@@ -100,7 +100,7 @@ fn exposition(name: &str, service: &str, more: &[(&str, Value)]) -> Value {
     for (key, value) in more {
         spec[*key] = value.clone();
     }
-    object("Exposition", name, spec)
+    object("Exposition", name, &spec)
 }
 
 impl Attacker {
@@ -159,7 +159,7 @@ impl Attacker {
             let customs: serde_json::Map<_, _> =
                 (0..5_000).map(|n| (format!("t{n}"), json!({"tool": "get0"}))).collect();
             let spec = json!({"service": {"name": "long", "version": "1"}, "customTools": customs});
-            tools.create(object("CustomTools", "many", spec)).await?;
+            tools.create(object("CustomTools", "many", &spec)).await?;
             let mut edits = 0;
             while !tools.is_over() {
                 let patch =
@@ -183,7 +183,7 @@ impl Attacker {
                 let filters: serde_json::Map<_, _> =
                     (0..27).map(|tool| (format!("get{tool}"), json!({"retain": paths(tool)}))).collect();
                 let service = json!({"name": "large", "version": "1"});
-                object("ToolsFilters", name, json!({"name": name, "service": service, "filters": filters}))
+                object("ToolsFilters", name, &json!({"name": name, "service": service, "filters": filters}))
             };
             let size = set("used", 0).to_string().len();
             ensure!(size > 800_000, "{size}");
@@ -209,7 +209,7 @@ impl Attacker {
             let set = |edit: usize| {
                 let filters = json!({"get0": {"retain": [format!("/{edit}")]}});
                 let spec = json!({"name": "all", "service": {"name": "many", "version": "1"}, "filters": filters});
-                object("ToolsFilters", "many", spec)
+                object("ToolsFilters", "many", &spec)
             };
             tools.create(set(0)).await?;
             let users = (0..1_000).map(|n| exposition(&format!("many-{n}"), "many", &[("filters", json!(["all"]))]));
