@@ -46,7 +46,8 @@ pub(crate) fn notice<'a>(files: impl IntoIterator<Item = &'a ParsedFile>) -> Opt
             let names = skipped.iter().skip(1).take(SHOWN).map(|file| &***file).collect::<Vec<_>>().join(", ");
             let more = count.saturating_sub(1 + SHOWN);
             let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            format!("this file and {} others hold no Tamis document and are skipped: {names}{more}", count - 1)
+            let others = if count == 2 { "1 other".to_owned() } else { format!("{} others", count - 1) };
+            format!("this file and {others} hold no Tamis document and are skipped: {names}{more}")
         }
     };
     let remedy = "a Tamis document begins with apiVersion, kind, metadata and spec";
