@@ -19,10 +19,11 @@ pub mod template;
 pub mod text;
 mod work;
 
-pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile};
+pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
 pub use json::JsonText;
 pub use outcome::{BudgetReport, Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
 pub use program::Program;
 pub use spec::{BudgetSpec, CompactSpec, FilterSpec, OutputSpec, PatchSpec, TestSpec, TextSpec, ToolFilter};
-pub use work::{Interrupted, stage_steps};
+pub use text::PatternBudget;
+pub use work::{Interrupted, stage_steps, text_steps};

@@ -2,7 +2,7 @@
 //!
 //! A stage ends early where its bound is reached (the stage has failed, on every run alike) or where the caller's
 //! interrupt fires (the run has no result at all). Both are sticky: loops only look at what [`Work::spend`] says and
-//! leave, and whoever started the stage asks [`Work::exceeded`], the run [`Work::is_interrupted`]. So no loop has to
+//! leave, and whoever started the stage asks [`Work::end`], the run [`Work::is_interrupted`]. So no loop has to
 //! carry an error, and a forgotten check costs time, never a wrong answer.
 
 use std::cell::Cell;
@@ -12,14 +12,23 @@ use std::fmt;
 const POLL: usize = 8192;
 
 /// Steps that every stage may take, whatever the size of the output.
-pub(crate) const STEPS: usize = 1_000_000;
+pub(crate) const STEPS: usize = 2_500_000;
 /// Steps that a stage may take in addition for each byte of the output as it came.
-pub(crate) const STEPS_PER_BYTE: usize = 32;
+pub(crate) const STEPS_PER_BYTE: usize = 8;
 
 /// The steps that one stage may take on an output of `bytes` bytes.
 #[must_use]
 pub fn stage_steps(bytes: usize) -> usize {
     bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS)
+}
+
+/// Steps that `text` may take, whatever the size of the output: computing what its expressions need takes some.
+const TEXT_STEPS: usize = 20_000_000;
+
+/// The steps that `text` may take on an output of `bytes` bytes.
+#[must_use]
+pub fn text_steps(bytes: usize) -> usize {
+    bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(TEXT_STEPS)
 }
 
 /// A run that was interrupted: the caller no longer waits. It says nothing about the output or the filter.
@@ -88,6 +97,21 @@ impl<'i> Work<'i> {
         self.used.set(0);
         self.bound.set(bound);
         self.exceeded.set(false);
+    }
+
+    /// Ends a stage: what follows has no bound. Whether the stage has reached its own.
+    pub(crate) fn end(&self) -> bool {
+        let exceeded = self.exceeded.get();
+        self.stage(usize::MAX);
+        exceeded
+    }
+
+    /// Begins a part of a stage with a bound of its own. `false` where the stage must end.
+    #[must_use]
+    pub(crate) fn restart(&self) -> bool {
+        self.settle();
+        self.used.set(0);
+        !self.exceeded.get() && !self.interrupted.get()
     }
 
     /// Counts `steps` steps. `false` where the stage must end.

@@ -353,7 +353,7 @@ async fn apply(
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
     }
-    let need = tool.program.memory_for(input(output)) as u64;
+    let need = tool.program.memory_for(input(output), &asked) as u64;
     let (program, output) = (Arc::clone(&tool.program), output.clone());
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();

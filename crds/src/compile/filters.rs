@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tamis_engine::{CompileOptions, Enforcement, ResponseType, ToolFilter};
+use tamis_engine::{CompileOptions, Enforcement, PatternBudget, ResponseType, ToolFilter};
 
 use super::service::{Service, Services};
 use super::unusable::Unusables;
@@ -26,6 +26,8 @@ pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
     checked: HashMap<Check, bool>,
+    /// What the regular expressions of a document may still take.
+    patterns: HashMap<DocumentId, PatternBudget>,
     seen: HashSet<(DocumentId, String)>,
     part: Part<'r>,
     diagnostics: Vec<Diagnostic>,
@@ -50,6 +52,7 @@ impl<'r> Sets<'r> {
             all,
             by_service: HashMap::new(),
             checked: HashMap::new(),
+            patterns: HashMap::new(),
             seen: HashSet::new(),
             part,
             diagnostics: Vec::new(),
@@ -164,7 +167,8 @@ impl<'r> Sets<'r> {
             return *good;
         }
         let options = CompileOptions { enforcement, response_type, ..CompileOptions::default() };
-        let compiled = tamis_engine::compile(filter, &options);
+        let patterns = self.patterns.entry(document).or_default();
+        let compiled = tamis_engine::compile_within(filter, &options, patterns);
         for finding in &compiled.findings {
             let path = path.below(&finding.field);
             let diagnostic = match finding.severity {

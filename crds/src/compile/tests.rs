@@ -324,6 +324,27 @@ fn a_filter_is_not_blamed_for_a_tool_that_is_not_there() {
 }
 
 #[test]
+fn the_expressions_of_a_set_are_bounded_together() {
+    let service: String = (0..40).fold(
+        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: s}\nspec:\n  http:\n    baseUrl: https://x.example\n    actions:\n".into(),
+        |mut text, tool| {
+            let _ = writeln!(text, "      t{tool}: {{path: /x, response: {{type: text}}}}");
+            text
+        },
+    );
+    let mut set = "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {name: f}\nspec:\n  service: {name: s, version: 1.0.0}\n  filters:\n".to_owned();
+    for tool in 0..40 {
+        let patterns: Vec<_> = (0..8).map(|i| format!(r"'x{tool}y\d{{40}}{i}'")).collect();
+        let _ = writeln!(set, "    t{tool}: {{text: {{keep: [{}]}}}}", patterns.join(", "));
+    }
+    let compilation = compile(&resources(&(service + &set)), &CompileEnv::default());
+    let errors: Vec<_> = compilation.diagnostics.iter().filter(|d| d.is_error()).map(ToString::to_string).collect();
+    let named = |error: &&String| error.contains("text.keep[") && error.contains("filter set take more than 8192 KiB");
+    assert!(errors.iter().filter(named).count() > 10, "{errors:#?}");
+    assert!(errors.iter().all(|error| error.contains("8192 KiB")), "{errors:#?}");
+}
+
+#[test]
 fn risk_becomes_annotations() {
     let table = [
         ("", (false, false, true)),

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::BudgetReport;
-use crate::json::{Node, compact_len};
+use crate::json::{Node, compact_len_within};
+use crate::work::Work;
 
 /// What a string keeps, in bytes, where even empty strings would not be enough and members go.
 const LAST_RESORT_STRING: usize = 64;
@@ -17,8 +18,13 @@ const LAST_RESORT_STRING: usize = 64;
 /// 2. If that is not enough, strings are cut, the longest first, to one common length.
 /// 3. If that is not enough either, members and elements go from the end, anywhere. Where not even `{}`
 ///    fits, that is what is left, and the report says [`BudgetReport::exceeded`].
-pub fn fit_json(document: &mut Node<'_>, list: Option<&[usize]>, limit: usize) -> Option<BudgetReport> {
-    let original = compact_len(document);
+pub(crate) fn fit_json(
+    document: &mut Node<'_>,
+    list: Option<&[usize]>,
+    limit: usize,
+    work: &Work<'_>,
+) -> Option<BudgetReport> {
+    let original = compact_len_within(document, work);
     if original <= limit {
         return None;
     }
@@ -26,12 +32,12 @@ pub fn fit_json(document: &mut Node<'_>, list: Option<&[usize]>, limit: usize) -
     let mut size = original;
     let before = list.and_then(|path| find(document, path)).map_or(0, |items| items.len());
     if let Some(items) = list.and_then(|path| find(document, path)) {
-        size -= drop_items(items, size - limit);
+        size -= drop_items(items, size - limit, work);
     }
     if size > limit {
-        match string_limit(document, size - limit) {
-            Some(longest) => size -= cut_strings(document, longest, &mut report.strings_truncated),
-            None => size = prune(document, limit, &mut report),
+        match string_limit(document, size - limit, work) {
+            Some(longest) => size -= cut_strings(document, longest, &mut report.strings_truncated, work),
+            None => size = prune(document, limit, &mut report, work),
         }
     }
     let after = list.and_then(|path| find(document, path)).map_or(0, |items| items.len());
@@ -57,12 +63,12 @@ fn find<'n, 'a>(node: &'n mut Node<'a>, path: &[usize]) -> Option<&'n mut Vec<No
 }
 
 /// Drops items from the end until `excess` bytes are saved or one is left. Gives the bytes saved.
-fn drop_items(items: &mut Vec<Node<'_>>, excess: usize) -> usize {
+fn drop_items(items: &mut Vec<Node<'_>>, excess: usize, work: &Work<'_>) -> usize {
     let mut saved = 0;
     let mut keep = items.len();
     while keep > 1 && saved < excess {
         keep -= 1;
-        saved += compact_len(&items[keep]) + 1;
+        saved += compact_len_within(&items[keep], work) + 1;
     }
     items.truncate(keep.max(1));
     saved
@@ -70,9 +76,9 @@ fn drop_items(items: &mut Vec<Node<'_>>, excess: usize) -> usize {
 
 /// The length to which strings must be cut to save `excess` bytes, the longest first; `None` where
 /// empty strings would not be enough.
-fn string_limit(node: &Node<'_>, excess: usize) -> Option<usize> {
+fn string_limit(node: &Node<'_>, excess: usize, work: &Work<'_>) -> Option<usize> {
     let mut lengths = Vec::new();
-    collect_strings(node, &mut lengths);
+    collect_strings(node, &mut lengths, work);
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     // Levelling the first `n` to the length of the next saves `sum - n * next`.
     let mut sum = 0;
@@ -86,22 +92,28 @@ fn string_limit(node: &Node<'_>, excess: usize) -> Option<usize> {
     None
 }
 
-fn collect_strings(node: &Node<'_>, lengths: &mut Vec<usize>) {
+fn collect_strings(node: &Node<'_>, lengths: &mut Vec<usize>, work: &Work<'_>) {
+    if !work.pass(1) {
+        return;
+    }
     match node {
         Node::Scalar(_) => {}
         Node::String(raw) => lengths.push(raw.len() - 2),
-        Node::Array(elements) => elements.iter().for_each(|e| collect_strings(e, lengths)),
-        Node::Object(members) => members.iter().for_each(|m| collect_strings(&m.value, lengths)),
+        Node::Array(elements) => elements.iter().for_each(|e| collect_strings(e, lengths, work)),
+        Node::Object(members) => members.iter().for_each(|m| collect_strings(&m.value, lengths, work)),
     }
 }
 
 /// Cuts every string that has more than `longest` bytes between its quotes. Gives the bytes saved.
-fn cut_strings(node: &mut Node<'_>, longest: usize, count: &mut usize) -> usize {
+fn cut_strings(node: &mut Node<'_>, longest: usize, count: &mut usize, work: &Work<'_>) -> usize {
+    if !work.pass(1) {
+        return 0;
+    }
     match node {
         Node::Scalar(_) => 0,
         Node::String(raw) => cut_string(raw, longest, count),
-        Node::Array(elements) => elements.iter_mut().map(|e| cut_strings(e, longest, count)).sum(),
-        Node::Object(members) => members.iter_mut().map(|m| cut_strings(&mut m.value, longest, count)).sum(),
+        Node::Array(elements) => elements.iter_mut().map(|e| cut_strings(e, longest, count, work)).sum(),
+        Node::Object(members) => members.iter_mut().map(|m| cut_strings(&mut m.value, longest, count, work)).sum(),
     }
 }
 
@@ -164,7 +176,10 @@ fn least(node: &Node<'_>) -> usize {
 
 /// The last resort: keeps, in order, what fits into `room`. Gives the bytes that are left, which
 /// are more than `room` only where [`least`] is.
-fn prune(node: &mut Node<'_>, room: usize, report: &mut BudgetReport) -> usize {
+fn prune(node: &mut Node<'_>, room: usize, report: &mut BudgetReport, work: &Work<'_>) -> usize {
+    if !work.pass(1) {
+        return 0;
+    }
     match node {
         Node::Scalar(raw) => raw.len(),
         Node::String(raw) => {
@@ -172,9 +187,9 @@ fn prune(node: &mut Node<'_>, room: usize, report: &mut BudgetReport) -> usize {
             cut_string(raw, longest, &mut report.strings_truncated);
             raw.len()
         }
-        Node::Array(elements) => prune_children(elements, room, report, |_| 0, |element| element),
+        Node::Array(elements) => prune_children(elements, room, report, work, |_| 0, |element| element),
         Node::Object(members) => {
-            prune_children(members, room, report, |member| member.key.raw().len() + 1, |member| &mut member.value)
+            prune_children(members, room, report, work, |member| member.key.raw().len() + 1, |member| &mut member.value)
         }
     }
 }
@@ -183,6 +198,7 @@ fn prune_children<'a: 'c, 'c, T>(
     children: &'c mut Vec<T>,
     room: usize,
     report: &mut BudgetReport,
+    work: &Work<'_>,
     overhead: impl Fn(&T) -> usize,
     value: impl Fn(&mut T) -> &mut Node<'a>,
 ) -> usize {
@@ -194,7 +210,7 @@ fn prune_children<'a: 'c, 'c, T>(
         if outside + least(value) > room {
             break;
         }
-        used = outside + prune(value, room - outside, report);
+        used = outside + prune(value, room - outside, report, work);
         keep += 1;
     }
     report.members_dropped += children.len() - keep;

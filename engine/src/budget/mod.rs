@@ -8,7 +8,7 @@ mod text;
 
 use crate::BudgetReport;
 
-pub use json::fit_json;
+pub(crate) use json::fit_json;
 pub(crate) use text::cut_to;
 pub use text::fit_text;
 

@@ -2,10 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::json::{self, Node};
+use crate::work::Work;
 
 fn fit(text: &str, list: Option<&[usize]>, limit: usize) -> (String, Option<BudgetReport>) {
     let mut document = json::parse(text.as_bytes(), 64).expect("valid");
-    let report = fit_json(&mut document, list, limit);
+    let report = fit_json(&mut document, list, limit, &Work::unlimited());
     (json::to_string(&document), report)
 }
 

@@ -27,7 +27,7 @@ fn has_globs(path: &[Segment]) -> bool {
 }
 
 /// Says of a filter under `Enforced` that it is no allow-list.
-pub(super) fn warn(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, findings: &mut Findings) {
+pub(super) fn warn(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, findings: &mut Findings<'_>) {
     let mut told = false;
     for (i, _) in retained.unwrap_or_default().iter().enumerate().filter(|(_, path)| has_globs(path)) {
         told = true;
@@ -60,7 +60,7 @@ pub(super) fn template(
     retained: Option<&[Vec<Segment>]>,
     excluded: &[Option<Vec<Segment>>],
     root: &Root,
-    findings: &mut Findings,
+    findings: &mut Findings<'_>,
 ) {
     let select = spec.select.as_ref().filter(|select| !select.is_empty());
     let patched = spec.patches.as_ref().is_some_and(|patches| !patches.is_empty());

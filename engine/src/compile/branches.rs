@@ -2,11 +2,11 @@
 
 use super::check::Findings;
 use super::{CompileOptions, Enforcement, fields, pointers};
-use crate::FilterSpec;
 use crate::program::{Branch, Guard};
+use crate::{FilterSpec, TestSpec};
 
 /// A filter that applies to every output.
-pub(super) fn single(spec: &FilterSpec, options: &CompileOptions, findings: &mut Findings) -> Option<Branch> {
+pub(super) fn single(spec: &FilterSpec, options: &CompileOptions, findings: &mut Findings<'_>) -> Option<Branch> {
     if spec.test.is_some() {
         findings.error("test", "belongs to the list form", "make the filter a list of branches, or remove `test`");
     }
@@ -21,7 +21,7 @@ pub(super) fn single(spec: &FilterSpec, options: &CompileOptions, findings: &mut
 }
 
 /// A list of which the first branch whose test holds applies.
-pub(super) fn list(specs: &[FilterSpec], options: &CompileOptions, findings: &mut Findings) -> Vec<Option<Branch>> {
+pub(super) fn list(specs: &[FilterSpec], options: &CompileOptions, findings: &mut Findings<'_>) -> Vec<Option<Branch>> {
     if specs.is_empty() {
         findings.error("", "the list of branches is empty", "write at least one branch, or one filter without a list");
     }
@@ -48,7 +48,7 @@ pub(super) fn list(specs: &[FilterSpec], options: &CompileOptions, findings: &mu
     branches
 }
 
-fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings) -> Option<Guard> {
+fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings<'_>) -> Option<Guard> {
     let spec = specs.get(index)?;
     match (&spec.test, spec.otherwise) {
         (Some(_), true) => {
@@ -73,8 +73,10 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings) -> Option<
         }
         (Some(test), false) => {
             let path = findings.take("test.path", pointers::strict(&test.path))?;
+            let value = test.value.node();
             let earlier = specs[..index].iter().position(|other| {
-                other.test.as_ref().is_some_and(|t| t.path == test.path && t.value.node().equals(&test.value.node()))
+                let same = other.test.as_ref().filter(|other| other.path == test.path && may_equal(other, test));
+                same.is_some_and(|other| other.value.node().equals(&value))
             });
             if let Some(earlier) = earlier {
                 findings.warning(
@@ -87,4 +89,13 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings) -> Option<
             Some(Guard::Test(path, test.value.clone()))
         }
     }
+}
+
+/// Whether the values of two tests may be equal: looked at before they are read, once for each pair of branches.
+fn may_equal(one: &TestSpec, other: &TestSpec) -> bool {
+    let kind = |test: &TestSpec| match test.value.as_str().as_bytes().first() {
+        Some(b'-' | b'0'..=b'9') => b'0',
+        first => first.copied().unwrap_or(0),
+    };
+    kind(one) == kind(other)
 }

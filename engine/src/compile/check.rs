@@ -1,6 +1,7 @@
 //! Collecting findings.
 
 use crate::Finding;
+use crate::text::PatternBudget;
 
 /// What is wrong with one value, to be placed at a field by the caller.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,15 +17,17 @@ impl Problem {
 }
 
 /// Findings so far, and where in the filter the compiler is.
-pub(super) struct Findings {
+pub(super) struct Findings<'p> {
+    /// What regular expressions may still take.
+    pub(super) patterns: &'p mut PatternBudget,
     /// `""`, or `[1].` in a branch.
     prefix: String,
     list: Vec<Finding>,
 }
 
-impl Findings {
-    pub(super) fn new() -> Self {
-        Self { prefix: String::new(), list: Vec::new() }
+impl<'p> Findings<'p> {
+    pub(super) fn new(patterns: &'p mut PatternBudget) -> Self {
+        Self { patterns, prefix: String::new(), list: Vec::new() }
     }
 
     /// Puts the fields that follow below branch `index`.

@@ -16,7 +16,7 @@ pub(super) fn branch(
     spec: &FilterSpec,
     guard: Guard,
     options: &CompileOptions,
-    findings: &mut Findings,
+    findings: &mut Findings<'_>,
 ) -> Option<Branch> {
     let errors = findings.errors();
     let enforced = options.enforcement == Enforcement::Enforced;
@@ -43,7 +43,10 @@ pub(super) fn branch(
     let max_items = max_items(spec.max_items, findings);
     let select = fields(spec, findings);
     let (exclude, excluded) = exclude(spec, enforced, findings);
-    let text = spec.text.as_ref().and_then(|text| TextProgram::compile(text).map_err(|f| findings.extend(f)).ok());
+    let text = spec
+        .text
+        .as_ref()
+        .and_then(|text| TextProgram::compile(text, findings.patterns).map_err(|found| findings.extend(found)).ok());
     let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
     let compact =
         spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
@@ -66,6 +69,7 @@ pub(super) fn branch(
         root,
         detects: !enforced && !named && !works_on_items(spec),
         max_items,
+        names: select::names(&select),
         select_multiplies: select.iter().enumerate().any(|(i, field)| select[..i].iter().any(|f| f.overlaps(field))),
         select,
         exclude,
@@ -102,7 +106,7 @@ fn has_stages(spec: &FilterSpec) -> bool {
     structural(spec) || spec.text.is_some() || spec.output.as_ref().is_some_and(|o| o.budget.is_some())
 }
 
-fn passthrough(spec: &FilterSpec, findings: &mut Findings) {
+fn passthrough(spec: &FilterSpec, findings: &mut Findings<'_>) {
     let bare =
         FilterSpec { passthrough: true, test: spec.test.clone(), otherwise: spec.otherwise, ..FilterSpec::default() };
     if *spec != bare {
@@ -114,7 +118,7 @@ fn passthrough(spec: &FilterSpec, findings: &mut Findings) {
 const MAX_ENTRIES: usize = 1000;
 
 /// Says of a list that it has more entries than are looked at.
-pub(super) fn bounded(field: &str, entries: usize, findings: &mut Findings) -> bool {
+pub(super) fn bounded(field: &str, entries: usize, findings: &mut Findings<'_>) -> bool {
     if entries > MAX_ENTRIES {
         let message = format!("has {entries} entries, at most {MAX_ENTRIES} are allowed");
         findings.error(field, message, "name what holds them, or use `*`");
@@ -122,7 +126,7 @@ pub(super) fn bounded(field: &str, entries: usize, findings: &mut Findings) -> b
     entries <= MAX_ENTRIES
 }
 
-fn retain(paths: &[String], findings: &mut Findings) -> Option<(Retain, Vec<Vec<Segment>>)> {
+fn retain(paths: &[String], findings: &mut Findings<'_>) -> Option<(Retain, Vec<Vec<Segment>>)> {
     if !bounded("retain", paths.len(), findings) {
         return None;
     }
@@ -164,7 +168,7 @@ fn root(
     spec: &FilterSpec,
     retained: Option<&[Vec<Segment>]>,
     options: &CompileOptions,
-    findings: &mut Findings,
+    findings: &mut Findings<'_>,
 ) -> Root {
     let enforced = options.enforcement == Enforcement::Enforced;
     if let Some(text) = &spec.root {
@@ -204,7 +208,7 @@ fn root(
     }
 }
 
-fn max_items(value: Option<i64>, findings: &mut Findings) -> Option<usize> {
+fn max_items(value: Option<i64>, findings: &mut Findings<'_>) -> Option<usize> {
     let value = value?;
     if value < 0 {
         findings.error(
@@ -216,7 +220,7 @@ fn max_items(value: Option<i64>, findings: &mut Findings) -> Option<usize> {
     usize::try_from(value).ok().filter(|n| *n > 0)
 }
 
-fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
+fn fields(spec: &FilterSpec, findings: &mut Findings<'_>) -> Vec<Field> {
     let Some(select) = &spec.select else { return Vec::new() };
     if select.is_empty() {
         findings.error("select", "is empty, which would keep nothing", "name the fields to keep, or remove `select`");
@@ -250,7 +254,7 @@ fn fields(spec: &FilterSpec, findings: &mut Findings) -> Vec<Field> {
 }
 
 /// The entries of `exclude`, and the path of each that compiles.
-fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings) -> (Exclude, Vec<Option<Vec<Segment>>>) {
+fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (Exclude, Vec<Option<Vec<Segment>>>) {
     let entries = spec.exclude.as_deref().unwrap_or_default();
     let mut out = Exclude::default();
     if !bounded("exclude", entries.len(), findings) {
@@ -325,7 +329,7 @@ const MAX_GLOBS: usize = 64;
 /// Segments `**` that one list may have: each is followed at every place below its own.
 const MAX_DEEP: usize = 16;
 
-fn few_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings) {
+fn few_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings<'_>) {
     let count =
         |wanted: fn(&Segment) -> bool| paths.iter().flatten().flatten().filter(|segment| wanted(segment)).count();
     for (segments, most, what) in [
@@ -339,7 +343,7 @@ fn few_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Finding
     }
 }
 
-fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings) {
+fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings<'_>) {
     if !entry.contains('.') {
         return;
     }
@@ -353,7 +357,7 @@ fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings) {
 }
 
 /// After `select`, the item has its output keys and nothing else.
-fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, findings: &mut Findings) {
+fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, findings: &mut Findings<'_>) {
     let Some(select) = &spec.select else { return };
     if !select.is_empty() && !select.keys().any(|key| segment.is_member(key)) {
         findings.warning(
@@ -364,7 +368,7 @@ fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, fi
     }
 }
 
-fn output_spec(output: &OutputSpec, findings: &mut Findings) -> Option<usize> {
+fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<usize> {
     match output.format.as_deref() {
         None | Some("json") => {}
         Some(later @ ("toon" | "auto")) => {
@@ -400,7 +404,7 @@ fn output_spec(output: &OutputSpec, findings: &mut Findings) -> Option<usize> {
 }
 
 /// Stages that cannot work on the declared or chosen shape of the output.
-fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mut Findings) {
+fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mut Findings<'_>) {
     let enforced = options.enforcement == Enforcement::Enforced;
     let structural = structural(spec);
     if options.response_type == Some(ResponseType::Text) && structural {
@@ -449,7 +453,7 @@ pub(super) fn first_structural(spec: &FilterSpec) -> &'static str {
 }
 
 /// `*` means something in `retain` and `exclude` only.
-pub(super) fn ordinary_star(field: &str, pointer: &Pointer, findings: &mut Findings) {
+pub(super) fn ordinary_star(field: &str, pointer: &Pointer, findings: &mut Findings<'_>) {
     if pointer.segments.iter().any(|name| &*name.text == "*") {
         findings.warning(
             field,
@@ -459,7 +463,7 @@ pub(super) fn ordinary_star(field: &str, pointer: &Pointer, findings: &mut Findi
     }
 }
 
-pub(super) fn trailing_slash(field: &str, text: &str, findings: &mut Findings) {
+pub(super) fn trailing_slash(field: &str, text: &str, findings: &mut Findings<'_>) {
     if text.ends_with('/') {
         findings.warning(field, format!("`{text}` names a member whose key is empty"), "remove the last `/`");
     }

@@ -11,13 +11,15 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::program::{Branch, Patch, Plan, Program};
-use crate::stream::Fast;
+use crate::program::{Branch, Guard, Patch, Plan, Program};
+use crate::stream::{Fast, Keys};
+use crate::text::PatternBudget;
 use crate::{Finding, Severity, ToolFilter};
 use check::Findings;
 
@@ -83,7 +85,14 @@ pub struct Compiled {
 /// Checks a filter and makes a program of it. Everything that can be known before a call is found here.
 #[must_use]
 pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
-    let mut findings = Findings::new();
+    compile_within(filter, options, &mut PatternBudget::default())
+}
+
+/// The same for one filter of several that come together, such as those of a filter set: `patterns` is what the
+/// regular expressions of all of them may take.
+#[must_use]
+pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &mut PatternBudget) -> Compiled {
+    let mut findings = Findings::new(patterns);
     let branches = match filter {
         ToolFilter::Single(spec) => vec![branches::single(spec, options, &mut findings)],
         ToolFilter::Branches(specs) => branches::list(specs, options, &mut findings),
@@ -98,6 +107,7 @@ pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
             limits: options.limits,
             strict_patch: options.strict_patch,
             streams_up_to: streams_up_to(&branches, options.limits),
+            guarded: guarded(&branches),
             branches,
             fast,
         }))
@@ -105,11 +115,22 @@ pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
     Compiled { program, findings }
 }
 
+/// The names in the pointers that `branches` test.
+fn guarded(branches: &[Branch]) -> Keys {
+    let pointers = branches.iter().filter_map(|branch| match &branch.guard {
+        Guard::Test(pointer, _) => Some(pointer),
+        Guard::Always | Guard::Otherwise => None,
+    });
+    let names: BTreeSet<&str> = pointers.flat_map(|pointer| &pointer.segments).map(|name| &*name.text).collect();
+    Keys::new(names)
+}
+
 /// The largest output whose fields, in each path of `select` once more, are no larger than an output may be.
 fn streams_up_to(branches: &[Branch], limits: Limits) -> usize {
     let bound = |branch: &Branch| {
         let written = branch.patches.iter().map(Patch::written);
-        (limits.max_input_bytes / branch.select.len()).saturating_sub(written.sum())
+        // On the tree a value counts for at least 8 bytes, and may have 2.
+        (limits.max_input_bytes / (5 * branch.select.len())).saturating_sub(written.sum())
     };
     let multiplying = branches.iter().filter(|branch| branch.select_multiplies);
     multiplying.map(bound).min().unwrap_or(limits.max_input_bytes)

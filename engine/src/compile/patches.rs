@@ -10,7 +10,11 @@ use crate::program::{Index, Name, Patch, Pointer, Segment};
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 
 /// Compiles the operations; `retained` are the paths of `retain`, if there is one.
-pub(super) fn compile(specs: &[PatchSpec], retained: Option<&[Vec<Segment>]>, findings: &mut Findings) -> Vec<Patch> {
+pub(super) fn compile(
+    specs: &[PatchSpec],
+    retained: Option<&[Vec<Segment>]>,
+    findings: &mut Findings<'_>,
+) -> Vec<Patch> {
     let mut patches = Vec::with_capacity(specs.len());
     for (i, spec) in specs.iter().enumerate() {
         let field = format!("patches[{i}]");
@@ -24,7 +28,7 @@ pub(super) fn compile(specs: &[PatchSpec], retained: Option<&[Vec<Segment>]>, fi
     patches
 }
 
-fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings) -> Option<Patch> {
+fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings<'_>) -> Option<Patch> {
     let known = OPERATIONS.contains(&spec.op.as_str());
     if !known {
         let problem = unknown(&spec.op);
@@ -65,7 +69,7 @@ fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings) -> Option<P
     Some(patch)
 }
 
-fn pointer(text: Option<&str>, field: &str, findings: &mut Findings) -> Option<Pointer> {
+fn pointer(text: Option<&str>, field: &str, findings: &mut Findings<'_>) -> Option<Pointer> {
     let Some(text) = text else {
         findings.error(field, "is missing", "give a JSON Pointer, such as `/user/email`");
         return None;
@@ -97,7 +101,7 @@ fn unknown(op: &str) -> Problem {
     Problem::new(if op.is_empty() { "is empty".to_owned() } else { format!("`{op}` is no operation") }, remedy)
 }
 
-fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings) {
+fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings<'_>) {
     match patch {
         Patch::Move { from, path } if from.segments == path.segments => {
             findings.warning(field, "moves a value onto itself", "remove the operation");
@@ -125,7 +129,7 @@ fn behind_the_end(path: &Pointer) -> bool {
 }
 
 /// Warns of an operation whose place `retain` has dropped before it runs.
-fn reachable(patch: &Patch, field: &str, retained: &[Vec<Segment>], earlier: &[Patch], findings: &mut Findings) {
+fn reachable(patch: &Patch, field: &str, retained: &[Vec<Segment>], earlier: &[Patch], findings: &mut Findings<'_>) {
     let exists = |at: &[Name]| {
         retained.iter().any(|kept| may_keep(kept, at)) || earlier.iter().filter_map(made).any(|made| overlaps(made, at))
     };

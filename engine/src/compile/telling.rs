@@ -4,6 +4,8 @@
 //! the caller something about it. That may be meant, as with a branch's `test`; it is said, not forbidden.
 //! A program without these warnings gives equal answers to outputs that differ only in what it removes.
 
+use std::collections::HashSet;
+
 use super::check::Findings;
 use super::patches::overlaps;
 use super::pointers::covers;
@@ -13,7 +15,7 @@ use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step, T
 const TELLS: &str = "whether it succeeds tells the caller about it";
 
 /// Warns of operations that depend on what another stage of `branch` removes. `retained` are the paths of `retain`.
-pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings: &mut Findings) {
+pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings: &mut Findings<'_>) {
     for (i, patch) in branch.patches.iter().enumerate() {
         let reads = reads(patch);
         let removed_later = later_remove(&branch.patches, i, &reads);
@@ -119,7 +121,8 @@ fn not_selected(branch: &Branch, place: &[Name]) -> bool {
         })
     };
     let plain = branch.exclude.is_plain();
-    let hidden = |key: &str| branch.exclude.names.iter().any(|name| **name == *key) || !plain;
+    let names: HashSet<&str> = branch.exclude.names.iter().map(|name| &**name).collect();
+    let hidden = |key: &str| names.contains(key) || !plain;
     !branch.select.iter().any(|field| takes(&field.path) && !hidden(&field.name))
 }
 
@@ -127,7 +130,7 @@ fn excluded(branch: &Branch, place: &[Name]) -> bool {
     let Some(place) = in_item(branch, place).filter(|_| branch.select.is_empty()) else { return false };
     // Whatever is within reach of a deep entry counts: better one warning too many.
     place.first().is_some_and(|first| {
-        let Trie { end: _, names, any, globs, deep } = &branch.exclude.trie;
+        let Trie { end: _, names, any, globs, deep, .. } = &branch.exclude.trie;
         any.is_some()
             || deep.is_some()
             || names.iter().any(|(name, _)| name.text == first.text)

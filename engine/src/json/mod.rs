@@ -20,6 +20,7 @@ pub use parse::{ParseError, ParseErrorKind, parse, values_allowed};
 pub use string::encode;
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
+pub(crate) use write::{compact_len_within, write_within};
 
-pub(crate) use node::{dedupe, last_of_each};
+pub(crate) use node::{by_key, dedupe, last_of_each};
 pub(crate) use parse::{DEPTH_CEILING, Document, read};

@@ -1,10 +1,11 @@
 //! The tree of spans.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::{number, string};
+use crate::work::Work;
 
 /// A JSON value whose leaves are spans of a text that was parsed, or of constants.
 ///
@@ -83,6 +84,11 @@ impl<'a> Key<'a> {
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         string::equals_plain(&self.0, name)
+    }
+
+    /// The key with its escapes resolved, in WTF-8: a lone surrogate is as it is.
+    pub(crate) fn plain(&self) -> Cow<'_, [u8]> {
+        string::decode(&self.0)
     }
 
     /// Whether two keys say the same, however they are escaped.
@@ -173,28 +179,53 @@ impl<'a> Node<'a> {
     /// their characters; objects without regard to order, of duplicate keys the last.
     #[must_use]
     pub fn equals(&self, other: &Node<'_>) -> bool {
+        self.equals_within(other, &Work::unlimited())
+    }
+
+    /// The same, counting steps. No more of this value is looked at than `other` has, and duplicates: `other` is the
+    /// smaller one, where one is known to be. `false` where the stage must end.
+    pub(crate) fn equals_within(&self, other: &Node<'_>, work: &Work<'_>) -> bool {
         match (self, other) {
-            (Self::Scalar(a), Node::Scalar(b)) => a == b || number::equal(a, b),
-            (Self::String(a), Node::String(b)) => string::equal(a, b),
-            (Self::Array(a), Node::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equals(b)),
+            (Self::Scalar(a), Node::Scalar(b)) => {
+                a == b || (work.spend(1 + (a.len() + b.len()) / 64) && number::equal(a, b))
+            }
+            (Self::String(a), Node::String(b)) => work.spend(1 + (a.len() + b.len()) / 64) && string::equal(a, b),
+            (Self::Array(a), Node::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| work.spend(1) && a.equals_within(b, work))
+            }
             (Self::Object(a), Node::Object(b)) => {
-                let (a, b) = (by_key(a), by_key(b));
-                a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| value.equals(other)))
+                let b = by_key(b);
+                let mut found = HashMap::with_capacity(b.len());
+                for member in a {
+                    let key = member.key.plain();
+                    if !work.spend(1) || !b.contains_key(&key) {
+                        return false;
+                    }
+                    found.insert(key, &member.value);
+                }
+                let same = |(key, value): (&Cow<'_, [u8]>, &&Node<'_>)| {
+                    found.get(key).is_some_and(|found| found.equals_within(value, work))
+                };
+                found.len() == b.len() && b.iter().all(same)
             }
             _ => false,
         }
     }
 }
 
-fn by_key<'n, 'a>(members: &'n [Member<'a>]) -> HashMap<Cow<'n, [u8]>, &'n Node<'a>> {
+/// The members by their keys; of several with one key the last.
+pub(crate) fn by_key<'n, 'a>(members: &'n [Member<'a>]) -> HashMap<Cow<'n, [u8]>, &'n Node<'a>> {
     members.iter().map(|m| (string::decode(m.key.raw()), &m.value)).collect()
 }
 
 /// The members whose values count: of several with one key the last.
-pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>]) -> impl Iterator<Item = &'n Member<'a>> {
-    let distinct = are_distinct(members);
-    let last: HashMap<_, _> =
-        if distinct { HashMap::new() } else { members.iter().map(|m| (string::decode(m.key.raw()), m)).collect() };
+pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -> impl Iterator<Item = &'n Member<'a>> {
+    let distinct = are_distinct(members, work);
+    let last: HashMap<_, _> = if distinct {
+        HashMap::new()
+    } else {
+        polled(members, work).map(|m| (string::decode(m.key.raw()), m)).collect()
+    };
     let counts = move |member: &&Member<'a>| {
         distinct || last.get(&string::decode(member.key.raw())).is_some_and(|last| std::ptr::eq(*last, *member))
     };
@@ -202,25 +233,30 @@ pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>]) -> impl Iterator<I
 }
 
 /// Whether no key comes twice.
-fn are_distinct(members: &[Member<'_>]) -> bool {
+fn are_distinct(members: &[Member<'_>], work: &Work<'_>) -> bool {
     // Nearly every object is small and has no duplicates: look before building a map.
     if members.len() <= 16 {
         (1..members.len()).all(|i| members[..i].iter().all(|m| !string::equal(m.key.raw(), members[i].key.raw())))
     } else {
-        by_key(members).len() == members.len()
+        polled(members, work).map(|m| string::decode(m.key.raw())).collect::<HashSet<_>>().len() == members.len()
     }
+}
+
+/// All members, as long as the run goes on.
+fn polled<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -> impl Iterator<Item = &'n Member<'a>> {
+    members.iter().take_while(|_| work.pass(1))
 }
 
 /// Of members with one key keeps the last value, at the place of the first.
 ///
 /// Called where a path enters an object; elsewhere duplicates pass as they came.
-pub(crate) fn dedupe(members: &mut Vec<Member<'_>>) {
-    if are_distinct(members) {
+pub(crate) fn dedupe(members: &mut Vec<Member<'_>>, work: &Work<'_>) {
+    if are_distinct(members, work) {
         return;
     }
     let mut first: HashMap<Vec<u8>, usize> = HashMap::with_capacity(members.len());
     let mut kept: Vec<Member<'_>> = Vec::with_capacity(members.len());
-    for member in members.drain(..) {
+    for member in members.drain(..).take_while(|_| work.pass(1)) {
         match first.entry(string::decode(member.key.raw()).into_owned()) {
             std::collections::hash_map::Entry::Occupied(at) => kept[*at.get()].value = member.value,
             std::collections::hash_map::Entry::Vacant(free) => {

@@ -1,4 +1,5 @@
 use super::{JsonText, Node, ParseErrorKind, compact_len, dedupe, parse, to_string};
+use crate::work::Work;
 
 fn read(text: &str) -> Node<'_> {
     parse(text.as_bytes(), 128).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -134,14 +135,14 @@ fn of_duplicate_keys_the_last_value_stays_at_the_first_place() {
     ];
     for (text, expected) in cases {
         let Node::Object(mut members) = read(text) else { panic!("no object") };
-        dedupe(&mut members);
+        dedupe(&mut members, &Work::unlimited());
         assert_eq!(to_string(&Node::Object(members)), expected);
     }
     // Many members take another way.
     let many: String = (0..100).map(|i| format!(",\"k{}\":{i}", i % 50)).collect();
     let text = format!("{{{}}}", &many[1..]);
     let Node::Object(mut members) = read(&text) else { panic!("no object") };
-    dedupe(&mut members);
+    dedupe(&mut members, &Work::unlimited());
     assert_eq!(members.len(), 50);
     assert_eq!(to_string(&members[0].value), "50");
 }

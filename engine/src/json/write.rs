@@ -1,9 +1,18 @@
 //! Compact JSON: insignificant whitespace goes, all else stays as it was written.
 
 use super::Node;
+use crate::work::Work;
 
 /// Appends `node` as compact JSON.
 pub fn write(node: &Node<'_>, out: &mut String) {
+    write_within(node, out, &Work::unlimited());
+}
+
+/// The same as long as the run goes on.
+pub(crate) fn write_within(node: &Node<'_>, out: &mut String, work: &Work<'_>) {
+    if !work.pass(1) {
+        return;
+    }
     match node {
         Node::Scalar(raw) => out.push_str(raw),
         Node::String(raw) => out.push_str(raw),
@@ -13,7 +22,7 @@ pub fn write(node: &Node<'_>, out: &mut String) {
                 if i > 0 {
                     out.push(',');
                 }
-                write(element, out);
+                write_within(element, out, work);
             }
             out.push(']');
         }
@@ -25,7 +34,7 @@ pub fn write(node: &Node<'_>, out: &mut String) {
                 }
                 out.push_str(member.key.raw());
                 out.push(':');
-                write(&member.value, out);
+                write_within(&member.value, out, work);
             }
             out.push('}');
         }
@@ -43,12 +52,23 @@ pub fn to_string(node: &Node<'_>) -> String {
 /// The bytes that [`write()`] appends.
 #[must_use]
 pub fn compact_len(node: &Node<'_>) -> usize {
+    compact_len_within(node, &Work::unlimited())
+}
+
+/// The same as long as the run goes on.
+pub(crate) fn compact_len_within(node: &Node<'_>, work: &Work<'_>) -> usize {
+    if !work.pass(1) {
+        return 2;
+    }
     match node {
         Node::Scalar(raw) => raw.len(),
         Node::String(raw) => raw.len(),
-        Node::Array(elements) => 2 + elements.len().saturating_sub(1) + elements.iter().map(compact_len).sum::<usize>(),
+        Node::Array(elements) => {
+            let inner: usize = elements.iter().map(|element| compact_len_within(element, work)).sum();
+            2 + elements.len().saturating_sub(1) + inner
+        }
         Node::Object(members) => {
-            let inner: usize = members.iter().map(|m| m.key.raw().len() + 1 + compact_len(&m.value)).sum();
+            let inner: usize = members.iter().map(|m| m.key.raw().len() + 1 + compact_len_within(&m.value, work)).sum();
             2 + members.len().saturating_sub(1) + inner
         }
     }

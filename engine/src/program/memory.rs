@@ -1,8 +1,9 @@
 //! What a run takes of memory, at most, told before it begins.
 
-use super::{Branch, Guard, Patch, Program};
-use crate::Input;
+use super::{Branch, Patch, Program};
 use crate::json::values_allowed;
+use crate::text::TextProgram;
+use crate::{Call, Input};
 
 /// Bytes that a member or an element takes while the longest list of a document grows: 56 for a member with its
 /// value, 2.25 times, and the allocator's own.
@@ -11,7 +12,7 @@ const GROWING: usize = 144;
 const COPIED: usize = 80;
 /// Bytes that the operations of `patches` take for each member or element of what they enter, beside the document.
 const INDEXED: usize = 96;
-/// Whatever the size of the output: reports, small buffers, the caches of `text`.
+/// Whatever the size of the output: reports and small buffers.
 const FIXED: usize = 4 << 20;
 
 impl Program {
@@ -24,8 +25,9 @@ impl Program {
 
     /// The same for one output, by the commas and brackets in it: reads it once, at several bytes a nanosecond.
     #[must_use]
-    pub fn memory_for(&self, input: Input<'_>) -> usize {
+    pub fn memory_for(&self, input: Input<'_>, call: &Call) -> usize {
         match input {
+            Input::Json(bytes) if self.0.is_verbatim(call) => FIXED + 2 * bytes.len(),
             Input::Json(bytes) => {
                 let separators = memchr::memchr3_iter(b',', b'[', b'{', bytes).count();
                 let values = (separators + 1).min(values_allowed(bytes.len())).min(bytes.len() / 2 + 1);
@@ -43,19 +45,17 @@ impl Program {
 
 impl Branch {
     fn needs(&self, bytes: usize, values: usize, most: usize) -> usize {
-        if self.passthrough && matches!(self.guard, Guard::Always) {
-            return 2 * bytes;
-        }
         let written: usize = self.patches.iter().map(Patch::written).sum();
         let copies = self.patches.iter().any(Patch::copies);
         // What `copy` may add, and what paths of `select` that lead to one place may.
         let copied = if copies { most.min(bytes.saturating_mul(self.patches.len())) } else { 0 };
         let multiplied = if self.select_multiplies { most.min(bytes.saturating_mul(self.select.len())) } else { 0 };
         let grown = bytes + written + copied + multiplied;
-        let tree = values * GROWING + (written + copied) / 2 * COPIED;
+        let tree = values * GROWING + (written / 2 + copied / 8) * COPIED;
         let selected = if self.select.is_empty() { 0 } else { (values + multiplied / 8) * COPIED };
         let indexed = if self.patches.is_empty() { 0 } else { values * INDEXED };
+        let searched = self.text.as_ref().map_or(0, TextProgram::search_bytes);
         // Stages on text and on bytes write one buffer while they read another.
-        tree + selected + indexed + 3 * grown
+        tree + selected + indexed + searched + 3 * grown
     }
 }

@@ -10,7 +10,7 @@ mod trie;
 use std::sync::Arc;
 
 use crate::json::JsonText;
-use crate::stream::Fast;
+use crate::stream::{Fast, Keys};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{Call, Enforcement, Limits};
@@ -41,7 +41,9 @@ pub(crate) struct Plan {
     pub(crate) strict_patch: bool,
     /// In order; the first whose guard holds applies. One, unguarded, in the single form.
     pub(crate) branches: Vec<Branch>,
-    /// The same, as far as it streams.
+    /// The names in the pointers that branches test.
+    pub(crate) guarded: Keys,
+    /// The branches, as far as they stream.
     pub(crate) fast: Fast,
     /// Outputs larger than this take the tree, which watches how large they become.
     pub(crate) streams_up_to: usize,
@@ -76,6 +78,8 @@ pub(crate) struct Branch {
     pub(crate) max_items: Option<usize>,
     /// Stage 6; empty is none.
     pub(crate) select: Vec<Field>,
+    /// The names in those paths.
+    pub(crate) names: Keys,
     /// Two paths of `select` may lead to one place: what it gives can be larger than what it is given.
     pub(crate) select_multiplies: bool,
     /// Stage 7.
@@ -177,7 +181,7 @@ impl Exclude {
 
     /// Whether its entries are names of members of the item, and nothing else.
     pub(crate) fn is_plain(&self) -> bool {
-        let Trie { end, names, any, globs, deep } = &self.trie;
+        let Trie { end, names, any, globs, deep, .. } = &self.trie;
         let leaf = |below: &Trie| below.children().next().is_none();
         let plain = |(name, below): &(Name, Trie)| leaf(below) && name.index == Index::None;
         end.is_none() && any.is_none() && globs.is_empty() && deep.is_none() && names.iter().all(plain)

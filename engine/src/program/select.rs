@@ -36,9 +36,4 @@ impl Field {
         };
         self.path.iter().zip(&other.path).all(meet)
     }
-
-    /// Whether the path goes through the member `key` of the item.
-    pub(crate) fn begins_with(&self, key: &[u8]) -> bool {
-        matches!(self.path.first(), Some(Step::Name(name)) if name.as_bytes() == key)
-    }
 }

@@ -1,7 +1,11 @@
 //! The paths of `retain` and of `exclude`, merged.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use super::Glob;
 use super::pointer::{Index, Name, Segment};
+use crate::stream::Keys;
 
 /// A set of paths as a tree. At an object a name is a key, and [`Trie::any`] goes for every
 /// member. At an array a number is an index, [`Trie::any`] goes for every element, and the other
@@ -20,6 +24,29 @@ pub(crate) struct Trie {
     pub(crate) globs: Vec<(Glob, Trie)>,
     /// `**`: what follows it begins here, and at everything below.
     pub(crate) deep: Option<Box<Trie>>,
+    lookup: Lookup,
+}
+
+/// Below this many names it is faster to look at each.
+const FEW: usize = 8;
+
+/// What finds one of many names. Made when it is first used, from names that no longer change; a copy makes its own.
+#[derive(Debug, Default)]
+struct Lookup(OnceLock<Many>);
+
+#[derive(Debug)]
+struct Many {
+    /// The distinct texts of the names.
+    keys: Keys,
+    /// By number of the text, the names that have it: a number can be an index and, in `exclude`, a mere name.
+    at: Vec<(usize, Option<usize>)>,
+    maps: bool,
+}
+
+impl Clone for Lookup {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Trie {
@@ -59,7 +86,7 @@ impl Trie {
 
     /// What is behind one more segment, whichever.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Trie> {
-        let Self { end: _, names, any, globs, deep } = self;
+        let Self { end: _, names, any, globs, deep, lookup: _ } = self;
         let named = names.iter().map(|(_, below)| below).chain(globs.iter().map(|(_, below)| below));
         named.chain(any.as_deref()).chain(deep.as_deref())
     }
@@ -74,13 +101,54 @@ impl Trie {
         !self.globs.is_empty() || self.deep.is_some() || self.children().any(Self::has_globs)
     }
 
+    /// The entries of a name: one, or two of which one is an index.
+    pub(crate) fn named(&self, name: &[u8]) -> impl Iterator<Item = &(Name, Trie)> {
+        let found = if self.names.len() <= FEW {
+            let mut found = self.names.iter().filter(|(n, _)| n.text.as_bytes() == name);
+            [found.next(), found.next()]
+        } else {
+            let many = self.many();
+            match many.keys.find(name).map(|number| many.at[number]) {
+                Some((one, other)) => [Some(&self.names[one]), other.map(|other| &self.names[other])],
+                None => [None, None],
+            }
+        };
+        found.into_iter().flatten()
+    }
+
     /// Whether names of this node map over the elements of an array: those that are no index.
     pub(crate) fn maps(&self) -> bool {
-        !self.globs.is_empty() || self.names.iter().any(|(name, _)| !matches!(name.index, Index::At(_)))
+        let named = if self.names.len() <= FEW { self.names.iter().any(maps) } else { self.many().maps };
+        named || !self.globs.is_empty()
     }
 
     /// The part for element `index` of an array, by number.
     pub(crate) fn at(&self, index: usize) -> Option<&Trie> {
-        self.names.iter().find(|(name, _)| name.index == Index::At(index)).map(|(_, below)| below)
+        let own = |(name, _): &&(Name, Trie)| name.index == Index::At(index);
+        let found = if self.names.len() <= FEW {
+            self.names.iter().find(own)
+        } else {
+            // An index is written in one way.
+            self.named(index.to_string().as_bytes()).find(own)
+        };
+        found.map(|(_, below)| below)
     }
+
+    fn many(&self) -> &Many {
+        self.lookup.0.get_or_init(|| {
+            let mut texts: BTreeMap<&str, (usize, Option<usize>)> = BTreeMap::new();
+            for (at, (name, _)) in self.names.iter().enumerate() {
+                texts.entry(&name.text).and_modify(|(_, other)| *other = Some(at)).or_insert((at, None));
+            }
+            Many {
+                keys: Keys::new(texts.keys().copied()),
+                at: texts.into_values().collect(),
+                maps: self.names.iter().any(maps),
+            }
+        })
+    }
+}
+
+fn maps((name, _): &(Name, Trie)) -> bool {
+    !matches!(name.index, Index::At(_))
 }

@@ -2,9 +2,9 @@
 
 use super::{Failure, Run, root};
 use crate::budget::{fit_json, fit_text};
-use crate::json::{Node, compact_len, to_string};
+use crate::json::{Node, compact_len_within, write_within};
 use crate::program::Branch;
-use crate::template::CompactProgram;
+use crate::template::{CompactProgram, Meter};
 use crate::{Stage, Structured};
 
 /// What goes to the model.
@@ -82,14 +82,16 @@ impl Run<'_> {
     ) -> Result<Output, NoSummary> {
         let place = match payload {
             Some((place, Some(total))) => Some((place.clone(), Some(*total))),
-            _ if branch.detects => root::list(document).map(|place| (place, None)),
+            _ if branch.detects => root::list(document, self.work).map(|place| (place, None)),
             _ => None,
         };
         let Some((place, total)) = place else { return Err(NoSummary::NoList) };
         let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
         let limit = self.limit(branch.budget);
         let total = total.unwrap_or(items.len());
-        let summary = compact.render(items, total, limit).map_err(|error| NoSummary::Failed(error.to_string()))?;
+        let meter = Meter::of(self.report.original_bytes, self.work);
+        let summary = compact.render_within(items, total, limit, meter);
+        let summary = summary.map_err(|error| NoSummary::Failed(error.to_string()))?;
         if summary.silent {
             self.report.unresolved.push("compact.item".to_owned());
             self.warn(Stage::Compact, "`compact.item` printed nothing of any item");
@@ -106,15 +108,16 @@ impl Run<'_> {
             let found;
             let list = match list {
                 List::At(place) => Some(place),
-                List::Detect if compact_len(document) > limit => {
-                    found = root::list(document);
+                List::Detect if compact_len_within(document, self.work) > limit => {
+                    found = root::list(document, self.work);
                     found.as_deref()
                 }
                 List::Detect | List::None => None,
             };
-            self.report.budget = fit_json(document, list, limit);
+            self.report.budget = fit_json(document, list, limit, self.work);
         }
-        let text = to_string(document);
+        let mut text = String::with_capacity(compact_len_within(document, self.work));
+        write_within(document, &mut text, self.work);
         self.report.output_bytes = text.len();
         Output { text, structured: Structured::Text }
     }

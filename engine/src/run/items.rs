@@ -1,11 +1,11 @@
 //! Stages 5 to 8: the payload's list, and the fields of its items.
 
-use std::borrow::Cow;
-
+use super::lookup::Lookups;
 use super::paths::{self, View};
 use super::settle;
-use crate::json::{Key, Member, Node, compact_len, dedupe};
+use crate::json::{Key, Member, Node, dedupe};
 use crate::program::{Branch, Exclude, Field, Plan, Step};
+use crate::work::Work;
 use crate::{Enforcement, Report};
 
 /// Applies stages 5 to 8 to the payload, or leaves it as it is and says why. `kept` is what `retain` says of the
@@ -16,6 +16,7 @@ pub(super) fn apply<'a>(
     plan: &Plan,
     kept: Option<&[View<'_>]>,
     report: &mut Report,
+    work: &Work<'_>,
 ) -> Result<(), String> {
     let enforced = plan.enforcement == Enforcement::Enforced;
     let total = payload.as_array().map(<[_]>::len);
@@ -27,24 +28,27 @@ pub(super) fn apply<'a>(
             items.truncate(shown);
         }
     } else {
-        let selected = select(payload, shown, branch, plan, report)?;
+        let selected = select(payload, shown, branch, plan, report, work)?;
         // What `select` has dropped anyway is not missed.
-        found(payload, shown, exclude, &mut excluded);
+        part(work)?;
+        found(payload, shown, exclude, &mut excluded, work);
         *payload = selected;
     }
-    found(payload, shown, exclude, &mut excluded);
+    part(work)?;
+    found(payload, shown, exclude, &mut excluded, work);
     match &mut *payload {
-        Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, exclude)),
-        item => paths::exclude(item, exclude),
+        Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, exclude, work)),
+        item => paths::exclude(item, exclude, work),
     }
+    part(work)?;
     if shown != Some(0) {
         report.unresolved.extend(exclude.missed(&excluded));
     }
     if branch.drop_nulls {
-        prune(payload, branch.drop_empty);
+        prune(payload, branch.drop_empty, work);
     }
     if let Some(kept) = kept.filter(|_| !branch.select.is_empty()) {
-        settle::selected(payload, kept, &branch.select);
+        settle::selected(payload, kept, &branch.select, work);
     }
     if enforced && !branch.select.is_empty() && nothing_left(payload) {
         return Err(MISSED.to_owned());
@@ -53,16 +57,23 @@ pub(super) fn apply<'a>(
     Ok(())
 }
 
+/// Begins another part of the stage, with a bound of its own: so that what streams, where only the fields of items are
+/// counted, never reaches one.
+fn part(work: &Work<'_>) -> Result<(), String> {
+    // Where the stage has reached its bound, that is what is said.
+    if work.restart() { Ok(()) } else { Err(String::new()) }
+}
+
 const MISSED: &str = "no path of `select` resolves in any item";
 
 /// Notes which entries of `exclude` find something to drop in an item of the payload that is `shown`.
-fn found(payload: &Node<'_>, shown: Option<usize>, exclude: &Exclude, found: &mut [bool]) {
+fn found(payload: &Node<'_>, shown: Option<usize>, exclude: &Exclude, found: &mut [bool], work: &Work<'_>) {
     match payload {
         Node::Array(items) => {
             let shown = items.iter().take(shown.unwrap_or(usize::MAX));
-            shown.for_each(|item| paths::resolves(item, &exclude.trie, found));
+            shown.for_each(|item| paths::resolves(item, &exclude.trie, found, work));
         }
-        item => paths::resolves(item, &exclude.trie, found),
+        item => paths::resolves(item, &exclude.trie, found, work),
     }
 }
 
@@ -73,11 +84,13 @@ fn select<'a>(
     branch: &'a Branch,
     plan: &Plan,
     report: &mut Report,
+    work: &Work<'_>,
 ) -> Result<Node<'a>, String> {
     let enforced = plan.enforcement == Enforcement::Enforced;
     // A field for each path: paths that lead to the same place multiply what is there.
     let mut room = branch.select_multiplies.then_some(plan.limits.max_input_bytes);
     let mut found = vec![Traces::default(); branch.select.len()];
+    let mut lookups = Lookups::new(&branch.names, work);
     let mut objects = 0;
     let selected = match payload {
         Node::Array(items) => Node::Array(
@@ -86,7 +99,7 @@ fn select<'a>(
                 .filter_map(|item| match item {
                     Node::Object(_) => {
                         objects += 1;
-                        fields(item, &branch.select, &mut found, &mut room)
+                        fields(item, &branch.select, &mut found, &mut room, &mut lookups)
                     }
                     other if !enforced => Some(other.clone()),
                     // Under `Enforced` only what is named passes, and what was there does not show. `retain` says
@@ -98,7 +111,7 @@ fn select<'a>(
         ),
         Node::Object(_) => {
             objects = 1;
-            fields(payload, &branch.select, &mut found, &mut room).unwrap_or(Node::NULL)
+            fields(payload, &branch.select, &mut found, &mut room, &mut lookups).unwrap_or(Node::NULL)
         }
         Node::Scalar(_) | Node::String(_) => {
             return Err(format!("the payload is {}, not an object or a list", payload.kind().as_str()));
@@ -119,22 +132,26 @@ fn select<'a>(
 }
 
 /// The fields of one item; `room` is what they may take, where that is watched. None, and no room, where it is spent.
-fn fields<'a>(
-    item: &Node<'a>,
+fn fields<'n, 'a>(
+    item: &'n Node<'a>,
     select: &'a [Field],
     found: &mut [Traces],
     room: &mut Option<usize>,
+    lookups: &mut Lookups<'_, 'n, 'a>,
 ) -> Option<Node<'a>> {
-    let mut members = Vec::with_capacity(select.len());
+    if !lookups.begin(select.len()) {
+        return None;
+    }
+    let mut members = Vec::new();
     for (field, traces) in select.iter().zip(found) {
         if field.path.contains(&Step::Each) {
-            walk(item, &field.path, traces);
+            lookups.trace(item, &field.path, traces);
         }
-        if let Some(value) = lookup(item, &field.path) {
+        if let Some(value) = lookups.find(item, &field.path) {
             traces.found = true;
             traces.reached |= !field.path.contains(&Step::Each);
             if let Some(room) = room {
-                *room = room.saturating_sub(compact_len(&value));
+                *room = room.saturating_sub(lookups.weight(&value));
                 if *room == 0 {
                     return None;
                 }
@@ -142,60 +159,25 @@ fn fields<'a>(
             members.push(Member { key: Key::from_raw(&*field.key), value: value.into_owned() });
         }
     }
+    members.shrink_to_fit();
     Some(Node::Object(members))
 }
 
 /// What one source path of `select` has met in all items.
 #[derive(Debug, Clone, Copy, Default)]
-struct Traces {
+pub(super) struct Traces {
     /// It gave a value, be it a list that is empty.
-    found: bool,
+    pub(super) found: bool,
     /// It was followed to its end.
-    reached: bool,
+    pub(super) reached: bool,
     /// A `[*]` of it found nothing in a list that is not empty.
-    lacking: bool,
+    pub(super) lacking: bool,
 }
 
 impl Traces {
     /// Whether it leads nowhere: lists that are empty say nothing, others do.
     fn missed(self) -> bool {
         !self.reached && (self.lacking || !self.found)
-    }
-}
-
-/// Follows a source path everywhere; gives whether it finds a value.
-fn walk(node: &Node<'_>, path: &[Step], traces: &mut Traces) -> bool {
-    let Some((step, rest)) = path.split_first() else {
-        traces.reached = true;
-        return true;
-    };
-    match (step, node) {
-        (Step::Name(name), Node::Object(_)) => node.get(name).is_some_and(|value| walk(value, rest, traces)),
-        (Step::Index(index), Node::Array(elements)) => {
-            elements.get(*index).is_some_and(|element| walk(element, rest, traces))
-        }
-        (Step::Each, Node::Array(elements)) => {
-            let found =
-                elements.iter().fold(elements.is_empty(), |found, element| walk(element, rest, traces) || found);
-            traces.lacking |= !found;
-            found
-        }
-        _ => false,
-    }
-}
-
-/// What a source path finds; a path with `[*]` makes a list.
-pub(super) fn lookup<'n, 'a>(node: &'n Node<'a>, path: &[Step]) -> Option<Cow<'n, Node<'a>>> {
-    let Some((step, rest)) = path.split_first() else { return Some(Cow::Borrowed(node)) };
-    match (step, node) {
-        (Step::Name(name), Node::Object(_)) => lookup(node.get(name)?, rest),
-        (Step::Index(index), Node::Array(elements)) => lookup(elements.get(*index)?, rest),
-        (Step::Each, Node::Array(elements)) => {
-            let list: Vec<_> =
-                elements.iter().filter_map(|element| lookup(element, rest).map(Cow::into_owned)).collect();
-            (!list.is_empty() || elements.is_empty()).then_some(Cow::Owned(Node::Array(list)))
-        }
-        _ => None,
     }
 }
 
@@ -211,16 +193,19 @@ fn nothing_left(payload: &Node<'_>) -> bool {
 
 /// Drops members whose value is null, and with `empty` those whose value is `""`, `[]` or `{}`, from the leaves up.
 /// Of duplicate keys the last counts: dropped alone it would bring back the value that it hides.
-fn prune(node: &mut Node<'_>, empty: bool) {
+fn prune(node: &mut Node<'_>, empty: bool, work: &Work<'_>) {
+    if !work.pass(1) {
+        return;
+    }
     match node {
         Node::Object(members) => {
-            dedupe(members);
+            dedupe(members, work);
             members.retain_mut(|member| {
-                prune(&mut member.value, empty);
+                prune(&mut member.value, empty, work);
                 !(member.value.is_null() || (empty && is_empty(&member.value)))
             });
         }
-        Node::Array(elements) => elements.iter_mut().for_each(|element| prune(element, empty)),
+        Node::Array(elements) => elements.iter_mut().for_each(|element| prune(element, empty, work)),
         Node::Scalar(_) | Node::String(_) => {}
     }
 }

@@ -2,6 +2,8 @@
 
 mod finish;
 mod items;
+mod live;
+mod lookup;
 mod patch;
 mod paths;
 mod root;
@@ -17,9 +19,10 @@ use std::borrow::Cow;
 use crate::json::{self, Document, Node, ParseErrorKind, compact_len, values_allowed};
 use crate::program::{Branch, Guard, Plan, Program};
 use crate::stream;
-use crate::work::{Interrupted, Work};
+use crate::work::{Interrupted, Work, stage_steps};
 use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structured, Warning};
 use finish::{List, Output};
+use lookup::Lookups;
 use text_form::RawForm;
 
 pub(crate) use root::{WRAPPERS, score};
@@ -93,10 +96,11 @@ impl Program {
     }
 
     fn stages(&self, input: Input<'_>, call: &Call, work: &Work<'_>) -> Result<Filtered, Refused> {
+        work.end();
         let source = Source::read(input, &self.0, call, work);
         let report =
             Report { original_bytes: input.bytes().len(), compact_bytes: source.compact_bytes, ..Report::default() };
-        let mut run = Run { plan: &self.0, call, work, report };
+        let mut run = Run { plan: &self.0, call, work, exceeded: false, report };
         let output = run.filter(source);
         run.finish(output)
     }
@@ -207,6 +211,8 @@ struct Run<'p> {
     plan: &'p Plan,
     call: &'p Call,
     work: &'p Work<'p>,
+    /// Whether the last stage reached its bound.
+    exceeded: bool,
     report: Report,
 }
 
@@ -249,7 +255,17 @@ impl<'p> Run<'p> {
             // Callers are refused before the call is made; one that gets here sees what all others see.
             self.warn(Stage::Parse, "raw output was asked for, which `Enforced` refuses");
         }
-        let Some(branch) = self.branch(source.json.as_ref().ok()) else {
+        self.work.stage(stage_steps(self.report.original_bytes));
+        let branch = self.branch(source.json.as_ref().ok());
+        if self.work.end() {
+            let reason = "the tests take too many steps on this output";
+            if self.enforced() {
+                return Err(Failure::new(Stage::Branch, reason));
+            }
+            self.failed(Stage::Branch, reason.to_owned());
+            return Ok(self.unfiltered(source));
+        }
+        let Some(branch) = branch else {
             if self.enforced() {
                 return Err(Failure::new(Stage::Branch, "no branch matches the output"));
             }
@@ -275,16 +291,20 @@ impl<'p> Run<'p> {
                     // decide whether it applies.
                     return self.text(branch, &text, &NotJson::Declared);
                 }
-                self.document(branch, document)
+                self.document(branch, document, source.bytes)
             }
         }
     }
 
     /// Stage 1: the first branch whose test holds on the original output.
     fn branch(&self, document: Option<&Node<'_>>) -> Option<&'p Branch> {
+        let mut lookups = Lookups::new(&self.plan.guarded, self.work);
         self.plan.branches.iter().find(|branch| match &branch.guard {
             Guard::Always | Guard::Otherwise => true,
-            Guard::Test(path, value) => document.is_some_and(|document| patch::holds(document, path, &value.node())),
+            Guard::Test(path, value) => {
+                let found = document.and_then(|document| lookups.at(document, path));
+                found.is_some_and(|found| found.equals_within(&value.node(), self.work))
+            }
         })
     }
 

@@ -1,8 +1,11 @@
 //! Stage 3: JSON Patch, RFC 6902, on the tree.
 
+use super::live::{Context, Live, Miss, PutError};
 use crate::Limits;
-use crate::json::{Key, Member, Node, compact_len, dedupe, encode};
-use crate::program::{Index, Name, Patch, Pointer};
+use crate::json::Node;
+use crate::program::{Name, Patch, Pointer};
+use crate::stream::Keys;
+use crate::work::Work;
 
 /// How a sequence of operations ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,17 +23,6 @@ pub(super) struct Failed {
     pub(super) at: usize,
     /// Why, in words that say nothing of the data but its shape.
     pub(super) reason: String,
-}
-
-/// Why a pointer leads nowhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Miss {
-    /// A member or an element is absent, or there is a scalar where one would be.
-    Absent,
-    /// A name where the document has an array.
-    NameOnArray,
-    /// A name where the document has an empty array.
-    NameOnEmptyArray,
 }
 
 impl Miss {
@@ -57,64 +49,151 @@ pub(super) struct Rules {
     pub(super) limits: Limits,
 }
 
-/// What operations have done so far.
-#[derive(Debug, Default)]
-pub(super) struct Done {
+/// A document that operations are applied to. What they cost together is linear in the document and their number:
+/// each object is looked at once, and nothing is moved before the end.
+pub(super) struct Patching<'a, 'w> {
+    document: Live<'a>,
+    names: Keys,
+    rules: Rules,
+    work: &'w Work<'w>,
+    /// The document is nested no deeper.
+    depth: usize,
     /// What a `remove` did not find.
-    pub(super) absent: Vec<String>,
-    /// Bytes that `copy` has added.
+    absent: Vec<String>,
+    /// What `copy` has added, in bytes.
     copied: usize,
 }
 
-/// Applies the operations in order, and notes in `done` what they did.
-pub(super) fn apply<'a>(
-    document: &mut Node<'a>,
-    patches: &'a [Patch],
-    rules: Rules,
-    done: &mut Done,
-) -> Result<Ended, Failed> {
-    let limits = rules.limits;
-    for (at, patch) in patches.iter().enumerate() {
-        let failed = |reason: String| Failed { at, reason };
+impl<'a, 'w> Patching<'a, 'w> {
+    /// Begins with a document that is to be changed by `patches`.
+    pub(super) fn new(document: Node<'a>, patches: &[Patch], rules: Rules, work: &'w Work<'w>) -> Self {
+        let mut names: Vec<&str> = patches.iter().flat_map(places).flatten().map(|name| &*name.text).collect();
+        names.sort_unstable();
+        names.dedup();
+        let grows = patches.iter().any(|patch| matches!(patch, Patch::Move { .. } | Patch::Copy { .. }));
+        let document = Live::Still(document);
+        let depth = if grows { document.depth(work) } else { 0 };
+        Self { document, names: Keys::new(names), rules, work, depth, absent: Vec::new(), copied: 0 }
+    }
+
+    /// The document with what was done to it, and the pointers of which a `remove` found nothing.
+    pub(super) fn finish(self) -> (Node<'a>, Vec<String>) {
+        (self.document.into_node(self.work), self.absent)
+    }
+
+    /// Applies operations in order.
+    pub(super) fn apply(&mut self, patches: &'a [Patch]) -> Result<Ended, Failed> {
+        for (at, patch) in patches.iter().enumerate() {
+            let failed = |reason: String| Failed { at, reason };
+            if !self.work.spend(1) {
+                return Err(failed(String::new()));
+            }
+            if !self.one(patch).map_err(failed)? {
+                return Ok(Ended::TestFailed(at));
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// Applies one operation; `false` is a `test` that does not hold.
+    fn one(&mut self, patch: &'a Patch) -> Result<bool, String> {
         match patch {
-            Patch::Add { path, value } => add(document, path, value.node(), rules).map_err(failed)?,
-            Patch::Remove { path } => match remove(document, path) {
+            Patch::Add { path, value } => {
+                let value = value.node();
+                let depth = value.depth();
+                self.add(path, Live::Still(value), depth)?;
+            }
+            Patch::Remove { path } => match self.remove(path) {
                 Ok(_) => {}
-                Err(Miss::Absent) if !rules.strict => done.absent.push(path.text.to_string()),
-                Err(Miss::NameOnEmptyArray) if rules.empty_is_absent => done.absent.push(path.text.to_string()),
-                Err(miss) => return Err(failed(miss.reason(path))),
+                Err(Miss::Absent) if !self.rules.strict => self.absent.push(path.text.to_string()),
+                Err(Miss::NameOnEmptyArray) if self.rules.empty_is_absent => self.absent.push(path.text.to_string()),
+                Err(miss) => return Err(miss.reason(path)),
             },
             Patch::Replace { path, value } => {
                 let value = value.node();
-                fits(path, &value, limits).map_err(failed)?;
-                *find(document, &path.segments).map_err(|miss| failed(miss.reason(path)))? = value;
+                self.fits(path, value.depth())?;
+                *self.find(path)? = Live::Still(value);
             }
             Patch::Move { from, path } if from.segments == path.segments => {
-                find(document, &from.segments).map_err(|miss| failed(miss.reason(from)))?;
+                self.find(from)?;
             }
             Patch::Move { from, path } => {
-                let value = remove(document, from).map_err(|miss| failed(miss.reason(from)))?;
-                add(document, path, value, rules).map_err(failed)?;
+                let value = self.remove(from).map_err(|miss| miss.reason(from))?;
+                let depth = self.depth_of(&value, from, path);
+                self.add(path, value, depth)?;
             }
             Patch::Copy { from, path } => {
-                let value = &*find(document, &from.segments).map_err(|miss| failed(miss.reason(from)))?;
+                let (work, limit, copied) = (self.work, self.rules.limits.max_input_bytes, self.copied);
+                let value = self.find(from)?;
                 // Copies can double the document each time.
-                done.copied += compact_len(value);
-                if done.copied > limits.max_input_bytes {
-                    return Err(failed("the copies together are larger than an output may be".to_owned()));
+                let copied = copied.saturating_add(value.weight(work));
+                if copied > limit {
+                    return Err("the copies together are larger than an output may be".to_owned());
                 }
-                let value = value.clone();
-                add(document, path, value, rules).map_err(failed)?;
+                let value = Live::Still(value.to_node(work));
+                self.copied = copied;
+                let depth = self.depth_of(&value, from, path);
+                self.add(path, value, depth)?;
             }
             Patch::Test { path, value } => {
-                let holds = find(document, &path.segments).is_ok_and(|found| found.equals(&value.node()));
-                if !holds {
-                    return Ok(Ended::TestFailed(at));
-                }
+                let work = self.work;
+                let found = self.document.find(&path.segments, Context { names: &self.names, work });
+                return Ok(found.is_ok_and(|found| found.equals(&value.node(), work)));
             }
         }
+        Ok(true)
     }
-    Ok(Ended::Done)
+
+    fn find(&mut self, pointer: &Pointer) -> Result<&mut Live<'a>, String> {
+        let context = Context { names: &self.names, work: self.work };
+        self.document.find(&pointer.segments, context).map_err(|miss| miss.reason(pointer))
+    }
+
+    fn remove(&mut self, pointer: &Pointer) -> Result<Live<'a>, Miss> {
+        let context = Context { names: &self.names, work: self.work };
+        match pointer.segments.split_last() {
+            None => Ok(std::mem::replace(&mut self.document, Live::Still(Node::NULL))),
+            Some((last, parents)) => self.document.find(parents, context)?.take(last, context),
+        }
+    }
+
+    fn add(&mut self, pointer: &Pointer, value: Live<'a>, depth: usize) -> Result<(), String> {
+        self.fits(pointer, depth)?;
+        let context = Context { names: &self.names, work: self.work };
+        let Some((last, parents)) = pointer.segments.split_last() else {
+            self.document = value;
+            return Ok(());
+        };
+        let parent = self.document.find(parents, context).map_err(|miss| match miss {
+            Miss::Absent => format!("what `{}` is in does not exist", pointer.text),
+            Miss::NameOnArray | Miss::NameOnEmptyArray => miss.reason(pointer),
+        })?;
+        parent.put(last, value, self.rules.set_is_last, context).map_err(|error| match error {
+            PutError::Miss(miss) => miss.reason(pointer),
+            PutError::BeyondTheEnd => format!("`{}` is beyond the end of the list", pointer.text),
+            PutError::Scalar(kind) => format!("what `{}` is in is {kind}", pointer.text),
+        })
+    }
+
+    /// How deep a value that was at `from` is nested, or more where that makes no difference at `to`.
+    fn depth_of(&self, value: &Live<'_>, from: &Pointer, to: &Pointer) -> usize {
+        let at_most = self.depth.saturating_sub(from.segments.len());
+        if to.segments.len() + at_most <= self.deepest() { at_most } else { value.depth(self.work) }
+    }
+
+    fn deepest(&self) -> usize {
+        self.rules.limits.max_depth.min(crate::json::DEPTH_CEILING)
+    }
+
+    /// Everything that walks a tree recurses: it must not grow deeper than what is parsed.
+    fn fits(&mut self, pointer: &Pointer, depth: usize) -> Result<(), String> {
+        let depth = pointer.segments.len() + depth;
+        if depth > self.deepest() {
+            return Err(format!("at `{}` the document becomes nested too deep", pointer.text));
+        }
+        self.depth = self.depth.max(depth);
+        Ok(())
+    }
 }
 
 /// Whether operation `at` is about a place within one that a later operation removes, and nothing
@@ -145,117 +224,4 @@ fn places(patch: &Patch) -> impl Iterator<Item = &[Name]> {
 
 fn overlaps(a: &[Name], b: &[Name]) -> bool {
     a.starts_with(b) || b.starts_with(a)
-}
-
-/// The value at a strict pointer. Objects on the way lose their duplicates.
-fn find<'n, 'a>(node: &'n mut Node<'a>, segments: &[Name]) -> Result<&'n mut Node<'a>, Miss> {
-    let mut node = node;
-    for name in segments {
-        node = match node {
-            Node::Object(members) => {
-                dedupe(members);
-                let found = members.iter_mut().find(|member| member.key.is(&name.text));
-                &mut found.ok_or(Miss::Absent)?.value
-            }
-            Node::Array(elements) => {
-                let index = index(name, elements)?;
-                elements.get_mut(index).ok_or(Miss::Absent)?
-            }
-            Node::Scalar(_) | Node::String(_) => return Err(Miss::Absent),
-        };
-    }
-    Ok(node)
-}
-
-/// The index that `name` is in an array; `-` is behind its end.
-fn index(name: &Name, elements: &[Node<'_>]) -> Result<usize, Miss> {
-    match name.index {
-        Index::At(index) => Ok(index),
-        Index::End => Ok(usize::MAX),
-        Index::None if elements.is_empty() => Err(Miss::NameOnEmptyArray),
-        Index::None => Err(Miss::NameOnArray),
-    }
-}
-
-fn remove<'a>(document: &mut Node<'a>, pointer: &Pointer) -> Result<Node<'a>, Miss> {
-    let Some((last, parents)) = pointer.segments.split_last() else {
-        return Ok(std::mem::replace(document, Node::NULL));
-    };
-    match find(document, parents)? {
-        Node::Object(members) => {
-            dedupe(members);
-            let at = members.iter().position(|member| member.key.is(&last.text)).ok_or(Miss::Absent)?;
-            Ok(members.remove(at).value)
-        }
-        Node::Array(elements) => {
-            let index = index(last, elements)?;
-            if index < elements.len() { Ok(elements.remove(index)) } else { Err(Miss::Absent) }
-        }
-        Node::Scalar(_) | Node::String(_) => Err(Miss::Absent),
-    }
-}
-
-fn add<'a>(document: &mut Node<'a>, pointer: &Pointer, value: Node<'a>, rules: Rules) -> Result<(), String> {
-    fits(pointer, &value, rules.limits)?;
-    let Some((last, parents)) = pointer.segments.split_last() else {
-        *document = value;
-        return Ok(());
-    };
-    let parent = find(document, parents).map_err(|miss| match miss {
-        Miss::Absent => format!("what `{}` is in does not exist", pointer.text),
-        Miss::NameOnArray | Miss::NameOnEmptyArray => miss.reason(pointer),
-    })?;
-    match parent {
-        Node::Object(members) => {
-            dedupe(members);
-            if rules.set_is_last {
-                members.retain(|member| !member.key.is(&last.text));
-            }
-            match members.iter_mut().find(|member| member.key.is(&last.text)) {
-                Some(member) => member.value = value,
-                None => members.push(Member { key: Key::from_raw(encode(&last.text)), value }),
-            }
-            Ok(())
-        }
-        Node::Array(elements) => {
-            let index = match last.index {
-                Index::End => elements.len(),
-                _ => index(last, elements).map_err(|miss| miss.reason(pointer))?,
-            };
-            if index > elements.len() {
-                return Err(format!("`{}` is beyond the end of the list", pointer.text));
-            }
-            elements.insert(index, value);
-            Ok(())
-        }
-        Node::Scalar(_) | Node::String(_) => {
-            Err(format!("what `{}` is in is {}", pointer.text, parent.kind().as_str()))
-        }
-    }
-}
-
-/// Everything that walks a tree recurses: it must not grow deeper than what is parsed.
-fn fits(pointer: &Pointer, value: &Node<'_>, limits: Limits) -> Result<(), String> {
-    if pointer.segments.len() + value.depth() > limits.max_depth.min(crate::json::DEPTH_CEILING) {
-        return Err(format!("at `{}` the document becomes nested too deep", pointer.text));
-    }
-    Ok(())
-}
-
-/// Whether the value at `pointer` equals `value`; reads only. Of duplicate keys the last counts.
-pub(super) fn holds(document: &Node<'_>, pointer: &Pointer, value: &Node<'_>) -> bool {
-    let mut node = document;
-    for name in &pointer.segments {
-        let next = match node {
-            Node::Array(elements) => match name.index {
-                Index::At(index) => elements.get(index),
-                Index::End | Index::None => None,
-            },
-            Node::Object(_) => node.get(&name.text),
-            Node::Scalar(_) | Node::String(_) => None,
-        };
-        let Some(next) = next else { return false };
-        node = next;
-    }
-    node.equals(value)
 }

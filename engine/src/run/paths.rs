@@ -5,6 +5,7 @@ use std::ptr;
 
 use crate::json::{Key, Kind, Member, Node, dedupe, last_of_each};
 use crate::program::{Exclude, Index, Name, Trie};
+use crate::work::Work;
 
 /// Where a walk is in the tree of paths.
 #[derive(Clone, Copy)]
@@ -19,15 +20,15 @@ pub(super) enum View<'t> {
 
 /// The name of a member.
 pub(super) trait MemberName {
-    /// Whether it is `name`.
-    fn is(&self, name: &str) -> bool;
+    /// The name, in WTF-8.
+    fn plain(&self) -> Cow<'_, [u8]>;
     /// The name, for patterns.
     fn text(&self) -> Cow<'_, str>;
 }
 
 impl MemberName for Key<'_> {
-    fn is(&self, name: &str) -> bool {
-        Key::is(self, name)
+    fn plain(&self) -> Cow<'_, [u8]> {
+        Key::plain(self)
     }
 
     fn text(&self) -> Cow<'_, str> {
@@ -36,8 +37,8 @@ impl MemberName for Key<'_> {
 }
 
 impl MemberName for str {
-    fn is(&self, name: &str) -> bool {
-        self == name
+    fn plain(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(self.as_bytes())
     }
 
     fn text(&self) -> Cow<'_, str> {
@@ -62,10 +63,11 @@ impl<'t> View<'t> {
                 return enter(trie, out);
             }
         };
-        for (name, below) in &trie.names {
-            if !(mapped && matches!(name.index, Index::At(_))) && key.is(&name.text) {
-                enter(below, out);
-            }
+        if !trie.names.is_empty() {
+            let name = key.plain();
+            let named = trie.named(&name);
+            let named = named.filter(|(name, _)| !(mapped && matches!(name.index, Index::At(_))));
+            named.for_each(|(_, below)| enter(below, out));
         }
         if !trie.globs.is_empty() {
             let text = key.text();
@@ -90,6 +92,12 @@ impl<'t> View<'t> {
                 enter(trie, out);
             }
         }
+    }
+
+    /// What it costs to follow it to a member: each pattern is compared.
+    fn steps(self) -> usize {
+        let (Self::Full(trie) | Self::Mapped(trie) | Self::Deep(trie)) = self;
+        1 + trie.globs.len()
     }
 
     /// Whether every element of an array is meant, not single ones.
@@ -136,24 +144,35 @@ pub(super) fn start(trie: &Trie) -> Vec<View<'_>> {
     out
 }
 
-/// The views of a member.
-pub(super) fn member<'t>(views: &[View<'t>], key: &(impl MemberName + ?Sized)) -> Vec<View<'t>> {
+/// The views of a member. None where the stage must end, and then a walk goes no deeper.
+pub(super) fn member<'t>(views: &[View<'t>], key: &(impl MemberName + ?Sized), work: &Work<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
-    views.iter().for_each(|view| view.member(key, &mut out));
+    for view in views {
+        if !work.spend(view.steps()) {
+            return Vec::new();
+        }
+        view.member(key, &mut out);
+    }
     distinct(out)
 }
 
 /// The views of element `index` of an array.
-fn element<'t>(views: &[View<'t>], index: usize) -> Vec<View<'t>> {
+fn element<'t>(views: &[View<'t>], index: usize, work: &Work<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
-    views.iter().for_each(|view| view.element(index, &mut out));
+    if work.spend(views.len()) {
+        views.iter().for_each(|view| view.element(index, &mut out));
+    }
     distinct(out)
 }
 
 /// The views of any element of an array: after stages that take elements out, indices say nothing.
-pub(super) fn any_element<'t>(views: &[View<'t>]) -> Vec<View<'t>> {
+pub(super) fn any_element<'t>(views: &[View<'t>], work: &Work<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
+        let names = if let View::Full(trie) = view { trie.names.len() } else { 0 };
+        if !work.spend(1 + names) {
+            break;
+        }
         view.element(usize::MAX, &mut out);
         if let View::Full(trie) = view {
             let single = trie.names.iter().filter(|(name, _)| matches!(name.index, Index::At(_)));
@@ -188,11 +207,17 @@ impl Stays<'_> {
 }
 
 /// Keeps what the paths in `trie` lead to, and what `stays`. `found` learns which paths resolve.
-pub(super) fn retain<'a>(document: Node<'a>, trie: &Trie, stays: Stays<'_>, found: &mut [bool]) -> Node<'a> {
+pub(super) fn retain<'a>(
+    document: Node<'a>,
+    trie: &Trie,
+    stays: Stays<'_>,
+    found: &mut [bool],
+    work: &Work<'_>,
+) -> Node<'a> {
     let root = start(trie);
-    mark(&document, &root, found);
+    mark(&document, &root, found, work);
     let kind = document.kind();
-    narrow(document, &root, stays).unwrap_or_else(|| match kind {
+    narrow(document, &root, stays, work).unwrap_or_else(|| match kind {
         Kind::Object => Node::Object(Vec::new()),
         Kind::Array => Node::Array(Vec::new()),
         Kind::Null | Kind::Boolean | Kind::Number | Kind::String => Node::NULL,
@@ -205,24 +230,24 @@ fn placeholder(kind: Kind) -> Node<'static> {
 }
 
 /// `None` where no path resolves.
-fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<Node<'a>> {
+fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>, work: &Work<'_>) -> Option<Node<'a>> {
     if views.iter().any(|view| view.end().is_some()) {
         return Some(node);
     }
     match node {
         Node::Object(mut all) => {
-            dedupe(&mut all);
+            dedupe(&mut all, work);
             let kept: Vec<_> = all
                 .into_iter()
                 .filter_map(|member| {
-                    let views = self::member(views, &member.key);
+                    let views = self::member(views, &member.key, work);
                     if views.is_empty() {
                         return None;
                     }
                     let Member { key, value } = member;
                     let below = stays.below(|name| key.is(&name.text));
                     let kind = value.kind();
-                    let value = narrow(value, &views, below);
+                    let value = narrow(value, &views, below, work);
                     value.or_else(|| below.way.map(|_| placeholder(kind))).map(|value| Member { key, value })
                 })
                 .collect();
@@ -234,13 +259,13 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<No
                 .into_iter()
                 .enumerate()
                 .filter_map(|(i, element)| {
-                    let views = self::element(views, i);
+                    let views = self::element(views, i, work);
                     if views.is_empty() {
                         return None;
                     }
                     let below = stays.below(|name| name.index == Index::At(i));
                     let kind = element.kind();
-                    Some(narrow(element, &views, below).unwrap_or_else(|| stays.element(below, kind)))
+                    Some(narrow(element, &views, below, work).unwrap_or_else(|| stays.element(below, kind)))
                 })
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))
@@ -250,7 +275,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>) -> Option<No
 }
 
 /// Notes which paths resolve. Paths that map over an empty array miss nothing.
-fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
+fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool], work: &Work<'_>) {
     for id in views.iter().filter_map(|view| view.end()) {
         if let Some(found) = found.get_mut(id) {
             *found = true;
@@ -258,10 +283,10 @@ fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
     }
     match node {
         Node::Object(all) => {
-            for member in last_of_each(all) {
-                let below = self::member(views, &member.key);
+            for member in last_of_each(all, work) {
+                let below = self::member(views, &member.key, work);
                 if !below.is_empty() {
-                    mark(&member.value, &below, found);
+                    mark(&member.value, &below, found, work);
                 }
             }
         }
@@ -278,9 +303,9 @@ fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool]) {
         }
         Node::Array(all) => {
             for (i, element) in all.iter().enumerate() {
-                let below = self::element(views, i);
+                let below = self::element(views, i, work);
                 if !below.is_empty() {
-                    mark(element, &below, found);
+                    mark(element, &below, found, work);
                 }
             }
         }
@@ -292,7 +317,7 @@ fn mark_all(trie: &Trie, found: &mut [bool]) {
     if let Some(found) = trie.end.and_then(|id| found.get_mut(id)) {
         *found = true;
     }
-    let Trie { end: _, names, any, globs, deep } = trie;
+    let Trie { end: _, names, any, globs, deep, .. } = trie;
     // An index of an empty array stays unresolved.
     let names = names.iter().filter(|(name, _)| !matches!(name.index, Index::At(_))).map(|(_, below)| below);
     let globs = globs.iter().map(|(_, below)| below);
@@ -307,29 +332,29 @@ fn mark_below(trie: &Trie, found: &mut [bool]) {
 }
 
 /// Notes which of the entries find something to drop.
-pub(super) fn resolves(node: &Node<'_>, trie: &Trie, found: &mut [bool]) {
+pub(super) fn resolves(node: &Node<'_>, trie: &Trie, found: &mut [bool], work: &Work<'_>) {
     if found.contains(&false) {
-        mark(node, &start(trie), found);
+        mark(node, &start(trie), found, work);
     }
 }
 
 /// Drops from one item what `exclude` names.
-pub(super) fn exclude(item: &mut Node<'_>, exclude: &Exclude) {
+pub(super) fn exclude(item: &mut Node<'_>, exclude: &Exclude, work: &Work<'_>) {
     if !exclude.is_empty() {
-        drop_paths(item, &start(&exclude.trie));
+        drop_paths(item, &start(&exclude.trie), work);
     }
 }
 
-fn drop_paths(node: &mut Node<'_>, views: &[View<'_>]) {
+fn drop_paths(node: &mut Node<'_>, views: &[View<'_>], work: &Work<'_>) {
     let goes = |below: &[View<'_>]| below.iter().any(|view| view.end().is_some());
     match node {
         Node::Object(all) => {
-            dedupe(all);
+            dedupe(all, work);
             all.retain_mut(|member| {
-                let below = self::member(views, &member.key);
+                let below = self::member(views, &member.key, work);
                 let stays = !goes(&below);
                 if stays && !below.is_empty() {
-                    drop_paths(&mut member.value, &below);
+                    drop_paths(&mut member.value, &below, work);
                 }
                 stays
             });
@@ -337,11 +362,11 @@ fn drop_paths(node: &mut Node<'_>, views: &[View<'_>]) {
         Node::Array(all) => {
             let mut index = 0;
             all.retain_mut(|element| {
-                let below = self::element(views, index);
+                let below = self::element(views, index, work);
                 index += 1;
                 let stays = !goes(&below);
                 if stays && !below.is_empty() {
-                    drop_paths(element, &below);
+                    drop_paths(element, &below, work);
                 }
                 stays
             });

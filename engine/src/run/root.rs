@@ -1,9 +1,10 @@
 //! Stage 4: where the payload is.
 
-use super::items::lookup;
+use super::lookup::Lookups;
 use super::paths::resolves;
 use crate::json::{Member, Node, dedupe};
 use crate::program::{Branch, Index, Pointer, Root};
+use crate::work::Work;
 
 /// Members under which a list is looked for first, in this order (seed kimbap: "Payload root detection").
 pub(crate) const WRAPPERS: [&str; 3] = ["items", "result", "data"];
@@ -12,32 +13,37 @@ pub(crate) const WRAPPERS: [&str; 3] = ["items", "result", "data"];
 pub(super) type Place = Vec<usize>;
 
 /// Finds the payload. Says why where there is none.
-pub(super) fn locate(document: &mut Node<'_>, branch: &Branch, enforced: bool) -> Result<Option<Place>, String> {
+pub(super) fn locate(
+    document: &mut Node<'_>,
+    branch: &Branch,
+    enforced: bool,
+    work: &Work<'_>,
+) -> Result<Option<Place>, String> {
     match &branch.root {
         Root::Unused => Ok(None),
         Root::Document => Ok(Some(Vec::new())),
-        Root::Pointer(pointer) => follow(document, pointer).map(Some),
+        Root::Pointer(pointer) => follow(document, pointer, work).map(Some),
         Root::List => match document {
             Node::Array(_) => Ok(Some(Vec::new())),
             Node::Object(members) if !enforced => {
-                dedupe(members);
+                dedupe(members, work);
                 let list = list_in(members).ok_or("the output is declared to be a list, and there is none in it")?;
                 Ok(Some(vec![list]))
             }
             _ => Err("the output is declared to be a list, and is none".to_owned()),
         },
-        Root::Detect => Ok(Some(detect(document, branch))),
+        Root::Detect => Ok(Some(detect(document, branch, work))),
     }
 }
 
-fn follow(document: &mut Node<'_>, pointer: &Pointer) -> Result<Place, String> {
+fn follow(document: &mut Node<'_>, pointer: &Pointer, work: &Work<'_>) -> Result<Place, String> {
     let mut place = Vec::with_capacity(pointer.segments.len());
     let mut node = document;
     for name in &pointer.segments {
         let unresolved = || format!("`{}` does not resolve", pointer.text);
         let (at, next) = match node {
             Node::Object(members) => {
-                dedupe(members);
+                dedupe(members, work);
                 let at = members.iter().position(|member| member.key.is(&name.text)).ok_or_else(unresolved)?;
                 (at, &mut members[at].value)
             }
@@ -60,11 +66,11 @@ fn list_in(members: &[Member<'_>]) -> Option<usize> {
 }
 
 /// The list that `maxItems` would shorten where nothing says where it is: the document, or a list in it.
-pub(super) fn list(document: &mut Node<'_>) -> Option<Place> {
+pub(super) fn list(document: &mut Node<'_>, work: &Work<'_>) -> Option<Place> {
     match document {
         Node::Array(_) => Some(Vec::new()),
         Node::Object(members) => {
-            dedupe(members);
+            dedupe(members, work);
             list_in(members).map(|at| vec![at])
         }
         Node::Scalar(_) | Node::String(_) => None,
@@ -72,9 +78,9 @@ pub(super) fn list(document: &mut Node<'_>) -> Option<Place> {
 }
 
 /// Document or list, whichever more of the filter's paths resolve in.
-fn detect(document: &mut Node<'_>, branch: &Branch) -> Place {
+fn detect(document: &mut Node<'_>, branch: &Branch, work: &Work<'_>) -> Place {
     let Node::Object(members) = document else { return Vec::new() };
-    dedupe(members);
+    dedupe(members, work);
     let Some(at) = list_in(members) else { return Vec::new() };
     let list = &members[at];
     let elements = list.value.as_array().unwrap_or_default();
@@ -83,15 +89,16 @@ fn detect(document: &mut Node<'_>, branch: &Branch) -> Place {
         return vec![at];
     }
     let first = elements.iter().find(|element| element.as_object().is_some());
-    let in_list = first.map_or(0, |item| score(item, branch));
-    if score(document, branch) > in_list { Vec::new() } else { vec![at] }
+    let in_list = first.map_or(0, |item| score(item, branch, work));
+    if score(document, branch, work) > in_list { Vec::new() } else { vec![at] }
 }
 
 /// How many `select` paths and `exclude` entries resolve in `item`.
-pub(crate) fn score(item: &Node<'_>, branch: &Branch) -> usize {
-    let selected = branch.select.iter().filter(|field| lookup(item, &field.path).is_some()).count();
+pub(crate) fn score(item: &Node<'_>, branch: &Branch, work: &Work<'_>) -> usize {
+    let mut lookups = Lookups::new(&branch.names, work);
+    let selected = branch.select.iter().filter(|field| lookups.resolves(item, &field.path)).count();
     let mut excluded = vec![false; branch.exclude.entries.len()];
-    resolves(item, &branch.exclude.trie, &mut excluded);
+    resolves(item, &branch.exclude.trie, &mut excluded, work);
     selected + excluded.into_iter().filter(|found| *found).count()
 }
 

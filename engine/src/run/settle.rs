@@ -4,19 +4,21 @@
 use super::paths::{self, View, any_element, start};
 use crate::json::Node;
 use crate::program::{Field, Step, Trie};
+use crate::stream::Keys;
+use crate::work::Work;
 
 /// What `retain` says of the value at `place`.
-pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) -> Vec<View<'t>> {
+pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize], work: &Work<'_>) -> Vec<View<'t>> {
     let mut views = start(trie);
     let mut node = document;
     for &position in place {
         (views, node) = match node {
             Node::Object(all) => match all.get(position) {
-                Some(member) => (paths::member(&views, &member.key), &member.value),
+                Some(member) => (paths::member(&views, &member.key, work), &member.value),
                 None => return Vec::new(),
             },
             Node::Array(all) => match all.get(position) {
-                Some(element) => (any_element(&views), element),
+                Some(element) => (any_element(&views, work), element),
                 None => return Vec::new(),
             },
             Node::Scalar(_) | Node::String(_) => return Vec::new(),
@@ -27,12 +29,27 @@ pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize]) 
 
 /// Takes out what `retain` kept for a part of it, where later stages have dropped that part. What is at or on
 /// the way to `place` stays; `place` follows what moves. What `select` has made there is left alone.
-pub(super) fn document(document: &mut Node<'_>, trie: &Trie, place: Option<&mut [usize]>, selected: bool) {
-    value_at(document, &start(trie), place, selected);
+pub(super) fn document(
+    document: &mut Node<'_>,
+    trie: &Trie,
+    place: Option<&mut [usize]>,
+    selected: bool,
+    work: &Work<'_>,
+) {
+    value_at(document, &start(trie), place, selected, work);
 }
 
 /// Whether something is left at all.
-fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usize]>, selected: bool) -> bool {
+fn value_at(
+    node: &mut Node<'_>,
+    views: &[View<'_>],
+    mut place: Option<&mut [usize]>,
+    selected: bool,
+    work: &Work<'_>,
+) -> bool {
+    if !work.spend(views.len()) {
+        return true;
+    }
     let made = selected && place.as_ref().is_some_and(|place| place.is_empty());
     if made || views.iter().any(|view| view.end().is_some()) {
         return true;
@@ -43,7 +60,7 @@ fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usi
     let mut one = |value: &mut Node<'_>, below: &[View<'_>], stays: bool| {
         let on = way == Some(at);
         let rest = if on { place.as_deref_mut().and_then(|place| place.get_mut(1..)) } else { None };
-        let left = below.is_empty() || value_at(value, below, rest, selected);
+        let left = below.is_empty() || value_at(value, below, rest, selected, work);
         if stays && !left && !on {
             // As `retain` leaves an element of which it keeps nothing.
             *value = Node::Object(Vec::new());
@@ -59,13 +76,13 @@ fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usi
     let left = match node {
         Node::Object(all) => {
             all.retain_mut(|member| {
-                let below = paths::member(views, &member.key);
+                let below = paths::member(views, &member.key, work);
                 one(&mut member.value, &below, false)
             });
             !all.is_empty()
         }
         Node::Array(all) => {
-            let below = any_element(views);
+            let below = any_element(views, work);
             all.retain_mut(|element| one(element, &below, true));
             every || !all.is_empty()
         }
@@ -78,38 +95,42 @@ fn value_at(node: &mut Node<'_>, views: &[View<'_>], mut place: Option<&mut [usi
 }
 
 /// The same for what `select` made of a payload that was at `views`.
-pub(super) fn selected(payload: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
+pub(super) fn selected(payload: &mut Node<'_>, views: &[View<'_>], select: &[Field], work: &Work<'_>) {
+    let by_name = Keys::new(select.iter().map(|field| &*field.name));
     match payload {
         Node::Array(items) => {
-            let below = any_element(views);
-            items.iter_mut().for_each(|item| fields(item, &below, select));
+            let below = any_element(views, work);
+            items.iter_mut().for_each(|item| fields(item, &below, &by_name, select, work));
         }
-        item => fields(item, views, select),
+        item => fields(item, views, &by_name, select, work),
     }
 }
 
-fn fields(item: &mut Node<'_>, views: &[View<'_>], select: &[Field]) {
+fn fields(item: &mut Node<'_>, views: &[View<'_>], by_name: &Keys, select: &[Field], work: &Work<'_>) {
     let Node::Object(all) = item else { return };
     all.retain_mut(|member| {
-        let field = select.iter().find(|field| member.key.is(&field.name));
-        field.is_none_or(|field| found_by(&mut member.value, views, &field.path))
+        let field = by_name.find(&member.key.plain()).map(|at| &select[at]);
+        field.is_none_or(|field| found_by(&mut member.value, views, &field.path, work))
     });
 }
 
-fn found_by(found: &mut Node<'_>, views: &[View<'_>], path: &[Step]) -> bool {
+fn found_by(found: &mut Node<'_>, views: &[View<'_>], path: &[Step], work: &Work<'_>) -> bool {
+    if !work.spend(1 + views.len()) {
+        return true;
+    }
     let Some((step, rest)) = path.split_first() else {
-        return views.is_empty() || value_at(found, views, None, false);
+        return views.is_empty() || value_at(found, views, None, false, work);
     };
     let below = match step {
-        Step::Name(name) => paths::member(views, &**name),
-        Step::Index(_) | Step::Each => any_element(views),
+        Step::Name(name) => paths::member(views, &**name, work),
+        Step::Index(_) | Step::Each => any_element(views, work),
     };
     match found {
         Node::Array(all) if *step == Step::Each => {
             let before = all.len();
-            all.retain_mut(|element| found_by(element, &below, rest));
+            all.retain_mut(|element| found_by(element, &below, rest, work));
             before == 0 || !all.is_empty()
         }
-        found => found_by(found, &below, rest),
+        found => found_by(found, &below, rest, work),
     }
 }

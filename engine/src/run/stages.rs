@@ -2,9 +2,9 @@
 
 use super::{Failure, METADATA, Output, Run, items, patch, paths, root, settle};
 use crate::Stage;
-use crate::json::{Node, compact_len, last_of_each};
+use crate::json::{Node, compact_len_within, last_of_each};
 use crate::program::{Branch, Root};
-use crate::work::stage_steps;
+use crate::work::{Work, stage_steps};
 
 /// Where the payload is, and how many items it had.
 struct Payload {
@@ -18,30 +18,82 @@ fn too_many_steps(bound: usize) -> String {
 }
 
 /// What a command or an upstream says beside its data. It survives `select`, which is about the data.
-fn metadata<'a>(document: &Node<'a>) -> Node<'a> {
-    let members = last_of_each(document.as_object().unwrap_or_default());
+fn metadata<'a>(document: &Node<'a>, work: &Work<'_>) -> Node<'a> {
+    let members = last_of_each(document.as_object().unwrap_or_default(), work);
     Node::Object(members.filter(|member| METADATA.iter().any(|name| member.key.is(name))).cloned().collect())
 }
 
 impl<'p> Run<'p> {
     /// Runs one branch over a document.
-    pub(super) fn document(&mut self, branch: &'p Branch, document: Node<'p>) -> Result<Output, Failure> {
-        let mut document = self.retain(branch, document);
-        let mut succeeded = branch.retain.is_some();
-        if !branch.patches.is_empty() {
-            succeeded |= self.stage(Stage::Patches, |run| run.patches(branch, &mut document))?.is_some();
+    pub(super) fn document(
+        &mut self,
+        branch: &'p Branch,
+        document: Node<'p>,
+        bytes: &'p [u8],
+    ) -> Result<Output, Failure> {
+        let mut document = document;
+        let mut retained = false;
+        if branch.retain.is_some() {
+            let retain = |run: &mut Self| {
+                run.retain(branch, &mut document);
+                Ok(())
+            };
+            retained = self.stage(Stage::Retain, retain)?.is_some();
+            if !retained {
+                self.report.unresolved.clear();
+                document = self.again(branch, bytes, (false, false));
+            }
         }
+        let mut patched = false;
+        if !branch.patches.is_empty() {
+            patched = self.stage(Stage::Patches, |run| run.patches(branch, &mut document))?.is_some();
+            if !patched {
+                document = self.again(branch, bytes, (retained, false));
+            }
+        }
+        let mut succeeded = retained || patched;
         let mut payload = self.stage(Stage::Root, |run| run.locate(branch, &mut document))?.flatten();
-        if let Some(payload) = &payload {
-            succeeded |= self.stage(Stage::Select, |run| run.items(branch, &mut document, payload))?.is_some();
+        if let Some(found) = &payload {
+            let unresolved = self.report.unresolved.len();
+            let selected = self.stage(Stage::Select, |run| run.items(branch, &mut document, found))?.is_some();
+            if !selected && self.exceeded {
+                // It may have been changed in part.
+                (self.report.partial_miss, self.report.items_truncated_from) = (Vec::new(), None);
+                self.report.unresolved.truncate(unresolved);
+                document = self.again(branch, bytes, (retained, patched));
+                payload = self.locate(branch, &mut document).ok().flatten();
+            }
+            succeeded |= selected;
         }
         if let Some(retain) = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles()) {
             let place = payload.as_mut().map(|payload| payload.place.as_mut_slice());
-            settle::document(&mut document, &retain.trie, place, !branch.select.is_empty());
+            self.work.stage(stage_steps(self.report.original_bytes));
+            settle::document(&mut document, &retain.trie, place, !branch.select.is_empty(), self.work);
+            if self.work.end() {
+                let reason = too_many_steps(stage_steps(self.report.original_bytes));
+                return Err(Failure::new(Stage::Retain, reason));
+            }
         }
         self.report.applied = succeeded || (self.report.error.is_none() && !branch.is_empty());
-        self.report.result_bytes = compact_len(&document);
+        self.report.result_bytes = compact_len_within(&document, self.work);
         self.encode(branch, document, payload.map(|payload| (payload.place, payload.total)).as_ref())
+    }
+
+    /// The document as it was before a stage that has failed, after `retain` and after `patches` where those have not:
+    /// it is made once more, since it is not kept twice.
+    fn again(&mut self, branch: &'p Branch, bytes: &'p [u8], (retained, patched): (bool, bool)) -> Node<'p> {
+        // It could be read before; an interrupted run has no result.
+        let mut document = super::document(bytes, self.plan, false, self.work).map_or(Node::NULL, |read| read.node);
+        let said = self.report.clone();
+        if retained {
+            self.retain(branch, &mut document);
+        }
+        if patched {
+            // What was done once can be done again.
+            let _ = self.patches(branch, &mut document);
+        }
+        self.report = said;
+        document
     }
 
     /// Runs one stage. Under `Advisory` its failure is noted, and gives `None`.
@@ -53,7 +105,8 @@ impl<'p> Run<'p> {
         let bound = stage_steps(self.report.original_bytes);
         self.work.stage(bound);
         let done = body(self);
-        let done = if self.work.exceeded() { Err(too_many_steps(bound)) } else { done };
+        self.exceeded = self.work.end();
+        let done = if self.exceeded { Err(too_many_steps(bound)) } else { done };
         match done {
             Ok(value) => Ok(Some(value)),
             Err(reason) if self.enforced() => Err(Failure::new(stage, reason)),
@@ -64,8 +117,8 @@ impl<'p> Run<'p> {
         }
     }
 
-    fn retain(&mut self, branch: &Branch, document: Node<'p>) -> Node<'p> {
-        let Some(retain) = &branch.retain else { return document };
+    fn retain(&mut self, branch: &Branch, document: &mut Node<'p>) {
+        let Some(retain) = &branch.retain else { return };
         // What another path covers is in no trie, and never missed.
         let mut found = vec![true; retain.paths.len()];
         retain.trie.ends(&mut |id| found[id] = false);
@@ -74,25 +127,27 @@ impl<'p> Run<'p> {
         } else {
             paths::Stays::default()
         };
-        let document = paths::retain(document, &retain.trie, stays, &mut found);
+        let whole = std::mem::replace(document, Node::NULL);
+        *document = paths::retain(whole, &retain.trie, stays, &mut found, self.work);
         let missed = retain.paths.iter().zip(found).filter(|(_, found)| !found);
         self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
-        document
     }
 
-    /// Stage 3. A failing operation undoes those before it; a failing `test` only stops the sequence.
+    /// Stage 3. Where an operation fails the document is spent, see [`Run::again`]; a failing `test` only stops the
+    /// sequence.
     fn patches(&mut self, branch: &'p Branch, document: &mut Node<'p>) -> Result<(), String> {
         let strict = self.plan.strict_patch;
         let empty_is_absent = self.enforced() && branch.drop_empty && !strict;
         let limits = self.plan.limits;
         let rules = patch::Rules { strict, empty_is_absent, set_is_last: self.enforced(), limits };
-        let mut done = patch::Done::default();
         let mut patches = branch.patches.as_slice();
-        // Under `Enforced` a failure gives nothing at all: there is nothing to go back to.
-        let before = (!self.enforced()).then(|| document.clone());
+        let whole = std::mem::replace(document, Node::NULL);
+        let mut patching = patch::Patching::new(whole, patches, rules, self.work);
         let result = loop {
-            match patch::apply(document, patches, rules, &mut done) {
-                Err(failed) if self.enforced() && !strict && patch::is_moot(patches, failed.at) => {
+            match patching.apply(patches) {
+                Err(failed)
+                    if self.enforced() && !strict && !self.work.exceeded() && patch::is_moot(patches, failed.at) =>
+                {
                     patches = &patches[failed.at + 1..];
                 }
                 other => break other,
@@ -103,7 +158,6 @@ impl<'p> Run<'p> {
         match result {
             Ok(patch::Ended::Done) => {}
             Ok(patch::Ended::TestFailed(at)) if strict || self.enforced() => {
-                *document = before.unwrap_or(Node::NULL);
                 return Err(format!("{}: the test does not hold", operation(at)));
             }
             Ok(patch::Ended::TestFailed(at)) => {
@@ -111,18 +165,17 @@ impl<'p> Run<'p> {
                     format!("{}: the test does not hold, so the operations after it were left out", operation(at));
                 self.warn(Stage::Patches, message);
             }
-            Err(failed) => {
-                *document = before.unwrap_or(Node::NULL);
-                return Err(format!("{}: {}", operation(failed.at), failed.reason));
-            }
+            Err(failed) => return Err(format!("{}: {}", operation(failed.at), failed.reason)),
         }
-        self.report.unresolved.append(&mut done.absent);
+        let (patched, mut absent) = patching.finish();
+        *document = patched;
+        self.report.unresolved.append(&mut absent);
         Ok(())
     }
 
     /// Stage 4. Under `Enforced` what is beside the payload goes, unless `retain` has said what stays.
     fn locate(&mut self, branch: &Branch, document: &mut Node<'_>) -> Result<Option<Payload>, String> {
-        let Some(mut place) = root::locate(document, branch, self.enforced())? else { return Ok(None) };
+        let Some(mut place) = root::locate(document, branch, self.enforced(), self.work)? else { return Ok(None) };
         if self.enforced() && branch.retain.is_none() && matches!(branch.root, Root::Pointer(_)) {
             place = root::isolate(document, &place);
         }
@@ -133,15 +186,16 @@ impl<'p> Run<'p> {
     /// Stages 5 to 8.
     fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
         let kept = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles());
-        let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place));
+        let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place, self.work));
         let is_document = payload.place.is_empty();
         let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
-        let metadata = (is_document && !self.enforced() && !branch.select.is_empty()).then(|| metadata(payload));
-        items::apply(payload, branch, self.plan, kept.as_deref(), &mut self.report)?;
+        let work = self.work;
+        let metadata = (is_document && !self.enforced() && !branch.select.is_empty()).then(|| metadata(payload, work));
+        items::apply(payload, branch, self.plan, kept.as_deref(), &mut self.report, work)?;
         if let (Some(Node::Object(mut metadata)), Node::Object(members)) = (metadata, payload) {
             metadata.retain(|member| !members.iter().any(|other| other.key.same(&member.key)));
             let mut metadata = Node::Object(metadata);
-            paths::exclude(&mut metadata, &branch.exclude);
+            paths::exclude(&mut metadata, &branch.exclude, work);
             if let Node::Object(metadata) = metadata {
                 members.extend(metadata);
             }

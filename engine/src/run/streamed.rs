@@ -37,7 +37,7 @@ pub(super) fn apply(
         ..Report::default()
     };
     let text = String::from_utf8(json).ok()?;
-    let mut run = Run { plan, call, work, report };
+    let mut run = Run { plan, call, work, exceeded: false, report };
     if branch.compact.is_none() && run.limit(branch.budget).is_none_or(|limit| text.len() <= limit) {
         run.report.output_bytes = text.len();
         return Some(Ok(Filtered { text, structured: Structured::Text, report: run.report }));

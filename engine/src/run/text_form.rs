@@ -7,6 +7,7 @@ use super::{Failure, NotJson, Output, Run};
 use crate::Stage;
 use crate::json::{Member, Node, compact_len, encode};
 use crate::program::Branch;
+use crate::work::text_steps;
 
 /// What may stand beside `raw` in an output that is text (seed kimbap: "Fast path").
 pub(crate) const METADATA: [&str; 3] = ["_exit_code", "stderr", "_text_filtered"];
@@ -53,7 +54,7 @@ impl Run<'_> {
                 NotJson::Broken(reason) => self.failed(Stage::Parse, reason.clone()),
             }
         }
-        let text = self.clean(branch, text);
+        let text = self.clean(branch, text)?;
         self.report.result_bytes = text.len();
         Ok(self.lines(text, branch.budget))
     }
@@ -68,7 +69,7 @@ impl Run<'_> {
             self.report.skipped = Some("raw_output");
             self.warn(Stage::Parse, "the output is text: only `text` applied");
         }
-        let text = self.clean(branch, &form.text);
+        let text = self.clean(branch, &form.text)?;
         if form.has_metadata() && !self.enforced() {
             let mut document = form.with(&text);
             self.report.result_bytes = compact_len(&document);
@@ -78,16 +79,24 @@ impl Run<'_> {
         Ok(self.lines(text, branch.budget))
     }
 
-    fn clean(&mut self, branch: &Branch, text: &str) -> String {
-        match &branch.text {
-            Some(program) => {
-                self.report.applied = true;
-                program.apply(text, self.enforced())
-            }
-            None => {
-                self.report.applied = !branch.is_structural() && !branch.is_empty();
-                text.to_owned()
-            }
+    /// Stage 9. Where it fails under `Advisory` the text stays as it was.
+    fn clean(&mut self, branch: &Branch, text: &str) -> Result<String, Failure> {
+        let Some(program) = &branch.text else {
+            self.report.applied = !branch.is_structural() && !branch.is_empty();
+            return Ok(text.to_owned());
+        };
+        let bound = text_steps(self.report.original_bytes);
+        self.work.stage(bound);
+        let cleaned = program.apply_within(text, self.enforced(), self.work);
+        if !self.work.end() {
+            self.report.applied = true;
+            return Ok(cleaned);
         }
+        let reason = format!("the expressions take more than {bound} steps on this output");
+        if self.enforced() {
+            return Err(Failure::new(Stage::Text, reason));
+        }
+        self.failed(Stage::Text, reason);
+        Ok(text.to_owned())
     }
 }

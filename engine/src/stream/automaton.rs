@@ -10,6 +10,10 @@ use super::keys::Keys;
 /// More states than any filter that was written by hand needs; `*` in many places can ask for exponentially many.
 const MOST_STATES: usize = 2000;
 
+/// More paths than this at one place are left to the tree, which counts them as steps: what streams never reaches the
+/// bound of a stage, see [`crate::stage_steps`].
+const MOST_PLACES: usize = 16;
+
 /// The places that a set of paths knows apart. State 0 is the value that the paths begin at.
 #[derive(Debug)]
 pub(super) struct Automaton {
@@ -96,7 +100,7 @@ impl Builder {
         if let Some(&state) = self.known.get(&set) {
             return Some(state);
         }
-        if self.states.len() >= MOST_STATES {
+        if self.states.len() >= MOST_STATES || set.len() > MOST_PLACES {
             return None;
         }
         let number = self.states.len();
@@ -148,7 +152,7 @@ impl Builder {
         for name in &names {
             let mut below = any.clone();
             for (trie, in_map) in places {
-                let here = trie.names.iter().filter(|(n, _)| *n.text == **name);
+                let here = trie.named(name.as_bytes());
                 below.extend(
                     here.filter(|(n, _)| !(*in_map && matches!(n.index, Index::At(_)))).map(|(_, t)| (t, false)),
                 );

@@ -1,13 +1,17 @@
 //! What has to be known before the first byte is written: the branch, and where the payload is.
 
-use crate::json;
-use crate::program::{Branch, Guard, Index, Name};
-use crate::run::{METADATA, WRAPPERS, score};
-use crate::work::Work;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
+use crate::json::{self, Node, to_string};
+use crate::program::{Branch, Guard, Index, Name, Step};
+use crate::run::{METADATA, WRAPPERS, score};
+use crate::work::{Work, stage_steps};
+
+use super::keys::Keys;
 use super::payload::Payload;
 use super::run::Run;
-use super::scan::{Scan, Stop};
+use super::scan::{Scan, Stop, at};
 use super::select::{Found, Paths, Slots};
 
 /// The pointers that `branches` test.
@@ -35,14 +39,36 @@ pub(super) fn branch(
     let mut unused = Vec::new();
     Run::new(bytes, &mut unused, 0, work)
         .document(|run, pos| tests.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
+    work.stage(stage_steps(bytes.len()));
+    let chosen = holds(branches, bytes, depth, &slots, work);
+    // The tree says so too.
+    if work.end() { Err(Stop::Bail) } else { chosen }
+}
+
+/// The number of the first branch whose test holds of what was found.
+fn holds(branches: &[Branch], bytes: &[u8], depth: usize, slots: &Slots, work: &Work<'_>) -> Result<usize, Stop> {
+    let mut parsed: HashMap<(usize, usize), Node<'_>> = HashMap::new();
+    // Values within each other are read more than once.
+    let mut room = bytes.len().saturating_mul(4);
     // What is not tested ends the list, so branches and slots go together.
     for (number, branch) in branches.iter().enumerate() {
         let Guard::Test(_, value) = &branch.guard else { return Ok(number) };
-        if let Found::Span { start, end, .. } = slots.get(number) {
-            let node = json::parse(&bytes[start..end], depth).map_err(|_| Stop::Bail)?;
-            if node.equals(&value.node()) {
-                return Ok(number);
+        let Found::Span { start, end, .. } = slots.get(number) else { continue };
+        let (value, nested) = (value.node(), |byte| matches!(byte, b'{' | b'[' | b'"'));
+        let (there, wanted) = (at(bytes, start), at(to_string(&value).as_bytes(), 0));
+        if there != wanted && (nested(there) || nested(wanted)) {
+            continue;
+        }
+        let node = match parsed.entry((start, end)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                room = room.checked_sub(end - start).ok_or(Stop::Bail)?;
+                let read = json::read(&bytes[start..end], depth, usize::MAX, work).map_err(|_| Stop::Bail)?;
+                new.insert(read.node)
             }
+        };
+        if node.equals_within(&value, work) {
+            return Ok(number);
         }
     }
     Err(Stop::Bail)
@@ -89,7 +115,13 @@ pub(super) fn payload(
     depth: usize,
     work: &Work<'_>,
 ) -> Result<Vec<Name>, Stop> {
-    let mut look = Look { branch, depth, lists: [None; 4], own: 0, wanted: false };
+    let firsts = branch.select.iter().filter_map(|field| match field.path.first() {
+        Some(Step::Name(name)) => Some(&**name),
+        _ => None,
+    });
+    let firsts = Keys::new(firsts.collect::<BTreeSet<_>>());
+    let excluded = Keys::new(branch.exclude.names.iter().map(|name| &**name));
+    let mut look = Look { firsts, excluded, depth, lists: [None; 4], own: 0, wanted: false };
     let mut unused = Vec::new();
     let mut run = Run::new(bytes, &mut unused, 0, work);
     let mut object = false;
@@ -115,7 +147,7 @@ pub(super) fn payload(
         return Err(Stop::Bail);
     }
     let in_list = match list.first {
-        Some((start, end)) => score(&json::parse(&bytes[start..end], depth).map_err(|_| Stop::Bail)?, branch),
+        Some((start, end)) => score(&json::parse(&bytes[start..end], depth).map_err(|_| Stop::Bail)?, branch, work),
         None => 0,
     };
     let mut own = look.own;
@@ -139,8 +171,11 @@ struct List {
     first: Option<(usize, usize)>,
 }
 
-struct Look<'b> {
-    branch: &'b Branch,
+struct Look {
+    /// Members that paths of `select` begin with.
+    firsts: Keys,
+    /// Members that `exclude` names.
+    excluded: Keys,
     depth: usize,
     /// Under each of the usual names; then the first of all.
     lists: [Option<List>; 4],
@@ -150,7 +185,7 @@ struct Look<'b> {
     wanted: bool,
 }
 
-impl Look<'_> {
+impl Look {
     fn members(&mut self, run: &mut Run<'_>, pos: usize) -> Scan {
         let room = self.depth.checked_sub(1).ok_or(Stop::Invalid)?;
         let keys = run.distinct.enter();
@@ -160,8 +195,8 @@ impl Look<'_> {
             let span = (pos + 1, end - 1);
             let key = &run.bytes[span.0..span.1];
             run.distinct.add(key);
-            self.own += self.branch.exclude.names.iter().filter(|name| name.as_bytes() == key).count();
-            self.wanted |= self.branch.select.iter().any(|field| field.begins_with(key));
+            self.own += usize::from(self.excluded.find(key).is_some());
+            self.wanted |= self.firsts.find(key).is_some();
             pos = if run.at(value) == b'[' {
                 let (list, end) = self.list(run, span, value, room)?;
                 let usual = WRAPPERS.iter().position(|name| name.as_bytes() == key);

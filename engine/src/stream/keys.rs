@@ -2,7 +2,7 @@
 
 /// A set of names, each with a number: its place in the slice that the set was made from.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// Bit `n`: there is a name of `n` bytes; the last bit: one of 63 or more.
     lengths: u64,
     /// By length, then by bytes.
@@ -10,7 +10,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new<'k>(names: impl IntoIterator<Item = &'k str>) -> Self {
+    pub(crate) fn new<'k>(names: impl IntoIterator<Item = &'k str>) -> Self {
         let mut sorted: Vec<(Box<[u8]>, usize)> =
             names.into_iter().enumerate().map(|(i, name)| (name.as_bytes().into(), i)).collect();
         sorted.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
@@ -18,7 +18,7 @@ impl Keys {
         Self { lengths, sorted: sorted.into() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sorted.is_empty()
     }
 
@@ -28,7 +28,7 @@ impl Keys {
 
     /// The number of `key`.
     #[inline(always)]
-    pub(super) fn find(&self, key: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
         // Most keys end here: none that matters is as long.
         if self.lengths & Self::bit(key.len()) == 0 { None } else { self.search(key) }
     }

@@ -28,9 +28,10 @@ mod tests;
 
 use crate::json::{DEPTH_CEILING, values_allowed};
 use crate::program::{Branch, Name};
-use crate::work::Work;
+use crate::work::{Work, stage_steps};
 use crate::{Enforcement, Limits};
 
+pub(crate) use keys::Keys;
 use payload::Facts;
 use plan::{Route, Stages};
 use prune::Rules;
@@ -102,7 +103,16 @@ impl Fast {
         if choose::is_text_form(bytes, self.depth, work)? {
             return Err(Stop::Bail);
         }
-        Pass { branch, stages, depth: self.depth, work, blanks: None, unresolved: Vec::new() }.run(bytes)
+        Pass {
+            branch,
+            stages,
+            depth: self.depth,
+            work,
+            bound: stage_steps(bytes.len()),
+            blanks: None,
+            unresolved: Vec::new(),
+        }
+        .run(bytes)
     }
 }
 
@@ -120,6 +130,8 @@ struct Pass<'b, 's, 'w> {
     stages: &'s Stages,
     depth: usize,
     work: &'w Work<'w>,
+    /// Steps that a stage may take.
+    bound: usize,
     /// Whitespace of the output as it came, once it has been read.
     blanks: Option<usize>,
     unresolved: Vec<String>,
@@ -201,6 +213,10 @@ impl<'b> Pass<'b, '_, '_> {
                 return Err(Stop::Bail);
             }
             self.blanks = Some(run.tally.blanks);
+        }
+        if run.slots.steps > self.bound {
+            // The tree says so too.
+            return Err(Stop::Bail);
         }
         let hits = std::mem::take(&mut run.hits);
         Ok((out, hits))

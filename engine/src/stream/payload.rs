@@ -203,6 +203,8 @@ impl Payload {
     fn object(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
         let Some(select) = &self.select else { return self.strip.value(run, Some(0), pos, room, 0) };
         facts.objects += 1;
+        run.slots.steps += select.outputs.len();
+        run.tally.poll_after(select.outputs.len())?;
         let end = select.paths.walk(run.bytes, pos, room, &mut run.tally, &mut run.slots)?;
         run.out.push(b'{');
         let open = run.out.len();

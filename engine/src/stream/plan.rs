@@ -77,9 +77,13 @@ impl Stages {
 }
 
 fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
+    // What `select` gives may be much larger than the output, and each path a step in all of it.
+    if branch.select_multiplies && !branch.exclude.is_plain() {
+        return None;
+    }
     let advisory = enforcement == Enforcement::Advisory;
     let paths = Automaton::new(&branch.exclude.trie)?;
-    let select = if branch.select.is_empty() { None } else { Some(select(&branch.select, &paths)) };
+    let select = if branch.select.is_empty() { None } else { Some(select(&branch.select, &paths)?) };
     // `dropEmpty` is nulls too.
     let rules = Rules { nulls: branch.drop_nulls || branch.drop_empty, empties: branch.drop_empty };
     Some(Payload {
@@ -93,14 +97,14 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
     })
 }
 
-fn select(fields: &[Field], exclude: &Automaton) -> Select {
+fn select(fields: &[Field], exclude: &Automaton) -> Option<Select> {
     let start = exclude.state(0);
     let outputs = fields.iter().map(|field| {
         let state = start.member(field.name.as_bytes());
         let hidden = state.is_some_and(|state| !exclude.state(state).ends.is_empty());
         Output { prefix: format!("{}:", field.key).into_bytes().into(), hidden, state }
     });
-    Select { paths: Paths::new(fields), outputs: outputs.collect() }
+    Some(Select { paths: Paths::new(fields)?, outputs: outputs.collect() })
 }
 
 /// The patches as one pass: each only touches a place of its own, and none moves what another names.

@@ -45,10 +45,15 @@ impl<'w> Tally<'w> {
         if self.values.is_multiple_of(POLL) { self.poll(POLL) } else { Ok(()) }
     }
 
-    /// Counts steps that are no values.
+    /// Polls before many steps that are no values.
+    #[inline(always)]
+    pub(super) fn poll_after(&self, steps: usize) -> Result<(), Stop> {
+        if steps < POLL / 64 { Ok(()) } else { self.poll(steps) }
+    }
+
     #[inline(never)]
     #[cold]
-    pub(super) fn poll(&self, steps: usize) -> Result<(), Stop> {
+    fn poll(&self, steps: usize) -> Result<(), Stop> {
         if self.work.spend(steps) { Ok(()) } else { Err(Stop::Interrupted) }
     }
 }

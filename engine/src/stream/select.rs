@@ -5,6 +5,9 @@ use crate::program::{Field, Index, Name, Step};
 use super::keys::Keys;
 use super::scan::{self, Scan, Stop, Tally, at};
 
+/// Lists whose elements may be read twice, by `[n]` and by `[*]`.
+const MOST_TWICE: usize = 4;
+
 /// The source paths of `select`, as a tree.
 #[derive(Debug)]
 pub(super) struct Paths {
@@ -55,6 +58,8 @@ pub(super) struct Slots {
     pub(super) reached: Vec<bool>,
     /// By path, whether a `[*]` of it found nothing in a list that is not empty, in any item.
     pub(super) lacking: Vec<bool>,
+    /// Steps so far: a field of an item, and an element that the path of a field goes through.
+    pub(super) steps: usize,
 }
 
 /// Building: names are gathered first, and made into [`Keys`] at the end.
@@ -117,6 +122,13 @@ impl Draft {
         }
     }
 
+    /// How many lists have elements that are read twice.
+    fn twice(&self) -> usize {
+        let below = self.names.iter().map(|(_, draft)| draft).chain(self.indices.iter().map(|(_, draft)| draft));
+        let below = below.chain(self.each.iter().map(|(draft, _)| &**draft));
+        usize::from(self.each.is_some() && !self.indices.is_empty()) + below.map(Self::twice).sum::<usize>()
+    }
+
     fn finish(self) -> Node {
         let keys = Keys::new(self.names.iter().map(|(name, _)| &**name));
         let mut indices: Vec<_> = self.indices.into_iter().map(|(n, draft)| (n, draft.finish())).collect();
@@ -133,13 +145,15 @@ impl Draft {
 
 impl Paths {
     /// The paths of `fields`; field `i` is found in slot `i`.
-    pub(super) fn new(fields: &[Field]) -> Self {
+    ///
+    /// None where too many elements would be read twice, by `[n]` and by `[*]`.
+    pub(super) fn new(fields: &[Field]) -> Option<Self> {
         let mut owners: Vec<usize> = (0..fields.len()).collect();
         let mut draft = Draft::default();
         for (i, field) in fields.iter().enumerate() {
             draft.insert(&field.path, i, &mut owners);
         }
-        Self { root: draft.finish(), owners, paths: fields.len() }
+        (draft.twice() <= MOST_TWICE).then(|| Self { root: draft.finish(), owners, paths: fields.len() })
     }
 
     /// The same for strict pointers, of which a number is an index in an array and a key in an object.
@@ -285,6 +299,8 @@ impl Walk<'_> {
     ) -> Scan {
         let mut end = None;
         if let Some(each) = each {
+            self.slots.steps += each.lists.len();
+            tally.poll_after(each.lists.len())?;
             for &(inner, _) in &each.lists {
                 self.slots.found[inner] = Found::Missing;
             }

@@ -35,7 +35,7 @@ fn deduped(text: &str) -> Option<String> {
     fn dedupe(node: &mut Node<'_>) {
         match node {
             Node::Object(members) => {
-                json::dedupe(members);
+                json::dedupe(members, &Work::unlimited());
                 members.iter_mut().for_each(|member| dedupe(&mut member.value));
             }
             Node::Array(elements) => elements.iter_mut().for_each(dedupe),

@@ -86,7 +86,17 @@ impl CompactProgram {
     /// # Errors
     /// Where a limit of the renderer is reached; nothing in the data itself makes a rendering fail.
     pub fn render(&self, items: &[Node<'_>], total: usize, limit: Option<usize>) -> Result<Summary, RenderError> {
-        let mut meter = Meter::default();
+        self.render_within(items, total, limit, Meter::default())
+    }
+
+    /// The same within limits of one's own.
+    pub(crate) fn render_within(
+        &self,
+        items: &[Node<'_>],
+        total: usize,
+        limit: Option<usize>,
+        mut meter: Meter<'_>,
+    ) -> Result<Summary, RenderError> {
         let mut lines = String::new();
         let mut ends = Vec::with_capacity(items.len());
         for item in items {
@@ -119,16 +129,16 @@ impl Summary {
 }
 
 /// All items rendered once; pages of them differ in header and footer only.
-struct Page<'p> {
+struct Page<'p, 'w> {
     program: &'p CompactProgram,
     /// The items' texts, joined by line ends, and where each ends.
     lines: &'p str,
     ends: &'p [usize],
     total: usize,
-    meter: Meter,
+    meter: Meter<'w>,
 }
 
-impl Page<'_> {
+impl Page<'_, '_> {
     /// Bytes of the first `count` items.
     fn length(&self, count: usize) -> usize {
         count.checked_sub(1).map_or(0, |last| self.ends[last])

@@ -16,19 +16,19 @@ enum Flow {
     Continue,
 }
 
-pub(super) struct Evaluator<'v, 'o> {
+pub(super) struct Evaluator<'v, 'o, 'w> {
     frame: Vec<Value<'v>>,
     dot: Value<'v>,
     out: &'o mut String,
-    meter: &'o mut Meter,
+    meter: &'o mut Meter<'w>,
 }
 
-impl<'v, 'o> Evaluator<'v, 'o> {
+impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
     pub(super) fn run(
         template: &'v Template,
         dot: &'v Node<'v>,
         out: &'o mut String,
-        meter: &'o mut Meter,
+        meter: &'o mut Meter<'w>,
     ) -> Result<(), RenderError> {
         let dot = Value::of(dot);
         let mut frame = vec![Value::Nil; template.slots];

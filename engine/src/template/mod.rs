@@ -24,6 +24,7 @@ mod value;
 use std::fmt;
 
 use crate::json::Node;
+use crate::work::{Work, stage_steps};
 
 pub use compact::{CompactProgram, Summary};
 
@@ -33,8 +34,14 @@ const MAX_SOURCE_BYTES: usize = 64 << 10;
 const MAX_NESTING: usize = 64;
 /// Bytes of one rendering.
 const MAX_RENDERED_BYTES: usize = 16 << 20;
-/// Steps of one rendering, about a second's work: `range` within `range` is bounded by this alone.
+/// Steps of one rendering, however large the output: `range` within `range` is bounded by this alone.
 const MAX_STEPS: usize = 50_000_000;
+
+/// The steps that the templates of one summary may take together, on an output of `bytes` bytes.
+#[must_use]
+pub fn template_steps(bytes: usize) -> usize {
+    stage_steps(bytes).min(MAX_STEPS)
+}
 
 /// A parsed template. Immutable; parsing finds every mistake that does not depend on data.
 #[derive(Debug, Clone)]
@@ -57,7 +64,7 @@ impl Template {
     ///
     /// # Errors
     /// Where a limit of `meter` is reached; `out` then holds a part of the rendering.
-    pub fn render(&self, dot: &Node<'_>, out: &mut String, meter: &mut Meter) -> Result<(), RenderError> {
+    pub fn render(&self, dot: &Node<'_>, out: &mut String, meter: &mut Meter<'_>) -> Result<(), RenderError> {
         eval::Evaluator::run(self, dot, out, meter)
     }
 
@@ -94,27 +101,34 @@ impl std::error::Error for TemplateError {}
 
 /// What one rendering may still cost; several templates may share one.
 #[derive(Debug, Clone)]
-pub struct Meter {
+pub struct Meter<'w> {
     steps: usize,
     bytes: usize,
+    work: Option<&'w Work<'w>>,
 }
 
-impl Default for Meter {
+impl Default for Meter<'_> {
     fn default() -> Self {
-        Self { steps: MAX_STEPS, bytes: MAX_RENDERED_BYTES }
+        Self { steps: MAX_STEPS, bytes: MAX_RENDERED_BYTES, work: None }
     }
 }
 
-impl Meter {
+impl<'w> Meter<'w> {
     /// Limits of one's own, on steps and on bytes of the output.
     #[must_use]
     pub fn new(steps: usize, bytes: usize) -> Self {
-        Self { steps, bytes }
+        Self { steps, bytes, work: None }
+    }
+
+    /// The limits of the stage for an output that came with `bytes` bytes.
+    pub(crate) fn of(bytes: usize, work: &'w Work<'w>) -> Self {
+        Self { steps: template_steps(bytes), bytes: MAX_RENDERED_BYTES, work: Some(work) }
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), RenderError> {
         self.steps = self.steps.checked_sub(steps).ok_or(RenderError::TooManySteps)?;
-        Ok(())
+        // Of a run that is over no one sees why.
+        if self.work.is_none_or(|work| work.pass(steps)) { Ok(()) } else { Err(RenderError::TooManySteps) }
     }
 
     fn room(&self, length: usize) -> Result<(), RenderError> {

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use crate::work::Work;
+
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 /// CAN and SUB break a control string off.
@@ -18,6 +20,11 @@ const SUB: u8 = 0x1a;
 /// swallow a log.
 #[must_use]
 pub fn strip_ansi(text: &str) -> Cow<'_, str> {
+    strip_ansi_within(text, &Work::unlimited())
+}
+
+/// The same as long as the run goes on.
+pub(super) fn strip_ansi_within<'t>(text: &'t str, work: &Work<'_>) -> Cow<'t, str> {
     // 0xC2 begins the C1 characters, and others too: those are looked at one by one.
     let bytes = text.as_bytes();
     let mut out = String::new();
@@ -25,6 +32,9 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = memchr2(ESC, 0xc2, &bytes[at..]) {
         let start = at + found;
+        if !work.pass(1) {
+            break;
+        }
         match sequence(bytes, start) {
             Some(end) => {
                 out.push_str(&text[from..start]);

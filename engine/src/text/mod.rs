@@ -5,31 +5,26 @@
 //! automata, never by backtracking.
 
 mod ansi;
+mod patterns;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use crate::work::Work;
 use crate::{Finding, TextSpec};
+use patterns::{Cache, Patterns};
 
 pub use ansi::strip_ansi;
-
-/// Expressions in one list; more is an error.
-const MAX_PATTERNS: usize = 256;
-/// Bytes of one expression; more is an error.
-const MAX_PATTERN_BYTES: usize = 4 << 10;
-/// Bytes that the compiled expressions of one list may take.
-const MAX_COMPILED_BYTES: usize = 16 << 20;
-/// Bytes that one compiled expression may take.
-const MAX_COMPILED_PATTERN_BYTES: usize = 4 << 20;
+pub use patterns::{PatternBudget, pattern_bytes_in_use};
 
 /// A [`TextSpec`] that runs. Immutable, cheap to clone.
 #[derive(Debug, Clone)]
 pub struct TextProgram {
     strip_ansi: bool,
-    strip: Option<RegexSet>,
-    keep: Option<RegexSet>,
+    strip: Option<Arc<Patterns>>,
+    keep: Option<Arc<Patterns>>,
     dedup: bool,
     max_lines: usize,
     on_empty: Option<Box<str>>,
@@ -39,11 +34,12 @@ impl TextProgram {
     /// Checks `spec` and makes a program of it.
     ///
     /// # Errors
-    /// Every mistake, each with the path of its field below the filter entry (`text.keep[0]`).
-    pub fn compile(spec: &TextSpec) -> Result<Self, Vec<Finding>> {
+    /// Every mistake, each with the path of its field below the filter entry (`text.keep[0]`); expressions that are
+    /// too large, also together with others that `budget` has counted, are one.
+    pub fn compile(spec: &TextSpec, budget: &mut PatternBudget) -> Result<Self, Vec<Finding>> {
         let mut findings = Vec::new();
-        let strip = patterns("text.strip", &spec.strip, &mut findings);
-        let keep = patterns("text.keep", &spec.keep, &mut findings);
+        let strip = Patterns::compile("text.strip", &spec.strip, budget, &mut findings);
+        let keep = Patterns::compile("text.keep", &spec.keep, budget, &mut findings);
         let max_lines = usize::try_from(spec.max_lines.unwrap_or(0)).unwrap_or_else(|_| {
             findings.push(Finding::error(
                 "text.maxLines",
@@ -76,16 +72,27 @@ impl TextProgram {
     /// stays, unless `hides` says that what is left out must not show, its length included.
     #[must_use]
     pub fn apply(&self, text: &str, hides: bool) -> String {
-        let text = if self.strip_ansi { strip_ansi(text) } else { Cow::Borrowed(text) };
-        let text = line_ends(&text);
+        self.apply_within(text, hides, &Work::unlimited())
+    }
+
+    /// The same, counting steps. What it gives once `work` has ended means nothing.
+    pub(crate) fn apply_within(&self, text: &str, hides: bool, work: &Work<'_>) -> String {
+        let text = if self.strip_ansi { ansi::strip_ansi_within(text, work) } else { Cow::Borrowed(text) };
+        let text = line_ends(&text, work);
         let (body, closed) = match text.strip_suffix('\n') {
             Some(body) => (body, true),
             None => (text.as_ref(), false),
         };
         let mut out = Lines::new(self, hides, body.len() + 1);
         if !text.is_empty() {
-            for line in lines(body).filter(|line| self.wants(line)) {
-                out.push(line);
+            let mut search = Search::new(self);
+            for line in lines(body) {
+                if !work.pass(1 + line.len() / 64) {
+                    break;
+                }
+                if search.wants(line, work) {
+                    out.push(line);
+                }
             }
         }
         let result = out.finish(closed);
@@ -94,10 +101,32 @@ impl TextProgram {
             _ => result,
         }
     }
+}
 
-    fn wants(&self, line: &str) -> bool {
-        !self.strip.as_ref().is_some_and(|set| set.is_match(line))
-            && self.keep.as_ref().is_none_or(|set| set.is_match(line))
+impl TextProgram {
+    /// Bytes that one run may hold at once, beside the text.
+    pub(crate) fn search_bytes(&self) -> usize {
+        [&self.strip, &self.keep].into_iter().flatten().map(|patterns| patterns.search_bytes()).sum()
+    }
+}
+
+/// The searches of one text.
+struct Search<'p> {
+    strip: Option<(&'p Patterns, Cache)>,
+    keep: Option<(&'p Patterns, Cache)>,
+}
+
+impl<'p> Search<'p> {
+    fn new(program: &'p TextProgram) -> Self {
+        let with_cache = |patterns: &'p Option<Arc<Patterns>>| patterns.as_deref().map(|p| (p, p.cache()));
+        Self { strip: with_cache(&program.strip), keep: with_cache(&program.keep) }
+    }
+
+    fn wants(&mut self, line: &str, work: &Work<'_>) -> bool {
+        let matches = |search: &mut Option<(&Patterns, Cache)>| {
+            search.as_mut().map(|(patterns, cache)| patterns.is_match(cache, line, work))
+        };
+        matches(&mut self.strip) != Some(true) && matches(&mut self.keep) != Some(false)
     }
 }
 
@@ -108,14 +137,14 @@ pub fn left_out(count: usize) -> String {
 }
 
 /// Makes `\n` of `\r\n` and of a lone `\r`.
-fn line_ends(text: &str) -> Cow<'_, str> {
+fn line_ends<'t>(text: &'t str, work: &Work<'_>) -> Cow<'t, str> {
     let bytes = text.as_bytes();
     if memchr(b'\r', bytes).is_none() {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
-    for at in memchr_iter(b'\r', bytes) {
+    for at in memchr_iter(b'\r', bytes).take_while(|_| work.pass(1)) {
         out.push_str(&text[from..at]);
         if bytes.get(at + 1) != Some(&b'\n') {
             out.push('\n');
@@ -208,72 +237,6 @@ impl<'p, 't> Lines<'p, 't> {
         }
         self.out
     }
-}
-
-fn patterns(field: &str, patterns: &[String], findings: &mut Vec<Finding>) -> Option<RegexSet> {
-    if patterns.is_empty() {
-        return None;
-    }
-    if patterns.len() > MAX_PATTERNS {
-        findings.push(Finding::error(
-            field,
-            format!("has {} expressions, at most {MAX_PATTERNS} are allowed", patterns.len()),
-            "join expressions with |",
-        ));
-        return None;
-    }
-    let before = findings.len();
-    for (index, pattern) in patterns.iter().enumerate() {
-        if let Err((message, remedy)) = check_pattern(pattern) {
-            findings.push(Finding::error(format!("{field}[{index}]"), message, remedy));
-        }
-    }
-    if findings.len() > before {
-        return None;
-    }
-    let set = RegexSetBuilder::new(patterns).size_limit(MAX_COMPILED_BYTES).build();
-    set.map_err(|_| {
-        findings.push(Finding::error(
-            field,
-            "the expressions are too large together",
-            "use smaller counted repetitions, or fewer expressions",
-        ));
-    })
-    .ok()
-}
-
-fn check_pattern(pattern: &str) -> Result<(), (String, &'static str)> {
-    if pattern.is_empty() {
-        return Err(("is empty, which matches every line".into(), "remove it, or write the expression"));
-    }
-    if pattern.len() > MAX_PATTERN_BYTES {
-        return Err((
-            format!("has {} bytes, at most {MAX_PATTERN_BYTES} are allowed", pattern.len()),
-            "split the expression into several",
-        ));
-    }
-    compile_one(pattern).map(drop).map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => {
-            ("the expression is too large once compiled".into(), "use smaller counted repetitions, such as {1,20}")
-        }
-        error => {
-            // A syntax error's text shows the pattern over several lines; the reason is its last.
-            let text = error.to_string();
-            let reason = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
-            let remedy = if reason.contains("look-around") {
-                "say what to drop under strip and what to keep under keep instead"
-            } else if reason.contains("backreferences") {
-                "write the repeated part out"
-            } else {
-                "correct the expression; a literal special character is written with a backslash, such as \\["
-            };
-            (format!("is not a regular expression: {reason}"), remedy)
-        }
-    })
-}
-
-fn compile_one(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).size_limit(MAX_COMPILED_PATTERN_BYTES).build()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
+use super::patterns::{MAX_PATTERN_BYTES, MAX_PATTERNS};
 use super::*;
 
 fn program(spec: &TextSpec) -> TextProgram {
-    TextProgram::compile(spec).expect("a valid spec")
+    TextProgram::compile(spec, &mut PatternBudget::default()).expect("a valid spec")
 }
 
 fn list(patterns: &[&str]) -> Vec<String> {
@@ -116,7 +117,7 @@ fn mistakes_name_field_and_remedy() {
         max_lines: Some(-1),
         ..TextSpec::default()
     };
-    let findings = TextProgram::compile(&spec).expect_err("mistakes");
+    let findings = TextProgram::compile(&spec, &mut PatternBudget::default()).expect_err("mistakes");
     let fields: Vec<&str> = findings.iter().map(|f| f.field.as_str()).collect();
     assert_eq!(
         fields,
@@ -129,11 +130,17 @@ fn mistakes_name_field_and_remedy() {
 #[test]
 fn lists_of_expressions_are_bounded() {
     let many = TextSpec { keep: vec!["a".into(); MAX_PATTERNS + 1], ..TextSpec::default() };
-    assert_eq!(TextProgram::compile(&many).expect_err("too many")[0].field, "text.keep");
+    assert_eq!(TextProgram::compile(&many, &mut PatternBudget::default()).expect_err("too many")[0].field, "text.keep");
     let long = TextSpec { strip: vec!["a".repeat(MAX_PATTERN_BYTES + 1)], ..TextSpec::default() };
-    assert_eq!(TextProgram::compile(&long).expect_err("too long")[0].field, "text.strip[0]");
+    assert_eq!(
+        TextProgram::compile(&long, &mut PatternBudget::default()).expect_err("too long")[0].field,
+        "text.strip[0]"
+    );
     let heavy = TextSpec { keep: vec![r"\w{60}".into(); 12], ..TextSpec::default() };
-    assert_eq!(TextProgram::compile(&heavy).expect_err("too heavy")[0].field, "text.keep");
+    assert_eq!(
+        TextProgram::compile(&heavy, &mut PatternBudget::default()).expect_err("too heavy")[0].field,
+        "text.keep[0]"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A table for each stage: filter, input, output. Filters and inputs are JSON.
 
+mod bounds;
 mod branches;
 mod finish;
 mod limits;

@@ -1,0 +1,379 @@
+//! Sets of regular expressions, bounded in size when they are compiled and in steps when they run.
+//!
+//! One automaton for all expressions of a list, and a lazy DFA with a bounded cache to run it. This module drives the
+//! DFA itself, a byte at a time: so it counts each transition that has to be computed by the states it may visit, and
+//! a search can be interrupted anywhere. Where a Unicode word boundary meets text beyond ASCII, the DFA gives way to a
+//! search that cannot be interrupted; that one is paid for before it starts, states times bytes of the line.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+
+use regex_automata::Input;
+use regex_automata::hybrid::dfa::{self, DFA};
+use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
+use regex_automata::nfa::thompson::{NFA, WhichCaptures};
+use regex_syntax::hir::Hir;
+
+use crate::Finding;
+use crate::work::Work;
+
+/// Expressions in one list; more is an error.
+pub(super) const MAX_PATTERNS: usize = 256;
+/// Bytes of one expression; more is an error.
+pub(super) const MAX_PATTERN_BYTES: usize = 4 << 10;
+/// Bytes that one expression may take once compiled.
+const MAX_COMPILED_PATTERN_BYTES: usize = 1 << 20;
+/// Bytes that the expressions of one list may take together.
+const MAX_COMPILED_BYTES: usize = 4 << 20;
+/// Bytes that the expressions of one filter set may take together.
+const MAX_SET_BYTES: usize = 8 << 20;
+/// Character classes in one expression: each may have hundreds of ranges, whatever its size once compiled.
+const MAX_CLASSES: usize = 256;
+/// Character classes in the expressions of one filter set.
+const MAX_SET_CLASSES: usize = 4096;
+/// Characters of an expression that a message shows.
+const SHOWN: usize = 40;
+/// Bytes of the states that a lazy DFA keeps; it forgets them all when they are more. At least what a few states of a
+/// large automaton take.
+const CACHE_BYTES: usize = 1 << 20;
+
+/// What the expressions of one filter set may still take once compiled. Equal lists count once: they share one
+/// automaton.
+#[derive(Debug)]
+pub struct PatternBudget {
+    left: usize,
+    classes: usize,
+    counted: HashSet<Vec<String>>,
+}
+
+impl Default for PatternBudget {
+    fn default() -> Self {
+        Self { left: MAX_SET_BYTES, classes: MAX_SET_CLASSES, counted: HashSet::new() }
+    }
+}
+
+/// The expressions of one list. Immutable, shared by all lists with equal expressions.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    dfa: DFA,
+    pike: PikeVM,
+    states: usize,
+}
+
+/// What one search leaves for the next one.
+pub(super) struct Cache {
+    dfa: dfa::Cache,
+    pike: Option<pikevm::Cache>,
+}
+
+impl Patterns {
+    /// Compiles the list in `field`, unless an equal one is in use. None without expressions or where there is an
+    /// error, which `findings` then says.
+    pub(super) fn compile(
+        field: &str,
+        patterns: &[String],
+        budget: &mut PatternBudget,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Arc<Self>> {
+        if patterns.is_empty() {
+            return None;
+        }
+        if patterns.len() > MAX_PATTERNS {
+            findings.push(Finding::error(
+                field,
+                format!("has {} expressions, at most {MAX_PATTERNS} are allowed", patterns.len()),
+                "join expressions with |",
+            ));
+            return None;
+        }
+        let known = Interned::lock().find(patterns);
+        let counted = budget.counted.contains(patterns);
+        if let Some(known) = known.filter(|known| counted || known.bytes() <= budget.left) {
+            if !counted {
+                budget.take(patterns, known.bytes());
+            }
+            return Some(known);
+        }
+        let parsed: Vec<_> = patterns.iter().map(|pattern| parse(pattern, budget)).collect();
+        let expressions = all_good(field, patterns, parsed, findings)?;
+        let room = if counted { MAX_COMPILED_BYTES } else { MAX_COMPILED_BYTES.min(budget.left) };
+        let largest = |expressions: &[Hir]| automaton(expressions, room).map(|nfa| nfa.memory_usage());
+        let compiled = automaton(&expressions, room).and_then(|nfa| Self::new(nfa).ok());
+        let Some(compiled) = compiled else {
+            findings.push(too_large(field, patterns, &expressions, budget.left, largest));
+            return None;
+        };
+        // A list of one is as large as its expression.
+        let over = |expression: &Hir| automaton(std::slice::from_ref(expression), MAX_COMPILED_PATTERN_BYTES).is_none();
+        if compiled.bytes() > MAX_COMPILED_PATTERN_BYTES && expressions.iter().any(over) {
+            findings.push(too_large(field, patterns, &expressions, budget.left, largest));
+            return None;
+        }
+        if !counted {
+            budget.take(patterns, compiled.bytes());
+        }
+        Some(Interned::lock().add(patterns, compiled))
+    }
+
+    fn new(nfa: NFA) -> Result<Self, Box<dyn std::error::Error>> {
+        let config = DFA::config()
+            .match_kind(regex_automata::MatchKind::All)
+            .unicode_word_boundary(true)
+            .cache_capacity(CACHE_BYTES)
+            .skip_cache_capacity_check(true)
+            .prefilter(None);
+        Ok(Self {
+            states: nfa.states().len(),
+            pike: PikeVM::new_from_nfa(nfa.clone())?,
+            dfa: DFA::builder().configure(config).build_from_nfa(nfa)?,
+        })
+    }
+
+    /// Bytes that it takes in memory.
+    fn bytes(&self) -> usize {
+        self.dfa.get_nfa().memory_usage()
+    }
+
+    /// Bytes that one search may hold at once.
+    pub(super) fn search_bytes(&self) -> usize {
+        let least = self.dfa.get_config().get_minimum_cache_capacity(self.dfa.get_nfa()).unwrap_or(usize::MAX);
+        // A cache is a little larger than its capacity before it is emptied.
+        2 * CACHE_BYTES.max(least) + 64 * self.states
+    }
+
+    pub(super) fn cache(&self) -> Cache {
+        Cache { dfa: self.dfa.create_cache(), pike: None }
+    }
+
+    /// Whether an expression matches in `line`. Whatever it says once `work` has ended means nothing.
+    pub(super) fn is_match(&self, cache: &mut Cache, line: &str, work: &Work<'_>) -> bool {
+        match self.search(&mut cache.dfa, line.as_bytes(), work) {
+            Some(found) => found,
+            None => {
+                let steps = self.states.saturating_mul(line.len() + 1);
+                let pike = cache.pike.get_or_insert_with(|| self.pike.create_cache());
+                work.spend(steps) && self.pike.is_match(pike, line)
+            }
+        }
+    }
+
+    /// The same by the lazy DFA; none where it meets a byte that it cannot decide on.
+    fn search(&self, cache: &mut dfa::Cache, line: &[u8], work: &Work<'_>) -> Option<bool> {
+        // Steps of one transition that is not known yet.
+        let computing = 1 + self.states / 4;
+        let mut state = self.dfa.start_state_forward(cache, &Input::new(line)).ok()?;
+        for chunk in line.chunks(CHUNK) {
+            if !work.spend(1 + chunk.len() / CHUNK) {
+                return Some(false);
+            }
+            for &byte in chunk {
+                let mut next = state;
+                if !state.is_tagged() {
+                    next = self.dfa.next_state_untagged(cache, state, byte);
+                }
+                if state.is_tagged() || next.is_unknown() {
+                    if !work.spend(computing) {
+                        return Some(false);
+                    }
+                    next = self.dfa.next_state(cache, state, byte).ok()?;
+                }
+                if next.is_tagged() {
+                    if next.is_match() {
+                        return Some(true);
+                    }
+                    if next.is_dead() {
+                        return Some(false);
+                    }
+                    if next.is_quit() {
+                        return None;
+                    }
+                }
+                state = next;
+            }
+        }
+        let end = self.dfa.next_eoi_state(cache, state).ok()?;
+        if end.is_quit() { None } else { Some(end.is_match()) }
+    }
+}
+
+/// Bytes that count as one step where all transitions are known.
+const CHUNK: usize = 16;
+
+/// The expressions, or what is wrong with them, one by one.
+fn all_good(
+    field: &str,
+    patterns: &[String],
+    parsed: Vec<Result<Hir, Problem>>,
+    findings: &mut Vec<Finding>,
+) -> Option<Vec<Hir>> {
+    if parsed.iter().all(Result::is_ok) {
+        return Some(parsed.into_iter().flatten().collect());
+    }
+    for (index, (pattern, parsed)) in patterns.iter().zip(parsed).enumerate() {
+        let large = |hir: &Hir| automaton(std::slice::from_ref(hir), MAX_COMPILED_PATTERN_BYTES).is_none();
+        let (message, remedy) = match parsed {
+            Err(problem) => problem,
+            Ok(hir) if large(&hir) => (alone_too_large(pattern), SMALLER),
+            Ok(_) => continue,
+        };
+        findings.push(Finding::error(format!("{field}[{index}]"), message, remedy));
+    }
+    None
+}
+
+fn alone_too_large(pattern: &str) -> String {
+    format!("`{}` takes more than {} KiB once compiled", shown(pattern), MAX_COMPILED_PATTERN_BYTES >> 10)
+}
+
+/// What is wrong with an expression, and the remedy.
+type Problem = (String, &'static str);
+
+impl PatternBudget {
+    fn take(&mut self, patterns: &[String], bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+        self.counted.insert(patterns.to_vec());
+    }
+}
+
+/// Lists that were compiled, so that equal ones share an automaton, whoever compiles them.
+static INTERNED: LazyLock<Mutex<Interned>> = LazyLock::new(Mutex::default);
+
+/// Bytes of lists that are kept though no program uses them: of the filters that an operator checks one after the
+/// other, many have equal lists.
+const MAX_RECENT_BYTES: usize = 16 << 20;
+
+#[derive(Debug, Default)]
+struct Interned {
+    all: HashMap<Vec<String>, Weak<Patterns>>,
+    /// The last ones that were compiled, the oldest first.
+    recent: VecDeque<Arc<Patterns>>,
+    recent_bytes: usize,
+}
+
+impl Interned {
+    fn lock() -> MutexGuard<'static, Self> {
+        INTERNED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, patterns: &[String]) -> Option<Arc<Patterns>> {
+        self.all.get(patterns).and_then(Weak::upgrade)
+    }
+
+    /// The list to use: `compiled`, or an equal one that another thread was faster with.
+    fn add(&mut self, patterns: &[String], compiled: Patterns) -> Arc<Patterns> {
+        if let Some(known) = self.find(patterns) {
+            return known;
+        }
+        let compiled = Arc::new(compiled);
+        self.recent_bytes += compiled.bytes();
+        self.recent.push_back(Arc::clone(&compiled));
+        while self.recent_bytes > MAX_RECENT_BYTES
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.recent_bytes -= oldest.bytes();
+        }
+        if self.all.len() == self.all.capacity() {
+            self.all.retain(|_, patterns| patterns.strong_count() > 0);
+        }
+        self.all.insert(patterns.to_vec(), Arc::downgrade(&compiled));
+        compiled
+    }
+}
+
+/// Bytes that the lists take together that programs use.
+#[must_use]
+pub fn pattern_bytes_in_use() -> usize {
+    let interned = Interned::lock();
+    let kept: HashSet<_> = interned.recent.iter().map(Arc::as_ptr).collect();
+    let used = interned.all.values().filter(|list| list.strong_count() > usize::from(kept.contains(&list.as_ptr())));
+    used.filter_map(Weak::upgrade).map(|list| list.bytes()).sum()
+}
+
+/// The automaton of a list. Building it ends where it has more than `limit` bytes, and there is none.
+fn automaton(expressions: &[Hir], limit: usize) -> Option<NFA> {
+    let config = NFA::config().which_captures(WhichCaptures::None).nfa_size_limit(Some(limit));
+    NFA::compiler().configure(config).build_many_from_hir(expressions).ok()
+}
+
+/// Says which expression is the one too many.
+fn too_large(
+    field: &str,
+    patterns: &[String],
+    expressions: &[Hir],
+    left: usize,
+    size: impl Fn(&[Hir]) -> Option<usize>,
+) -> Finding {
+    let mut sum = 0;
+    for (index, (pattern, expression)) in patterns.iter().zip(expressions).enumerate() {
+        let alone = size(std::slice::from_ref(expression)).unwrap_or(usize::MAX);
+        sum = alone.saturating_add(sum);
+        let (what, bound) = if alone > MAX_COMPILED_PATTERN_BYTES {
+            ("takes", MAX_COMPILED_PATTERN_BYTES)
+        } else if sum > MAX_COMPILED_BYTES && MAX_COMPILED_BYTES <= left {
+            ("and those before it in the list take", MAX_COMPILED_BYTES)
+        } else if sum > left.min(MAX_COMPILED_BYTES) {
+            ("and those before it in the filter set take", MAX_SET_BYTES)
+        } else {
+            continue;
+        };
+        let message = format!("`{}` {what} more than {} KiB once compiled", shown(pattern), bound >> 10);
+        return Finding::error(format!("{field}[{index}]"), message, SMALLER);
+    }
+    let message = format!("the expressions take more than {} KiB once compiled", MAX_COMPILED_BYTES >> 10);
+    Finding::error(field, message, SMALLER)
+}
+
+const FEWER_CLASSES: &str = "use plain characters, or fewer expressions";
+
+const SMALLER: &str =
+    "use smaller counted repetitions, such as {1,20}, and ASCII classes, such as [0-9] instead of \\d";
+
+fn shown(pattern: &str) -> String {
+    match pattern.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &pattern[..end]),
+        None => pattern.to_owned(),
+    }
+}
+
+/// Brackets and escapes that stand for many characters, or a few more.
+fn classes(pattern: &str) -> usize {
+    let named = pattern.as_bytes().windows(2).filter(|pair| pair[0] == b'\\' && b"pPwWdDsS".contains(&pair[1]));
+    memchr::memchr_iter(b'[', pattern.as_bytes()).count() + named.count()
+}
+
+fn parse(pattern: &str, budget: &mut PatternBudget) -> Result<Hir, Problem> {
+    if pattern.is_empty() {
+        return Err(("is empty, which matches every line".into(), "remove it, or write the expression"));
+    }
+    if pattern.len() > MAX_PATTERN_BYTES {
+        return Err((
+            format!("has {} bytes, at most {MAX_PATTERN_BYTES} are allowed", pattern.len()),
+            "split the expression into several",
+        ));
+    }
+    let classes = classes(pattern);
+    if classes > MAX_CLASSES {
+        return Err((format!("has {classes} character classes, at most {MAX_CLASSES} are allowed"), FEWER_CLASSES));
+    }
+    budget.classes = budget.classes.checked_sub(classes).ok_or_else(|| {
+        let message = format!("the expressions of the filter set have more than {MAX_SET_CLASSES} character classes");
+        (message, FEWER_CLASSES)
+    })?;
+    regex_syntax::Parser::new().parse(pattern).map_err(|error| {
+        // A syntax error's text shows the pattern over several lines; the reason is its last.
+        let text = error.to_string();
+        let reason = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
+        let remedy = if reason.contains("look-around") {
+            "say what to drop under strip and what to keep under keep instead"
+        } else if reason.contains("backreferences") {
+            "write the repeated part out"
+        } else {
+            "correct the expression; a literal special character is written with a backslash, such as \\["
+        };
+        (format!("is not a regular expression: {reason}"), remedy)
+    })
+}
+
+#[cfg(test)]
+#[path = "patterns_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! What a run holds at once, beside its input, is at most what `Program::memory` says: a small multiple of the input.
+
+use tamis_engine::{Call, CompileOptions, Enforcement, Input, Program, ToolFilter, compile};
+
+fn program(filter: &str, enforcement: Enforcement) -> Option<Program> {
+    let filter: ToolFilter = serde_json::from_str(filter).unwrap();
+    compile(&filter, &CompileOptions { enforcement, ..CompileOptions::default() }).program
+}
+
+/// The most bytes held at once by one run.
+fn held(program: &Program, input: Input<'_>, call: &Call) -> usize {
+    let measured = allocation_counter::measure(|| drop(program.apply(input, call)));
+    usize::try_from(measured.bytes_max).unwrap()
+}
+
+/// Documents of about `bytes` bytes that make large trees, each with one key twice so that none is streamed.
+fn documents(bytes: usize) -> Vec<String> {
+    let list = |item: &str| format!(r#"{{"k":1,"k":[{}]}}"#, vec![item; bytes / (item.len() + 1)].join(","));
+    vec![
+        list("1"),
+        list("1234567"),
+        list("[]"),
+        list("[1]"),
+        list("[[[[1]]]]"),
+        list("{}"),
+        list(r#"{"a":1}"#),
+        list(r#"{"a":1,"a":2,"b":{"c":[1,2,3]}}"#),
+        list(r#"{"a":"a text of some length","b":{"c":[1,2,3]}}"#),
+        list(&format!("\"{}\"", "x".repeat(bytes))),
+        format!("{{{}}}", vec![r#""a":1"#; bytes / 6].join(",")),
+        format!("{{{}}}", (0..bytes / 12).map(|i| format!(r#""{i:07}":1"#)).collect::<Vec<_>>().join(",")),
+    ]
+}
+
+const FILTERS: [&str; 9] = [
+    "{}",
+    r#"{"retain":["/k","/a"]}"#,
+    r#"{"root":"/k","exclude":["a"],"dropEmpty":true}"#,
+    r#"{"root":"/k","select":{"a":"a","b":"b.c"}}"#,
+    r#"{"root":"","select":{"a":"k","b":"k","c":"k[*].a"}}"#,
+    r#"{"patches":[{"op":"remove","path":"/k/1"},{"op":"copy","from":"/k","path":"/x"},{"op":"move","from":"/x","path":"/y"}]}"#,
+    r#"{"retain":["/k"],"root":"/k","output":{"budget":{"bytes":100000}}}"#,
+    r#"{"root":"/k","compact":{"item":"{{.a}} {{.}}"}}"#,
+    r#"{"passthrough":true}"#,
+];
+
+#[test]
+fn a_run_holds_no_more_than_it_says() {
+    let mut tightest = 0.0_f64;
+    for bytes in [100, 20_000, 500_000] {
+        for document in documents(bytes) {
+            for filter in FILTERS {
+                for program in [Enforcement::Advisory, Enforcement::Enforced].map(|e| program(filter, e)) {
+                    let Some(program) = program else { continue };
+                    for call in [Call::default(), Call { budget: Some(document.len() / 2), ..Call::default() }] {
+                        let input = Input::Json(document.as_bytes());
+                        let (held, said) = (held(&program, input, &call), program.memory_for(input, &call));
+                        assert!(held <= said, "{filter} holds {held} for {:.60}, and says {said}", document);
+                        assert!(said <= program.memory(document.len()));
+                        tightest = tightest.max(held as f64 / said as f64);
+                    }
+                }
+            }
+        }
+    }
+    println!("at most {:.0} % of what is said", tightest * 100.0);
+    assert!(tightest > 0.2, "what is said is no estimate");
+}
+
+#[test]
+fn text_holds_no_more_than_it_says() {
+    let program = program(
+        r#"{"text":{"stripAnsi":true,"strip":["^\\d+ \\w+","[01]*1[01]{9}x"],"keep":["\\b\\pL+\\b"],"dedup":true}}"#,
+        Enforcement::Enforced,
+    )
+    .unwrap();
+    for line in ["\u{1b}[1mab 0101010101 \u{e9}\r\n", "0101110001001\n", "x", "\n"] {
+        let text = line.repeat(500_000 / line.len());
+        let input = Input::Text(text.as_bytes());
+        let (held, said) = (held(&program, input, &Call::default()), program.memory_for(input, &Call::default()));
+        assert!(held <= said, "{held} for lines {line:?}, and says {said}");
+    }
+}
+
+#[test]
+fn what_is_said_is_a_small_multiple() {
+    for filter in FILTERS {
+        let program = program(filter, Enforcement::Advisory).unwrap();
+        let (small, large) = (program.memory(1 << 20), program.memory(16 << 20));
+        // Copies and paths that lead to one place can give as much once more as an output may have.
+        assert!(large <= 64 * (16 << 20), "{filter}: {} times", large >> 24);
+        assert!(small <= 32 * (16 << 20), "{filter}");
+    }
+    let plain = program(r#"{"root":"/k","exclude":["a"],"dropEmpty":true}"#, Enforcement::Enforced).unwrap();
+    assert!(plain.memory(16 << 20) <= 22 * (16 << 20), "{}", plain.memory(16 << 20) >> 20);
+}
