@@ -15,6 +15,7 @@ use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size, stale};
 use crate::origin::FieldPath;
+use crate::plain::plain;
 use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
 use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
 
@@ -29,7 +30,7 @@ pub(super) struct Stop {
 
 impl Stop {
     pub(super) fn new(reason: Reason, path: FieldPath, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason, path, message: message.into(), remedy: remedy.into() }
+        Self { reason, path, message: plain(&message.into()), remedy: plain(&remedy.into()) }
     }
 }
 

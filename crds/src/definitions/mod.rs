@@ -23,6 +23,7 @@ use crate::resources::{
     ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
 };
 pub use policies::{PodKey, ServiceAccount, policies};
+pub(crate) use rules::MAX_TOOLS;
 use structural::{Additions, OPEN, RULES, structural};
 
 /// The schema of every kind that people write, by the plural of the kind.

@@ -10,7 +10,7 @@ use super::structural::{RULES, rule};
 use crate::resources::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
 
 /// Tools of one service, and filters of one set.
-const MAX_TOOLS: u32 = 5000;
+pub(crate) const MAX_TOOLS: u32 = 5000;
 /// Entries of `retain`, `patches`, `select` and `exclude`, and branches of a filter, as the engine has it.
 const MAX_STAGE_ENTRIES: u32 = 1000;
 /// Regular expressions in `text.strip` and in `text.keep`, and characters of each, as the engine has it.

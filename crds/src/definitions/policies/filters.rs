@@ -16,9 +16,9 @@ use super::cel;
 /// Every filter, as `{at: where it stands, of: the filter}`.
 const FILTERS: &str = "\
 request.resource.resource == 'toolsfilters'
-? object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})
+? size(object.spec.filters) > MOST ? [] : object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})
 : has(object.spec.http)
-? object.spec.http.actions
+? size(object.spec.http.actions) > MOST ? [] : object.spec.http.actions
   .filter(tool, has(object.spec.http.actions[tool].response) && has(object.spec.http.actions[tool].response.filter))
   .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)})
 : []";
@@ -121,8 +121,12 @@ pub(super) fn spec() -> Json {
     let names: Vec<String> = texts.iter().map(|(name, _)| format!("variables.{name}")).collect();
     let all = format!("[{}].filter(text, text != '').join('; ')", names.join(", "));
     let variable = |name: &str, cel: &str| json!({ "name": name, "expression": cel });
-    let mut variables =
-        vec![cel::side(), variable("filters", FILTERS), variable("wrong", &wrong), variable("branches", &branches)];
+    let mut variables = vec![
+        cel::side(),
+        variable("filters", &FILTERS.replace("MOST", &cel::MOST.to_string())),
+        variable("wrong", &wrong),
+        variable("branches", &branches),
+    ];
     variables.extend(texts.iter().map(|(name, cel)| variable(name, cel)));
     variables.push(variable("problems", &all));
     json!({
