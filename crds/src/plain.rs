@@ -8,12 +8,12 @@ const MOST: usize = 1024;
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MOST));
-    for c in text.chars() {
+    for c in text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }) {
         if out.len() + c.len_utf8() > MOST - '…'.len_utf8() {
             out.push('…');
             break;
         }
-        out.push(if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c });
+        out.push(c);
     }
     out
 }

@@ -72,7 +72,9 @@ impl Reloader {
                 // Of those that wait nothing is said yet.
                 let waiting = |d: &Diagnostic| {
                     d.reason == Reason::FilterSetNotFound
-                        && expositions.iter().any(|e| e.origin.is_filters_of(d) && held.iter().any(|id| named(&e.name, id)))
+                        && expositions
+                            .iter()
+                            .any(|e| e.origin.is_filters_of(d) && held.iter().any(|id| named(&e.name, id)))
                 };
                 compiled.diagnostics.retain(|d| !waiting(d));
                 again = (!held.is_empty()).then_some(due);

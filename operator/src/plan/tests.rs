@@ -250,6 +250,7 @@ fn a_posture_sinks_soon_when_edited_and_late_when_its_set_is_gone() {
 #[test]
 fn in_a_namespace_that_goes_nothing_loosens() {
     let mut f = Fixture::good();
+    f.put(Kind::ToolsFilters, "other", set(json!({})));
     f.settle();
     f.namespace(json!({}), "Terminating");
     f.delete(Kind::ToolsFilters, "base");
