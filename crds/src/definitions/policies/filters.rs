@@ -16,12 +16,12 @@ use super::cel;
 /// Every filter, as `{at: where it stands, of: the filter}`.
 const FILTERS: &str = "\
 request.resource.resource == 'toolsfilters'
-? size(object.spec.filters) > MOST ? [] : object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})
-: has(object.spec.http)
-? size(object.spec.http.actions) > MOST ? [] : object.spec.http.actions
+? (size(object.spec.filters) > MOST ? dyn([]) : dyn(object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})))
+: has(object.spec.http) && size(object.spec.http.actions) <= MOST
+? dyn(object.spec.http.actions
   .filter(tool, has(object.spec.http.actions[tool].response) && has(object.spec.http.actions[tool].response.filter))
-  .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)})
-: []";
+  .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)}))
+: dyn([])";
 
 /// Of each of them the first branch that is wrong by itself, in the same form; a filter that is no list is its only
 /// branch.
