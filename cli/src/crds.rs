@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use tamis_crds::definitions::{self, ServiceAccount};
+use tamis_crds::definitions::{self, PodKey, ServiceAccount};
 
 use crate::output;
 
@@ -25,6 +25,10 @@ pub(crate) struct Args {
     /// repeated [default: tamis-system/tamis-operator]
     #[arg(long = "operator", value_name = "NAMESPACE/NAME", requires = "policies")]
     operators: Vec<ServiceAccount>,
+    /// A label or annotation that GatewayGroups may put on pods, or a domain of such that ends in `/`, besides the
+    /// built-in ones; may be repeated
+    #[arg(long = "pod-metadata", value_name = "KEY", requires = "policies")]
+    pod_metadata: Vec<PodKey>,
     /// How to print them
     #[arg(long, default_value = "yaml")]
     output: Output,
@@ -44,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.policies {
         let usual = [ServiceAccount::default()];
         let operators = if args.operators.is_empty() { &usual } else { args.operators.as_slice() };
-        documents.extend(definitions::policies(operators));
+        documents.extend(definitions::policies(operators, &args.pod_metadata));
     }
     let text = match args.output {
         Output::Yaml => definitions::yaml(&documents),

@@ -348,6 +348,9 @@ async fn a_default_set_that_goes_and_comes_back_leaves_no_gap() {
     fs::write(dir.path().join("a.yaml"), UNNAMED).expect("writes");
     let set = dir.path().join("f.yaml");
     fs::write(&set, DEFAULT_SET).expect("writes");
+    // Another one stays: without any the exposition would stop.
+    let other = DEFAULT_SET.replace("{name: f}", "{name: g}").replace("get: {retain: [/x]}, ", "");
+    fs::write(dir.path().join("g.yaml"), other).expect("writes");
     let served = Served::start(dir.path(), &[]);
     let client = connect(&served.url("a")).await;
     assert_eq!(text_of(&client, "get").await, X);

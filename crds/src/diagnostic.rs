@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::Reason;
+use crate::plain::plain;
 use crate::yaml::Position;
 
 /// Whether a document can be used as it is.
@@ -64,9 +65,9 @@ impl Diagnostic {
             file: Arc::clone(file),
             line: position.line,
             column: position.column,
-            field: field.into(),
-            message: message.into(),
-            remedy: remedy.into(),
+            field: plain(&field.into()),
+            message: plain(&message.into()),
+            remedy: plain(&remedy.into()),
             reason: Reason::InvalidManifest,
         }
     }

@@ -102,6 +102,13 @@ impl Origin {
         if self.is_object { self.file.to_string() } else { format!("{}:{}", self.file, self.tree.position.line) }
     }
 
+    /// Whether a diagnostic is about `spec.filters` of this document.
+    #[must_use]
+    pub fn is_filters_of(&self, diagnostic: &Diagnostic) -> bool {
+        let (position, _) = self.locate(&FieldPath::spec(["filters"]));
+        diagnostic.file == self.file && (diagnostic.line, diagnostic.column) == (position.line, position.column)
+    }
+
     /// The place of a field and its path as the author spelled it. Where the field is absent: the place of the nearest
     /// level that is there.
     pub(crate) fn locate(&self, path: &FieldPath) -> (Position, String) {

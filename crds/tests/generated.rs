@@ -24,7 +24,7 @@ const FOLDERS: [(&str, &str); 4] = [
 /// Path below the root to content. A policy and its binding share a name, and so a file.
 fn generated() -> BTreeMap<String, String> {
     let mut files: BTreeMap<String, Vec<Json>> = BTreeMap::new();
-    let objects = [("yaml", custom_resource_definitions()), ("policies", policies(&[ServiceAccount::default()]))];
+    let objects = [("yaml", custom_resource_definitions()), ("policies", policies(&[ServiceAccount::default()], &[]))];
     for (folder, objects) in objects {
         for object in objects {
             let name = object["metadata"]["name"].as_str().expect("an object has a name");

@@ -301,6 +301,6 @@ pub fn exposition(extra: bool) -> String {
     let exclude = if extra { "[]" } else { "[test_extra]" };
     format!(
         "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: conformance}}\nspec:\n  service: {{name: conformance, version: '1.0.0'}}\n  \
-         tools: {{include: ['*'], exclude: {exclude}}}\n"
+         tools: {{include: ['*'], exclude: {exclude}}}\n  filters: []\n"
     )
 }

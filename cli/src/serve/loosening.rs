@@ -2,7 +2,7 @@
 //!
 //! Several files that change together (`git checkout`, `rsync`, a folder that is copied) are seen one after the other.
 //! What tightens is served at once; a tool that would lose its filter, a posture that would sink, and an exposition
-//! that would begin with an unfiltered tool wait until nothing has changed for a moment. A default set or a GatewayGroup
+//! that names no sets and would begin with an unfiltered tool wait until nothing has changed for a moment. A default set or a GatewayGroup
 //! protects without being named by anyone: when one is gone, the wait is longer.
 //!
 //! Pure: snapshots and instants come in, a decision comes out.
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tamis_config::{ExpositionId, Snapshot};
-use tamis_crds::{Resources, is_bare, tighten};
+use tamis_config::{ExpositionId, Snapshot, Stopped};
+use tamis_crds::{Reason, Resources, is_bare, tighten};
 
 /// Without any change.
 const QUIET: Duration = Duration::from_millis(250);
@@ -68,16 +68,35 @@ fn guards(resources: &Resources) -> impl Iterator<Item = Guard> {
     sets.chain(groups).chain(broken)
 }
 
+const PENDING: &str = "Pending";
+
 /// Takes out of `next` what is looser than what is served; the rest of each exposition (fewer tools, access, limits)
 /// goes on. Gives the expositions that it changed.
-pub(super) fn hold(served: &Snapshot, next: &mut Snapshot, is_gone: impl Fn(&str) -> bool) -> Vec<ExpositionId> {
+///
+/// A new exposition that has no filters at all says so only afterwards: `Pending` until then.
+pub(super) fn hold(
+    served: &Snapshot,
+    next: &mut Snapshot,
+    is_gone: impl Fn(&str) -> bool,
+    names_sets: impl Fn(&ExpositionId) -> bool,
+) -> Vec<ExpositionId> {
     let mut held = Vec::new();
+    for (id, stopped) in &mut next.stopped {
+        let before = served.stopped.get(id);
+        let is_new = !served.expositions.contains_key(id) && before.is_none_or(|before| before.reason == PENDING);
+        if is_new && stopped.reason == Reason::FilterSetNotFound.as_str() {
+            let message = "published in a moment: its filters may be on their way".to_owned();
+            *stopped = Stopped { reason: PENDING.into(), message };
+            held.push(id.clone());
+        }
+    }
     for (id, document) in std::mem::take(&mut next.expositions) {
         let kept = match served.expositions.get(&id) {
             Some(previous) => Some(tighten(previous, &document, &is_gone)),
             None => {
                 let below = served.stopped.get(&id).is_some_and(|stopped| stopped.reason == "BelowGroupFloor");
-                (!below && !is_bare(&document)).then_some(Arc::clone(&document))
+                // Whoever names sets has said which filters there are.
+                (!below && (!is_bare(&document) || names_sets(&id))).then_some(Arc::clone(&document))
             }
         };
         if kept.as_ref().is_none_or(|kept| !Arc::ptr_eq(kept, &document)) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tamis_config::{ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ParsedFile, compile};
+use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ObjectName, ParsedFile, Reason, compile};
 
 use super::loosening::{Patience, hold};
 
@@ -62,7 +62,21 @@ impl Reloader {
         if let Some(patience) = &mut self.patience {
             let due = patience.note(&update.resources, now);
             if now < due {
-                held = hold(&self.served, &mut compiled.snapshot, |set| patience.is_gone(set));
+                let named = |exposition: &ObjectName, id: &ExpositionId| {
+                    exposition.namespace == id.namespace && exposition.name == id.name
+                };
+                let expositions = &update.resources.expositions;
+                let names_sets =
+                    |id: &ExpositionId| expositions.iter().any(|e| named(&e.name, id) && e.spec.filters.is_some());
+                held = hold(&self.served, &mut compiled.snapshot, |set| patience.is_gone(set), names_sets);
+                // Of those that wait nothing is said yet.
+                let waiting = |d: &Diagnostic| {
+                    d.reason == Reason::FilterSetNotFound
+                        && expositions
+                            .iter()
+                            .any(|e| e.origin.is_filters_of(d) && held.iter().any(|id| named(&e.name, id)))
+                };
+                compiled.diagnostics.retain(|d| !waiting(d));
                 again = (!held.is_empty()).then_some(due);
             }
         } else {

@@ -155,12 +155,7 @@ fn what_loosens_waits_and_what_tightens_does_not() {
     // What is in the folder first and then; at once, after a quarter of a second, after five.
     let table: Vec<(&str, Files<'_>, Files<'_>, [&str; 3])> = vec![
         ("an edit", vec![s, set, expo], vec![s, ("f.yaml", &edited), expo], ["Advisory /y"; 3]),
-        (
-            "the default set is deleted",
-            vec![s, set, expo],
-            vec![s, expo],
-            ["Advisory /x", "Advisory /x", "Advisory bare"],
-        ),
+        ("the last default set is deleted", vec![s, set, expo], vec![s, expo], ["FilterSetNotFound"; 3]),
         (
             "the default set gives way to another",
             vec![s, set, expo],
@@ -184,20 +179,21 @@ fn what_loosens_waits_and_what_tightens_does_not() {
             "the posture rises and the set goes",
             vec![s, set, expo],
             vec![s, ("e.yaml", &other_posture)],
-            ["Enforced unpublished"; 3],
+            ["FilterSetNotFound"; 3],
         ),
         ("an exposition that is filtered", vec![s, set], vec![s, set, expo], ["Advisory /x"; 3]),
         (
             "an exposition whose set is perhaps to come",
             vec![s],
             vec![s, expo],
-            ["absent", "Advisory bare", "Advisory bare"],
+            ["Pending", "FilterSetNotFound", "FilterSetNotFound"],
         ),
+        ("an exposition that names no set on purpose", vec![s], vec![s, ("e.yaml", &off)], ["Advisory bare"; 3]),
         (
             "an exposition that comes back before its default set",
             vec![s, set],
             vec![s, expo],
-            ["absent", "absent", "Advisory bare"],
+            ["Pending", "Pending", "FilterSetNotFound"],
         ),
         (
             "the group with the floor goes",
@@ -207,7 +203,12 @@ fn what_loosens_waits_and_what_tightens_does_not() {
         ),
         ("a floor rises", vec![s, set, expo], vec![s, set, expo, group], ["BelowGroupFloor"; 3]),
         ("a named set is deleted", vec![s, set, expo], vec![s, set, ("e.yaml", &advisory)], ["Advisory /y"; 3]),
-        ("a tool that is new", vec![s, expo], vec![("s.yaml", &renamed), expo], ["Advisory unpublished"; 3]),
+        (
+            "a tool that is new",
+            vec![s, ("e.yaml", &off)],
+            vec![("s.yaml", &renamed), ("e.yaml", &off)],
+            ["Advisory unpublished"; 3],
+        ),
         ("all is deleted", vec![s, set, expo], vec![], ["absent"; 3]),
     ];
     for (what, before, after, expected) in table {
@@ -239,7 +240,10 @@ fn a_checkout_shows_no_unfiltered_moment() {
         let present: Vec<_> = (0..3).filter(|bit| shown >> bit & 1 == 1).map(|bit| all[bit]).collect();
         now += Duration::from_millis(20);
         let seen = state(&reloader.decide(&files(&present), now));
-        assert!(["Advisory /x", "absent", "ServiceNotFound"].contains(&seen.as_str()), "{shown:b}: {seen}");
+        assert!(
+            ["Advisory /x", "absent", "ServiceNotFound", "FilterSetNotFound", "Pending"].contains(&seen.as_str()),
+            "{shown:b}: {seen}"
+        );
     }
     now += Duration::from_millis(20);
     let last = reloader.decide(&files(&[s, ("f.yaml", &edited), expo]), now);
@@ -270,13 +274,13 @@ fn what_cannot_be_read_is_not_absent() {
         ("a kind that is misspelled", vec![s, expo, ("f.yaml", &misspelled)], "InvalidFilter"),
         ("a good set beside a broken document", vec![s, expo, ("f.yaml", &broken_too)], "InvalidFilter"),
         ("a good exposition beside a broken set", vec![s, ("f.yaml", &together)], "InvalidManifest"),
-        ("a set of another service", vec![s, expo, ("f.yaml", &other_service)], "Advisory bare"),
-        ("a set of another namespace", vec![s, expo, ("f.yaml", &other_namespace)], "Advisory bare"),
-        ("a set that has a name", vec![s, expo, ("f.yaml", &named)], "Advisory bare"),
+        ("a set of another service", vec![s, expo, ("f.yaml", &other_service)], "FilterSetNotFound"),
+        ("a set of another namespace", vec![s, expo, ("f.yaml", &other_namespace)], "FilterSetNotFound"),
+        ("a set that has a name", vec![s, expo, ("f.yaml", &named)], "FilterSetNotFound"),
         ("the group", vec![s, expo, ("g.yaml", &group)], "InvalidManifest"),
         ("the group, which does not parse", vec![s, expo, ("g.yaml", &group_syntax)], "InvalidManifest"),
         ("the manifest", vec![expo, ("s.yaml", &manifest)], "InvalidManifest"),
-        ("somebody else's", vec![s, expo, ("c.yaml", foreign)], "Advisory bare"),
+        ("somebody else's", vec![s, expo, ("c.yaml", foreign)], "FilterSetNotFound"),
     ];
     for (what, documents, expected) in table {
         let mut reloader = Reloader::new(false);

@@ -15,6 +15,7 @@ use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size, stale};
 use crate::origin::FieldPath;
+use crate::plain::plain;
 use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
 use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
 
@@ -29,7 +30,7 @@ pub(super) struct Stop {
 
 impl Stop {
     pub(super) fn new(reason: Reason, path: FieldPath, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason, path, message: message.into(), remedy: remedy.into() }
+        Self { reason, path, message: plain(&message.into()), remedy: plain(&remedy.into()) }
     }
 }
 
@@ -204,6 +205,8 @@ pub(super) struct Chosen<'r> {
     pub(super) unreadable: Option<(Reason, String)>,
     /// `filters: []`.
     pub(super) none: bool,
+    /// Nobody named a set: those without a name apply, and there has to be a filter.
+    pub(super) by_default: bool,
 }
 
 impl<'a, 'r> Exposer<'a, 'r> {
@@ -303,6 +306,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
                     sets: Vec::new(),
                     unreadable: Some((Reason::InvalidManifest, culprit.clone())),
                     none: false,
+                    by_default: false,
                 });
             }
             (None, Planned::None) => (None, false),
@@ -312,9 +316,9 @@ impl<'a, 'r> Exposer<'a, 'r> {
             let mut sets = self.sets.unnamed(namespace, &spec.service);
             sets.sort_by_key(|set| set.spec.enforcement != Enforcement::Enforced);
             let unreadable = broken.map(unreadable_set);
-            return Ok(Chosen { sets, unreadable, none: false });
+            return Ok(Chosen { sets, unreadable, none: false, by_default: true });
         };
-        let mut chosen = Chosen { sets: Vec::new(), unreadable: None, none: names.is_empty() };
+        let mut chosen = Chosen { sets: Vec::new(), unreadable: None, none: names.is_empty(), by_default: false };
         for (index, name) in names.iter().enumerate() {
             let path = match of_plan {
                 true => FieldPath::spec(["configurationPlan"]),

@@ -88,7 +88,9 @@ impl<'r> Groups<'r> {
                 return self.permitted(found, exposition, env);
             }
             let message = format!("there is no GatewayGroup {wanted_namespace}/{}", wanted.name);
-            let names = self.all.iter().map(|g| g.name.name.as_str());
+            // Groups of other namespaces are none of the author's business.
+            let own = self.all.iter().filter(|g| g.name.namespace == namespace && wanted_namespace == namespace);
+            let names = own.map(|g| g.name.name.as_str());
             let remedy = match did_you_mean(&wanted.name, names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "add it, or remove the field".to_owned(),

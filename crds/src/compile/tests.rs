@@ -255,6 +255,23 @@ fn a_group_sets_floors() {
 }
 
 #[test]
+fn a_group_of_another_namespace_is_not_suggested() {
+    let table = [("publi", "did you mean `public`?"), ("secre", "add it, or remove the field")];
+    for (name, remedy) in table {
+        let exposition = format!("gatewayGroup: {{name: {name}}}, filters: []");
+        let text = with(&[
+            ("GatewayGroup", "public", ""),
+            ("GatewayGroup", "secret", ""),
+            ("Exposition", "e", exposition.as_str()),
+        ]);
+        let text = text.replace("metadata: {name: secret}", "metadata: {name: secret, namespace: other}");
+        let compilation = compile(&resources(&text), &CompileEnv::default());
+        let said = said(&compilation);
+        assert!(said.iter().any(|line| line.contains(remedy)), "{name}: {said:?}");
+    }
+}
+
+#[test]
 fn what_is_broken_keeps_its_last_good_form_and_nothing_else_waits() {
     let set = |filter: &str, more: &str| {
         let spec = format!("filters: {{plain: {filter}, create: {{retain: [/c]}}}}");

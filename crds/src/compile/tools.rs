@@ -35,6 +35,7 @@ impl<'r> Exposer<'_, 'r> {
     ) -> Result<IndexMap<String, ExpositionTool>, Stop> {
         let lost = self.lost_tools(service, document);
         let selection = Selection::new(self.resource, document, &lost, self.diagnostics)?;
+        self.some_filter(service, document, chosen, &selection)?;
         let mut tools = IndexMap::new();
         let mut unnamed = Vec::new();
         for (tool, declared) in document.tools.iter().filter(|(tool, _)| selection.selects(tool)) {
@@ -71,6 +72,35 @@ impl<'r> Exposer<'_, 'r> {
             self.diagnostics.push(warning);
         }
         Ok(tools)
+    }
+
+    /// Stops an exposition that names no sets and that nothing filters: no default set, and no filter in the manifest of
+    /// any tool that it publishes. Publishing unfiltered is said with `filters: []`.
+    fn some_filter(
+        &self,
+        service: Option<&Service<'r>>,
+        document: &ServiceDocument,
+        chosen: &Chosen<'r>,
+        selection: &Selection<'_>,
+    ) -> Result<(), Stop> {
+        if !chosen.by_default || !chosen.sets.is_empty() || chosen.unreadable.is_some() {
+            return Ok(());
+        }
+        let filtered = |(tool, declared): (&String, &ServiceTool)| match service {
+            Some(service) => service.embedded(base_of(tool, declared)).is_some(),
+            // The manifest cannot be read: a filter of it that is served still counts.
+            None => self.was_of(tool, MANIFEST),
+        };
+        if document.tools.iter().filter(|(tool, _)| selection.selects(tool)).any(filtered) {
+            return Ok(());
+        }
+        let ServiceDocument { name, version, .. } = document;
+        let message = format!(
+            "no filter applies: {name} {version} has no filter set without a name, and no filter in its manifest"
+        );
+        let remedy =
+            "add a ToolsFilters for it, name sets here, or write `filters: []` to publish its tools unfiltered";
+        Err(Stop::new(Reason::FilterSetNotFound, FieldPath::spec(["filters"]), message, remedy))
     }
 
     /// Whether the filter of a tool that is served comes from a set.

@@ -22,8 +22,18 @@ use crate::resources::{
     ExpositionStatus, GatewayGroup, GatewayGroupSpec, GatewayGroupStatus, ResourceStatus, ServiceManifest,
     ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
 };
-pub use policies::{ServiceAccount, policies};
-use structural::{Additions, RULES, structural};
+pub use policies::{PodKey, ServiceAccount, policies};
+pub(crate) use rules::MAX_TOOLS;
+use structural::{Additions, OPEN, RULES, structural};
+
+/// The schema of every kind that people write, by the plural of the kind.
+fn written_schemas() -> Vec<(String, Json)> {
+    let of = |mut crd: Json| {
+        let plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
+        (plural, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take())
+    };
+    custom_resource_definitions().into_iter().map(of).filter(|(plural, _)| plural != "gatewayconfigs").collect()
+}
 
 /// The CustomResourceDefinition of every kind.
 #[must_use]
@@ -81,6 +91,11 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
     // Deleting a definition deletes every object of the kind: no chart does that by being uninstalled.
     crd["metadata"]["annotations"] = json!({ "helm.sh/resource-policy": "keep" });
     crd["metadata"]["labels"] = labels("crds");
+    let mut spec_schema = structural(spec, additions);
+    let written_by_people = kind != "GatewayConfig";
+    if written_by_people {
+        structural::keep_unknown(&mut spec_schema);
+    }
     let mut root = json!({
         "description": structural::prose(spec["description"].as_str().unwrap_or_default()),
         "type": "object",
@@ -92,10 +107,13 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
             "kind": { "description": format!("`{kind}`."), "type": "string" },
             // The API server describes it itself, and takes no description here.
             "metadata": { "type": "object" },
-            "spec": structural(spec, additions),
+            "spec": spec_schema,
         },
         "required": ["spec"],
     });
+    if written_by_people {
+        root[OPEN] = true.into();
+    }
     // Server-side apply makes null of a `spec` whose fields have all been removed, which is no object. Where `{}` is a
     // whole specification it stays one; nobody who writes `spec: {}` finds anything else in the cluster.
     let may_be_empty = spec["type"] == "object" && spec["required"].as_array().is_none_or(Vec::is_empty);

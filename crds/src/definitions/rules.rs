@@ -10,7 +10,15 @@ use super::structural::{RULES, rule};
 use crate::resources::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
 
 /// Tools of one service, and filters of one set.
-const MAX_TOOLS: u32 = 5000;
+pub(crate) const MAX_TOOLS: u32 = 5000;
+/// Entries of `retain`, `patches`, `select` and `exclude`, and branches of a filter, as the engine has it.
+const MAX_STAGE_ENTRIES: u32 = 1000;
+/// Regular expressions in `text.strip` and in `text.keep`, and characters of each, as the engine has it.
+const MAX_PATTERNS: (u32, u32) = (256, 4096);
+/// Characters of a JSON Pointer or of a source path.
+const MAX_PATH: u32 = 4096;
+/// Characters of a template, as the engine has it.
+const MAX_TEMPLATE: u32 = 65_536;
 /// Filter sets of one exposition.
 const MAX_SETS: u32 = 64;
 /// Entries of other lists and maps.
@@ -187,11 +195,55 @@ fn manifest() -> Vec<(&'static str, Json)> {
 }
 
 fn filters() -> Vec<(&'static str, Json)> {
-    vec![
+    let mut all = vec![
         ("ToolsFiltersSpec.name", text(MAX_NAME)),
         ("ToolsFiltersSpec.filters", json!({ "maxProperties": MAX_TOOLS })),
         ("CustomToolsSpec.customTools", json!({ "maxProperties": MAX_TOOLS })),
         ("CustomToolSpec.tool", text(64)),
+    ];
+    all.extend(stages());
+    all
+}
+
+/// The fields of one filter. What one field alone cannot show is left to the policy `tamis-filters`: a rule here would be
+/// multiplied by the tools, branches and operations that the bounds admit, which is more than the API server accepts.
+fn stages() -> Vec<(&'static str, Json)> {
+    // `~2` is a literal `*`, where `*` is not an ordinary character.
+    let pointer = |escapes: &str| json!({ "maxLength": MAX_PATH, "pattern": format!("^([^~]|~[{escapes}])*$") });
+    let (strict, extended) = (pointer("01"), pointer("012"));
+    let patterns = || json!({ "maxItems": MAX_PATTERNS.0 });
+    let pattern = || json!({ "maxLength": MAX_PATTERNS.1 });
+    let template = || json!({ "maxLength": MAX_TEMPLATE });
+    vec![
+        ("ToolFilter", json!({ "maxItems": MAX_STAGE_ENTRIES, "minItems": 1 })),
+        ("TestSpec.path", strict.clone()),
+        ("FilterSpec.retain", json!({ "minItems": 1, "maxItems": MAX_STAGE_ENTRIES })),
+        ("FilterSpec.retain.*", extended),
+        ("FilterSpec.patches", json!({ "maxItems": MAX_STAGE_ENTRIES })),
+        ("PatchSpec", json!({ "required": ["op", "path"] })),
+        // Not an `enum`: the API server joins the errors of a schema in quadratic time, and the policy stops at the first.
+        ("PatchSpec.op", json!({ "maxLength": 16 })),
+        ("PatchSpec.path", strict.clone()),
+        ("PatchSpec.from", strict.clone()),
+        ("FilterSpec.root", strict),
+        ("FilterSpec.maxItems", json!({ "minimum": 0 })),
+        ("FilterSpec.select", json!({ "minProperties": 1, "maxProperties": MAX_STAGE_ENTRIES })),
+        ("FilterSpec.select.*", text(MAX_PATH)),
+        ("FilterSpec.exclude", json!({ "maxItems": MAX_STAGE_ENTRIES })),
+        ("FilterSpec.exclude.*", text(MAX_PATH)),
+        ("TextSpec.strip", patterns()),
+        ("TextSpec.strip.*", pattern()),
+        ("TextSpec.keep", patterns()),
+        ("TextSpec.keep.*", pattern()),
+        ("TextSpec.maxLines", json!({ "minimum": 0 })),
+        ("TextSpec.onEmpty", template()),
+        ("OutputSpec.format", json!({ "enum": ["json"] })),
+        ("BudgetSpec", json!({ "required": ["bytes"] })),
+        ("BudgetSpec.bytes", json!({ "minimum": 1 })),
+        ("CompactSpec", json!({ "required": ["item"] })),
+        ("CompactSpec.header", template()),
+        ("CompactSpec.item", text(MAX_TEMPLATE)),
+        ("CompactSpec.footer", template()),
     ]
 }
 

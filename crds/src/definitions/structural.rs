@@ -11,6 +11,8 @@ use crate::resources::LATER;
 
 /// What the API server leaves as it was sent.
 pub(super) const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
+/// Which members name an entry of a list.
+const KEYS: &str = "x-kubernetes-list-map-keys";
 /// CEL rules.
 pub(super) const RULES: &str = "x-kubernetes-validations";
 
@@ -30,7 +32,7 @@ pub(super) type Additions = [(&'static str, Json)];
 /// Keywords that mean the same to the API server. There is no `default` among them, on purpose: defaults live in the
 /// code that reads a field. One that the API server wrote into an object would look like drift to whoever applied it.
 const KEPT: &[&str] =
-    &["type", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "nullable"];
+    &["type", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"];
 
 /// The structural schema of a type, from what `schemars` says of it.
 pub(super) fn structural(schema: &Json, additions: &Additions) -> Json {
@@ -39,6 +41,38 @@ pub(super) fn structural(schema: &Json, additions: &Additions) -> Json {
     let converter = Converter { definitions, additions };
     let name = schema.get("title").and_then(Json::as_str).unwrap_or_default();
     converter.convert(schema, name).finish(schema)
+}
+
+/// Keeps what the API server would otherwise drop without a word: members that an object does not know, and null. The
+/// policy `tamis-fields` refuses both, and where it is not installed the operator finds them in the stored object.
+///
+/// `schema` itself stays without null: server-side apply makes null of a `spec` whose fields have all been removed.
+pub(super) fn keep_unknown(schema: &mut Json) {
+    let Some(members) = schema.as_object_mut() else { return };
+    if members.contains_key("properties") {
+        members.insert(OPEN.to_owned(), true.into());
+    }
+    let properties = members.get_mut("properties").and_then(Json::as_object_mut);
+    let mut children: Vec<&mut Json> = properties.into_iter().flat_map(Map::values_mut).collect();
+    for child in &mut children {
+        child["nullable"] = true.into();
+        keep_unknown(child);
+    }
+    if let Some(values) = members.get_mut("additionalProperties").filter(|values| values.is_object()) {
+        values["nullable"] = true.into();
+        keep_unknown(values);
+    }
+    // The keys of a list that is a map: their absence is an error.
+    let keys: Vec<Json> = members.get(KEYS).and_then(Json::as_array).cloned().unwrap_or_default();
+    // Null in a list is kept as it is, and refused for its type.
+    if let Some(items) = members.get_mut("items") {
+        keep_unknown(items);
+        for key in keys.iter().filter_map(Json::as_str) {
+            if let Some(key) = items["properties"].get_mut(key).and_then(Json::as_object_mut) {
+                key.remove("nullable");
+            }
+        }
+    }
 }
 
 /// One CEL rule, and what is said where it does not hold.
@@ -104,8 +138,8 @@ impl Converter<'_> {
             return match (values.next(), values.next()) {
                 // An optional value. Null is not one: an absent field is.
                 (Some(one), None) => self.bare(one, place).describe(at),
-                // An object or a list, which a structural schema cannot type.
-                _ => Converted::new(json!({ OPEN: true })).describe(at),
+                // An object or a list.
+                _ => self.either(alternatives, place).describe(at),
             };
         }
         let Some(members) = at.as_object().filter(|members| members.contains_key("type") || has("oneOf")) else {
@@ -130,6 +164,22 @@ impl Converter<'_> {
         enumeration(at, &mut converted);
         self.children(at, place, &mut converted.schema);
         converted
+    }
+
+    /// A node that is an object or a list. A structural schema gives a node one type or none, so the node has none: the
+    /// API server then applies `properties` to an object and `items` to a list. That it is one of the two is left to a
+    /// policy.
+    fn either(&self, alternatives: &[Json], place: &str) -> Converted {
+        let mut schema = Map::from_iter([(OPEN.to_owned(), true.into())]);
+        for alternative in alternatives {
+            let converted = self.bare(alternative, place).schema;
+            for key in ["properties", "items"] {
+                if let Some(held) = converted.get(key) {
+                    schema.insert(key.to_owned(), held.clone());
+                }
+            }
+        }
+        Converted { schema, values: String::new() }
     }
 
     fn children(&self, at: &Json, place: &str, schema: &mut Map<String, Json>) {

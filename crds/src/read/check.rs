@@ -6,6 +6,7 @@ use tamis_engine::Enforcement;
 use url::{Host, Url};
 
 use crate::Reason;
+use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory, NamespacesFrom,
@@ -31,7 +32,17 @@ pub(super) trait Spec: DeserializeOwned {
 }
 
 impl Spec for ServiceManifestSpec {
-    fn check(&self, _: &mut Scribe<'_>) {}
+    fn check(&self, scribe: &mut Scribe<'_>) {
+        let tools = self.http.as_ref().map_or(0, |http| http.actions.len());
+        bounded(tools, &FieldPath::spec(["http", "actions"]), scribe);
+    }
+}
+
+/// As many as the API server takes.
+fn bounded(entries: usize, at: &FieldPath, scribe: &mut Scribe<'_>) {
+    if entries > MAX_TOOLS as usize {
+        scribe.error(at, format!("has {entries} entries, at most {MAX_TOOLS} are allowed"), "split it");
+    }
 }
 
 impl Spec for ToolsFiltersSpec {
@@ -44,6 +55,7 @@ impl Spec for ToolsFiltersSpec {
             let remedy = "name the set, or remove the field to make it the service's default";
             scribe.error(&FieldPath::spec(["name"]), "is empty", remedy);
         }
+        bounded(self.filters.len(), &FieldPath::spec(["filters"]), scribe);
         if self.filters.is_empty() {
             scribe.warning(&FieldPath::spec(["filters"]), "filters no tool", "name one");
         }
@@ -141,6 +153,7 @@ fn is_collector(endpoint: &str) -> bool {
 impl Spec for CustomToolsSpec {
     fn check(&self, scribe: &mut Scribe<'_>) {
         service_ref(&self.service, scribe);
+        bounded(self.custom_tools.len(), &FieldPath::spec(["customTools"]), scribe);
         if self.custom_tools.is_empty() {
             scribe.warning(&FieldPath::spec(["customTools"]), "makes no tool", "add one");
         }

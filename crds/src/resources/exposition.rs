@@ -44,7 +44,8 @@ pub struct ExpositionSpec {
     /// Which tools are published; all, where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolSelection>,
-    /// Names of filter sets, in order. Absent: the unnamed sets of the service; `[]`: none.
+    /// Names of filter sets, in order. Absent: the unnamed sets of the service, and at least one of them or a filter in
+    /// the manifest; `[]`: none, so that the tools are published unfiltered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<String>>,
     /// Raises the posture of all its sets.

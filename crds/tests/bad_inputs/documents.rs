@@ -266,14 +266,18 @@ pub(super) const REFERENCES: &[Case] = &[
         with_service!(
             "ServiceManifest",
             "  name: github\n  version: 1.0.0\n  http: {baseUrl: \"https://api.github.com\", actions: {list: {path: /}}}\n---\n\
-             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}}\n---\n\
-             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}}\n"
+             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n---\n\
+             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n"
         ),
     ),
     yaml(
         "Enforced, and tools that nobody names",
-        with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n"),
+        with_service!(
+            "Exposition",
+            "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n  filters: []\n"
+        ),
     ),
+    yaml("Nothing filters it", with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n")),
     yaml(
         "Below the group's floor",
         with_service!(

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tamis_config::{ExpositionDocument, ExpositionTool, Snapshot, Stopped};
-use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
+use tamis_crds::{Compilation, ObjectName, Reason, is_bare, tighten};
 
 use super::Memory;
+use crate::object::{Kind, ObjectKey};
 use crate::world::{ServiceKey, World};
 
-/// How long a default set has to be gone before its expositions do without: a namespace that is being deleted loses its
+/// How long one default set of several has to be gone before its expositions do without: a namespace that is being deleted loses its
 /// filters before its expositions.
 pub(super) const GONE: Duration = Duration::from_secs(5);
-/// How long an exposition that is new waits before it publishes a tool as it is: the filters may have been applied in one
-/// go with it, and come after.
+/// How long an exposition that is new, and names no sets, waits before it publishes a tool as it is, or says that it has
+/// no filters: they may have been applied in one go with it, and come after.
 pub(super) const NEW: Duration = Duration::from_millis(500);
 
 /// Keeps back what would loosen too early. Gives which expositions to look at again, and when.
@@ -32,11 +33,29 @@ pub(super) fn hold(
     let mut held = BTreeSet::new();
     let mut new = BTreeSet::new();
     let due = |wake: &mut Option<Instant>, at: Instant| *wake = Some(wake.map_or(at, |before| before.min(at)));
-    let Compilation { snapshot, .. } = compilation;
+    let Compilation { snapshot, diagnostics, .. } = compilation;
+    for (exposition, stopped) in &mut snapshot.stopped {
+        let before = previous.stopped.get(exposition);
+        let is_new = !previous.expositions.contains_key(exposition) && before.is_none_or(|b| b.reason == PENDING);
+        if stopped.reason != Reason::FilterSetNotFound.as_str() || !is_new {
+            continue;
+        }
+        let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
+        let until = *memory.bare_since.entry(name.clone()).or_insert(now) + NEW;
+        new.insert(name.clone());
+        if now < until {
+            *stopped = pending();
+            let file = ObjectKey { kind: Kind::Exposition, name: name.clone() }.to_string();
+            diagnostics.retain(|d| d.reason != Reason::FilterSetNotFound || *d.file != *file);
+            due(&mut wake, until);
+            held.insert(name);
+        }
+    }
     for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
         let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
         let Some(before) = previous.expositions.get(&exposition) else {
-            if !is_bare(&document) {
+            // Whoever names sets has said which filters there are.
+            if !is_bare(&document) || names_sets(world, &name) {
                 snapshot.expositions.insert(exposition, document);
                 continue;
             }
@@ -45,10 +64,8 @@ pub(super) fn hold(
             if now < until {
                 due(&mut wake, until);
                 held.insert(name);
-                let waits = "published in a moment: its filters may be on their way".to_owned();
                 let stopped = previous.stopped.get(&exposition).cloned();
-                let stopped = stopped.unwrap_or(Stopped { reason: "Pending".into(), message: waits });
-                snapshot.stopped.insert(exposition, stopped);
+                snapshot.stopped.insert(exposition, stopped.unwrap_or_else(pending));
             } else {
                 snapshot.expositions.insert(exposition, document);
             }
@@ -83,6 +100,18 @@ pub(super) fn hold(
         memory.bare_since.remove(name);
     }
     wake.map(|wake| (wake, held))
+}
+
+const PENDING: &str = "Pending";
+
+fn pending() -> Stopped {
+    let message = "published in a moment: its filters may be on their way".to_owned();
+    Stopped { reason: PENDING.into(), message }
+}
+
+fn names_sets(world: &World, exposition: &ObjectName) -> bool {
+    let object = world.get(Kind::Exposition, exposition);
+    object.is_some_and(|object| object.resources.expositions.iter().any(|resource| resource.spec.filters.is_some()))
 }
 
 /// Without tools that were not there before and would be published as they are.

@@ -131,9 +131,28 @@ fn one_that_is_new_waits_for_its_filters() {
     assert_eq!(f.told("e"), "stop Pending in team/default");
     f.pass_by(STEP);
     f.round();
-    assert_eq!(f.told("e"), "get=- in team/default");
+    assert_eq!(f.told("e"), "stop FilterSetNotFound in team/default");
     f.round();
     assert!(f.memory.bare_since.is_empty());
+    f.pass_by(GONE);
+    f.settle();
+    assert_eq!(f.told("e"), "stop FilterSetNotFound in team/default", "nothing is published unfiltered unless said so");
+    f.put(Kind::ToolsFilters, "base", set(json!({"get": {"retain": ["/a"]}})));
+    f.settle();
+    assert_eq!(f.told("e"), "get=team/base in team/default");
+    // A set that does not name the tool is one.
+    let mut f = Fixture::good();
+    f.put(Kind::ToolsFilters, "base", set(json!({})));
+    assert_eq!((f.round().0, f.told("e")), (Some(f.now + NEW), "stop Pending in team/default".to_owned()));
+    f.pass_by(NEW);
+    f.round();
+    assert_eq!(f.told("e"), "get=- in team/default");
+    // It is said on purpose: there is nothing to wait for.
+    let mut f = Fixture::good();
+    f.delete(Kind::ToolsFilters, "base");
+    f.put(Kind::Exposition, "e", exposition(json!({"filters": []})));
+    f.round();
+    assert_eq!(f.told("e"), "get=- in team/default");
     // Its filters came in time; one that went and came again is new again.
     let mut f = Fixture::good();
     f.delete(Kind::ToolsFilters, "base");
@@ -153,8 +172,12 @@ fn a_default_set_that_is_gone_is_waited_for_longer_than_an_edit() {
     f.pass_by(NEW);
     assert_eq!(f.round().0, None);
     assert_eq!(f.told("e"), "get=- in team/default", "and is meant");
+    let two = |f: &mut Fixture| {
+        f.put(Kind::ToolsFilters, "other", set(json!({})));
+        f.settle();
+    };
     let mut f = Fixture::good();
-    f.settle();
+    two(&mut f);
     f.delete(Kind::ToolsFilters, "base");
     assert_eq!(f.round().0, Some(f.now + GONE));
     assert_eq!(f.told("e"), "get=team/base in team/default");
@@ -166,7 +189,7 @@ fn a_default_set_that_is_gone_is_waited_for_longer_than_an_edit() {
     assert_eq!(f.told("e"), "get=- in team/default", "then it does without");
     // An operator that was not there when it went waits as long.
     let mut f = Fixture::good();
-    f.settle();
+    two(&mut f);
     f.world.forget(f.now + STEP);
     f.delete(Kind::ToolsFilters, "base");
     f.world.forget(f.now + STEP);
@@ -174,6 +197,18 @@ fn a_default_set_that_is_gone_is_waited_for_longer_than_an_edit() {
     assert_eq!(f.round().0, Some(f.now + GONE));
     f.settle();
     assert_eq!(f.told("e"), "get=- in team/default");
+}
+
+#[test]
+fn the_last_default_set_takes_the_exposition_along() {
+    let mut f = Fixture::good();
+    f.settle();
+    f.delete(Kind::ToolsFilters, "base");
+    f.round();
+    assert_eq!(f.told("e"), "stop FilterSetNotFound in team/default", "at once");
+    f.pass_by(GONE);
+    f.settle();
+    assert_eq!(f.told("e"), "stop FilterSetNotFound in team/default");
 }
 
 #[test]
@@ -215,6 +250,7 @@ fn a_posture_sinks_soon_when_edited_and_late_when_its_set_is_gone() {
 #[test]
 fn in_a_namespace_that_goes_nothing_loosens() {
     let mut f = Fixture::good();
+    f.put(Kind::ToolsFilters, "other", set(json!({})));
     f.settle();
     f.namespace(json!({}), "Terminating");
     f.delete(Kind::ToolsFilters, "base");

@@ -1,5 +1,7 @@
 //! Texts of bounded length: the API takes 32 KiB in a message and 1 KiB in an Event, and people read less.
 
+use tamis_crds::plain;
+
 /// Bytes of a condition's message, and of an Event's note.
 pub(crate) const MAX_BYTES: usize = 1024;
 /// Bytes of one finding in it.
@@ -37,8 +39,9 @@ pub(crate) fn join<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> String 
 
 fn cut(text: &str, limit: usize) -> String {
     const MARK: &str = "…";
+    let text = plain(text);
     if text.len() <= limit {
-        return text.to_owned();
+        return text;
     }
     let mut end = limit - MARK.len();
     while !text.is_char_boundary(end) {

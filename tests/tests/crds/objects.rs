@@ -106,7 +106,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (action(&json!({ "successCodes": [0, 1] })), "`successCodes` is not implemented yet"),
         (action(&json!({ "jsonFlag": "--json" })), "`jsonFlag` is not implemented yet"),
         (action(&json!({ "inlineScript": "tell" })), "`inlineScript` is not implemented yet"),
-        (action(&json!({ "descripton": "a" })), "field not declared in schema"),
+        (action(&json!({ "descripton": "a" })), "is not a field: remove it"),
         // Exposition.
         (exposition(&json!({ "service": { "name": "s" } })), "spec.service.version"),
         (exposition(&json!({ "service": { "name": "", "version": "1" } })), "spec.service.name"),
@@ -156,7 +156,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             "less than or equal to 1000000",
         ),
         (group(&json!({ "listener": { "tls": {} } })), "spec.listener.tls.secretRef: Required value"),
-        (group(&json!({ "listener": { "tls": { "secretRef": { "name": "a", "key": "b" } } } })), "field not declared"),
+        (
+            group(&json!({ "listener": { "tls": { "secretRef": { "name": "a", "key": "b" } } } })),
+            "is not a field: remove it",
+        ),
         (
             group(&json!({ "listener": { "service": { "loadBalancerClass": "a" } } })),
             "are for `type: LoadBalancer`: write that",
@@ -170,10 +173,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             "is no network: write 203.0.113.0/24",
         ),
         (group(&json!({ "listener": { "service": { "type": "ExternalName" } } })), "supported values: \"ClusterIP\""),
-        (
-            group(&json!({ "listener": { "service": { "externalIPs": ["192.0.2.1"] } } })),
-            "field not declared in schema",
-        ),
+        (group(&json!({ "listener": { "service": { "externalIPs": ["192.0.2.1"] } } })), "is not a field: remove it"),
         (
             group(&json!({ "listener": { "service": { "annotations": { "reshapr.io/desired": "a" } } } })),
             "are the operator's own",
@@ -210,14 +210,14 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             group(
                 &json!({ "pod": { "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "a", "key": "b" } } }] } }),
             ),
-            "field not declared in schema",
+            "is not a field: remove it",
         ),
         (group(&json!({ "pod": { "terminationGracePeriodSeconds": 5 } })), "greater than or equal to 45"),
         (group(&json!({ "pod": { "topologySpreadConstraints": [{ "maxSkew": 1 }] } })), "topologyKey"),
-        (group(&json!({ "pod": { "serviceAccountName": "admin" } })), "field not declared in schema"),
-        (group(&json!({ "pod": { "securityContext": { "runAsUser": 0 } } })), "field not declared in schema"),
-        (group(&json!({ "pod": { "command": ["sh"] } })), "field not declared in schema"),
-        (group(&json!({ "pod": { "volumes": [{ "hostPath": { "path": "/" } }] } })), "field not declared in schema"),
+        (group(&json!({ "pod": { "serviceAccountName": "admin" } })), "is not a field: remove it"),
+        (group(&json!({ "pod": { "securityContext": { "runAsUser": 0 } } })), "is not a field: remove it"),
+        (group(&json!({ "pod": { "command": ["sh"] } })), "is not a field: remove it"),
+        (group(&json!({ "pod": { "volumes": [{ "hostPath": { "path": "/" } }] } })), "is not a field: remove it"),
         (group(&json!({ "store": { "redis": {} } })), "`store` is not implemented yet"),
         (group(&json!({ "commands": { "enabled": true } })), "true is not implemented yet: write false"),
         (group(&json!({ "commands": { "allow": ["ls"] } })), "`allow` is not implemented yet"),
@@ -227,7 +227,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "pod": { "resources": { "limits": { "memory": "much" } } } })), "is no amount: write 500m"),
         (group(&json!({ "pod": { "resources": { "limits": { "gpu": "1" } } } })), "only `cpu` and `memory`"),
         (group(&json!({ "pod": { "imagePullPolicy": "Sometimes" } })), "supported values: \"Always\""),
-        (group(&json!({ "pod": { "hostNetwork": true } })), "field not declared in schema"),
+        (group(&json!({ "pod": { "hostNetwork": true } })), "is not a field: remove it"),
         // The others.
         (plan(&json!({ "endpoint": "http://a.example" })), "http is for loopback"),
         (plan(&json!({ "tls": {} })), "`tls` is not implemented yet"),

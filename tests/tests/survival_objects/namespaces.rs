@@ -29,8 +29,7 @@ async fn gone(stage: &Stage, calls: &Calls) -> Result<()> {
 }
 
 /// The default set goes first, the exposition three seconds later, the service last; the same under an operator that was
-/// killed in between; the same in a namespace that is being deleted, where it may take longer. A set that is really gone
-/// loosens, after five seconds.
+/// killed in between; the same in a namespace that is being deleted. Without its last set the exposition stops at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
     let mut stage = Stage::set().await?;
@@ -42,8 +41,7 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
             stage.operator.restart()?;
             stage.operator.ready().await?;
         }
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        ensure!(calls.next().await?.is_ok(), "it is not served any more");
+        stage.issue_stopped("plain", "FilterSetNotFound").await?;
         delete(&stage, "exposition", "plain").await?;
         delete(&stage, "servicemanifest", "tracker").await?;
         gone(&stage, &calls).await?;
@@ -62,19 +60,11 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
     stage.issue_has("plain", &["number", "title"]).await?;
     calls.end().await?;
 
-    // Really gone: not before five seconds, and not much later.
+    // Gone for good: it stays stopped until there is a set again.
     delete(&stage, "toolsfilters", "narrow").await?;
-    let began = Instant::now();
-    while began.elapsed() < GONE.saturating_sub(Duration::from_millis(400)) {
-        let issue = stage.issue("plain").await?.map_err(|(status, text)| anyhow::anyhow!("{status} {text}"))?;
-        ensure!(issue.get("token").is_none(), "unfiltered after {:?}", began.elapsed());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let loosened = eventually("the set is given up", SOON, async || {
-        Ok(stage.issue("plain").await?.is_ok_and(|issue| issue.get("token").is_some()).then_some(()))
-    });
-    loosened.await?;
-    ensure!(began.elapsed() < GONE * 3, "gave up after {:?}", began.elapsed());
+    stage.issue_stopped("plain", "FilterSetNotFound").await?;
+    tokio::time::sleep(GONE + Duration::from_millis(400)).await;
+    stage.issue_stopped("plain", "FilterSetNotFound").await?;
     // And what tightens is at once.
     stage.cluster.apply(&narrow("narrow", None)).await?;
     let began = Instant::now();
@@ -99,8 +89,7 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
     tokio::time::sleep(Duration::from_secs(3)).await;
     stage.operator.restart()?;
     stage.operator.ready().await?;
-    tokio::time::sleep(GONE + Duration::from_secs(1)).await;
-    ensure!(calls.next().await?.is_ok(), "it is not served any more");
+    stage.issue_stopped("plain", "FilterSetNotFound").await?;
     delete(&stage, "exposition", "plain").await?;
     delete(&stage, "servicemanifest", "tracker").await?;
     gone(&stage, &calls).await?;

@@ -54,7 +54,30 @@ const SECTIONS: &[(&str, &[Row])] = &[
     (
         "Filters",
         &[
-            ("a default set is gone (what loosens waits five seconds)", |w| w.remove("ToolsFilters"), "new", "new"),
+            (
+                "the only default set is gone, and no filter is in the manifest",
+                |w| w.remove("ToolsFilters"),
+                "stop `FilterSetNotFound`",
+                "stop `FilterSetNotFound`",
+            ),
+            (
+                "the same, and a filter is in the manifest",
+                |w| {
+                    w.remove("ToolsFilters");
+                    w.edit("ServiceManifest", "{type: array}", "{type: array, filter: {retain: [/a]}}");
+                },
+                "new",
+                "new",
+            ),
+            (
+                "the same, and the exposition says `filters: []` (what loosens waits half a second)",
+                |w| {
+                    w.remove("ToolsFilters");
+                    w.add("Exposition", "filters: []");
+                },
+                "new",
+                "new",
+            ),
             (
                 "a filter does not compile",
                 |w| w.edit("ToolsFilters", "/a", "a"),

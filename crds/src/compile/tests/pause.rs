@@ -24,7 +24,7 @@ fn what_is_new_waits() {
     type Edit = fn(&mut World);
     let edits: &[(&str, Edit)] = &[
         ("a filter", |w| w.edit("ToolsFilters", "retain: [/a]", "retain: [/b]")),
-        ("a filter that goes", |w| w.remove("ToolsFilters")),
+        ("a filter that goes", |w| w.edit("ToolsFilters", "get: {retain: [/a]}", "")),
         ("another address", |w| w.edit("ServiceManifest", "path: '/things/{id}'", "path: '/stuff/{id}'")),
         ("a further tool", |w| w.edit("ServiceManifest", "list: {", "more: {path: /more}, list: {")),
         ("a description", |w| w.add("ServiceManifest", "description: other")),
@@ -86,6 +86,7 @@ fn what_takes_away_goes_through() {
             "version: '1', http: {baseUrl: 'https://api.example.com', actions: {get: {path: /x}}}",
         );
         w.edit("Exposition", "name: s,", "name: other,");
+        w.add("Exposition", "filters: []");
     });
     assert!(served(&after).0.tools.is_empty(), "no tool of a service that it does not publish any more");
 }

@@ -1,144 +1,132 @@
-//! What a filter may say, as far as one filter alone shows it: the open node of the definitions, looked into.
+//! What a filter may say, as far as one filter alone shows it, beyond what the schema of its fields can.
 //!
-//! One expression decides ([`fine`]): it builds nothing and stops at the first mistake, since every write of a filter
-//! waits for it. Only then do the others run, each a text that names every place where its check fails; together they
-//! are the message. The engine checks all of it again, and what only it can know (a template, a path that another stage
-//! drops) becomes a condition. So a filter too large for what the API server lets an expression cost passes here
-//! (`failurePolicy: Ignore`), rather than being refused for its size. That an expression which fails is ignored also
-//! means: each looks at a type before it uses it.
+//! The schema has refused unknown types, counts and lengths before this policy is asked, so the number of steps is linear
+//! in the size of the object, and so is the number of bytes that the bounds admit. One expression decides: it
+//! builds nothing and stops at the first mistake, since every write of a filter waits for it. Only then is the message
+//! built, of the first three filters that are wrong, and of each the first wrong branch and operation.
+//!
+//! The engine checks all of it again, and what only it can know (a template, a path that another stage drops) becomes a
+//! condition. So an object too large for what the API server lets an expression cost passes here
+//! (`failurePolicy: Ignore`), rather than being refused for its size.
 
 use serde_json::{Value as Json, json};
 
-/// The fields of a filter, with what the API server has them as, in words too.
-pub(in crate::definitions) const FIELDS: &[(&str, &str, &str)] = &[
-    ("test", "map", "an object with `path` and `value`"),
-    ("otherwise", "bool", "true or false"),
-    ("passthrough", "bool", "true or false"),
-    ("retain", "list", "a list of JSON Pointers"),
-    ("patches", "list", "a list of operations"),
-    ("root", "string", "a JSON Pointer"),
-    ("maxItems", "int", "a whole number"),
-    ("select", "map", "an object of names and paths"),
-    ("exclude", "list", "a list of names"),
-    ("dropNulls", "bool", "true or false"),
-    ("dropEmpty", "bool", "true or false"),
-    ("text", "map", "an object"),
-    ("output", "map", "an object"),
-    ("compact", "map", "an object with `item`"),
-];
-
-/// The operations of RFC 6902.
-const OPERATIONS: &str = "['add', 'remove', 'replace', 'move', 'copy', 'test']";
+use super::cel;
 
 /// Every filter, as `{at: where it stands, of: the filter}`.
 const FILTERS: &str = "\
 request.resource.resource == 'toolsfilters'
-? object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})
-: has(object.spec.http)
-? object.spec.http.actions
+? (size(object.spec.filters) > MOST ? dyn([]) : dyn(object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})))
+: has(object.spec.http) && size(object.spec.http.actions) <= MOST
+? dyn(object.spec.http.actions
   .filter(tool, has(object.spec.http.actions[tool].response) && has(object.spec.http.actions[tool].response.filter))
-  .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)})
-: []";
+  .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)}))
+: dyn([])";
 
-/// For each filter a list of its branches in the same form; a filter that is no list is its only branch.
+/// Of each of them the first branch that is wrong by itself, in the same form; a filter that is no list is its only
+/// branch.
 const BRANCHES: &str = "\
-variables.filters.filter(f, type(f.of) == map || type(f.of) == list).map(f,
-  type(f.of) == list
-  ? f.of.filter(b, type(b) == map).map(b, {'at': dyn(f.at + '[' + string(f.of.indexOf(b)) + ']'), 'of': dyn(b)})
-  : [{'at': dyn(f.at), 'of': dyn(f.of)}])";
+variables.wrong.map(f,
+  type(f.of) == map ? [{'at': dyn(f.at), 'of': dyn(f.of)}]
+  : type(f.of) == list ? WRONG_BRANCHES.map(n, {'at': dyn(f.at + '[' + string(n) + ']'), 'of': dyn(f.of[n])})
+  : []).filter(all, size(all) > 0).map(all, all[0])";
 
-/// Entries that are neither form, and branches that are none.
+/// Entries that are neither form.
 const FORMS: &str = "\
-variables.filters.map(f,
+variables.wrong.map(f,
   type(f.of) == map ? ''
   : type(f.of) != list ? f.at + ': is no filter: write an object, or a list of branches'
-  : size(f.of) == 0 ? f.at + ': the list of branches is empty: write at least one, or one filter without a list'
-  : f.of.filter(b, type(b) != map).map(b, f.at + '[' + string(f.of.indexOf(b)) + ']: is no branch: write an object with `test`').join('; '))
+  : WRONG_FORMS.map(n, f.at + '[' + string(n) + ']: is no branch: write an object with `test`').join('; '))
 .filter(text, text != '').join('; ')";
 
 /// `test` and `otherwise`: on every branch of a list, one of them, and nowhere else.
 const GUARDS: &str = "\
-variables.filters.map(f,
+variables.wrong.map(f,
   type(f.of) == map
   ? ('test' in f.of ? f.at + '.test: belongs to the list form: make the filter a list of branches, or remove it'
      : 'otherwise' in f.of && f.of.otherwise == true ? f.at + '.otherwise: belongs to the list form: make the filter a list of branches, or remove it'
      : '')
   : type(f.of) == list
-  ? f.of.filter(b, type(b) == map).map(b,
-      ('test' in b) == ('otherwise' in b && b.otherwise == true)
-      ? f.at + '[' + string(f.of.indexOf(b)) + ']' + ('test' in b
+  ? WRONG_GUARDS.map(n, f.at + '[' + string(n) + ']' + ('test' in f.of[n]
         ? ': `otherwise` stands beside `test`: keep one of them'
-        : ': is a branch without `test`: add it, or `otherwise: true` on the last one')
-      : 'otherwise' in b && b.otherwise == true && f.of.indexOf(b) != size(f.of) - 1
-      ? f.at + '[' + string(f.of.indexOf(b)) + '].otherwise: is not on the last branch, and those after it never apply: move it to the end'
-      : 'test' in b && type(b.test) == map && !('path' in b.test && 'value' in b.test && size(b.test) == 2)
-      ? f.at + '[' + string(f.of.indexOf(b)) + '].test: needs `path` and `value`, and nothing else'
-      : '').filter(text, text != '').join('; ')
+        : ': is a branch without `test`: add it, or `otherwise: true` on the last one')).join('; ')
+    + WRONG_LAST.filter(n, n != size(f.of) - 1).map(n, f.at + '[' + string(n)
+        + '].otherwise: is not on the last branch, and those after it never apply: move it to the end').join('; ')
   : '')
 .filter(text, text != '').join('; ')";
 
-/// Operations of `patches`.
+/// Operations of `patches` that are wrong.
 const PATCHES: &str = "\
-variables.branches.map(branches, branches.filter(b, 'patches' in b.of && type(b.of.patches) == list).map(b, b.of.patches.map(p,
-  type(p) != map ? b.at + '.patches: an entry is no operation: write {op: .., path: ..}'
-  : !('op' in p) ? b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].op: is missing: write add, remove, replace, move, copy or test'
-  : !(p.op in OPERATIONS) ? b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].op: ' + (type(p.op) == string ? '`' + p.op + '` ' : '') + 'is no operation: write add, remove, replace, move, copy or test'
-  : !('path' in p) ? b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].path: is missing: give a JSON Pointer, such as /user/email'
-  : p.op in ['move', 'copy'] && !('from' in p) ? b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].from: is missing: `' + p.op + '` needs it'
-  : p.op in ['add', 'replace', 'test'] && !('value' in p) ? b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].value: is missing: `' + p.op + '` needs it; null is a value'
-  : !(p.op in ['move', 'copy']) && 'from' in p ? b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].from: `' + p.op + '` takes none: remove it, or use `move` or `copy`'
-  : p.filter(key, !(key in ['op', 'path', 'from', 'value'])).map(key, b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].' + key + ': is not a field of an operation: remove it').join('; ')
-  ).filter(text, text != '').join('; ')).filter(text, text != '').join('; '))
+variables.branches.filter(b, has(b.of.patches)).map(b, WRONG_PATCHES.map(n, [b.of.patches[n]].map(p,
+  b.at + '.patches[' + string(n) + ']' + (
+    !(p.op in ['add', 'remove', 'replace', 'move', 'copy', 'test']) ? '.op: `' + p.op + '` is no operation: write add, remove, replace, move, copy or test'
+    : !POINTER(p.path) ? '.path: `' + p.path + '` ' + 'NO_POINTER'
+    : p.op in ['move', 'copy'] && !('from' in p) ? '.from: is missing: `' + p.op + '` needs it'
+    : p.op in ['move', 'copy'] && !POINTER(p.from) ? '.from: `' + p.from + '` ' + 'NO_POINTER'
+    : p.op == 'move' && p.path.startsWith(p.from + '/') ? ': moves `' + p.from + '` into itself: move it elsewhere, or `copy` it'
+    : p.op in ['add', 'replace', 'test'] && !('value' in p) ? '.value: is missing: `' + p.op + '` needs it; null is a value'
+    : '.from: `' + p.op + '` takes none: remove it, or use `move` or `copy`'))[0]).join('; '))
 .filter(text, text != '').join('; ')";
 
-/// Pointers: whether they begin with `/`.
-const POINTERS: &str = "\
-variables.branches.map(branches, branches.map(b, (
-  ('retain' in b.of && type(b.of.retain) == list
-   ? b.of.retain.filter(p, !POINTER(p)).map(p, b.at + '.retain[' + string(b.of.retain.indexOf(p)) + ']' + (type(p) == string ? ': `' + p + '`' : ':')) : [])
-  + ('root' in b.of && !POINTER(b.of.root) ? [b.at + '.root' + (type(b.of.root) == string ? ': `' + b.of.root + '`' : ':')] : [])
-  + ('test' in b.of && type(b.of.test) == map && 'path' in b.of.test && !POINTER(b.of.test.path)
-   ? [b.at + '.test.path' + (type(b.of.test.path) == string ? ': `' + b.of.test.path + '`' : ':')] : [])
-  + ('patches' in b.of && type(b.of.patches) == list
-   ? b.of.patches.filter(p, type(p) == map && 'path' in p && !POINTER(p.path))
-     .map(p, b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].path' + (type(p.path) == string ? ': `' + p.path + '`' : ':')) : [])
-  + ('patches' in b.of && type(b.of.patches) == list
-   ? b.of.patches.filter(p, type(p) == map && 'from' in p && !POINTER(p.from))
-     .map(p, b.at + '.patches[' + string(b.of.patches.indexOf(p)) + '].from' + (type(p.from) == string ? ': `' + p.from + '`' : ':')) : [])
-  ).map(place, place + ' is no JSON Pointer, which begins with `/`').join('; ')).filter(text, text != '').join('; '))
+/// Pointers that do not begin with `/`, and source paths that cannot be read.
+const PATHS: &str = "\
+variables.branches.map(b, (
+  (has(b.of.retain) ? WRONG_RETAIN.map(n, b.at + '.retain[' + string(n) + ']: `' + b.of.retain[n] + '` ' + 'NO_POINTER') : [])
+  + (has(b.of.root) && !POINTER(b.of.root) ? [b.at + '.root: `' + b.of.root + '` ' + 'NO_POINTER'] : [])
+  + (has(b.of.test) && !POINTER(b.of.test.path) ? [b.at + '.test.path: `' + b.of.test.path + '` ' + 'NO_POINTER'] : [])
+  + (has(b.of.exclude) ? WRONG_EXCLUDE.map(n, b.at + '.exclude[' + string(n) + ']: `' + b.of.exclude[n]
+      + '` has an escape that is none: write ~0 for ~, ~1 for /, ~2 for *') : [])
+  + (has(b.of.select) && '' in b.of.select ? [b.at + '.select: the output key is empty: give the member a name'] : [])
+  + (has(b.of.select) ? WRONG_SELECT.map(key, b.at + '.select.' + key + ': `' + b.of.select[key]
+      + '` is no source path: write names with dots between them, [n] for an element, [*] for all') : [])
+  ).join('; '))
 .filter(text, text != '').join('; ')";
 
-/// Values that no field can have.
-const VALUES: &str = "\
-variables.branches.map(branches, branches.map(b,
-  'maxItems' in b.of && type(b.of.maxItems) == int && b.of.maxItems < 0
-  ? b.at + '.maxItems: ' + string(b.of.maxItems) + ' is negative: give the number of items to keep, or 0 for no limit'
-  : 'retain' in b.of && type(b.of.retain) == list && size(b.of.retain) == 0
-  ? b.at + '.retain: is empty, which would keep nothing: name what to keep, or remove it'
-  : 'select' in b.of && type(b.of.select) == map && size(b.of.select) == 0
-  ? b.at + '.select: is empty, which would keep nothing: name the fields to keep, or remove it'
-  : 'select' in b.of && type(b.of.select) == map && b.of.select.exists(key, type(b.of.select[key]) != string)
-  ? b.at + '.select: a path is no text: write name: path.to.it'
-  : 'exclude' in b.of && type(b.of.exclude) == list && b.of.exclude.exists(name, type(name) != string)
-  ? b.at + '.exclude: a name is no text: quote it'
-  : '').filter(text, text != '').join('; '))
+/// What stands beside what excludes it, and what is not implemented.
+const REST: &str = "\
+variables.branches.map(b, (
+  (!PASSTHROUGH ? [b.at + '.passthrough: excludes every other stage: remove it, or the stages'] : [])
+  + (has(b.of.output) && has(b.of.output.strategy) ? [b.at + '.output.strategy: is not implemented yet, remove it'] : [])
+  + (has(b.of.output) && has(b.of.output.levels) ? [b.at + '.output.levels: is not implemented yet: use `select` to keep fewer fields'] : [])
+  + (has(b.of.output) && has(b.of.output.budget) && has(b.of.output.budget.tokens)
+     ? [b.at + '.output.budget.tokens: is not implemented yet: use `bytes`, at about 3.5 bytes a token'] : [])
+  ).join('; '))
 .filter(text, text != '').join('; ')";
 
 /// The policy's `spec`.
 pub(super) fn spec() -> Json {
+    let (branch, entry) = (branch("b"), format!("[e.of].all(f, {})", entry()));
+    let wrong = format!("{}.map(n, variables.filters[n])", cel::wrong("variables.filters", "e", "w", &entry));
+    let branches =
+        BRANCHES.replace("WRONG_BRANCHES", &cel::wrong("f.of", "b", "w", &format!("type(b) != map || {branch}")));
+    let other = "'otherwise' in b && b.otherwise == true";
+    let guards = GUARDS
+        .replace(
+            "WRONG_GUARDS",
+            &cel::wrong("f.of", "b", "g", &format!("type(b) != map || ('test' in b) != ({other})")),
+        )
+        .replace("WRONG_LAST", &cel::wrong("f.of", "b", "o", &format!("type(b) != map || 'test' in b || !({other})")));
+    let patches = PATCHES.replace("WRONG_PATCHES", &cel::wrong("b.of.patches", "p", "p", PATCH));
+    let places = PATHS
+        .replace("WRONG_RETAIN", &cel::wrong("b.of.retain", "p", "r", "POINTER(p)"))
+        .replace("WRONG_EXCLUDE", &cel::wrong("b.of.exclude", "p", "e", "EXCLUDE(p)"))
+        .replace("WRONG_SELECT", &cel::wrong_values("b.of.select", "p", "s", "SOURCE(p)"));
     let texts = [
-        ("forms", FORMS.to_owned()),
-        ("fields", fields()),
-        ("types", types()),
-        ("guards", GUARDS.to_owned()),
-        ("patches", PATCHES.replace("OPERATIONS", OPERATIONS)),
-        ("pointers", expand(POINTERS, "POINTER", pointer)),
-        ("values", VALUES.to_owned()),
+        ("forms", FORMS.replace("WRONG_FORMS", &cel::wrong("f.of", "b", "f", "type(b) == map"))),
+        ("guards", guards),
+        ("patches", paths(&patches)),
+        ("paths", paths(&places)),
+        ("rest", REST.replace("PASSTHROUGH", &PASSTHROUGH.replace("b.", "b.of."))),
     ];
     let names: Vec<String> = texts.iter().map(|(name, _)| format!("variables.{name}")).collect();
     let all = format!("[{}].filter(text, text != '').join('; ')", names.join(", "));
     let variable = |name: &str, cel: &str| json!({ "name": name, "expression": cel });
-    let mut variables = vec![variable("filters", FILTERS), variable("branches", BRANCHES)];
+    let mut variables = vec![
+        cel::side(),
+        variable("filters", &FILTERS.replace("MOST", &cel::MOST.to_string())),
+        variable("wrong", &wrong),
+        variable("branches", &branches),
+    ];
     variables.extend(texts.iter().map(|(name, cel)| variable(name, cel)));
     variables.push(variable("problems", &all));
     json!({
@@ -156,7 +144,7 @@ pub(super) fn spec() -> Json {
         }],
         "variables": variables,
         "validations": [{
-            "expression": fine(),
+            "expression": cel::all("variables.filters", "e", "", &entry),
             "message": "a filter is not right",
             // The API server takes no message above 5 kB.
             "messageExpression":
@@ -165,75 +153,64 @@ pub(super) fn spec() -> Json {
     })
 }
 
-/// Whether all filters are as they should be.
-fn fine() -> String {
-    let branch = expand(BRANCH, "POINTER", pointer);
-    let entry = ENTRY.replace("BRANCH", &branch);
+/// Whether `f` is a filter, or a list of branches.
+fn entry() -> String {
+    let other = "'otherwise' in b && b.otherwise == true";
+    let each = format!("type(b) == map && (type(f) == map || ('test' in b) != ({other})) && {}", branch("b"));
     format!(
-        "request.resource.resource == 'toolsfilters'\n\
-         ? object.spec.filters.all(tool, [object.spec.filters[tool]].all(f, {entry}))\n\
-         : !has(object.spec.http) || object.spec.http.actions.all(tool,\n  \
-         !has(object.spec.http.actions[tool].response) || !has(object.spec.http.actions[tool].response.filter)\n  \
-         || [object.spec.http.actions[tool].response.filter].all(f, {entry}))"
+        "(type(f) == map ? !('test' in f) && !('otherwise' in f && f.otherwise == true)\n\
+         : type(f) == list && size(f) > 0 && size({wrong}) <= (type(f[size(f) - 1]) == map && 'otherwise' in f[size(f) - 1] \
+         && f[size(f) - 1].otherwise == true ? 1 : 0))\n&& [type(f) == list ? f : [f]].all(g, {all})",
+        wrong = cel::wrong("f", "b", "o", &format!("!({other})")),
+        all = cel::all("g", "b", "f", &each),
     )
 }
-
-/// Whether something is a JSON Pointer.
-fn pointer(cel: &str) -> String {
-    format!("(type({cel}) == string && ({cel} == '' || {cel}.startsWith('/')))")
-}
-
-/// Whether `f`, an entry, is a filter or a list of branches.
-const ENTRY: &str = "
-  type(f) == map
-  ? !('test' in f) && !('otherwise' in f && f.otherwise == true) && [f].all(b, BRANCH)
-  : type(f) == list && size(f) > 0 && f.all(b, type(b) == map && ('test' in b) != ('otherwise' in b && b.otherwise == true) && BRANCH)
-    && f.filter(b, 'otherwise' in b && b.otherwise == true).size() == ('otherwise' in f[size(f) - 1] && f[size(f) - 1].otherwise == true ? 1 : 0)
-";
 
 /// Whether the members of `b`, a filter or a branch, are what they should be.
-const BRANCH: &str = "b.all(key,
-    key == 'select' ? type(b.select) == map && size(b.select) > 0 && b.select.all(name, type(b.select[name]) == string)
-    : key == 'retain' ? type(b.retain) == list && size(b.retain) > 0 && b.retain.all(p, POINTER(p))
-    : key == 'maxItems' ? type(b.maxItems) == int && b.maxItems >= 0
-    : key == 'root' ? POINTER(b.root)
-    : key == 'exclude' ? type(b.exclude) == list && b.exclude.all(name, type(name) == string)
-    : key in ['dropNulls', 'dropEmpty', 'passthrough', 'otherwise'] ? type(b[key]) == bool
-    : key in ['compact', 'output', 'text'] ? type(b[key]) == map
-    : key == 'test' ? type(b.test) == map && size(b.test) == 2 && 'value' in b.test && 'path' in b.test && POINTER(b.test.path)
-    : key == 'patches' && type(b.patches) == list && b.patches.all(p,
-        type(p) == map && 'op' in p && 'path' in p && POINTER(p.path)
-        && (p.op in ['add', 'replace', 'test'] ? size(p) == 3 && 'value' in p
-            : p.op in ['move', 'copy'] ? 'from' in p && POINTER(p.from) && p.all(member, member in ['op', 'path', 'from', 'value'])
-            : p.op == 'remove' && p.all(member, member in ['op', 'path', 'value']))))";
-
-/// Members that no filter has: a misspelled stage would be one that does nothing.
-fn fields() -> String {
-    let names: Vec<String> = FIELDS.iter().map(|(name, _, _)| format!("'{name}'")).collect();
-    let all: Vec<&str> = FIELDS.iter().map(|(name, _, _)| *name).collect();
-    format!(
-        "variables.branches.map(branches, branches.map(b, b.of.filter(key, !(key in [{}])).map(key, b.at + '.' + key + \
-         ': is not a field of a filter: remove it; possible here: {}').join('; ')).filter(text, text != '').join('; '))\n\
-         .filter(text, text != '').join('; ')",
-        names.join(", "),
-        all.join(", "),
-    )
+fn branch(id: &str) -> String {
+    let retain = cel::all("b.retain", "p", id, "POINTER(p)");
+    let patches = cel::all("b.patches", "p", id, PATCH);
+    let exclude = cel::all("b.exclude", "p", id, "EXCLUDE(p)");
+    let select = cel::all_values("b.select", "p", id, "SOURCE(p)");
+    paths(&format!(
+        "((!has(b.retain) || {retain})
+    && (!has(b.patches) || {patches})
+    && (!has(b.root) || POINTER(b.root))
+    && (!has(b.select) || !('' in b.select) && {select})
+    && (!has(b.exclude) || {exclude})
+    && (!has(b.test) || POINTER(b.test.path))
+    && (!has(b.output) || (!has(b.output.strategy) && !has(b.output.levels) && (!has(b.output.budget) || !has(b.output.budget.tokens))))
+    && {PASSTHROUGH})"
+    ))
 }
 
-/// Members of another type than theirs.
-fn types() -> String {
-    let checks: Vec<String> = FIELDS
-        .iter()
-        .map(|(name, kind, words)| {
-            format!("'{name}' in b.of && type(b.of.{name}) != {kind} ? b.at + '.{name}: is wrong: write {words}'")
-        })
-        .collect();
-    format!(
-        "variables.branches.map(branches, branches.map(b,\n  {}\n  : '').filter(text, text != '').join('; '))\n\
-         .filter(text, text != '').join('; ')",
-        checks.join("\n  : "),
-    )
+/// With what a pointer and a source path are.
+fn paths(cel: &str) -> String {
+    let pointer = |argument: &str| format!("({argument} == '' || {argument}.startsWith('/'))");
+    // Only an entry that begins with `/` has escapes.
+    let exclude = |argument: &str| {
+        format!("(!{argument}.startsWith('/') || !{argument}.contains('~') || {argument}.matches('^([^~]|~[012])*$'))")
+    };
+    // Most paths are names with dots.
+    let source = |argument: &str| format!("{argument}.matches('{SOURCE}')");
+    let cel = expand(cel, "POINTER", pointer);
+    let cel = expand(&cel, "EXCLUDE", exclude);
+    expand(&cel, "SOURCE", source).replace("NO_POINTER", "is no JSON Pointer, which begins with `/`")
 }
+
+/// A source path of `select`: names, each with indices, and dots between them. A backslash escapes `.`, `[`, `]` and
+/// itself.
+const SOURCE: &str = r"^([^.\\[\\]\\\\]|\\\\[.\\[\\]\\\\])+(\\[([*]|[0-9]+)\\])*([.]([^.\\[\\]\\\\]|\\\\[.\\[\\]\\\\])+(\\[([*]|[0-9]+)\\])*)*$";
+
+/// Whether `b` has no stage where it says `passthrough`.
+const PASSTHROUGH: &str = "(!has(b.passthrough) || b.passthrough != true || b.all(key, key in {'passthrough': true, 'test': true, 'otherwise': true}))";
+
+/// Whether `p` is an operation, as far as its members depend on each other.
+const PATCH: &str = "\
+(POINTER(p.path)
+      && (p.op in ['add', 'replace', 'test'] ? 'value' in p && !('from' in p)
+          : p.op in ['move', 'copy'] ? 'from' in p && POINTER(p.from) && (p.op == 'copy' || !p.path.startsWith(p.from + '/'))
+          : p.op == 'remove' && !('from' in p)))";
 
 /// Replaces `NAME(argument)`, whose argument has no parentheses.
 fn expand(cel: &str, name: &str, with: impl Fn(&str) -> String) -> String {

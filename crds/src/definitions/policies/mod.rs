@@ -1,8 +1,11 @@
 //! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
 
+mod cel;
 mod deletion;
-pub(super) mod filters;
+mod fields;
+mod filters;
 mod operator;
+mod pods;
 mod writers;
 
 use std::fmt;
@@ -62,15 +65,45 @@ impl FromStr for ServiceAccount {
     }
 }
 
-/// The policies, each with its binding: what a filter may say, that only operators write GatewayConfigs, that a GatewayGroup
+/// The key of a label or annotation of pods, or a domain that ends in `/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodKey(String);
+
+impl PodKey {
+    /// The key, or the domain with its `/`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PodKey {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // The key becomes part of an expression: only characters that Kubernetes allows in keys.
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
+        if text.is_empty() || text.len() > 317 || text.starts_with('/') || !text.bytes().all(allowed) {
+            return Err(
+                "is not the key of a label or annotation: write example.com/team, or example.com/ for its domain",
+            );
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The policies, each with its binding: that every field is one of its kind, what a filter may say, that only operators write GatewayConfigs, that a GatewayGroup
 /// in use is not deleted by accident, and that operators write nothing but what an operator does.
+///
+/// `pod_metadata`: labels and annotations that operators may put on pods besides the built-in ones.
 #[must_use]
-pub fn policies(operators: &[ServiceAccount]) -> Vec<Json> {
+pub fn policies(operators: &[ServiceAccount], pod_metadata: &[PodKey]) -> Vec<Json> {
     [
+        policy("tamis-fields", &fields::spec()),
         policy("tamis-filters", &filters::spec()),
         policy("tamis-gatewayconfigs", &writers::spec(operators)),
         policy("tamis-gatewaygroups", &deletion::spec()),
-        policy("tamis-operator", &operator::spec(operators)),
+        policy("tamis-operator", &operator::spec(operators, pod_metadata)),
     ]
     .concat()
 }

@@ -8,7 +8,7 @@
 use serde_json::{Value as Json, json};
 use tamis_config::names::{CREDENTIAL_SHARDS, GROUP_LABEL};
 
-use super::{ServiceAccount, users};
+use super::{PodKey, ServiceAccount, pods, users};
 
 /// Kinds whose status the operator writes.
 const STATUS: [&str; 6] =
@@ -30,11 +30,11 @@ const CHILDREN: [&str; 8] = [
 const CLOSED: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
 /// The policy's `spec`.
-pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
+pub(super) fn spec(operators: &[ServiceAccount], pod_metadata: &[PodKey]) -> Json {
     let users = users(operators);
     let anywhere = operators.iter().map(|operator| format!("'{}': ['*']", operator.user())).collect::<Vec<_>>();
     let anywhere = format!("{{{}}}", anywhere.join(", "));
-    let variables: Vec<Json> = variables(&anywhere)
+    let variables: Vec<Json> = variables(&anywhere, pod_metadata)
         .into_iter()
         .map(|(name, expression)| json!({ "name": name, "expression": expression.trim() }))
         .collect();
@@ -63,7 +63,7 @@ fn list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// Each may use those before it.
-fn variables(anywhere: &str) -> Vec<(&'static str, String)> {
+fn variables(anywhere: &str, pod_metadata: &[PodKey]) -> Vec<(&'static str, String)> {
     let status: Vec<String> = STATUS.iter().map(|kind| format!("reshapr.io/{kind}/status")).collect();
     let status = list(status.iter().map(String::as_str));
     let children = list(CHILDREN);
@@ -104,12 +104,18 @@ variables.groups.all(groups, groups.exists(g,
   : variables.name.startsWith('tamis-')))")),
         // What was there before, as far as it was.
         ("before", "request.operation == 'UPDATE' ? dyn(oldObject) : dyn({})".to_owned()),
-        ("pod", "\
-variables.writes && variables.kind == 'apps/deployments' ? dyn(object.spec.template.spec) : dyn({})".to_owned()),
-        ("podBefore", "\
-request.operation == 'UPDATE' && variables.kind == 'apps/deployments' ? dyn(oldObject.spec.template.spec) : dyn({})".to_owned()),
+        ("podKeys", pods::keys(pod_metadata)),
+        ("template", "\
+variables.writes && variables.kind == 'apps/deployments' ? dyn(object.spec.template) : dyn({'spec': {}})".to_owned()),
+        ("templateBefore", "\
+request.operation == 'UPDATE' && variables.kind == 'apps/deployments' ? dyn(oldObject.spec.template) : dyn({'spec': {}})".to_owned()),
+        ("pod", "dyn(variables.template.spec)".to_owned()),
+        ("podBefore", "dyn(variables.templateBefore.spec)".to_owned()),
         ("specBefore", "has(variables.before.spec) ? dyn(variables.before.spec) : dyn({})".to_owned()),
-        ("workload", workload()),
+        ("workload", pods::account()),
+        ("fields", pods::fields()),
+        ("labels", pods::metadata("labels")),
+        ("annotations", pods::metadata("annotations")),
         ("rights", rights(shards)),
         ("reach", reach()),
         ("secret", "\
@@ -130,38 +136,11 @@ variables.kind in {status} && request.operation == 'UPDATE' ? ''
      : request.operation == 'DELETE' && variables.kind == '/secrets' ? 'the operator deletes no Secrets'
      : !variables.named
      ? 'the operator writes objects of GatewayGroups only, by their names: not ' + request.resource.resource + ' ' + variables.name
-     : [variables.workload, variables.rights, variables.reach, variables.secret].filter(text, text != '')
+     : [variables.workload, variables.fields, variables.labels, variables.annotations, variables.rights, variables.reach,
+        variables.secret].filter(text, text != '')
        .map(text, 'the operator ' + text).join('; '))
 : 'the operator has nothing to do with ' + request.operation + ' of ' + variables.kind")),
     ]
-}
-
-/// Pods that are no more than `tamis gateway` needs.
-fn workload() -> String {
-    "\
-!(variables.writes && variables.kind == 'apps/deployments') ? ''
-: !(has(variables.pod.serviceAccountName) && (variables.pod.serviceAccountName == variables.name
-    || (has(variables.podBefore.serviceAccountName) && variables.podBefore.serviceAccountName == variables.pod.serviceAccountName)))
-  ? 'runs pods of a group under its own ServiceAccount only, ' + variables.name
-: ['hostNetwork', 'hostPID', 'hostIPC', 'nodeName'].exists(f, f in variables.pod && variables.pod[f] != false
-    && !(f in variables.podBefore && variables.podBefore[f] == variables.pod[f]))
-  ? 'gives no pod anything of its node'
-: has(variables.pod.volumes) && variables.pod.volumes.exists(v,
-    v.exists(key, !(key in ['name', 'emptyDir', 'secret', 'configMap', 'projected', 'downwardAPI']))
-    && !(has(variables.podBefore.volumes) && variables.podBefore.volumes.exists(b, b == v)))
-  ? 'mounts nothing of a node into a pod'
-: ['containers', 'initContainers'].exists(part, part in variables.pod && variables.pod[part].exists(c,
-    !(part in variables.podBefore && variables.podBefore[part].exists(b, b == c))
-    && !(has(c.securityContext)
-      && has(c.securityContext.allowPrivilegeEscalation) && c.securityContext.allowPrivilegeEscalation == false
-      && has(c.securityContext.runAsNonRoot) && c.securityContext.runAsNonRoot == true
-      && (!has(c.securityContext.privileged) || c.securityContext.privileged == false)
-      && has(c.securityContext.capabilities) && has(c.securityContext.capabilities.drop)
-      && 'ALL' in c.securityContext.capabilities.drop && !has(c.securityContext.capabilities.add)
-      && (!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)))))
-  ? 'runs no container with privileges'
-: ''"
-    .to_owned()
 }
 
 /// Rights that are no more than a gateway needs, for the gateways' account alone.

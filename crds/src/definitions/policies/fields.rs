@@ -1,0 +1,233 @@
+//! Every member of an object is a field of its kind, and none is null.
+//!
+//! Through a client that does not ask for strict validation, the API server drops unknown fields and null without an
+//! error: `enforcment: Enforced` would be stored as no enforcement at all. The definitions therefore keep both
+//! ([`keep_unknown`](super::super::structural::keep_unknown)), and this policy refuses them. It is generated from the
+//! definitions, level by level.
+//!
+//! One expression for each kind decides and builds nothing; the text of the message is built only after it has failed.
+//! Each visits every member once.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::structural::OPEN;
+use super::super::written_schemas;
+use super::cel;
+
+/// Fields at the top of every object.
+const ENVELOPE: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+
+/// The policy's `spec`.
+pub(super) fn spec() -> Json {
+    let schemas = written_schemas();
+    let kinds: Vec<&str> = schemas.iter().map(|(plural, _)| plural.as_str()).collect();
+    let top = set(ENVELOPE.iter().copied());
+    let mut expressions: Vec<String> = Vec::new();
+    for (plural, schema) in &schemas {
+        let spec = &schema["properties"]["spec"];
+        let text = texts::of(spec, "object.spec", "'spec'", 0).unwrap_or_else(|| "''".to_owned());
+        expressions.push(format!(
+            "(object.filter(k, !(k in {top})).map(k, k + ': is not a field: move it into spec, or remove it') + [{text}])\
+             .filter(text, text != '').join('; ')"
+        ));
+        let check = checks::of(spec, "object.spec", 0).unwrap_or_else(|| "true".to_owned());
+        expressions.push(format!("request.resource.resource != '{plural}' || (object.all(k, k in {top}) && {check})"));
+    }
+    let mut variables = vec![cel::side()];
+    variables.extend(cel::hoist(&mut expressions));
+    let mut validations = Vec::new();
+    for ((plural, _), pair) in schemas.iter().zip(expressions.chunks(2)) {
+        let [text, check] = pair else { continue };
+        variables.push(json!({ "name": plural, "expression": text }));
+        let said = format!("variables.{plural}");
+        validations.push(json!({
+            "expression": check,
+            "message": "holds a field that its kind does not have, or a field that is null",
+            "messageExpression": format!("size({said}) > 1000 ? {said}.substring(0, 1000) + ' ..' : {said}"),
+        }));
+    }
+    json!({
+        // What costs more than the API server allows passes, and is found by the operator.
+        "failurePolicy": "Ignore",
+        "matchConstraints": { "resourceRules": [{
+            "apiGroups": ["reshapr.io"],
+            "apiVersions": ["*"],
+            "resources": kinds,
+            "operations": ["CREATE", "UPDATE"],
+        }] },
+        // An object that was stored without this policy can still be labelled, and deleted by who has to unlock it first.
+        "matchConditions": [{
+            "name": "spec-is-new",
+            "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec",
+        }],
+        "variables": variables,
+        "validations": validations,
+    })
+}
+
+/// Names as a map in CEL: looking one up costs one step, however many there are.
+fn set<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    format!("{{{}}}", names.map(|name| format!("'{name}': true")).collect::<Vec<_>>().join(", "))
+}
+
+/// What a place in a schema holds.
+enum Holds<'s> {
+    /// Members with names of their own.
+    Members(&'s Map<String, Json>),
+    /// The same, or a list of such.
+    Either(&'s Map<String, Json>),
+    /// Values under names that the author chose.
+    Values(&'s Json),
+    /// A list of objects.
+    Items(&'s Json),
+    /// Nothing that has members of its own, or anything at all.
+    Leaf,
+}
+
+impl<'s> Holds<'s> {
+    fn of(schema: &'s Json) -> Self {
+        match (schema["properties"].as_object(), schema.get("additionalProperties"), schema.get("items")) {
+            (Some(members), _, Some(_)) => Self::Either(members),
+            (Some(members), ..) => Self::Members(members),
+            (None, Some(values), _) if values.is_object() => Self::Values(values),
+            (None, _, Some(items)) if items.get("properties").is_some() => Self::Items(items),
+            _ => Self::Leaf,
+        }
+    }
+}
+
+/// Whether any JSON may stand there, null too.
+fn is_any(schema: &Json) -> bool {
+    schema[OPEN] == true && schema.get("properties").is_none() && schema.get("type").is_none()
+}
+
+/// Members that may be null: they hold any JSON.
+fn free(members: &Map<String, Json>) -> Vec<&str> {
+    members.iter().filter(|(_, schema)| is_any(schema)).map(|(name, _)| name.as_str()).collect()
+}
+
+/// Expressions for whether all is right.
+mod checks {
+    use super::super::cel;
+    use super::{Holds, Json, Map, free, is_any, set};
+
+    /// An expression for the value of `at`; none where nothing can be wrong. `depth` keeps names of variables apart.
+    pub(super) fn of(schema: &Json, at: &str, depth: usize) -> Option<String> {
+        let v = format!("v{depth}");
+        match Holds::of(schema) {
+            Holds::Members(members) => Some(self::members(members, at, depth)),
+            Holds::Either(members) => {
+                let (l, branch) = (format!("e{depth}"), self::members(members, &v, depth + 1));
+                let each = cel::all(&l, &v, &depth.to_string(), &format!("type({v}) != map || {branch}"));
+                Some(format!("[type({at}) == list ? {at} : [{at}]].all({l}, {each})"))
+            }
+            Holds::Values(values) if is_any(values) => None,
+            Holds::Values(values) => {
+                let check = of(values, &v, depth + 1).map_or_else(String::new, |check| format!(" && {check}"));
+                let body = format!("{v} != null{check}");
+                Some(match schema["maxProperties"].as_u64() {
+                    Some(256..) => cel::all_values(at, &v, &depth.to_string(), &body),
+                    _ => format!("{at}.all(k{depth}, [{at}[k{depth}]].all({v}, {body}))"),
+                })
+            }
+            Holds::Items(items) => of(items, &v, depth + 1).map(|check| cel::all(at, &v, &depth.to_string(), &check)),
+            Holds::Leaf => None,
+        }
+    }
+
+    pub(super) fn members(members: &Map<String, Json>, at: &str, depth: usize) -> String {
+        let k = format!("k{depth}");
+        let known = set(members.keys().map(String::as_str));
+        let free = free(members);
+        let null = match free.is_empty() {
+            true => format!("{at}[{k}] != null"),
+            false => format!("({at}[{k}] != null || {k} in {})", set(free.into_iter())),
+        };
+        let mut all = format!("{at}.all({k}, {k} in {known} && {null})");
+        for (name, schema) in members {
+            if let Some(check) = of(schema, &format!("{at}.{name}"), depth + 1) {
+                all.push_str(&format!("\n&& (!has({at}.{name}) || {check})"));
+            }
+        }
+        format!("({all})")
+    }
+}
+
+/// Expressions for what is wrong, as one text; empty where nothing is. Of a map of entries the first wrong ones are
+/// looked into, and of what is nested in those no more is said than that it is there: each further level would double
+/// what the API server has to compile.
+mod texts {
+    use super::super::cel;
+    use super::{HELD, Holds, Json, Map, NULL, checks, free, is_any, is_later, set};
+
+    /// The text for the value of `at`, whose place is `place`, an expression too; none where nothing can be wrong.
+    pub(super) fn of(schema: &Json, at: &str, place: &str, depth: usize) -> Option<String> {
+        let (k, v) = (format!("k{depth}"), format!("v{depth}"));
+        match Holds::of(schema) {
+            Holds::Members(members) => Some(self::members(members, at, place, depth, true)),
+            Holds::Values(values) if !is_any(values) => {
+                let fine = checks::of(values, &v, depth + 1).map_or_else(String::new, |check| format!(" && {check}"));
+                let wrong = cel::wrong_values(at, &v, &depth.to_string(), &format!("{v} != null{fine}"));
+                let inner = format!("{place} + '.' + {k}");
+                let text = match Holds::of(values) {
+                    Holds::Members(members) | Holds::Either(members) => {
+                        let own = self::members(members, &v, &inner, depth + 1, false);
+                        let held = format!("[{own}].map(text, text == '' ? {inner} + '{HELD}' : text)[0]");
+                        format!("type({v}) == map ? {held} : {inner} + '{HELD}'")
+                    }
+                    Holds::Values(_) | Holds::Items(_) | Holds::Leaf => format!("{inner} + '{HELD}'"),
+                };
+                Some(format!(
+                    "{wrong}.map({k}, [{at}[{k}]].map({v}, {v} == null ? {inner} + '{NULL}' : {text})[0])\
+                     .filter(text, text != '').join('; ')"
+                ))
+            }
+            Holds::Either(_) | Holds::Values(_) | Holds::Items(_) | Holds::Leaf => {
+                let check = checks::of(schema, at, depth)?;
+                Some(format!("({check} ? '' : {place} + '{HELD}')"))
+            }
+        }
+    }
+
+    fn members(members: &Map<String, Json>, at: &str, place: &str, depth: usize, further: bool) -> String {
+        let k = format!("k{depth}");
+        let known = set(members.keys().map(String::as_str));
+        // What is to come is refused by its own name, and is no help here.
+        let possible: Vec<&str> =
+            members.iter().filter(|(_, schema)| !is_later(schema)).map(|(name, _)| name.as_str()).collect();
+        let possible = possible.join(", ");
+        let free = free(members);
+        let null = match free.is_empty() {
+            true => format!("{at}[{k}] == null"),
+            false => format!("{at}[{k}] == null && !({k} in {})", set(free.into_iter())),
+        };
+        let mut parts = vec![
+            format!(
+                "{at}.filter({k}, !({k} in {known})).map({k}, {place} + '.' + {k} + \
+                 ': is not a field: remove it; possible here: {possible}')"
+            ),
+            format!("{at}.filter({k}, {k} in {known} && {null}).map({k}, {place} + '.' + {k} + '{NULL}')"),
+        ];
+        for (name, schema) in members {
+            let (inner, place) = (format!("{at}.{name}"), format!("{place} + '.{name}'"));
+            let text = match Holds::of(schema) {
+                _ if further => of(schema, &inner, &place, depth + 1),
+                Holds::Members(members) => Some(self::members(members, &inner, &place, depth + 1, false)),
+                _ => None,
+            };
+            if let Some(text) = text {
+                parts.push(format!("(has({inner}) && {inner} != null ? [{text}] : [])"));
+            }
+        }
+        format!("({}).filter(text, text != '').join('; ')", parts.join("\n+ "))
+    }
+}
+
+/// What is said of something nested.
+const HELD: &str = ": holds a field that it does not have, or null: remove it";
+/// What is said of null, which server-side apply also makes of an object whose fields have all been removed.
+const NULL: &str = ": has no value: write one, or remove the field";
+
+fn is_later(schema: &Json) -> bool {
+    schema["x-kubernetes-validations"].as_array().is_some_and(|rules| rules.iter().any(|rule| rule["rule"] == "false"))
+}
