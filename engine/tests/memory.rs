@@ -55,7 +55,7 @@ fn a_run_holds_no_more_than_it_says() {
                     for call in [Call::default(), Call { budget: Some(document.len() / 2), ..Call::default() }] {
                         let input = Input::Json(document.as_bytes());
                         let (held, said) = (held(&program, input, &call), program.memory_for(input, &call));
-                        assert!(held <= said, "{filter} holds {held} for {:.60}, and says {said}", document);
+                        assert!(held <= said, "{filter} holds {held} for {document:.60}, and says {said}");
                         assert!(said <= program.memory(document.len()));
                         tightest = tightest.max(held as f64 / said as f64);
                     }
