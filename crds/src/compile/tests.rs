@@ -343,7 +343,7 @@ fn a_filter_is_not_blamed_for_a_tool_that_is_not_there() {
 #[test]
 fn the_expressions_of_a_set_are_bounded_together() {
     let service: String = (0..40).fold(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: s}\nspec:\n  http:\n    baseUrl: https://x.example\n    actions:\n".into(),
+        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: s}\nspec:\n  name: s\n  version: 1.0.0\n  http:\n    baseUrl: https://x.example\n    actions:\n".into(),
         |mut text, tool| {
             let _ = writeln!(text, "      t{tool}: {{path: /x, response: {{type: text}}}}");
             text
