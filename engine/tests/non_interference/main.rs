@@ -60,7 +60,7 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
         let document = filter.document();
         (Just((filter.filter, filter.response_type)), document, prop::option::weighted(0.2, 5..80_usize))
     });
-    TestRunner::new(config(4000))
+    TestRunner::new(config(12_000))
         .run(&cases, |((filter, response_type), document, budget)| {
             let Some((program, tells)) = enforced(&filter, response_type) else { return Ok(()) };
             let (left, right) = document.halves();
@@ -82,7 +82,7 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
         .unwrap_or_else(|error| panic!("{error}"));
     // The property must not hold because nothing is ever answered, nor the warnings be about nothing.
     let (compared, answered, told) = (compared.get(), answered.get(), told.get());
-    println!("{compared} pairs of documents compared, {answered} of them answered");
+    println!("{compared} pairs of documents compared, {answered} of them answered; {told} told apart with a warning");
     assert!(compared > 1000 && answered > 500 && told > 0, "{answered} of {compared}, {told} told");
 }
 
