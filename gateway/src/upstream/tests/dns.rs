@@ -32,9 +32,15 @@ pub(crate) async fn nameserver(
     cut: bool,
     records: impl Fn(&str, u16) -> Option<Vec<Vec<u8>>> + Send + Sync + 'static,
 ) -> SocketAddr {
-    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    // One port for both: of those that are free for UDP, one that is free for TCP too.
+    let (udp, tcp) = loop {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        match TcpListener::bind(udp.local_addr().unwrap()).await {
+            Ok(tcp) => break (udp, tcp),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{error}"),
+        }
+    };
     let address = udp.local_addr().unwrap();
-    let tcp = TcpListener::bind(address).await.unwrap();
     let reply = move |question: &[u8]| {
         let labels: Vec<_> = labels(&question[12..]).collect();
         let at = 12 + labels.iter().map(|label| label.len() + 1).sum::<usize>() + 1;
