@@ -50,7 +50,7 @@ async fn prometheus_sees_what_operator_and_gateways_go_through() -> Result<()> {
     assert_eq!(prometheus.alerting().await?, BTreeSet::new());
 
     // A filter that cannot be used.
-    let broken = json!({"name": "broken", "filters": {"get-issue": {"maxItems": -1}}});
+    let broken = json!({"name": "broken", "filters": {"get-issue": {"text": {"keep": ["("]}}}});
     stage.cluster.apply(&Stage::filters("broken", &broken)).await?;
     let refused = r#"tamis_resources{kind="ToolsFilters",accepted="false"} == 1"#;
     prometheus.until(refused, SOON, |found| found.len() == 1).await?;
