@@ -31,7 +31,10 @@ async fn roles_are_enough() -> Result<()> {
     let group = ["-n", "tamis-public", "wait", "--for=condition=Ready", "gatewaygroup/public", "--timeout=60s"];
     stage.cluster.kubectl(&group, None).await?;
     let events = ["-n", "team-a", "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reason}"];
-    stage.cluster.apply(&Stage::filters("small", &json!({"filters": {"get-issue": {"text": {"keep": ["("]}}}}))).await?;
+    stage
+        .cluster
+        .apply(&Stage::filters("small", &json!({"filters": {"get-issue": {"text": {"keep": ["("]}}}})))
+        .await?;
     stage.condition_is("toolsfilters", "small", "Accepted", "False", "InvalidFilter").await?;
     eventually("an Event", SOON, async || {
         Ok(stage.cluster.kubectl(&events, None).await?.contains("InvalidFilter").then_some(()))

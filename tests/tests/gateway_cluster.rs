@@ -337,7 +337,7 @@ async fn documents_come_in_any_order(scene: &Scene) -> Result<()> {
     let AckState::Waiting { message } = acks.state("one", &digest).await? else { bail!("{:?}", acks.states) };
     ensure!(message.contains("part 0"), "{message}");
     let (status, answer) = call(gateway, "one").await?;
-    ensure!(status == 503 && answer.to_string().contains("Pending"), "{status} {answer}");
+    ensure!(status == 503 && answer.to_string().contains("not available"), "{status} {answer}");
     writer.service(api).await?;
     acks.until(
         "it waits for the credential",

@@ -217,9 +217,13 @@ impl Stage {
         let found = eventually("the refusal", SOON, async || {
             let answer = self.issue(exposition).await?;
             *last.borrow_mut() = format!("{answer:?}");
-            Ok(answer.err().filter(|(status, said)| *status == 503 && said.contains(text)))
+            let stopped = answer.is_err_and(|(status, said)| status == 503 && said.contains("not available"));
+            // Callers are not told why; the status says so.
+            let status = self.object("exposition", exposition).await?["status"].to_string();
+            last.borrow_mut().push_str(&status);
+            Ok((stopped && status.contains(text)).then_some(()))
         });
-        found.await.map(drop).with_context(|| format!("{exposition}: wanted 503 {text}, had {}", last.borrow()))
+        found.await.with_context(|| format!("{exposition}: wanted 503 and {text}, had {}", last.borrow()))
     }
 
     /// An object, as `kubectl get -o json` shows it.

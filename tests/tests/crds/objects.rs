@@ -210,7 +210,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             group(
                 &json!({ "pod": { "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "a", "key": "b" } } }] } }),
             ),
-            "is not a field: remove it",
+            "spec.pod.env[0].value: Required value",
         ),
         (group(&json!({ "pod": { "terminationGracePeriodSeconds": 5 } })), "greater than or equal to 45"),
         (group(&json!({ "pod": { "topologySpreadConstraints": [{ "maxSkew": 1 }] } })), "topologyKey"),
