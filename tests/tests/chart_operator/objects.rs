@@ -151,7 +151,6 @@ pub(crate) fn attacks() -> Vec<(Value, &'static str)> {
         (with("securityContext", json!({"appArmorProfile": {"type": "Unconfined"}})), "and not: securityContext"),
         (with("securityContext", json!({"sysctls": [{"name": "kernel.msgmax", "value": "1"}]})), "and not: securityContext"),
         (with("priorityClassName", "system-node-critical".into()), "and not: priorityClassName"),
-        (with("containers/0/volumeDevices", json!([{"name": "cache", "devicePath": "/dev/sda"}])), "nothing but what a gateway needs"),
         (with("containers/0/lifecycle", json!({"preStop": {"httpGet": {"host": "192.0.2.1", "port": 80}}})), "nothing but what a gateway needs"),
         (with("containers/0/livenessProbe", json!({"httpGet": {"host": "192.0.2.1", "port": 80}})), "nothing but what a gateway needs"),
         (named("coredns"), "objects of GatewayGroups only"),

@@ -91,7 +91,10 @@ async fn whoever_has_its_token_can_do_no_more_than_it_does() -> Result<()> {
         }
     }
     // Nobody else is asked.
-    cluster.kubectl(&["create", "--dry-run=server", "--filename=-"], Some(&attacks()[8].0.to_string())).await.map(drop)
+    let attacks = attacks();
+    let (coredns, _) =
+        attacks.iter().find(|(object, _)| object["metadata"]["name"] == "coredns").context("an attack")?;
+    cluster.kubectl(&["create", "--dry-run=server", "--filename=-"], Some(&coredns.to_string())).await.map(drop)
 }
 
 fn named_by_nobody() -> Value {
