@@ -17,6 +17,8 @@ pub struct Verdict {
     pub group: Option<GroupFacts>,
     /// What a pause keeps from it, and whose pause it is; none where nothing waits.
     pub paused: Option<String>,
+    /// It is about to be published as something else: while it is new nothing is said of it.
+    pub waits: bool,
     /// Its document could not be written, so that gateways serve what was before; the findings say why.
     pub unwritten: bool,
 }

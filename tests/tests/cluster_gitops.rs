@@ -43,7 +43,8 @@ subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}
 
 /// A filter that the API takes and the compiler does not.
 const GOOD: &str = "list-issues:\n      select: {number: number, title: title, by: user.login}";
-const BROKEN: &str = "list-issues:\n      select: {number: number, title: title, by: user..login}";
+const BROKEN: &str =
+    "list-issues:\n      select: {number: number, title: title, by: user.login}\n      compact: {item: '{{.title'}";
 
 fn file(path: &str) -> Result<String> {
     fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
@@ -275,7 +276,7 @@ impl Scene {
         for team in ["team-a", "team-b"] {
             self.becomes(team, "Degraded").await?;
             let message = self.degraded(team, "ToolsFilters", "github").await?;
-            let remedy = "spec.filters.list-issues.select.by: `user..login` has an empty name, write names with dots";
+            let remedy = "spec.filters.list-issues.compact.item: at column 1: an action is not closed";
             ensure!(message.contains(remedy), "{message}");
             println!("ToolsFilters: {message}");
             let message = self.degraded(team, "Exposition", "github-internal").await?;

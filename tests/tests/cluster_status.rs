@@ -67,6 +67,7 @@ fn verdict(kind: Kind, findings: Vec<Finding>) -> Verdict {
         group: (kind == Kind::GatewayGroup).then(facts),
         paused: None,
         unwritten: false,
+        waits: false,
     }
 }
 

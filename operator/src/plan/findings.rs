@@ -6,6 +6,7 @@ use tamis_config::carrier::decode_exposition;
 use tamis_config::{ExpositionId, ExpositionPayload};
 use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
 
+use super::hold::PENDING;
 use super::{Own, Plan, Planned, Settings, id, speaks, url};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
@@ -27,26 +28,21 @@ fn verdict(object: &Object, said: &Diagnostics<'_>) -> Verdict {
     Verdict { findings: findings(&object.diagnostics, compiled), ..Verdict::default() }
 }
 
-/// Fills in the verdicts of a service's own objects.
+/// Fills in the verdicts of a service's own objects. Whether they are ours to say is decided when they are written: it
+/// depends on the expositions of the service, which come and go meanwhile.
 pub(super) fn judge_own(
     world: &World,
-    settings: &Settings,
     members: &Members,
     sets: &BTreeSet<ObjectName>,
     compilation: &Compilation,
     own: &mut Own,
 ) {
     let said = by_object(compilation);
-    let ours = speaks(world, settings, &members.expositions);
     let kinds =
         [(Kind::ServiceManifest, &members.manifests), (Kind::ToolsFilters, sets), (Kind::CustomTools, &members.tools)];
     for (kind, names) in kinds {
         for object in names.iter().filter_map(|name| world.get(kind, name)) {
-            if ours {
-                own.verdicts.insert(object.key.clone(), verdict(object, &said));
-            } else {
-                own.unsaid.insert(object.key.clone());
-            }
+            own.verdicts.insert(object.key.clone(), verdict(object, &said));
         }
     }
 }
@@ -173,7 +169,9 @@ fn exposed(world: &World, name: &ObjectName, compilation: &Compilation, plan: &m
             is_error: true,
         });
     }
-    if let Some(stopped) = compilation.snapshot.stopped.get(&exposition)
+    let stopped = compilation.snapshot.stopped.get(&exposition);
+    verdict.waits = stopped.is_some_and(|stopped| stopped.reason == PENDING);
+    if let Some(stopped) = stopped
         && !verdict.findings.iter().any(|finding| finding.is_error)
     {
         verdict.findings.push(said_of_stopped(&exposition, &stopped.reason, &stopped.message));

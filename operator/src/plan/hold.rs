@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tamis_config::{ExpositionDocument, ExpositionTool, Snapshot, Stopped};
-use tamis_crds::{Compilation, ObjectName, Reason, is_bare, tighten};
+use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
 
 use super::Memory;
-use crate::object::{Kind, ObjectKey};
+use crate::object::Kind;
 use crate::world::{ServiceKey, World};
 
 /// How long one default set of several has to be gone before its expositions do without: a namespace that is being deleted loses its
 /// filters before its expositions.
 pub(super) const GONE: Duration = Duration::from_secs(5);
-/// How long an exposition that is new, and names no sets, waits before it publishes a tool as it is, or says that it has
-/// no filters: they may have been applied in one go with it, and come after.
+/// How long an exposition that is new, and names no sets, waits before it publishes all its tools as they are: sets that
+/// name them may have been applied in one go with it, and come after.
 pub(super) const NEW: Duration = Duration::from_millis(500);
 
 /// Keeps back what would loosen too early. Gives which expositions to look at again, and when.
@@ -33,24 +33,7 @@ pub(super) fn hold(
     let mut held = BTreeSet::new();
     let mut new = BTreeSet::new();
     let due = |wake: &mut Option<Instant>, at: Instant| *wake = Some(wake.map_or(at, |before| before.min(at)));
-    let Compilation { snapshot, diagnostics, .. } = compilation;
-    for (exposition, stopped) in &mut snapshot.stopped {
-        let before = previous.stopped.get(exposition);
-        let is_new = !previous.expositions.contains_key(exposition) && before.is_none_or(|b| b.reason == PENDING);
-        if stopped.reason != Reason::FilterSetNotFound.as_str() || !is_new {
-            continue;
-        }
-        let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
-        let until = *memory.bare_since.entry(name.clone()).or_insert(now) + NEW;
-        new.insert(name.clone());
-        if now < until {
-            *stopped = pending();
-            let file = ObjectKey { kind: Kind::Exposition, name: name.clone() }.to_string();
-            diagnostics.retain(|d| d.reason != Reason::FilterSetNotFound || *d.file != *file);
-            due(&mut wake, until);
-            held.insert(name);
-        }
-    }
+    let snapshot = &mut compilation.snapshot;
     for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
         let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
         let Some(before) = previous.expositions.get(&exposition) else {
@@ -102,7 +85,8 @@ pub(super) fn hold(
     wake.map(|wake| (wake, held))
 }
 
-const PENDING: &str = "Pending";
+/// The reason of a stop that is over in a moment.
+pub(super) const PENDING: &str = "Pending";
 
 fn pending() -> Stopped {
     let message = "published in a moment: its filters may be on their way".to_owned();

@@ -29,7 +29,7 @@ use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, merged, uses};
 pub(crate) use pause::PAUSED;
 pub(crate) use said::{Findings, Revised, Said};
-pub(crate) use speak::speaks;
+pub(crate) use speak::{speaks, speaks_of};
 
 use crate::verdict::Verdict;
 use crate::world::{Object, ServiceKey, World};
@@ -96,8 +96,6 @@ pub(crate) struct Memory {
 pub(crate) struct Own {
     /// Of the manifests, the CustomTools and some of the filter sets.
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
-    /// Objects of which another operator says what becomes of them.
-    pub(crate) unsaid: BTreeSet<ObjectKey>,
     /// The last filter set that was looked at, where there are more.
     pub(crate) next: Option<ObjectName>,
 }
@@ -139,7 +137,7 @@ pub(crate) fn own(
     let env = CompileEnv { cluster: Some(view.cluster(settings)), part: Part::Objects(&sets), ..CompileEnv::default() };
     let compilation = compile(&resources, &env);
     let mut own = Own { next, ..Own::default() };
-    findings::judge_own(world, settings, members, &sets, &compilation, &mut own);
+    findings::judge_own(world, members, &sets, &compilation, &mut own);
     own
 }
 

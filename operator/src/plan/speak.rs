@@ -22,6 +22,18 @@ pub(crate) fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIte
     oldest.is_none_or(|exposition| !is_anothers(world, settings, exposition))
 }
 
+/// Whether it is ours to say what becomes of an object that several expositions may use. True of any other kind.
+pub(crate) fn speaks_of(world: &World, settings: &Settings, object: &Object) -> bool {
+    match object.key.kind {
+        Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools => {
+            let members = object.services().into_iter().filter_map(|service| world.members(&service));
+            speaks(world, settings, members.flat_map(|members| &members.expositions))
+        }
+        Kind::ConfigurationPlan => speaks(world, settings, &world.users_of_plan(&object.key.name)),
+        Kind::Exposition | Kind::GatewayGroup => true,
+    }
+}
+
 /// Whether an exposition names a group of another operator's, or resolves to none here and is served by another's.
 fn is_anothers(world: &World, settings: &Settings, object: &Object) -> bool {
     let Some(exposition) = object.resources.expositions.first() else { return false };

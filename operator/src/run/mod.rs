@@ -14,6 +14,7 @@ mod sources;
 mod statuses;
 mod sweep;
 mod throttle;
+mod wakes;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -113,6 +114,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         sweeper: sweep::Sweeper::default(),
         leads: false,
         term: None,
+        wakes: wakes::Wakes::start(shutdown.clone()),
+        sleeps: 0,
     };
     operator.follow(messages, done, heard, group_changes, &shutdown).await;
     operator.leadership.ended().await;
@@ -209,6 +212,9 @@ struct Operator {
     leads: bool,
     /// The term in which the watches were begun.
     term: Option<u64>,
+    wakes: wakes::Wakes,
+    /// How often the process had slept when the watches were begun.
+    sleeps: u64,
 }
 
 impl Operator {
@@ -279,8 +285,9 @@ impl Operator {
         let permit = self.leadership.may_write();
         self.metrics.leader(permit.is_some());
         let term = permit.as_ref().map(Permit::term);
-        if self.term != term {
-            self.term = term;
+        let sleeps = self.wakes.sleeps();
+        if self.term != term || self.sleeps != sleeps {
+            (self.term, self.sleeps) = (term, sleeps);
             self.leads = false;
             if term.is_some() {
                 // Of two changes the later may have been told first, by a watch that is less behind: all is read anew

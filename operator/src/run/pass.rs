@@ -233,9 +233,6 @@ impl Operator {
             self.verdicts.insert(key.clone(), judged);
             self.say_again(&key);
         }
-        for key in own.unsaid {
-            self.verdicts.remove(&key);
-        }
         if let Some(next) = own.next {
             self.world.dirty.objects.insert(service, Some(next));
         }
@@ -313,6 +310,8 @@ impl Operator {
             }
         }
         self.revise(chunk, said);
+        // Who speaks for what they share may be another by now.
+        self.world.mark_shared(key);
         for name in foreign {
             self.verdicts.remove(&ObjectKey { kind: Kind::Exposition, name });
         }

@@ -158,10 +158,13 @@ impl Operator {
             return None;
         };
         self.judge_unused(key, &object);
+        if !crate::plan::speaks_of(&self.world, &self.settings, &object) {
+            return None;
+        }
         let judged = self.verdicts.get(key).filter(|judged| judged.is_of(&object) && !object.deleting)?;
         let mut verdict: Verdict = judged.verdict.clone();
         let is_new = Seen::find(object.status.as_deref(), status::READY).is_none();
-        if self.statuses.may_come(key, is_new && dangles(&verdict), now) {
+        if self.statuses.may_come(key, is_new && (verdict.waits || dangles(&verdict)), now) {
             self.again(NEW, Again::Status(key.clone()));
             return None;
         }

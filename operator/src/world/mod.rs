@@ -276,6 +276,25 @@ impl World {
         }
     }
 
+    /// Marks the status of what the expositions of a service share, where several operators may look after these: which of
+    /// them speaks for it follows from the expositions.
+    pub(crate) fn mark_shared(&mut self, service: &ServiceKey) {
+        let names =
+            |group: &Arc<Object>| group.resources.groups.iter().any(|group| group.spec.controller_name.is_some());
+        if !self.all(Kind::GatewayGroup).any(names) {
+            return;
+        }
+        let Some(members) = self.index.members(service) else { return };
+        let kinds = [
+            (Kind::ServiceManifest, &members.manifests),
+            (Kind::ToolsFilters, &members.filters),
+            (Kind::CustomTools, &members.tools),
+        ];
+        for (kind, names) in kinds {
+            self.dirty.status.extend(names.iter().map(|name| ObjectKey { kind, name: name.clone() }));
+        }
+    }
+
     /// Whether an exposition is gone, rather than not known.
     pub(crate) fn is_gone(&self, exposition: &ObjectName) -> bool {
         self.looks_after(&exposition.namespace) && self.get(Kind::Exposition, exposition).is_none()
@@ -433,6 +452,7 @@ impl World {
         match object.key.kind {
             Kind::Exposition => {
                 for service in object.services() {
+                    self.mark_shared(&service);
                     self.dirty.edited(service, name.clone());
                 }
                 self.dirty.removed.insert(name.clone());

@@ -55,7 +55,7 @@ spec:
 apiVersion: reshapr.io/v1alpha1
 kind: Exposition
 metadata: {name: private}
-spec: {service: {name: private, version: "1.0.0"}}
+spec: {service: {name: private, version: "1.0.0"}, filters: []}
 "#;
 
 /// An exposition that names a filter set which is not there.
