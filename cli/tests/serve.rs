@@ -376,6 +376,7 @@ async fn a_gateway_group_is_honoured() {
     fs::write(&path, group("replicas: 2, metrics: {detail: Exposition}, egress: {deny: [127.0.0.2]}")).expect("writes");
     let served = Served::start(dir.path(), &["--log-format", "human"]);
     assert!(served.log().contains("spec.replicas has no effect"), "{}", served.log());
+    assert!(served.log().contains("/mcp/default/a  2 tools, 1 unfiltered  Advisory"), "{}", served.log());
     let client = connect(&served.url("a")).await;
     assert_eq!(text_of(&client, "get").await, X);
     assert_eq!(text_of(&client, "slow").await, BOTH);

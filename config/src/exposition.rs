@@ -69,6 +69,12 @@ impl ExpositionDocument {
         handles.dedup();
         handles
     }
+
+    /// How many of the published tools are unfiltered.
+    #[must_use]
+    pub fn unfiltered(&self) -> usize {
+        self.tools.values().filter(|tool| tool.is_unfiltered()).count()
+    }
 }
 
 /// One published tool.
@@ -81,6 +87,18 @@ pub struct ExpositionTool {
     /// The ToolsFilters resource that the filter comes from, `namespace/name`, or `manifest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_set: Option<String>,
+}
+
+impl ExpositionTool {
+    /// Whether callers get the output as the upstream sent it: no filter applies, or one that says `passthrough`.
+    #[must_use]
+    pub fn is_unfiltered(&self) -> bool {
+        match self.filter.as_deref() {
+            None => true,
+            Some(ToolFilter::Single(spec)) => spec.passthrough,
+            Some(ToolFilter::Branches(_)) => false,
+        }
+    }
 }
 
 /// Who may call an exposition.

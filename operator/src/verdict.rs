@@ -65,6 +65,8 @@ pub struct Exposed {
     pub url: Option<String>,
     /// How many tools it publishes.
     pub tools: usize,
+    /// How many of them are unfiltered.
+    pub unfiltered: usize,
     /// Filter sets in the order in which they apply, and how many tools each filters.
     pub filters: Vec<(String, usize)>,
     /// Why the last good service or filters are served instead of what the resources say; none where they are not.
@@ -78,7 +80,7 @@ pub struct Exposed {
 pub struct GroupFacts {
     /// Expositions that name it and that it takes.
     pub attached: usize,
-    /// Gateways that are ready, as Kubernetes sees their pods.
+    /// Gateways that are ready and have proved to be gateways.
     pub ready_replicas: usize,
     /// Versions of those that can be heard.
     pub versions: Vec<String>,

@@ -470,7 +470,7 @@ async fn gateways_are_pods_of_our_own(cluster: &Cluster, operator: &Operator, gr
     .await?;
     ensure!(seen.len() == 1 && seen[0].name == "ours", "{seen:?}");
     ensure!(seen[0].admin == ("10.0.0.7".parse()?, 9090), "{seen:?}");
-    ensure!(operator.reconcile(group).await?.ready_replicas == 1);
+    ensure!(operator.reconcile(group).await?.pods == seen);
     Ok(())
 }
 

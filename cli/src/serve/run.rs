@@ -316,12 +316,14 @@ impl Server {
         let missing = self.gateway.missing_credentials();
         for (id, document) in &self.snapshot.expositions {
             let (url, tools) = (self.url(id).unwrap_or_default(), document.tools.len());
+            let unfiltered = document.unfiltered();
             if human {
                 let plural = if tools == 1 { "" } else { "s" };
                 let lacks = if missing.contains_key(id) { ", credentials missing" } else { "" };
-                note!("{url}  {tools} tool{plural}  {:?}{lacks}", document.enforcement);
+                let bare = if unfiltered > 0 { format!(", {unfiltered} unfiltered") } else { String::new() };
+                note!("{url}  {tools} tool{plural}{bare}  {:?}{lacks}", document.enforcement);
             } else {
-                tracing::info!(exposition = %id, url, tools, enforcement = ?document.enforcement, "serving");
+                tracing::info!(exposition = %id, url, tools, unfiltered, enforcement = ?document.enforcement, "serving");
             }
         }
         for (id, stopped) in &self.snapshot.stopped {

@@ -8,7 +8,7 @@ use tamis_config::{
 };
 use tamis_engine::Enforcement;
 
-use super::filters::Sets;
+use super::filters::{Judged, Sets};
 use super::groups::{Groups, Placement};
 use super::plan::Plans;
 use super::service::{Service, Services};
@@ -108,6 +108,7 @@ pub(super) fn all<'r>(
             plans: &mut *plans,
             diagnostics: &mut compilation.diagnostics,
             degraded: Vec::new(),
+            open: Vec::new(),
         };
         match exposer.expose(&id, group) {
             Ok((document, service)) => {
@@ -153,14 +154,14 @@ fn stopped(
     compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.as_str().into(), message });
 }
 
-/// Whether the engine takes a filter.
-pub(super) fn compiles(
+/// What the engine says of a filter that is served already.
+pub(super) fn judge(
     filter: &tamis_engine::ToolFilter,
     enforcement: Enforcement,
     response_type: Option<tamis_engine::ResponseType>,
-) -> bool {
+) -> Judged {
     let options = tamis_engine::CompileOptions { enforcement, response_type, ..Default::default() };
-    tamis_engine::compile(filter, &options).program.is_some()
+    Judged::of(&tamis_engine::compile(filter, &options))
 }
 
 /// What is served of an exposition now.
@@ -187,6 +188,8 @@ pub(super) struct Exposer<'a, 'r> {
     plans: &'a mut Plans<'r>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
     pub(super) degraded: Vec<Degraded>,
+    /// Published tools whose filter is no allow-list, each with the set that the filter comes from.
+    pub(super) open: Vec<(String, String)>,
 }
 
 /// The plan of an exposition.
@@ -239,6 +242,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             egress::check(&document, &id.namespace, group, &path)?;
         }
         let tools = self.tools(service, &document, &chosen, enforcement)?;
+        Groups::allow_lists(group, enforcement, &self.open)?;
         credentials::check_headers(&document, tools.keys(), &path)?;
         let credentials = match &env.cluster {
             Some(cluster) => credentials::resolve(cluster, &id.namespace, &document, tools.keys(), &path)?,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tamis_engine::{CompileOptions, Enforcement, PatternBudget, ResponseType, ToolFilter};
+use tamis_engine::{CompileOptions, Compiled, Enforcement, PatternBudget, ResponseType, ToolFilter};
 
 use super::service::{Service, Services};
 use super::unusable::Unusables;
@@ -21,11 +21,37 @@ type DocumentId = usize;
 /// A filter, and all else that decides whether it compiles.
 type Check = (DocumentId, String, Enforcement, Option<ResponseType>);
 
+/// What the engine says of a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// The filter has errors.
+    Broken,
+    /// Only what the filter names passes.
+    AllowList,
+    /// Members that the filter does not name pass too.
+    Open,
+}
+
+impl Judged {
+    pub(super) fn of(compiled: &Compiled) -> Self {
+        match &compiled.program {
+            None => Self::Broken,
+            Some(program) if program.is_allow_list() => Self::AllowList,
+            Some(_) => Self::Open,
+        }
+    }
+
+    /// Whether the filter can run.
+    pub(super) fn is_good(self) -> bool {
+        self != Self::Broken
+    }
+}
+
 /// All filter sets, by what they bind to, and what the engine said about each filter under each posture.
 pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
-    checked: HashMap<Check, bool>,
+    checked: HashMap<Check, Judged>,
     /// What the regular expressions of a document may still take.
     patterns: HashMap<DocumentId, PatternBudget>,
     seen: HashSet<(DocumentId, String)>,
@@ -151,8 +177,8 @@ impl<'r> Sets<'r> {
         Err((message, remedy))
     }
 
-    /// Whether the engine takes a filter; what it says about it is said once.
-    pub(super) fn compiles(
+    /// Compiles a filter; its findings are reported once.
+    pub(super) fn judge(
         &mut self,
         origin: &Origin,
         path: &FieldPath,
@@ -160,11 +186,11 @@ impl<'r> Sets<'r> {
         filter: &ToolFilter,
         enforcement: Enforcement,
         response_type: Option<ResponseType>,
-    ) -> bool {
+    ) -> Judged {
         let document = Arc::as_ptr(&origin.tree) as DocumentId;
         let key = (document, tool.to_owned(), enforcement, response_type);
-        if let Some(good) = self.checked.get(&key) {
-            return *good;
+        if let Some(judged) = self.checked.get(&key) {
+            return *judged;
         }
         let options = CompileOptions { enforcement, response_type, ..CompileOptions::default() };
         let patterns = self.patterns.entry(document).or_default();
@@ -179,10 +205,10 @@ impl<'r> Sets<'r> {
             // The same finding under another enforcement is dropped when all are sorted.
             self.diagnostics.push(diagnostic);
         }
-        let good = compiled.program.is_some();
+        let judged = Judged::of(&compiled);
         self.seen.insert((document, tool.to_owned()));
-        self.checked.insert(key, good);
-        good
+        self.checked.insert(key, judged);
+        judged
     }
 
     /// Compiles what no exposition uses, and gives all that was found.
@@ -197,7 +223,7 @@ impl<'r> Sets<'r> {
                 // answer for. A list raises no question of its own.
                 let response_type = service.map_or(Some(ResponseType::Array), |service| service.response_type(tool));
                 if !self.is_checked(&set.origin, tool) {
-                    self.compiles(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);
+                    self.judge(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);
                 }
             }
         }
@@ -208,7 +234,7 @@ impl<'r> Sets<'r> {
                 if let (Some(filter), false) = (service.embedded(tool), self.is_checked(origin, tool)) {
                     let path = Service::embedded_path(tool);
                     let response_type = service.response_type(tool);
-                    self.compiles(origin, &path, tool, filter, Enforcement::Advisory, response_type);
+                    self.judge(origin, &path, tool, filter, Enforcement::Advisory, response_type);
                 }
             }
         }

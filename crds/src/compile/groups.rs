@@ -7,12 +7,13 @@ use tamis_config::{Access, CallLimits};
 use tamis_engine::Enforcement;
 
 use super::expose::Stop;
+use super::tools::MANIFEST;
 use super::unusable::Unusables;
 use super::{CompileEnv, duplicate_names};
 use crate::cluster::{Cluster, DEFAULT_CONTROLLER_NAME};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
-use crate::resources::{AuditMode, AuditSink, ExpositionSpec, GatewayGroupSpec, NamespacesFrom};
+use crate::resources::{AuditMode, AuditSink, ExpositionSpec, FloorsSpec, GatewayGroupSpec, NamespacesFrom};
 use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable};
 
 type Group = Arc<Resource<GatewayGroupSpec>>;
@@ -233,21 +234,49 @@ impl<'r> Groups<'r> {
             return Err(Stop::new(Reason::Conflict, FieldPath::spec(["audit", "mode"]), message, remedy));
         }
         let Some((group, floors)) = group.and_then(|g| Some((g, g.spec.require?))) else { return Ok(()) };
+        // `allow_lists` is about compiled filters: see `Groups::allow_lists`.
+        let FloorsSpec { access: authenticated, enforced, allow_lists: _, audit } = floors;
         let below = |path, what: &str, remedy: &str| {
             let message = format!("GatewayGroup {} requires {what}", group.name);
             Err(Stop::new(Reason::BelowGroupFloor, path, message, remedy))
         };
-        if floors.enforced && enforcement != Enforcement::Enforced {
+        if enforced && enforcement != Enforcement::Enforced {
             return below(FieldPath::spec(["enforcement"]), "Enforced", "write `enforcement: Enforced`");
         }
-        if floors.access && !matches!(access, Some(Access::ApiKeys { .. })) {
+        if authenticated && !matches!(access, Some(Access::ApiKeys { .. })) {
             let remedy = "say who may call with `apiKeys`; `anonymous` is not enough";
             return below(FieldPath::spec(["access"]), "authenticated callers", remedy);
         }
-        if floors.audit == Some(AuditMode::Full) && !full {
+        if audit == Some(AuditMode::Full) && !full {
             return below(FieldPath::spec(["audit"]), "a full audit", "write `audit: {mode: Full}`");
         }
         Ok(())
+    }
+
+    /// Whether all filters of an `Enforced` exposition are allow-lists, where its group requires that. `open`: published tools
+    /// whose filter is none, each with the set that the filter comes from.
+    pub(super) fn allow_lists(
+        group: Option<&Group>,
+        enforcement: Enforcement,
+        open: &[(String, String)],
+    ) -> Result<(), Stop> {
+        let requires = |group: &&Group| group.spec.require.is_some_and(|floors| floors.allow_lists);
+        let (Some(group), Enforcement::Enforced, Some((tool, set))) =
+            (group.filter(requires), enforcement, open.first())
+        else {
+            return Ok(());
+        };
+        let whose = if set == MANIFEST { "the manifest".to_owned() } else { format!("set {set}") };
+        let more = match open.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let message = format!(
+            "GatewayGroup {} requires allow-lists, and the filter of `{tool}` in {whose} lets pass what it does not name{more}",
+            group.name
+        );
+        let remedy = "name what may pass with `select`, `retain` or, of text, `text.keep`, without globs and without `passthrough`";
+        Err(Stop::new(Reason::BelowGroupFloor, FieldPath::spec(["filters"]), message, remedy))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::parse_document;
 mod bounds;
 mod cluster;
 mod derived;
+mod floors;
 mod keep_or_stop;
 mod pause;
 mod world;

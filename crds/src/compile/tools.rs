@@ -7,7 +7,8 @@ use tamis_config::{ExpositionTool, ServiceDocument, ServiceTool};
 use tamis_engine::{Enforcement, ToolFilter};
 
 use super::Degraded;
-use super::expose::{Chosen, Exposer, Stop, compiles};
+use super::expose::{Chosen, Exposer, Stop, judge};
+use super::filters::Judged;
 use super::service::Service;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
@@ -168,7 +169,9 @@ impl<'r> Exposer<'_, 'r> {
         enforcement: Enforcement,
     ) -> Option<ExpositionTool> {
         let Candidate { name, filter, origin, path, set } = candidate;
-        if self.sets.compiles(origin, path, name, filter, enforcement, declared.response_type) {
+        let judged = self.sets.judge(origin, path, name, filter, enforcement, declared.response_type);
+        if judged.is_good() {
+            self.passes_more(tool, set, judged);
             return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
         }
         // Under another posture the last good filter was a promise of another kind; another set's was never this one.
@@ -190,7 +193,11 @@ impl<'r> Exposer<'_, 'r> {
     ) -> Option<ExpositionTool> {
         let last = self.previous.and_then(|previous| previous.document.tools.get(tool)).filter(|last| fits(last));
         let good = last.filter(|last| match &last.filter {
-            Some(filter) => compiles(filter, enforcement, declared.response_type),
+            Some(filter) => {
+                let judged = judge(filter, enforcement, declared.response_type);
+                self.passes_more(tool, last.filter_set.as_deref().unwrap_or(MANIFEST), judged);
+                judged.is_good()
+            }
             None => enforcement == Enforcement::Advisory,
         });
         if good.is_none() {
@@ -198,10 +205,17 @@ impl<'r> Exposer<'_, 'r> {
         }
         good.cloned()
     }
+
+    /// Notes a published tool whose filter is no allow-list.
+    fn passes_more(&mut self, tool: &str, set: &str, judged: Judged) {
+        if judged == Judged::Open {
+            self.open.push((tool.to_owned(), set.to_owned()));
+        }
+    }
 }
 
 /// What documents call the filter inside a manifest.
-const MANIFEST: &str = "manifest";
+pub(super) const MANIFEST: &str = "manifest";
 
 /// The tool that a tool is made of; itself, where it is a manifest's own.
 fn base_of<'t>(tool: &'t str, declared: &'t ServiceTool) -> &'t str {

@@ -24,6 +24,7 @@ use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, Servic
     printcolumn(name = "Service", type_ = "string", json_path = ".spec.service.name"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Tools", type_ = "integer", json_path = ".status.tools"),
+    printcolumn(name = "Unfiltered", type_ = "integer", priority = 1, json_path = ".status.unfiltered"),
     printcolumn(name = "Saved", type_ = "string", json_path = ".status.saved"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(

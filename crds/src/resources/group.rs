@@ -265,7 +265,7 @@ pub struct EgressSpec {
 
 /// Floors that no exposition of a group can go below.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FloorsSpec {
     /// Callers must be authenticated: `access.anonymous` is refused.
     #[serde(default)]
@@ -273,6 +273,11 @@ pub struct FloorsSpec {
     /// Every exposition must be `Enforced`.
     #[serde(default)]
     pub enforced: bool,
+    /// Every filter of an `Enforced` exposition must be an allow-list: `retain` without globs, `select` with nothing beside the
+    /// payload, or, for text, `keep`. A filter with nothing but `exclude` or `remove` is refused, and so is
+    /// `passthrough: true`. Set `enforced` as well to refuse `Advisory` expositions.
+    #[serde(default)]
+    pub allow_lists: bool,
     /// The least an audit record holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditMode>,

@@ -17,6 +17,9 @@ pub struct ExpositionStatus {
     /// How many tools it publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<u32>,
+    /// How many of them are unfiltered: no filter applies, or one that says `passthrough`. Absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfiltered: Option<u32>,
     /// The filter sets that are in use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["set"]))]
@@ -53,7 +56,7 @@ pub struct GatewayGroupStatus {
     /// How many Expositions name the group and may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attached_expositions: Option<u32>,
-    /// How many of its gateways are ready.
+    /// How many of its gateways are ready. A pod counts when it has proved to the operator that it is a gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<u32>,
     /// Versions of its gateways, as they say themselves; two while one follows the other.

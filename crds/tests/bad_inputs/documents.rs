@@ -286,4 +286,14 @@ pub(super) const REFERENCES: &[Case] = &[
              metadata: {name: default}\nspec: {require: {enforced: true}}\n"
         ),
     ),
+    yaml(
+        "A filter that only removes, where the group requires allow-lists",
+        with_service!(
+            "ToolsFilters",
+            "  service: {name: github, version: 1.0.0}\n  filters: {list-issues: {patches: [{op: remove, path: /email}]}}\n\
+             ---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
+             enforcement: Enforced\n---\napiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\n\
+             metadata: {name: default}\nspec: {require: {allowLists: true}}\n"
+        ),
+    ),
 ];

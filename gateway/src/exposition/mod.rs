@@ -219,7 +219,7 @@ impl Tool {
         let none = ToolFilter::default();
         let filter = published.filter.as_deref().unwrap_or(&none);
         let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
-        let filtered = published.filter.as_ref().is_some_and(|filter| !is_passthrough(filter));
+        let filtered = !published.is_unfiltered();
         let arguments = &service.contracts[name].arguments;
         let mut tool = Self {
             program,
@@ -237,10 +237,6 @@ impl Tool {
     fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
         if self.filtered && declared.http.pagination.is_none() { self.program.output_schema() } else { None }
     }
-}
-
-fn is_passthrough(filter: &ToolFilter) -> bool {
-    matches!(filter, ToolFilter::Single(spec) if spec.passthrough)
 }
 
 /// The smallest byte budget that any branch declares.

@@ -28,6 +28,7 @@ async fn probes_say_what_is_waited_for_and_config_what_is_loaded() {
     let config: Value = serde_json::from_str(&running.admin("/config").await.1).unwrap();
     assert_eq!(config["lastError"], "b.yaml:1:1: error");
     let exposition = &config["expositions"][0];
+    assert_eq!(exposition["unfiltered"], json!(["read"]));
     assert_eq!((&exposition["name"], &exposition["state"]), (&json!("api"), &json!("Serving")));
     assert_eq!(exposition["service"], json!(service.digest()));
     assert_eq!(exposition["digest"].as_str().unwrap().len(), 64);

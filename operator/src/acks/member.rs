@@ -108,13 +108,21 @@ impl Member {
         (self.link != Link::Lost && !self.version.is_empty()).then_some(&self.version)
     }
 
-    /// Whether it is no pod.
-    pub(super) fn is_no_pod(&self) -> bool {
-        self.readiness == Readiness::WhenConnected
-    }
-
-    /// Whether it is there, as far as can be heard; none while it may still be heard for the first time.
-    pub(super) fn is_there(&self) -> Option<bool> {
+    /// Whether it counts among the ready gateways: a ready pod that has proved to be a gateway, or, of those that are no
+    /// pods, one that can be heard. None while it may still be heard for the first time.
+    ///
+    /// Owner references prove nothing: whoever may create pods in the group's namespace can write them. A pod that has
+    /// proved itself once goes on counting while Kubernetes says that it is ready, so that a broken connection between
+    /// operator and gateway looks like no outage.
+    pub(super) fn counts(&self) -> Option<bool> {
+        let is_pod = match self.readiness {
+            Readiness::NotReady => return Some(false),
+            Readiness::Ready => true,
+            Readiness::WhenConnected => false,
+        };
+        if is_pod && self.instance.is_some() {
+            return Some(true);
+        }
         (self.heard || self.link == Link::Lost).then_some(self.heard)
     }
 

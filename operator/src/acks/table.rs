@@ -35,7 +35,7 @@ pub struct Touched {
     /// For each exposition whose newest document is now loaded everywhere for the first time: how long that took since
     /// the change was first seen. What `tamis_programmed_seconds` observes.
     pub loaded: Vec<Duration>,
-    /// Groups of which [`Table::connected`] now says something else.
+    /// Groups of which [`Table::ready`] now says something else.
     pub groups: Vec<ObjectName>,
 }
 
@@ -160,12 +160,14 @@ impl Table {
                 return touched;
             }
             News::Event(AckEvent::Snapshot { instance, version, format_versions: _, expositions, saved }) => {
+                let counted = member.counts();
                 member.set_version(&version);
                 let changed = member.snapshot(expositions);
-                if changed.is_none() && member.is_no_pod() {
+                let past = member.begin(instance);
+                if member.counts() != counted {
                     touched.groups.push(group.clone());
                 }
-                for (id, totals) in member.begin(instance) {
+                for (id, totals) in past {
                     state.keep(id, totals);
                 }
                 state.count(endpoint, saved, &mut touched);
@@ -235,9 +237,13 @@ impl Table {
         let mut lost = Vec::new();
         for (name, group) in &mut self.groups {
             let mut given_up = false;
-            for member in group.members.values_mut().filter_map(|member| member.give_up(now).then_some(member)) {
+            for member in group.members.values_mut() {
+                let counted = member.counts();
+                if !member.give_up(now) {
+                    continue;
+                }
                 given_up = true;
-                if member.is_no_pod() && touched.groups.last() != Some(name) {
+                if member.counts() != counted && touched.groups.last() != Some(name) {
                     touched.groups.push(name.clone());
                 }
             }
@@ -303,12 +309,12 @@ impl Table {
         members.filter_map(Member::version).map(str::to_owned).collect()
     }
 
-    /// How many gateways of a group are there that are no pods: those that can be heard. None while one of them may still be
-    /// heard for the first time.
+    /// How many gateways of a group are ready: pods that have proved to be gateways, and those that are no pods and can be
+    /// heard. None while one of them may still be heard for the first time.
     #[must_use]
-    pub fn connected(&self, group: &ObjectName) -> Option<usize> {
+    pub fn ready(&self, group: &ObjectName) -> Option<usize> {
         let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());
-        members.filter(|member| member.is_no_pod()).map(|member| member.is_there().map(usize::from)).sum()
+        members.map(|member| member.counts().map(usize::from)).sum()
     }
 
     /// How one document stands, without the message.

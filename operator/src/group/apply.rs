@@ -39,8 +39,6 @@ pub struct GroupOutcome {
     pub findings: Vec<Finding>,
     /// Its gateways.
     pub pods: Vec<GatewayPod>,
-    /// How many of them are ready.
-    pub ready_replicas: usize,
     /// What its gateways want to hear at `/acks` and `/config`; none where that Secret is not ours.
     pub token: Option<Token>,
     /// When its keys are to be rotated.
@@ -131,7 +129,6 @@ pub async fn reconcile(
     }
     let Run { mut outcome, failure, .. } = run;
     outcome.pods = pods(observed, group);
-    outcome.ready_replicas = outcome.pods.iter().filter(|pod| pod.ready).count();
     failure.map_or(Ok(outcome), Err)
 }
 
@@ -169,7 +166,6 @@ async fn look(
         waiting.push(format!("Secret {}", names::keys_secret(&group.name.name)));
     }
     let pods = pods(observed, group);
-    let ready_replicas = pods.iter().filter(|pod| pod.ready).count();
     let token = match token::look(client, group).await? {
         Some(TokenState::Found(token)) => Some(token),
         Some(_) => None,
@@ -178,7 +174,7 @@ async fn look(
             None
         }
     };
-    Ok(GroupOutcome { pods, ready_replicas, token, waiting, ..GroupOutcome::default() })
+    Ok(GroupOutcome { pods, token, waiting, ..GroupOutcome::default() })
 }
 
 struct Run<'a> {

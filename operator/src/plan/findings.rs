@@ -129,6 +129,7 @@ fn exposed(world: &World, name: &ObjectName, compilation: &Compilation, plan: &m
         });
         if let Ok(ExpositionPayload::Serve(served)) = decode_exposition(&document.spec) {
             exposed.tools = served.tools.len();
+            exposed.unfiltered = served.unfiltered();
             let mut sets: Vec<(String, usize)> = Vec::new();
             for set in served.tools.values().filter_map(|tool| tool.filter_set.as_ref()) {
                 match sets.iter_mut().find(|(known, _)| known == set) {

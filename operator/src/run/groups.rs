@@ -289,9 +289,9 @@ impl Operator {
                 continue;
             }
             let name = &object.key.name;
-            // Of those that are no pods it is not known yet whether they are there: nothing is claimed before, and what was
-            // said stands. A start of the operator changes no status.
-            let Some(connected) = self.table.connected(name) else { continue };
+            // Of a gateway that has not been heard yet it is not known whether it is one: nothing is claimed before, and what
+            // was said stands. A start of the operator changes no status.
+            let Some(ready_replicas) = self.table.ready(name) else { continue };
             let label = object.key.to_string();
             let compiled = said.get(label.as_str()).map_or(&[][..], Vec::as_slice);
             let mut findings = plan::findings(&object.diagnostics, compiled);
@@ -311,7 +311,7 @@ impl Operator {
             findings.extend(spec.filter(|_| self.world.hides_namespaces()).and_then(|group| unread(&group.spec)));
             let facts = GroupFacts {
                 attached: self.attached.get(name).copied().unwrap_or_default(),
-                ready_replicas: outcome.map_or(0, |outcome| outcome.ready_replicas) + connected,
+                ready_replicas,
                 versions: self.table.versions(name).into_iter().collect(),
                 url: spec.map(|group| plan::url(name, &group.spec, None)),
             };

@@ -94,10 +94,11 @@ pub fn desired(input: &StatusInput<'_>) -> Option<Value> {
 }
 
 /// The fields beside the conditions that an operator may write: those of another kind are never there.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "observedGeneration",
     "url",
     "tools",
+    "unfiltered",
     "filters",
     "gatewayGroup",
     "saved",
@@ -143,6 +144,7 @@ fn fields(input: &StatusInput<'_>, status: &mut Map<String, Value>) {
     if let Some(exposed) = &input.verdict.exposed {
         put("url", exposed.url.as_ref().map(|url| json!(url)));
         put("tools", Some(json!(exposed.tools)));
+        put("unfiltered", Some(json!(exposed.unfiltered)).filter(|_| exposed.unfiltered > 0));
         put("filters", filters(exposed));
         put("gatewayGroup", exposed.group.as_ref().map(|group| json!(group.to_string())));
         let shown = input.previous.and_then(|status| status.get("saved")?.as_str());
@@ -251,6 +253,13 @@ fn lost_or_awaited(before: Option<Seen<'_>>) -> Truth {
     }
 }
 
+/// Says how many tools are published unfiltered, if any are.
+fn unfiltered(exposed: &Exposed) -> Option<String> {
+    let Exposed { tools, unfiltered, .. } = exposed;
+    let are = if *unfiltered == 1 { "is" } else { "are" };
+    (*unfiltered > 0).then(|| format!("{unfiltered} of {tools} tools {are} published unfiltered"))
+}
+
 fn ready(input: &StatusInput<'_>, accepted: &Draft, resolved: &Draft, programmed: Option<&Draft>) -> Draft {
     let exposed = input.verdict.exposed.as_ref();
     let failing = [Some(accepted), Some(resolved), programmed]
@@ -284,11 +293,21 @@ fn ready(input: &StatusInput<'_>, accepted: &Draft, resolved: &Draft, programmed
         && group.ready_replicas == 0
     {
         let truth = lost_or_awaited(Seen::find(input.previous, READY));
-        return Draft::new(truth, GATEWAY_UNAVAILABLE, "No gateway of the group is ready; its pods say why");
+        return Draft::new(
+            truth,
+            GATEWAY_UNAVAILABLE,
+            "No gateway of the group is ready, or the operator can hear none; pods and log say why",
+        );
     }
     match programmed {
         Some(draft) if draft.truth == Truth::Unknown => draft.clone(),
-        Some(draft) => Draft::new(Truth::True, READY, with_warnings(&draft.message, input.verdict.findings.iter())),
+        Some(draft) => {
+            let text = match exposed.and_then(unfiltered) {
+                Some(unfiltered) => format!("{}; {unfiltered}", draft.message),
+                None => draft.message.clone(),
+            };
+            Draft::new(Truth::True, READY, with_warnings(&text, input.verdict.findings.iter()))
+        }
         None => Draft::new(Truth::True, READY, with_warnings("Gateways are ready", input.verdict.findings.iter())),
     }
 }

@@ -36,6 +36,7 @@ fn exposed(findings: Vec<Finding>) -> Verdict {
             group: Some(document().group),
             url: Some("http://public/mcp/team/github".to_owned()),
             tools: 4,
+            unfiltered: 0,
             filters: vec![("partner".to_owned(), 3)],
             serving_previous: None,
             stopped: false,
@@ -124,6 +125,27 @@ fn every_reason_of_the_plan_reaches_ready() {
             assert!(said.ends_with(&format!("Ready=False/{reason}")), "{kind:?} {said}");
             assert_eq!(ready_message(&status), "spec.x: wrong, do right");
         }
+    }
+}
+
+#[test]
+fn what_is_unfiltered_is_said() {
+    let loaded = "Every ready gateway has loaded it";
+    for (tools, unfiltered, message) in [
+        (4, 0, loaded.to_owned()),
+        (4, 1, format!("{loaded}; 1 of 4 tools is published unfiltered")),
+        (4, 4, format!("{loaded}; 4 of 4 tools are published unfiltered")),
+    ] {
+        let mut verdict = exposed(vec![]);
+        verdict.exposed = verdict.exposed.map(|exposed| Exposed { tools, unfiltered, ..exposed });
+        let status = write(Kind::Exposition, 2, None, &verdict, &Programmed::Loaded).unwrap();
+        assert_eq!(ready_message(&status), message);
+        assert_eq!(status.get("unfiltered"), (unfiltered > 0).then(|| json!(unfiltered)).as_ref());
+        // What was unfiltered before and is not any more leaves no trace.
+        let after = write(Kind::Exposition, 2, Some(&status), &exposed(vec![]), &Programmed::Loaded);
+        assert_eq!(after.is_some(), unfiltered > 0 || tools != 4);
+        let patch = after.map(|after| merging(Some(&status), &after));
+        assert!(patch.is_none_or(|patch| patch["unfiltered"].is_null()));
     }
 }
 

@@ -92,6 +92,11 @@ fn pending(message: &str) -> Programmed {
     Programmed::Pending { message: message.to_owned() }
 }
 
+/// Nothing but how many gateways of the group are ready.
+fn only_counted() -> Touched {
+    Touched { groups: vec![group()], ..Touched::default() }
+}
+
 #[test]
 fn every_ready_gateway_must_have_loaded_it() {
     let mut world = World::new(&[("a", READY), ("b", READY), ("c", NOT_READY)]);
@@ -257,7 +262,7 @@ fn a_gateway_that_joins_disturbs_nothing() {
     assert!(world.endpoints(&[("a", READY), ("b", READY)]).is_empty());
     assert!(world.pass(3).is_empty());
     assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert!(world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![])).is_empty());
+    assert_eq!(world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
     assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
     // And one that lacks a document, though it is ready.
     world.endpoints(&[("a", READY), ("b", READY), ("c", READY)]);
@@ -291,8 +296,8 @@ fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
 
 #[test]
 fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
-    let mut world = World::new(&[("http://a", STATIC), ("http://b", STATIC), ("pod", READY)]);
-    let connected = |world: &World| world.table.connected(&group());
+    let mut world = World::new(&[("http://a", STATIC), ("http://b", STATIC)]);
+    let connected = |world: &World| world.table.ready(&group());
     assert_eq!(connected(&world), None, "they may be heard yet");
     assert_eq!(world.hear("http://a", snapshot("1", vec![], vec![])).groups, [group()]);
     assert_eq!(connected(&world), None, "the other one may");
@@ -308,10 +313,36 @@ fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
     world.hear("http://b", News::Disconnected);
     assert_eq!((world.pass(4), connected(&world)), (Touched::default(), Some(2)));
     assert_eq!((world.pass(1).groups, connected(&world)), (vec![group()], Some(0)));
-    // Pods are Kubernetes' business.
-    world.endpoints(&[("pod", READY)]);
-    world.hear("pod", snapshot("1", vec![], vec![]));
-    assert_eq!((world.pass(60).groups, connected(&world)), (vec![], Some(0)));
+}
+
+/// `forged` has the owner references of a gateway, and Kubernetes says that it is ready.
+#[test]
+fn a_pod_counts_when_it_has_proved_to_be_a_gateway() {
+    let mut world = World::new(&[("ours", READY)]);
+    let ready = |world: &World| world.table.ready(&group());
+    assert_eq!(ready(&world), None, "it may be heard yet");
+    assert_eq!(world.hear("ours", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(ready(&world), Some(1));
+    world.endpoints(&[("ours", READY), ("forged", READY)]);
+    assert_eq!((world.pass(4).groups, ready(&world)), (vec![], None), "it may prove itself yet");
+    assert_eq!((world.pass(1).groups, ready(&world)), (vec![group()], Some(1)));
+    assert_eq!((world.pass(60).groups, ready(&world)), (vec![], Some(1)));
+    // A gateway that starts is not asked yet.
+    world.endpoints(&[("ours", READY), ("forged", READY), ("starting", NOT_READY)]);
+    assert_eq!((world.pass(60).groups, ready(&world)), (vec![], Some(1)));
+    // A broken connection is no outage; what Kubernetes says is one.
+    world.hear("ours", News::Disconnected);
+    assert_eq!((world.pass(60).groups, ready(&world)), (vec![], Some(1)));
+    world.endpoints(&[("ours", NOT_READY), ("forged", READY)]);
+    world.pass(60);
+    assert_eq!(ready(&world), Some(0));
+    world.endpoints(&[("ours", READY)]);
+    assert_eq!(ready(&world), Some(1));
+    // Another pod of that name, after this one was gone.
+    world.endpoints(&[]);
+    world.endpoints(&[("ours", READY)]);
+    world.pass(60);
+    assert_eq!(ready(&world), Some(0));
 }
 
 #[test]
@@ -320,7 +351,7 @@ fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
     world.table.want(&wanted("x", "d1"), None, world.now);
     assert!(world.pass(3).is_empty());
     assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert!(world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![])).is_empty());
+    assert_eq!(world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
     let touched = world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
     assert_eq!((touched.expositions, touched.loaded), (vec![id("x")], Vec::<Duration>::new()));
 }
@@ -443,7 +474,7 @@ fn ten_thousand_expositions_are_not_looked_at_for_one() {
     // A pod that joins and one that goes: nothing to write.
     world.endpoints(&[("a", READY), ("b", READY), ("c", READY), ("d", READY)]);
     let all: Vec<Ack> = names.iter().map(|name| loaded(name, "d2")).collect();
-    assert!(world.hear("d", snapshot("1", all, vec![])).is_empty());
+    assert_eq!(world.hear("d", snapshot("1", all, vec![])), only_counted());
     assert!(world.endpoints(&[("a", READY), ("b", READY), ("d", READY)]).is_empty());
 }
 
