@@ -81,7 +81,14 @@ impl Object {
             None => {
                 let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
                 let bytes = spec.to_string();
-                let read = read_object(&bare(kind, &name, &spec));
+                let mut written = bare(kind, &name, &spec);
+                // Fields next to `spec`, which the kind does not have: `enforcement` in the wrong place protects nothing.
+                for (field, value) in object.data.as_object().into_iter().flatten() {
+                    if field != "spec" && field != "status" {
+                        written[field] = value.clone();
+                    }
+                }
+                let read = read_object(&written);
                 let packs = matches!(kind, Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools);
                 let large = packs && bytes.len() >= LARGE && read.resources.unusable.is_empty();
                 let packed = if large { zstd::bulk::compress(bytes.as_bytes(), ZSTD_LEVEL).ok() } else { None };

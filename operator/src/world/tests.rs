@@ -2,7 +2,7 @@ use serde_json::json;
 use tamis_config::{CredentialHandle, names};
 
 use super::fixture::{Fixture, name, object};
-use super::{Scope, shard_name};
+use super::{Object, Scope, shard_name};
 use crate::object::Kind;
 use crate::watch::{Change, Watched};
 
@@ -278,4 +278,18 @@ fn a_change_of_callers_is_work_for_those_who_name_them() {
     assert_eq!(f.marked(), "s:broken,guarded", "nobody knows what one that cannot be read would name");
     callers(&mut f, "upstream", 104);
     assert_eq!(f.marked(), "s:*");
+}
+
+#[test]
+fn a_field_next_to_spec_makes_an_object_unusable() {
+    let spec = json!({ "service": { "name": "s", "version": "1" } });
+    for (rest, unusable) in [
+        (json!({ "spec": spec }), false),
+        (json!({ "spec": spec, "status": { "observedGeneration": -1 } }), false),
+        (json!({ "spec": spec, "enforcement": "Enforced" }), true),
+        (json!({ "spec": spec, "filters": null }), true),
+    ] {
+        let read = Object::read(Kind::Exposition, &object("Exposition", "e", 1, rest.clone()), None);
+        assert_eq!(read.expect("has a name").is_unusable(), unusable, "{rest}");
+    }
 }
