@@ -58,6 +58,11 @@ fn text(longest: u32) -> Json {
     json!({ "minLength": 1, "maxLength": longest })
 }
 
+/// A map of at most [`MAX_ENTRIES`] entries.
+fn entries() -> Json {
+    json!({ "maxProperties": MAX_ENTRIES })
+}
+
 /// A list of distinct names of filter sets. The order counts, so it is no set to the API server.
 fn set_names() -> Json {
     json!({
@@ -92,6 +97,12 @@ fn secret_name() -> Json {
 /// References are written as a whole: two writers of halves would make one that neither meant.
 fn atomic() -> Json {
     json!({ "x-kubernetes-map-type": "atomic" })
+}
+
+/// A map by tool. It has one owner under server-side apply: the API server records the owner of every field below a map that
+/// is not atomic, in quadratic time for a map that is open, and it makes null of such a map when its last entry is removed.
+fn tools() -> Json {
+    json!({ "maxProperties": MAX_TOOLS, "x-kubernetes-map-type": "atomic" })
 }
 
 fn common() -> Vec<(&'static str, Json)> {
@@ -161,7 +172,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
         ("ServiceManifestSpec.name", text(MAX_NAME)),
         ("ServiceManifestSpec.version", text(MAX_NAME)),
         ("HttpSpec.baseUrl", upstream_url()),
-        ("HttpSpec.actions", json!({ "maxProperties": MAX_TOOLS })),
+        ("HttpSpec.actions", tools()),
         (
             "ActionSpec.method",
             json!({
@@ -179,6 +190,14 @@ fn manifest() -> Vec<(&'static str, Json)> {
                 RULES: [rule("self.startsWith('/')", "does not begin with /: write the path below `baseUrl`, as in /users")],
             }),
         ),
+        ("ActionSpec.args", entries()),
+        ("ActionSpec.warnings", json!({ "maxItems": MAX_ENTRIES })),
+        ("ActionSpec.aliases", json!({ "maxItems": MAX_ENTRIES })),
+        ("ActionSpec.errorMapping", entries()),
+        ("ArgSpec.enum", json!({ "maxItems": MAX_STAGE_ENTRIES })),
+        ("RequestSpec.pathParams", entries()),
+        ("RequestSpec.query", entries()),
+        ("RequestSpec.headers", entries()),
         ("RetrySpec.maxAttempts", json!({ "minimum": 1, "maximum": 10 })),
         ("RetrySpec.backoffMs", json!({ "maximum": 60_000 })),
         ("RetrySpec.retryOn", json!({ "maxItems": MAX_ENTRIES })),
@@ -197,9 +216,10 @@ fn manifest() -> Vec<(&'static str, Json)> {
 fn filters() -> Vec<(&'static str, Json)> {
     let mut all = vec![
         ("ToolsFiltersSpec.name", text(MAX_NAME)),
-        ("ToolsFiltersSpec.filters", json!({ "maxProperties": MAX_TOOLS })),
-        ("CustomToolsSpec.customTools", json!({ "maxProperties": MAX_TOOLS })),
+        ("ToolsFiltersSpec.filters", tools()),
+        ("CustomToolsSpec.customTools", tools()),
         ("CustomToolSpec.tool", text(64)),
+        ("CustomToolSpec.arguments", entries()),
     ];
     all.extend(stages());
     all
@@ -287,7 +307,7 @@ fn plan() -> Vec<(&'static str, Json)> {
         ("ConfigurationPlanSpec.endpoint", upstream_url()),
         ("ConfigurationPlanSpec.filters", set_names()),
         ("ConfigurationPlanSpec.filters.*", text(MAX_NAME)),
-        ("PlanHeadersSpec.set", json!({ "maxProperties": MAX_ENTRIES })),
+        ("PlanHeadersSpec.set", entries()),
         ("PlanHeadersSpec.remove", json!({ "maxItems": MAX_ENTRIES })),
         ("PlanHeadersSpec.remove.*", text(256)),
     ]
@@ -423,7 +443,7 @@ fn group() -> Vec<(&'static str, Json)> {
         ("PodSpec.labels", own("labels")),
         ("PodSpec.labels.*", json!({ "maxLength": 63 })),
         ("PodSpec.annotations", own("annotations")),
-        ("PodSpec.nodeSelector", json!({ "maxProperties": MAX_ENTRIES })),
+        ("PodSpec.nodeSelector", entries()),
         ("PodSpec.priorityClassName", text(253)),
         ("PodResources.requests", amounts()),
         ("PodResources.requests.*", json!({ "maxLength": 32 })),

@@ -2,6 +2,7 @@
 //! leaves as it was, and what kubectl prints.
 
 mod filters;
+mod misspelt;
 mod objects;
 
 use std::time::Duration;
@@ -152,6 +153,10 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
     refused(&client, filters::bad()).await.context("filters to refuse")?;
     accepted(&client, filters::good()).await.context("filters to take")?;
     filters::documented(&cluster).await.context("filters of the documentation")?;
+    misspelt::refused(&client).await.context("misspelt fields")?;
+    misspelt::refused_everywhere(&client).await.context("unknown fields and null everywhere")?;
+    misspelt::kept(&client).await.context("unknown fields of large objects")?;
+    misspelt::emptied(&client).await.context("emptied by server-side apply")?;
     locked(&client).await.context("stored before the policy")?;
     groups_in_use(&cluster).await.context("who deletes a GatewayGroup")?;
     writers(&cluster).await.context("who writes GatewayConfigs")
@@ -269,23 +274,34 @@ async fn immutable(client: &Client) -> Result<()> {
     refused(client, table).await
 }
 
-/// What was stored before there was a policy can still be labelled, and mended.
+/// What was stored before a policy was installed can still be labelled, and corrected.
 async fn locked(client: &Client) -> Result<()> {
+    let rows = [
+        ("tamis-filters", json!({ "retain": ["a"] }), json!({ "retain": ["/a"] })),
+        ("tamis-fields", json!({ "retian": ["/a"] }), json!({ "retain": ["/a"] })),
+    ];
     let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(client.clone());
-    let mut binding = bindings.get("tamis-filters").await?;
-    bindings.delete("tamis-filters", &Default::default()).await?;
-    let bad = object("ToolsFilters", "old", &filters::set(&json!({ "t": { "maxItems": -1 } })));
-    eventually("the policy is not in force", SOON, async || Ok(apply(client, &bad, false).await.ok())).await?;
-    binding.metadata.resource_version = None;
-    binding.metadata.uid = None;
-    bindings.create(&PostParams::default(), &binding).await?;
-    let mut other = bad.clone();
-    other["metadata"]["name"] = "other".into();
-    eventually("the policy is in force", SOON, async || refusal(client, &other).await).await?;
-    let mut labelled = bad.clone();
-    labelled["metadata"]["labels"] = json!({ "a": "b" });
-    let mended = object("ToolsFilters", "old", &filters::set(&json!({ "t": { "maxItems": 1 } })));
-    accepted(client, vec![labelled, mended]).await
+    for (policy, bad, good) in rows {
+        let set = |filter: &Value| object("ToolsFilters", "old", &filters::set(&json!({ "t": filter })));
+        let mut binding = bindings.get(policy).await?;
+        bindings.delete(policy, &Default::default()).await?;
+        let bad = set(&bad);
+        // Without strict validation, which would refuse an unknown field itself.
+        let params = PatchParams::apply("test");
+        let old = async || Ok(api(client, "ToolsFilters").patch("old", &params, &Patch::Apply(&bad)).await.ok());
+        eventually("the policy is not in force", SOON, old).await?;
+        binding.metadata.resource_version = None;
+        binding.metadata.uid = None;
+        bindings.create(&PostParams::default(), &binding).await?;
+        let mut other = bad.clone();
+        other["metadata"]["name"] = "other".into();
+        eventually("the policy is in force", SOON, async || refusal(client, &other).await).await?;
+        let mut labelled = bad.clone();
+        labelled["metadata"]["labels"] = json!({ "a": "b" });
+        accepted(client, vec![labelled, set(&good)]).await.context(policy)?;
+        api(client, "ToolsFilters").delete("old", &Default::default()).await?;
+    }
+    Ok(())
 }
 
 /// A group that publishes something goes by somebody's word, or with its namespace, and in no other way.

@@ -27,11 +27,14 @@ pub(super) fn spec() -> Json {
         let spec = &schema["properties"]["spec"];
         let text = texts::of(spec, "object.spec", "'spec'", 0).unwrap_or_else(|| "''".to_owned());
         expressions.push(format!(
-            "(object.filter(k, !(k in {top})).map(k, k + ': is not a field: move it into spec, or remove it') + [{text}])\
-             .filter(text, text != '').join('; ')"
+            "((size(object) > {MANY} ? ['the object' + '{CROWD}'] : object.filter(k, !(k in {top})).map(k, k + ': is not a field: \
+             move it into spec, or remove it')) + [{text}]).filter(text, text != '').join('; ')"
         ));
         let check = checks::of(spec, "object.spec", 0).unwrap_or_else(|| "true".to_owned());
-        expressions.push(format!("request.resource.resource != '{plural}' || (object.all(k, k in {top}) && {check})"));
+        expressions.push(format!(
+            "request.resource.resource != '{plural}' || (size(object) <= {} && object.all(k, k in {top}) && {check})",
+            ENVELOPE.len()
+        ));
     }
     let mut variables = vec![cel::side()];
     variables.extend(cel::hoist(&mut expressions));
@@ -47,7 +50,8 @@ pub(super) fn spec() -> Json {
         }));
     }
     json!({
-        // What costs more than the API server allows passes, and is found by the operator.
+        // An object whose check exceeds the cost limit of the API server is admitted. `Fail` would refuse large objects that
+        // are in order. The operator reads every stored object and refuses unknown fields itself.
         "failurePolicy": "Ignore",
         "matchConstraints": { "resourceRules": [{
             "apiGroups": ["reshapr.io"],
@@ -57,8 +61,11 @@ pub(super) fn spec() -> Json {
         }] },
         // An object that was stored without this policy can still be labelled, and deleted by who has to unlock it first.
         "matchConditions": [{
-            "name": "spec-is-new",
-            "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec",
+            "name": "content-is-new",
+            "expression": format!(
+                "request.operation == 'CREATE' || object.spec != oldObject.spec || size(object) > {MANY} || \
+                 !object.all(k, k in {top} || (k in oldObject && object[k] == oldObject[k]))"
+            ),
         }],
         "variables": variables,
         "validations": validations,
@@ -126,8 +133,8 @@ mod checks {
                 let check = of(values, &v, depth + 1).map_or_else(String::new, |check| format!(" && {check}"));
                 let body = format!("{v} != null{check}");
                 Some(match schema["maxProperties"].as_u64() {
-                    Some(256..) => cel::all_values(at, &v, &depth.to_string(), &body),
-                    _ => format!("{at}.all(k{depth}, [{at}[k{depth}]].all({v}, {body}))"),
+                    Some(0..64) => format!("{at}.all(k{depth}, [{at}[k{depth}]].all({v}, {body}))"),
+                    _ => cel::all_values(at, &v, &depth.to_string(), &body),
                 })
             }
             Holds::Items(items) => of(items, &v, depth + 1).map(|check| cel::all(at, &v, &depth.to_string(), &check)),
@@ -143,7 +150,8 @@ mod checks {
             true => format!("{at}[{k}] != null"),
             false => format!("({at}[{k}] != null || {k} in {})", set(free.into_iter())),
         };
-        let mut all = format!("{at}.all({k}, {k} in {known} && {null})");
+        // The size comes first: an object with more members than fields is refused without a loop over them.
+        let mut all = format!("size({at}) <= {} && {at}.all({k}, {k} in {known} && {null})", members.len());
         for (name, schema) in members {
             if let Some(check) = of(schema, &format!("{at}.{name}"), depth + 1) {
                 all.push_str(&format!("\n&& (!has({at}.{name}) || {check})"));
@@ -158,7 +166,7 @@ mod checks {
 /// what the API server has to compile.
 mod texts {
     use super::super::cel;
-    use super::{HELD, Holds, Json, Map, NULL, checks, free, is_any, is_later, set};
+    use super::{CROWD, HELD, Holds, Json, MANY, Map, NULL, checks, free, is_any, is_later, set};
 
     /// The text for the value of `at`, whose place is `place`, an expression too; none where nothing can be wrong.
     pub(super) fn of(schema: &Json, at: &str, place: &str, depth: usize) -> Option<String> {
@@ -201,19 +209,21 @@ mod texts {
             true => format!("{at}[{k}] == null"),
             false => format!("{at}[{k}] == null && !({k} in {})", set(free.into_iter())),
         };
-        let mut parts = vec![
-            format!(
-                "{at}.filter({k}, !({k} in {known})).map({k}, {place} + '.' + {k} + \
-                 ': is not a field: remove it; possible here: {possible}')"
-            ),
-            format!("{at}.filter({k}, {k} in {known} && {null}).map({k}, {place} + '.' + {k} + '{NULL}')"),
-        ];
+        let mut parts = vec![format!(
+            "(size({at}) > {MANY} ? [{place} + '{CROWD}'] : {at}.filter({k}, !({k} in {known})).map({k}, {place} + '.' + {k} + \
+                 ': is not a field: remove it; possible here: {possible}')\n\
+                 + {at}.filter({k}, {k} in {known} && {null}).map({k}, {place} + '.' + {k} + '{NULL}'))"
+        )];
         for (name, schema) in members {
             let (inner, place) = (format!("{at}.{name}"), format!("{place} + '.{name}'"));
             let text = match Holds::of(schema) {
                 _ if further => of(schema, &inner, &place, depth + 1),
                 Holds::Members(members) => Some(self::members(members, &inner, &place, depth + 1, false)),
-                _ => None,
+                Holds::Either(members) => {
+                    let own = self::members(members, &inner, &place, depth + 1, false);
+                    Some(format!("type({inner}) == map ? {own} : ''"))
+                }
+                Holds::Values(_) | Holds::Items(_) | Holds::Leaf => None,
             };
             if let Some(text) = text {
                 parts.push(format!("(has({inner}) && {inner} != null ? [{text}] : [])"));
@@ -223,6 +233,11 @@ mod texts {
     }
 }
 
+/// Members of an object that a message looks into. No kind has an object with as many fields, and the cost of a plain loop
+/// grows with the square of its length.
+const MANY: usize = 64;
+/// The message for an object with more members than that.
+const CROWD: &str = ": holds more fields than it has: remove those that it does not have";
 /// What is said of something nested.
 const HELD: &str = ": holds a field that it does not have, or null: remove it";
 /// What is said of null, which server-side apply also makes of an object whose fields have all been removed.
