@@ -60,10 +60,7 @@ impl ExpositionDocument {
     /// Every credential value that has to be there before the document can be loaded, each once, in order.
     #[must_use]
     pub fn handles(&self) -> Vec<CredentialHandle> {
-        let callers = match &self.access {
-            Some(Access::ApiKeys { handle, .. }) => handle.clone(),
-            _ => None,
-        };
+        let callers = self.access.as_ref().and_then(Access::secret).and_then(|(_, handle)| handle.cloned());
         let mut handles: Vec<_> = self.credentials.values().map(|grant| grant.handle.clone()).chain(callers).collect();
         handles.sort();
         handles.dedup();
@@ -104,7 +101,6 @@ impl ExpositionTool {
 /// Who may call an exposition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[non_exhaustive]
 pub enum Access {
     /// Everyone who reaches the address.
     Anonymous,
@@ -117,6 +113,34 @@ pub enum Access {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handle: Option<CredentialHandle>,
     },
+}
+
+impl Access {
+    /// Whether callers prove who they are.
+    #[must_use]
+    pub fn authenticates(&self) -> bool {
+        match self {
+            Self::Anonymous => false,
+            Self::ApiKeys { .. } => true,
+        }
+    }
+
+    /// The Secret that callers are compared with, and where its content lies, if that is known.
+    #[must_use]
+    pub fn secret(&self) -> Option<(&str, Option<&CredentialHandle>)> {
+        match self {
+            Self::Anonymous => None,
+            Self::ApiKeys { secret, handle } => Some((secret, handle.as_ref())),
+        }
+    }
+
+    /// As [`Self::secret`], to say where its content lies now.
+    pub fn secret_mut(&mut self) -> Option<(&str, &mut Option<CredentialHandle>)> {
+        match self {
+            Self::Anonymous => None,
+            Self::ApiKeys { secret, handle } => Some((secret, handle)),
+        }
+    }
 }
 
 /// A key in a group's credential shards. Made of the uid and the resourceVersion of the Secret that the value comes from,

@@ -23,7 +23,7 @@ pub use exposition::{
 };
 pub use service::{
     Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
-    PaginationKind, RequestTemplate, Retry, Risk, ServiceDocument, ServiceTool, Source,
+    PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};
 pub use watch::{watch_backoff, watch_status};

@@ -56,12 +56,48 @@ impl ServiceDocument {
         let json = serde_json::to_vec(self).expect("documents serialise");
         Digest::of(&json)
     }
+
+    /// Every URL to which calls of the service's tools connect: what an egress policy is asked about.
+    #[must_use]
+    pub fn destinations(&self) -> Vec<&str> {
+        match &self.source {
+            Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
+        }
+    }
+
+    /// The credential that calls of one of the service's tools send, and the requests that carry it; none where they
+    /// send none.
+    #[must_use]
+    pub fn sent_credential<'d>(&'d self, tool: &'d ServiceTool) -> Option<SentCredential<'d>> {
+        match &self.source {
+            Source::Http(HttpSource { base_url, auth }) => {
+                let HttpCall { path, request, auth: own, .. } = &tool.http;
+                let auth = own.as_ref().or(auth.as_ref()).filter(|auth| auth.kind != AuthKind::None)?;
+                let credential = auth.credential.as_ref()?;
+                Some(SentCredential { auth, credential, base_url, path, headers: &request.headers })
+            }
+        }
+    }
+}
+
+/// A credential that a call sends, and the request that carries it: what its owner's rules are compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SentCredential<'d> {
+    /// How it is sent.
+    pub auth: &'d Auth,
+    /// Where its value is.
+    pub credential: &'d CredentialRef,
+    /// Where the request goes.
+    pub base_url: &'d str,
+    /// The path below that, with templates.
+    pub path: &'d str,
+    /// Headers that the request has beside it, with templates.
+    pub headers: &'d IndexMap<String, String>,
 }
 
 /// The kind of service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[non_exhaustive]
 pub enum Source {
     /// An HTTP API.
     Http(HttpSource),

@@ -74,11 +74,10 @@ impl Gateway {
 
 fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCredential> {
     let mut missing = Vec::new();
-    // Other kinds of access name no Secret.
-    if let Some(Access::ApiKeys { secret, handle }) = &exposition.access
-        && store.callers(&exposition.id.namespace, secret, handle.as_ref()).is_none()
+    if let Some((secret, handle)) = exposition.access.as_ref().and_then(Access::secret)
+        && store.callers(&exposition.id.namespace, secret, handle).is_none()
     {
-        missing.push(MissingCredential::Callers { secret: secret.clone() });
+        missing.push(MissingCredential::Callers { secret: secret.to_owned() });
     }
     let scope = exposition.credentials(store);
     let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();

@@ -102,7 +102,7 @@ impl Selection<'_> {
     }
 
     fn key_of(&self, document: &ExpositionDocument) -> Option<String> {
-        let wants = matches!(document.access, Some(Access::ApiKeys { .. }));
+        let wants = document.access.as_ref().is_some_and(Access::authenticates);
         self.key.or_else(|| wants.then_some(KEY)).map(str::to_owned)
     }
 

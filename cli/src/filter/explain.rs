@@ -56,28 +56,60 @@ const ROOT: &str = "root";
 /// The stages of a filter, in the order in which they work on the text block: a summary is rendered before it is
 /// fitted into the budget.
 const STAGES: [Stage; 11] = [
-    Stage { name: "retain", has: |s| s.retain.is_some(), drop: |s| s.retain = None },
-    Stage { name: "patches", has: |s| s.patches.is_some(), drop: |s| s.patches = None },
-    Stage { name: ROOT, has: |s| s.root.is_some(), drop: |s| s.root = None },
-    Stage { name: "maxItems", has: |s| s.max_items.is_some(), drop: |s| s.max_items = None },
-    Stage { name: "select", has: |s| s.select.is_some(), drop: |s| s.select = None },
-    Stage { name: "exclude", has: |s| s.exclude.is_some(), drop: |s| s.exclude = None },
-    Stage { name: "dropNulls", has: |s| s.drop_nulls, drop: |s| s.drop_nulls = false },
-    Stage { name: "dropEmpty", has: |s| s.drop_empty, drop: |s| s.drop_empty = false },
-    Stage { name: "text", has: |s| s.text.is_some(), drop: |s| s.text = None },
-    Stage { name: "compact", has: |s| s.compact.is_some(), drop: |s| s.compact = None },
+    Stage { name: "retain", drop: |s| s.retain = None },
+    Stage { name: "patches", drop: |s| s.patches = None },
+    Stage { name: ROOT, drop: |s| s.root = None },
+    Stage { name: "maxItems", drop: |s| s.max_items = None },
+    Stage { name: "select", drop: |s| s.select = None },
+    Stage { name: "exclude", drop: |s| s.exclude = None },
+    Stage { name: "dropNulls", drop: |s| s.drop_nulls = false },
+    Stage { name: "dropEmpty", drop: |s| s.drop_empty = false },
+    Stage { name: "text", drop: |s| s.text = None },
+    Stage { name: "compact", drop: |s| s.compact = None },
     Stage {
         name: "output.budget",
-        has: |s| s.output.as_ref().is_some_and(|o| o.budget.is_some()),
         drop: |s| s.output = Some(OutputSpec { budget: None, ..s.output.take().unwrap_or_default() }),
     },
 ];
 
-/// A stage of a filter: whether it is there, and the filter without it.
+/// A stage of a filter, and the filter without it.
 struct Stage {
     name: &'static str,
-    has: fn(&FilterSpec) -> bool,
     drop: fn(&mut FilterSpec),
+}
+
+/// Which of [`STAGES`] a filter has. A new field does not compile until it is said here which stage it is.
+fn present(spec: &FilterSpec) -> [bool; STAGES.len()] {
+    let FilterSpec {
+        // When the filter applies, and that it has no stages.
+        test: _,
+        otherwise: _,
+        passthrough: _,
+        retain,
+        patches,
+        root,
+        max_items,
+        select,
+        exclude,
+        drop_nulls,
+        drop_empty,
+        text,
+        output,
+        compact,
+    } = spec;
+    [
+        retain.is_some(),
+        patches.is_some(),
+        root.is_some(),
+        max_items.is_some(),
+        select.is_some(),
+        exclude.is_some(),
+        *drop_nulls,
+        *drop_empty,
+        text.is_some(),
+        compact.is_some(),
+        output.as_ref().is_some_and(|output| output.budget.is_some()),
+    ]
 }
 
 /// The index of the branch that applies; none in the single form, or where none applies.
@@ -156,10 +188,10 @@ fn rows(
     *items = before.items;
     let mut rows = Vec::new();
     let mut failed = None;
-    for (index, stage) in STAGES.iter().enumerate() {
+    for (index, (stage, present)) in STAGES.iter().zip(present(spec)).enumerate() {
         let last = index + 1 == STAGES.len();
         let asked = last && call.budget.is_some();
-        if !(stage.has)(spec) && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
+        if !present && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
             continue;
         }
         // The prefix up to here: the filter without what follows.

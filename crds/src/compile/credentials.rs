@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tamis_config::{
-    AuthKind, CredentialGrant, CredentialRef, CredentialUse, ServiceDocument, ServiceTool, Source, names,
-};
+use tamis_config::{CredentialGrant, CredentialRef, CredentialUse, SentCredential, ServiceDocument, names};
 use url::Url;
 
 use super::access::{forbidden, missing};
@@ -25,16 +23,13 @@ pub(super) fn resolve<'t>(
     tools: impl Iterator<Item = &'t String>,
     path: &FieldPath,
 ) -> Result<BTreeMap<String, CredentialGrant>, Stop> {
-    let Source::Http(source) = &service.source else { return Ok(BTreeMap::new()) };
-    // A document with another URL has not been accepted.
-    let Ok(base) = Url::parse(&source.base_url) else { return Ok(BTreeMap::new()) };
     let mut grants = BTreeMap::<String, CredentialGrant>::new();
-    for tool in tools.filter_map(|tool| service.tools.get(tool)) {
-        let auth = tool.http.auth.as_ref().or(source.auth.as_ref());
-        let Some(auth) = auth.filter(|auth| auth.kind != AuthKind::None) else { continue };
-        let Some(credential) = &auth.credential else { continue };
+    for sent in tools.filter_map(|tool| service.sent_credential(service.tools.get(tool)?)) {
+        let SentCredential { auth, credential, base_url, path: template, headers: _ } = sent;
+        // A document with another URL has not been accepted.
+        let Ok(base) = Url::parse(base_url) else { continue };
         let facts = secret(cluster, namespace, credential, path)?;
-        let (prefix, template) = (base.path().trim_end_matches('/'), tool.http.path.as_str());
+        let prefix = base.path().trim_end_matches('/');
         let tool_path = format!("{prefix}{}", template.split_once('?').map_or(template, |(path, _)| path));
         let usage = CredentialUse {
             host: base.host_str().unwrap_or_default(),
@@ -66,10 +61,8 @@ pub(super) fn check_headers<'t>(
     tools: impl Iterator<Item = &'t String>,
     path: &FieldPath,
 ) -> Result<(), Stop> {
-    let Source::Http(source) = &service.source else { return Ok(()) };
     for (name, tool) in tools.filter_map(|name| service.tools.get_key_value(name)) {
-        let auth = tool.http.auth.as_ref().or(source.auth.as_ref());
-        if let (true, Some(header)) = (auth.is_some_and(|auth| auth.kind != AuthKind::None), account_header(tool)) {
+        if let Some(header) = service.sent_credential(tool).and_then(account_header) {
             let message = format!("tool `{name}` sends a header `{header}` of its own next to `auth`");
             let remedy = "remove the header, or the `auth`";
             return Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
@@ -78,9 +71,9 @@ pub(super) fn check_headers<'t>(
     Ok(())
 }
 
-fn account_header(tool: &ServiceTool) -> Option<&str> {
+fn account_header(sent: SentCredential<'_>) -> Option<&str> {
     let is_account = |name: &&String| ACCOUNT_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header));
-    tool.http.request.headers.keys().find(is_account).map(String::as_str)
+    sent.headers.keys().find(is_account).map(String::as_str)
 }
 
 /// A Secret that takes part as an upstream's, and has the key.

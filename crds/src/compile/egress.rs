@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use tamis_config::addresses::{embedded_v4, is_metadata, is_public};
-use tamis_config::{ServiceDocument, Source, names};
+use tamis_config::{ServiceDocument, names};
 use url::{Host, Url};
 
 use super::expose::Stop;
@@ -20,13 +20,11 @@ pub(super) fn check(
     group: &Resource<GatewayGroupSpec>,
     path: &FieldPath,
 ) -> Result<(), Stop> {
-    let Source::Http(source) = &service.source else { return Ok(()) };
     let nothing = EgressSpec::default();
     let own = format!("{}.{}", names::group_object(&group.name.name), group.name.namespace);
     let egress = group.spec.egress.as_ref().unwrap_or(&nothing);
-    let Err(what) = permitted(&source.base_url, namespace, &own, egress) else {
-        return Ok(());
-    };
+    let refused = |url: &str| permitted(url, namespace, &own, egress).err();
+    let Some(what) = service.destinations().into_iter().find_map(refused) else { return Ok(()) };
     let remedy = format!("call another host, or have GatewayGroup {} allow it in `egress`", group.name);
     Err(Stop::new(Reason::EgressDenied, path.clone(), what, remedy))
 }

@@ -243,7 +243,7 @@ impl<'r> Groups<'r> {
         if enforced && enforcement != Enforcement::Enforced {
             return below(FieldPath::spec(["enforcement"]), "Enforced", "write `enforcement: Enforced`");
         }
-        if authenticated && !matches!(access, Some(Access::ApiKeys { .. })) {
+        if authenticated && !access.is_some_and(Access::authenticates) {
             let remedy = "say who may call with `apiKeys`; `anonymous` is not enough";
             return below(FieldPath::spec(["access"]), "authenticated callers", remedy);
         }

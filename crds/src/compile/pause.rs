@@ -90,7 +90,7 @@ fn kept(
     kept.limits = lower(&before.limits, &next.limits);
     let namespace = &next.id.namespace;
     if let Some(cluster) = &env.cluster {
-        if let Some(Access::ApiKeys { secret, handle }) = &mut kept.access {
+        if let Some((secret, handle)) = kept.access.as_mut().and_then(Access::secret_mut) {
             *handle = Some(access::callers(cluster, namespace, secret, FieldPath::spec(["access"]))?);
         }
         if !rises {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Auth, Digest, ServiceDocument, Source};
+use tamis_config::{Auth, Digest, HttpSource, ServiceDocument, Source};
 
 use super::service::base_url;
 use super::template::placeholders;
@@ -77,12 +77,15 @@ impl<'r> Plans<'r> {
 impl Plan<'_> {
     fn apply(&self, document: &mut ServiceDocument) {
         let spec = &self.resource.spec;
-        let Source::Http(source) = &mut document.source else { return };
-        if let Some(endpoint) = &spec.endpoint {
-            source.base_url.clone_from(endpoint);
-        }
-        if self.auth.is_some() {
-            source.auth.clone_from(&self.auth);
+        match &mut document.source {
+            Source::Http(HttpSource { base_url, auth }) => {
+                if let Some(endpoint) = &spec.endpoint {
+                    base_url.clone_from(endpoint);
+                }
+                if self.auth.is_some() {
+                    auth.clone_from(&self.auth);
+                }
+            }
         }
         for tool in document.tools.values_mut() {
             if self.auth.is_some() {

@@ -47,7 +47,7 @@ fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> 
     let mut document = ExpositionDocument::clone(previous.document);
     let namespace = document.id.namespace.clone();
     if let Some(cluster) = &env.cluster {
-        if let Some(Access::ApiKeys { secret, handle }) = &mut document.access {
+        if let Some((secret, handle)) = document.access.as_mut().and_then(Access::secret_mut) {
             *handle = Some(access::callers(cluster, &namespace, secret, FieldPath::spec(["access"]))?);
         }
         let tools = document.tools.keys();

@@ -8,7 +8,7 @@ use super::{CompileOptions, Enforcement, ResponseType, allows, patches, select, 
 use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{FilterSpec, OutputSpec, json};
+use crate::{BudgetSpec, FilterSpec, OutputSpec, json};
 
 /// Compiles one filter object, or one branch of a list. `None` where a part of it does not compile;
 /// the findings then hold an error.
@@ -18,41 +18,58 @@ pub(super) fn branch(
     options: &CompileOptions,
     findings: &mut Findings<'_>,
 ) -> Option<Branch> {
+    let FilterSpec {
+        // The guard was made of these.
+        test: _,
+        otherwise: _,
+        passthrough: as_it_is,
+        retain: pointers,
+        patches: operations,
+        // Read by functions that get all of the filter: what they make depends on the other stages.
+        root: _,
+        select: _,
+        exclude: _,
+        max_items: limit,
+        drop_nulls,
+        drop_empty,
+        text: lines,
+        output,
+        compact: templates,
+    } = spec;
     let errors = findings.errors();
     let enforced = options.enforcement == Enforcement::Enforced;
-    if spec.passthrough {
+    if *as_it_is {
         passthrough(spec, findings);
     } else if !has_stages(spec) {
         let (message, remedy) = ("has no stage: the output passes as it is", "say so with `passthrough: true`");
-        let field = if spec.text.is_some() { "text" } else { "passthrough" };
+        let field = if lines.is_some() { "text" } else { "passthrough" };
         if enforced {
             findings.error(field, message, remedy);
         } else if matches!(guard, Guard::Always) {
             findings.warning(field, message, remedy);
         }
     }
-    let retain = spec.retain.as_deref().and_then(|paths| retain(paths, findings));
+    let retain = pointers.as_deref().and_then(|paths| retain(paths, findings));
     let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
-    let patches = spec.patches.as_deref().unwrap_or_default();
+    let patches = operations.as_deref().unwrap_or_default();
     let patches = if bounded("patches", patches.len(), findings) {
         patches::compile(patches, paths, findings)
     } else {
         Vec::new()
     };
     let root = root(spec, paths, options, findings);
-    let max_items = max_items(spec.max_items, findings);
+    let max_items = max_items(*limit, findings);
     let select = fields(spec, findings);
     let (exclude, excluded) = exclude(spec, enforced, findings);
-    let text = spec
-        .text
+    let text = lines
         .as_ref()
         .and_then(|text| TextProgram::compile(text, findings.patterns).map_err(|found| findings.extend(found)).ok());
-    let budget = spec.output.as_ref().and_then(|output| output_spec(output, findings));
+    let budget = output.as_ref().and_then(|output| output_spec(output, findings));
     let compact =
-        spec.compact.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
+        templates.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     shape(spec, &root, options, findings);
     let allow_list = allows::is_allow_list(spec, paths, &root);
-    if enforced && !spec.passthrough && !allow_list {
+    if enforced && !as_it_is && !allow_list {
         allows::warn(spec, paths, findings);
     }
     if let Some(compact) = &compact {
@@ -63,7 +80,7 @@ pub(super) fn branch(
     let branch = Branch {
         guard,
         allow_list,
-        passthrough: spec.passthrough,
+        passthrough: *as_it_is,
         retain: retain.map(|(retain, _)| retain),
         patches,
         root,
@@ -73,8 +90,8 @@ pub(super) fn branch(
         select_multiplies: select.iter().enumerate().any(|(i, field)| select[..i].iter().any(|f| f.overlaps(field))),
         select,
         exclude,
-        drop_nulls: spec.drop_nulls || spec.drop_empty,
-        drop_empty: spec.drop_empty,
+        drop_nulls: *drop_nulls || *drop_empty,
+        drop_empty: *drop_empty,
         text,
         budget,
         compact,
@@ -85,13 +102,55 @@ pub(super) fn branch(
     (findings.errors() == errors).then_some(branch)
 }
 
+/// What sorts of stages a filter has. A new field does not compile until it is said here what it is.
+struct Stages {
+    /// On the document.
+    document: bool,
+    /// On its payload.
+    payload: bool,
+    /// On lines.
+    text: bool,
+    /// On whatever is left.
+    budget: bool,
+}
+
+impl Stages {
+    fn of(spec: &FilterSpec) -> Self {
+        let FilterSpec {
+            // When the filter applies, and whether it has stages at all.
+            test: _,
+            otherwise: _,
+            passthrough: _,
+            retain,
+            patches,
+            root,
+            // See `works_on_items`.
+            max_items: _,
+            select: _,
+            exclude: _,
+            drop_nulls,
+            drop_empty,
+            text,
+            output,
+            compact,
+        } = spec;
+        Self {
+            document: retain.is_some() || patches.as_ref().is_some_and(|patches| !patches.is_empty()),
+            payload: root.is_some() || works_on_items(spec) || *drop_nulls || *drop_empty || compact.is_some(),
+            text: text.is_some(),
+            budget: output.as_ref().is_some_and(|output| output.budget.is_some()),
+        }
+    }
+}
+
 /// Whether the filter has a stage that works on JSON.
 pub(super) fn structural(spec: &FilterSpec) -> bool {
-    spec.retain.is_some() || spec.patches.as_ref().is_some_and(|p| !p.is_empty()) || needs_payload(spec)
+    let Stages { document, payload, text: _, budget: _ } = Stages::of(spec);
+    document || payload
 }
 
 fn needs_payload(spec: &FilterSpec) -> bool {
-    spec.root.is_some() || works_on_items(spec) || spec.drop_nulls || spec.drop_empty || spec.compact.is_some()
+    Stages::of(spec).payload
 }
 
 /// Whether a stage asks which items there are. Without one the drops act on the whole document (`filters.md`,
@@ -103,7 +162,8 @@ fn works_on_items(spec: &FilterSpec) -> bool {
 }
 
 fn has_stages(spec: &FilterSpec) -> bool {
-    structural(spec) || spec.text.is_some() || spec.output.as_ref().is_some_and(|o| o.budget.is_some())
+    let Stages { document, payload, text, budget } = Stages::of(spec);
+    document || payload || text || budget
 }
 
 fn passthrough(spec: &FilterSpec, findings: &mut Findings<'_>) {
@@ -369,30 +429,31 @@ fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, fi
 }
 
 fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<usize> {
-    match output.format.as_deref() {
+    let OutputSpec { format, budget, strategy, levels } = output;
+    match format.as_deref() {
         None | Some("json") => {}
         Some(later @ ("toon" | "auto")) => {
             findings.error("output.format", format!("`{later}` is not implemented yet"), "use `json` until then");
         }
         Some(other) => findings.error("output.format", format!("`{other}` is no format"), "use `json`"),
     }
-    if output.strategy.is_some() {
+    if strategy.is_some() {
         findings.error("output.strategy", "is not implemented yet", "remove it: a budget trims items from the end");
     }
-    if output.levels.is_some() {
+    if levels.is_some() {
         findings.error("output.levels", "is not implemented yet", "use `select` to keep fewer fields");
     }
-    let budget = output.budget.as_ref()?;
-    if budget.tokens.is_some() {
+    let BudgetSpec { bytes, tokens } = budget.as_ref()?;
+    if tokens.is_some() {
         findings.error(
             "output.budget.tokens",
             "is not implemented yet",
             "use `output.budget.bytes`, at about 3.5 bytes a token",
         );
-    } else if budget.bytes.is_none() {
+    } else if bytes.is_none() {
         findings.error("output.budget", "sets no limit", "give `bytes`, or remove `budget`");
     }
-    let bytes = budget.bytes?;
+    let bytes = (*bytes)?;
     if bytes < 1 {
         findings.error(
             "output.budget.bytes",
@@ -436,16 +497,33 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
     }
 }
 
+/// The first field of a filter that makes it structural.
 pub(super) fn first_structural(spec: &FilterSpec) -> &'static str {
+    let FilterSpec {
+        test: _,
+        otherwise: _,
+        passthrough: _,
+        retain,
+        patches,
+        root,
+        max_items,
+        select,
+        exclude,
+        drop_nulls,
+        drop_empty,
+        text: _,
+        output: _,
+        compact: _,
+    } = spec;
     [
-        (spec.retain.is_some(), "retain"),
-        (spec.patches.is_some(), "patches"),
-        (spec.root.is_some(), "root"),
-        (spec.max_items.is_some(), "maxItems"),
-        (spec.select.is_some(), "select"),
-        (spec.exclude.is_some(), "exclude"),
-        (spec.drop_nulls, "dropNulls"),
-        (spec.drop_empty, "dropEmpty"),
+        (retain.is_some(), "retain"),
+        (patches.is_some(), "patches"),
+        (root.is_some(), "root"),
+        (max_items.is_some(), "maxItems"),
+        (select.is_some(), "select"),
+        (exclude.is_some(), "exclude"),
+        (*drop_nulls, "dropNulls"),
+        (*drop_empty, "dropEmpty"),
     ]
     .into_iter()
     .find_map(|(given, field)| given.then_some(field))

@@ -224,11 +224,34 @@ impl Branch {
 
     /// Whether there is no stage at all.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_structural() && self.text.is_none() && self.budget.is_none() && !self.passthrough
+        let Self { passthrough, text, budget, .. } = self;
+        !self.is_structural() && text.is_none() && budget.is_none() && !passthrough
     }
 
-    /// Whether a stage works on JSON, which makes output that is none a failure.
+    /// Whether a stage works on JSON, which makes output that is none a failure. A new stage does not compile until it
+    /// is said here whether it does.
     pub(crate) fn is_structural(&self) -> bool {
-        self.retain.is_some() || !self.patches.is_empty() || !matches!(self.root, Root::Unused)
+        let Self {
+            retain,
+            patches,
+            // Each stage of a payload names one, and so does `compact`.
+            root,
+            max_items: _,
+            select: _,
+            names: _,
+            select_multiplies: _,
+            exclude: _,
+            drop_nulls: _,
+            drop_empty: _,
+            compact: _,
+            // These work on text, on both, or on nothing.
+            guard: _,
+            allow_list: _,
+            passthrough: _,
+            detects: _,
+            text: _,
+            budget: _,
+        } = self;
+        retain.is_some() || !patches.is_empty() || !matches!(root, Root::Unused)
     }
 }

@@ -31,9 +31,34 @@ impl<'p> Run<'p> {
         document: Node<'p>,
         bytes: &'p [u8],
     ) -> Result<Output, Failure> {
+        // A new stage does not compile until it is said here where it runs.
+        let Branch {
+            // What chose the branch, and what is said of it.
+            guard: _,
+            allow_list: _,
+            passthrough: _,
+            retain,
+            patches,
+            // `locate`.
+            root: _,
+            // `items`.
+            max_items: _,
+            select,
+            names: _,
+            select_multiplies: _,
+            exclude: _,
+            drop_nulls: _,
+            drop_empty: _,
+            // Of output that is no document.
+            text: _,
+            // `encode`.
+            detects: _,
+            budget: _,
+            compact: _,
+        } = branch;
         let mut document = document;
         let mut retained = false;
-        if branch.retain.is_some() {
+        if retain.is_some() {
             let retain = |run: &mut Self| {
                 run.retain(branch, &mut document);
                 Ok(())
@@ -45,7 +70,7 @@ impl<'p> Run<'p> {
             }
         }
         let mut patched = false;
-        if !branch.patches.is_empty() {
+        if !patches.is_empty() {
             patched = self.stage(Stage::Patches, |run| run.patches(branch, &mut document))?.is_some();
             if !patched {
                 document = self.again(branch, bytes, (retained, false));
@@ -65,10 +90,10 @@ impl<'p> Run<'p> {
             }
             succeeded |= selected;
         }
-        if let Some(retain) = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles()) {
+        if let Some(retain) = retain.as_ref().filter(|_| self.enforced() && branch.settles()) {
             let place = payload.as_mut().map(|payload| payload.place.as_mut_slice());
             self.work.stage(stage_steps(self.report.original_bytes));
-            settle::document(&mut document, &retain.trie, place, !branch.select.is_empty(), self.work);
+            settle::document(&mut document, &retain.trie, place, !select.is_empty(), self.work);
             if self.work.end() {
                 let reason = too_many_steps(stage_steps(self.report.original_bytes));
                 return Err(Failure::new(Stage::Retain, reason));

@@ -38,28 +38,53 @@ pub(super) enum Route {
 impl Stages {
     /// The stages of `branch`; none where one of them needs the tree.
     pub(super) fn new(branch: &Branch, enforcement: Enforcement, limits: Limits, strict: bool) -> Option<Self> {
+        // A new stage does not compile until it is said here what becomes of it: one that this path forgets would be
+        // left out of the output.
+        let Branch {
+            // Looked at before a branch is run.
+            guard: _,
+            // Says something of the stages, and is none.
+            allow_list: _,
+            passthrough,
+            retain,
+            patches: operations,
+            root,
+            // The form in which a document is shown comes after all that streams: `run::finish`.
+            detects: _,
+            budget: _,
+            compact: _,
+            // See `payload`.
+            max_items: _,
+            select: fields,
+            names: _,
+            select_multiplies: _,
+            exclude: _,
+            drop_nulls: _,
+            drop_empty: _,
+            text,
+        } = branch;
         // What has only `text` may not be taken for JSON.
-        if branch.passthrough || (branch.text.is_some() && !branch.is_structural()) {
+        if *passthrough || (text.is_some() && !branch.is_structural()) {
             return None;
         }
         // What `retain` has kept may go again.
         if enforcement == Enforcement::Enforced && branch.settles() {
             return None;
         }
-        let retain = match &branch.retain {
+        let retain = match retain {
             Some(retain) => {
                 let enforced = enforcement == Enforcement::Enforced;
                 Some(Narrow {
                     paths: Automaton::new(&retain.trie)?,
-                    way: branch.root.way().filter(|_| enforced).map(<[Name]>::to_vec),
-                    selects: enforced && !branch.select.is_empty(),
+                    way: root.way().filter(|_| enforced).map(<[Name]>::to_vec),
+                    selects: enforced && !fields.is_empty(),
                 })
             }
             None => None,
         };
         let patches =
-            if branch.patches.is_empty() { None } else { Some(patches(&branch.patches, limits, strict, enforcement)?) };
-        let route = match &branch.root {
+            if operations.is_empty() { None } else { Some(patches(operations, limits, strict, enforcement)?) };
+        let route = match root {
             Root::Unused => None,
             Root::Document => Some(Route::Path(Vec::new())),
             Root::Pointer(pointer) => Some(Route::Path(pointer.segments.clone())),
@@ -77,22 +102,43 @@ impl Stages {
 }
 
 fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
+    let Branch {
+        // See `Stages::new`.
+        guard: _,
+        allow_list: _,
+        passthrough: _,
+        retain,
+        patches: _,
+        root,
+        detects: _,
+        max_items,
+        select: fields,
+        // Of the tree: keys that are looked up by their hash.
+        names: _,
+        select_multiplies,
+        exclude,
+        drop_nulls,
+        drop_empty,
+        text: _,
+        budget: _,
+        compact: _,
+    } = branch;
     // What `select` gives may be much larger than the output, and each path a step in all of it.
-    if branch.select_multiplies && !branch.exclude.is_plain() {
+    if *select_multiplies && !exclude.is_plain() {
         return None;
     }
     let advisory = enforcement == Enforcement::Advisory;
-    let paths = Automaton::new(&branch.exclude.trie)?;
-    let select = if branch.select.is_empty() { None } else { Some(select(&branch.select, &paths)?) };
+    let paths = Automaton::new(&exclude.trie)?;
+    let select = if fields.is_empty() { None } else { Some(select(fields, &paths)?) };
     // `dropEmpty` is nulls too.
-    let rules = Rules { nulls: branch.drop_nulls || branch.drop_empty, empties: branch.drop_empty };
+    let rules = Rules { nulls: *drop_nulls || *drop_empty, empties: *drop_empty };
     Some(Payload {
-        max_items: branch.max_items.unwrap_or(usize::MAX),
+        max_items: max_items.unwrap_or(usize::MAX),
         select,
         strip: Strip { paths, edits: None, rules },
-        siblings: advisory || branch.retain.is_some(),
-        list_only: matches!(branch.root, Root::List),
-        lists_stay: branch.retain.is_some(),
+        siblings: advisory || retain.is_some(),
+        list_only: matches!(root, Root::List),
+        lists_stay: retain.is_some(),
         advisory,
     })
 }

@@ -39,9 +39,10 @@ impl CompactProgram {
     /// # Errors
     /// Every mistake, each with the path of its field below the filter entry (`compact.item`).
     pub fn compile(spec: &CompactSpec) -> Result<Self, Vec<Finding>> {
+        let CompactSpec { header, item, footer } = spec;
         let mut findings = Vec::new();
-        let header = spec.header.as_deref().and_then(|source| template("compact.header", source, true, &mut findings));
-        let item = match spec.item.as_deref() {
+        let header = header.as_deref().and_then(|source| template("compact.header", source, true, &mut findings));
+        let item = match item.as_deref() {
             Some(source) if !source.is_empty() => template("compact.item", source, false, &mut findings),
             _ => {
                 findings.push(Finding::error(
@@ -52,7 +53,7 @@ impl CompactProgram {
                 None
             }
         };
-        let footer = spec.footer.as_deref().and_then(|source| template("compact.footer", source, true, &mut findings));
+        let footer = footer.as_deref().and_then(|source| template("compact.footer", source, true, &mut findings));
         match item {
             Some(item) if findings.is_empty() => Ok(Self { header, item, footer }),
             _ => Err(findings),

@@ -37,10 +37,11 @@ impl TextProgram {
     /// Every mistake, each with the path of its field below the filter entry (`text.keep[0]`); expressions that are
     /// too large, also together with others that `budget` has counted, are one.
     pub fn compile(spec: &TextSpec, budget: &mut PatternBudget) -> Result<Self, Vec<Finding>> {
+        let TextSpec { strip_ansi, strip, keep, dedup, max_lines, on_empty } = spec;
         let mut findings = Vec::new();
-        let strip = Patterns::compile("text.strip", &spec.strip, budget, &mut findings);
-        let keep = Patterns::compile("text.keep", &spec.keep, budget, &mut findings);
-        let max_lines = usize::try_from(spec.max_lines.unwrap_or(0)).unwrap_or_else(|_| {
+        let strip = Patterns::compile("text.strip", strip, budget, &mut findings);
+        let keep = Patterns::compile("text.keep", keep, budget, &mut findings);
+        let max_lines = usize::try_from(max_lines.unwrap_or(0)).unwrap_or_else(|_| {
             findings.push(Finding::error(
                 "text.maxLines",
                 "is negative",
@@ -50,12 +51,12 @@ impl TextProgram {
         });
         if findings.is_empty() {
             Ok(Self {
-                strip_ansi: spec.strip_ansi,
+                strip_ansi: *strip_ansi,
                 strip,
                 keep,
-                dedup: spec.dedup,
+                dedup: *dedup,
                 max_lines,
-                on_empty: spec.on_empty.as_deref().map(Into::into),
+                on_empty: on_empty.as_deref().map(Into::into),
             })
         } else {
             Err(findings)
@@ -77,7 +78,17 @@ impl TextProgram {
 
     /// The same, counting steps. What it gives once `work` has ended means nothing.
     pub(crate) fn apply_within(&self, text: &str, hides: bool, work: &Work<'_>) -> String {
-        let text = if self.strip_ansi { ansi::strip_ansi_within(text, work) } else { Cow::Borrowed(text) };
+        let Self {
+            strip_ansi,
+            // `Search`.
+            strip: _,
+            keep: _,
+            // `Lines`.
+            dedup: _,
+            max_lines: _,
+            on_empty,
+        } = self;
+        let text = if *strip_ansi { ansi::strip_ansi_within(text, work) } else { Cow::Borrowed(text) };
         let text = line_ends(&text, work);
         let (body, closed) = match text.strip_suffix('\n') {
             Some(body) => (body, true),
@@ -96,7 +107,7 @@ impl TextProgram {
             }
         }
         let result = out.finish(closed);
-        match &self.on_empty {
+        match on_empty {
             Some(message) if result.trim().is_empty() => message.to_string(),
             _ => result,
         }

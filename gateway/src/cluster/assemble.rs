@@ -98,10 +98,8 @@ pub(crate) struct Offer {
 
 /// The credentials that a document names, and what it calls them.
 pub(crate) fn credentials(document: &ExpositionDocument) -> impl Iterator<Item = (&str, &CredentialHandle)> {
-    let callers = match &document.access {
-        Some(Access::ApiKeys { secret, handle: Some(handle) }) => Some((secret.as_str(), handle)),
-        _ => None,
-    };
+    let callers = document.access.as_ref().and_then(Access::secret);
+    let callers = callers.and_then(|(secret, handle)| Some((secret, handle?)));
     document.credentials.iter().map(|(name, grant)| (name.as_str(), &grant.handle)).chain(callers)
 }
 

@@ -53,7 +53,7 @@ pub(super) fn list(gateway: &Gateway, presented: Option<KeyDigest>) -> Result<By
     let store = gateway.options.credentials.as_ref();
     let mut is_known = false;
     let listed = write(gateway, |exposition| {
-        let is_callers = matches!(exposition.access, Some(Access::ApiKeys { .. }));
+        let is_callers = exposition.access.as_ref().is_some_and(Access::authenticates);
         let admitted = exposition.admit(store, || Some(key)).is_ok();
         is_known |= is_callers && admitted;
         admitted
@@ -66,7 +66,7 @@ fn anonymous(gateway: &Gateway, now: Instant) -> Bytes {
     if let Some((_, list)) = kept.as_ref().filter(|(made, _)| now.saturating_duration_since(*made) < FRESH) {
         return list.clone();
     }
-    let list = write(gateway, |exposition| matches!(exposition.access, None | Some(Access::Anonymous)));
+    let list = write(gateway, |exposition| !exposition.access.as_ref().is_some_and(Access::authenticates));
     *kept = Some((now, list.clone()));
     list
 }

@@ -67,9 +67,7 @@ impl Upstream {
     /// # Errors
     /// Names the first field that cannot be used. The loader finds all of them before; this is the last check.
     pub fn new(document: &ServiceDocument, client: Arc<Client>) -> Result<Self, InvalidService> {
-        let Source::Http(source) = &document.source else {
-            return Err(InvalidService::new("source", "is of a kind that this gateway does not know"));
-        };
+        let Source::Http(source) = &document.source;
         let base = base_url(source)?;
         let (mut tools, mut aliases) = (IndexMap::new(), IndexMap::new());
         for (name, tool) in &document.tools {

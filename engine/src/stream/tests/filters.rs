@@ -74,10 +74,16 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
         weighted(0.1, 1..60i64),
         weighted(0.1, Just("{{.a}}{{.x}} ".to_owned())),
     );
-    (edits, payload, last, weighted(0.1, any::<bool>())).prop_map(
+    let lines = (any::<bool>(), of(Just("a".to_owned())), of(Just("[^b]".to_owned())), of(0..3i64));
+    (edits, payload, last, weighted(0.1, lines)).prop_map(
         |((retain, patches), (root, max_items, select, exclude), (drop_nulls, drop_empty, budget, template), text)| {
             let budget = budget.map(|bytes| BudgetSpec { bytes: Some(bytes), tokens: None });
+            // Every field by name: a stage that no random filter has would never be compared.
             FilterSpec {
+                // Of branches, see `some`; a filter that is `passthrough` has nothing else.
+                test: None,
+                otherwise: false,
+                passthrough: false,
                 retain,
                 patches,
                 root,
@@ -86,10 +92,26 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
                 exclude,
                 drop_nulls,
                 drop_empty: drop_empty.is_some(),
-                text: text.map(|dedup| TextSpec { dedup, strip_ansi: true, ..TextSpec::default() }),
-                output: budget.map(|budget| OutputSpec { budget: Some(budget), ..OutputSpec::default() }),
-                compact: template.map(|item| CompactSpec { item: Some(item), ..CompactSpec::default() }),
-                ..FilterSpec::default()
+                text: text.map(|(dedup, strip, keep, max_lines)| TextSpec {
+                    strip_ansi: true,
+                    strip: strip.into_iter().collect(),
+                    keep: keep.into_iter().collect(),
+                    dedup,
+                    max_lines,
+                    on_empty: None,
+                }),
+                output: budget.map(|budget| OutputSpec {
+                    // What is not implemented is refused.
+                    format: None,
+                    budget: Some(budget),
+                    strategy: None,
+                    levels: None,
+                }),
+                compact: template.map(|item| CompactSpec {
+                    header: Some("{{.Total}}: ".to_owned()),
+                    item: Some(item),
+                    footer: Some("{{.Remaining}}".to_owned()),
+                }),
             }
         },
     )
