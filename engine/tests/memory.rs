@@ -1,6 +1,6 @@
 //! What a run holds at once, beside its input, is at most what `Program::memory` says: a small multiple of the input.
 
-use tamis_engine::{Call, CompileOptions, Enforcement, Input, Program, ToolFilter, compile};
+use tamis_engine::{Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
 
 fn program(filter: &str, enforcement: Enforcement) -> Option<Program> {
     let filter: ToolFilter = serde_json::from_str(filter).unwrap();
@@ -93,4 +93,49 @@ fn what_is_said_is_a_small_multiple() {
     }
     let plain = program(r#"{"root":"/k","exclude":["a"],"dropEmpty":true}"#, Enforcement::Enforced).unwrap();
     assert!(plain.memory(16 << 20) <= 22 * (16 << 20), "{}", plain.memory(16 << 20) >> 20);
+}
+
+/// Bytes of the outputs below, each one JSON text.
+const LARGE: usize = 16 << 20;
+
+/// A document of about [`LARGE`] bytes that is one list of `item`, with a key twice or not.
+fn large(item: &str, twice: bool) -> String {
+    let first = if twice { r#""k":1,"# } else { "" };
+    format!("{{{first}\"k\":[{}]}}", vec![item; LARGE / (item.len() + 1)].join(","))
+}
+
+/// What a run holds in tenths of its input: where the bytes are filtered as they pass, and where one key that comes twice
+/// makes a tree of them. `docs/filters/bounds.md` states the figures.
+#[test]
+fn sixteen_megabytes_and_a_key_twice() {
+    let filter: ToolFilter = serde_json::from_str(r#"{"retain":["/k"]}"#).unwrap();
+    let limits = Limits { max_input_bytes: 2 * LARGE, ..Limits::default() };
+    let options = CompileOptions { enforcement: Enforcement::Enforced, limits, ..CompileOptions::default() };
+    let program = compile(&filter, &options).program.unwrap();
+    let text = format!("\"{}\"", "x".repeat(1 << 20));
+    // The item, and the bounds of both ways, in tenths of the input.
+    let shapes: [(&str, &str, usize, usize); 6] = [
+        // More values than a document of this size may have: the tree is given up.
+        ("short numbers", "1", 90, 90),
+        ("numbers", "12345678", 32, 72),
+        ("short keys", r#"{"identifier":1234567,"b":2}"#, 32, 65),
+        ("records", r#"{"id":12345678,"name":"a text of some length","tags":["a","b"]}"#, 32, 55),
+        // Likewise.
+        ("nested lists", "[[[[[[[[12345678901234567890123456789012345678901234567890]]]]]]]]", 45, 45),
+        ("long strings", &text, 32, 15),
+    ];
+    let mut above = Vec::new();
+    for (name, item, passing, tree) in shapes {
+        for (twice, bound) in [(false, passing), (true, tree)] {
+            let document = large(item, twice);
+            let input = Input::Json(document.as_bytes());
+            let tenths = held(&program, input, &Call::default()) * 10 / document.len();
+            let said = program.memory_for(input, &Call::default()) * 10 / document.len();
+            println!("{name}, a key twice: {twice}: {tenths} tenths, said {said}");
+            if tenths > bound {
+                above.push((name, twice, tenths));
+            }
+        }
+    }
+    assert_eq!(above, []);
 }

@@ -10,6 +10,7 @@ use crate::compute::NotRun;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::arguments::{self, InvalidArguments, Unfit};
+use crate::offload::Work;
 use crate::service::Service;
 use crate::upstream::Arguments;
 
@@ -55,7 +56,7 @@ pub(crate) async fn read(
         return Ok(read_text(raw)?);
     }
     let raw = raw.clone();
-    Ok(gateway.compute.run(exposition, deadline, None, move |_| read_text(&raw)).await??)
+    Ok(gateway.offload(exposition).run(Work::Arguments, deadline, None, move |_| read_text(&raw)).await??)
 }
 
 fn read_text(raw: &[u8]) -> Result<Arguments, InvalidArguments> {
@@ -91,7 +92,7 @@ pub(crate) async fn validate(
         // Without a bound of its own a validation ends with its verdict.
         Err(Unfit::Heavy) => Err(InvalidArguments("cannot be validated".to_owned())),
     };
-    Ok(gateway.compute.run(&exposition.id, deadline, None, work).await??)
+    Ok(gateway.offload(&exposition.id).run(Work::Arguments, deadline, None, work).await??)
 }
 
 /// The same at once, each validation in at most `steps`.

@@ -14,6 +14,7 @@ use crate::compute::Compute;
 use crate::descriptors;
 use crate::memory;
 use crate::metrics::Metrics;
+use crate::offload::Offload;
 use crate::options::Options;
 use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
@@ -158,6 +159,11 @@ impl Gateway {
     /// Whether an exposition is served, rather than stopped or unknown.
     pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
         self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())
+    }
+
+    /// Where the work of an exposition's calls runs that would hold up a serving thread.
+    pub(crate) fn offload<'a>(&'a self, exposition: &'a ExpositionId) -> Offload<'a> {
+        Offload::new(&self.compute, &self.metrics, exposition)
     }
 
     /// Says what `/readyz` answers. Until this is called, readiness is to have been given a configuration.

@@ -76,6 +76,11 @@ pub struct GatewayLimits {
     pub max_response_bytes: u64,
     /// The longest `timeout` that an exposition can have; a longer one counts as this.
     pub max_timeout: Duration,
+    /// Bytes that the regular expressions of all filters may take once compiled. An exposition that would exceed this, or
+    /// the next bound, is not loaded, and keeps what it had where that may stay.
+    pub expressions: usize,
+    /// The same of the filters of one namespace.
+    pub namespace_expressions: usize,
     /// Bytes of a request's body.
     pub request_bytes: usize,
     /// Messages in a batch, where the version has batches.
@@ -101,6 +106,8 @@ impl Default for GatewayLimits {
             memory: 1 << 30,
             max_response_bytes: CallLimits::MAX_RESPONSE_BYTES_CEILING,
             max_timeout: Duration::from_millis(CallLimits::TIMEOUT_MS_CEILING),
+            expressions: 64 << 20,
+            namespace_expressions: 16 << 20,
             request_bytes: 4 << 20,
             batch: 32,
             header_timeout: Duration::from_secs(60),

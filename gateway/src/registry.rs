@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use tamis_config::{Digest, ExpositionId, Stopped};
-use tamis_engine::text::pattern_bytes_in_use;
 use tamis_engine::{CompileOptions, Program, Severity, ToolFilter};
 use tokio::sync::watch;
 
@@ -141,10 +140,6 @@ impl Shared {
     }
 }
 
-/// Bytes that the regular expressions of all loaded filters may take once compiled; a filter that would take more is
-/// not loaded.
-const MAX_PATTERN_BYTES: usize = 64 << 20;
-
 /// Compiled filters, by what they were compiled from: expositions often share a filter set.
 #[derive(Debug, Default)]
 pub(crate) struct Programs(HashMap<[u8; 32], Weak<Program>>);
@@ -162,20 +157,11 @@ impl Programs {
         if let Some(program) = self.0.get(&key).and_then(Weak::upgrade) {
             return Ok(program);
         }
-        let before = pattern_bytes_in_use();
         let compiled = tamis_engine::compile(filter, options);
         let Some(program) = compiled.program.map(Arc::new) else {
             let error = compiled.findings.iter().find(|f| f.severity == Severity::Error);
             return Err(error.map_or_else(|| "the filter does not compile".to_owned(), ToString::to_string));
         };
-        let after = pattern_bytes_in_use();
-        if after > before && after > MAX_PATTERN_BYTES {
-            let most = MAX_PATTERN_BYTES >> 20;
-            return Err(format!(
-                "the regular expressions of the gateway group's filters take more than {most} MiB once compiled: use \
-                 smaller counted repetitions, and ASCII classes, such as [0-9] instead of \\d"
-            ));
-        }
         self.0.insert(key, Arc::downgrade(&program));
         Ok(program)
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tamis_config::{Audit, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot, Stopped};
 
-use crate::exposition::{Exposition, Tool};
+use crate::exposition::{Exposition, Tool, too_large};
+use crate::expressions::Sum;
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
 use crate::registry::{Shared, Slot, Slots, State};
@@ -174,7 +175,8 @@ impl<'a> Reload<'a> {
             self.report.unchanged += 1;
             return;
         }
-        let loaded = load(self.gateway, &mut self.shared, document, service, previous.map(AsRef::as_ref));
+        let loaded = load(self.gateway, &mut self.shared, document, service, previous.map(AsRef::as_ref))
+            .and_then(|exposition| self.within_bounds(exposition));
         let next = match loaded {
             Ok(exposition) => State::Serving(Arc::new(exposition)),
             Err(Unloadable { stopped, keeps }) => {
@@ -187,6 +189,36 @@ impl<'a> Reload<'a> {
             }
         };
         self.place(id, next);
+    }
+
+    /// Checks what the expressions of the filters take, together with those of all expositions but the one that this one
+    /// replaces: what goes needs no room. The sum of a namespace has a bound of its own, so that a namespace leaves room
+    /// to others whatever is loaded first.
+    fn within_bounds(&self, exposition: Exposition) -> Result<Exposition, Unloadable> {
+        if exposition.expressions.is_empty() {
+            return Ok(exposition);
+        }
+        let stays = self.before.iter().filter(|(path, _)| !self.differing.contains_key(*path)).map(|(_, slot)| slot);
+        let (mut all, mut own) = (Sum::default(), Sum::default());
+        for slot in stays.chain(self.differing.values().flatten()).filter(|slot| slot.id != *exposition.id) {
+            let state = slot.state();
+            let Some(other) = state.serving() else { continue };
+            all.add(&other.expressions);
+            if slot.id.namespace == exposition.id.namespace {
+                own.add(&other.expressions);
+            }
+        }
+        all.add(&exposition.expressions);
+        own.add(&exposition.expressions);
+        let limits = &self.gateway.options.limits;
+        let bounds = [(own, limits.namespace_expressions, "namespace"), (all, limits.expressions, "gateway group")];
+        match bounds.into_iter().find(|(sum, most, _)| sum.bytes() > *most) {
+            None => Ok(exposition),
+            Some((_, most, whose)) => {
+                let stopped = Stopped { reason: "QuotaExceeded".into(), message: too_large(whose, most) };
+                Err(Unloadable { stopped, keeps: true })
+            }
+        }
     }
 
     /// Puts a state at an address, new or not.

@@ -184,7 +184,9 @@ impl Session {
     /// Acts on one message. The answer, where it is there at once; a call answers later, but in a batch.
     async fn message(self: &Arc<Self>, source: &Bytes, text: &str, batched: bool) -> Option<Held> {
         match message::parse(text) {
-            Err(Unreadable { id, error }) => Some(encode::error(id, &error, Era::Legacy).into()),
+            Err(Unreadable { id, error }) => {
+                Some(encode::error(id.map(|id| id.get().as_bytes()), &error, Era::Legacy).into())
+            }
             Ok(Incoming::Response) => None,
             Ok(Incoming::Notification { method, params }) => {
                 if method == "notifications/cancelled"
@@ -199,7 +201,7 @@ impl Session {
                 let era = era::decide(None, params.meta_version().as_deref(), Some(&method));
                 match self.request(source, id, &method, &params, era, batched).await {
                     Ok(answer) => answer,
-                    Err(error) => Some(encode::error(Some(id), &error, era).into()),
+                    Err(error) => Some(encode::error(Some(id.get().as_bytes()), &error, era).into()),
                 }
             }
         }
@@ -260,7 +262,7 @@ impl Session {
                     session.under_way().remove(id.get());
                     // A cancelled request is not answered.
                     if let Some(answered) = answered {
-                        let error = |e| encode::error(Some(&id), &e, call.era).into();
+                        let error = |e| encode::error(Some(id.get().as_bytes()), &e, call.era).into();
                         session.send(answered.unwrap_or_else(error)).await;
                     }
                 });

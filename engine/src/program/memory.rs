@@ -37,6 +37,12 @@ impl Program {
         }
     }
 
+    /// The lists of regular expressions that the program holds: an identity, which programs with equal lists share for as
+    /// long as one of them is in use, and the bytes that the list takes once compiled.
+    pub fn expressions(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.0.branches.iter().filter_map(|branch| branch.text.as_ref()).flat_map(TextProgram::expressions)
+    }
+
     fn needs(&self, bytes: usize, values: usize) -> usize {
         let needs = self.0.branches.iter().map(|branch| branch.needs(bytes, values, self.0.limits.max_input_bytes));
         FIXED + needs.max().unwrap_or(bytes)

@@ -17,7 +17,7 @@ use crate::{Finding, TextSpec};
 use patterns::{Cache, Patterns};
 
 pub use ansi::strip_ansi;
-pub use patterns::{PatternBudget, pattern_bytes_in_use};
+pub use patterns::PatternBudget;
 
 /// A [`TextSpec`] that runs. Immutable, cheap to clone.
 #[derive(Debug, Clone)]
@@ -115,6 +115,12 @@ impl TextProgram {
 }
 
 impl TextProgram {
+    /// The lists of expressions: an address that equal lists share while one of them is in use, and the bytes it takes.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = (usize, usize)> {
+        let lists = [&self.strip, &self.keep].into_iter().flatten();
+        lists.map(|list| (Arc::as_ptr(list) as usize, list.bytes()))
+    }
+
     /// Bytes that one run may hold at once, beside the text.
     pub(crate) fn search_bytes(&self) -> usize {
         [&self.strip, &self.keep].into_iter().flatten().map(|patterns| patterns.search_bytes()).sum()

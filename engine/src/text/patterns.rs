@@ -130,7 +130,7 @@ impl Patterns {
     }
 
     /// Bytes that it takes in memory.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.dfa.get_nfa().memory_usage()
     }
 
@@ -278,15 +278,6 @@ impl Interned {
         self.all.insert(patterns.to_vec(), Arc::downgrade(&compiled));
         compiled
     }
-}
-
-/// Bytes that the lists take together that programs use.
-#[must_use]
-pub fn pattern_bytes_in_use() -> usize {
-    let interned = Interned::lock();
-    let kept: HashSet<_> = interned.recent.iter().map(Arc::as_ptr).collect();
-    let used = interned.all.values().filter(|list| list.strong_count() > usize::from(kept.contains(&list.as_ptr())));
-    used.filter_map(Weak::upgrade).map(|list| list.bytes()).sum()
 }
 
 /// The automaton of a list. Building it ends where it has more than `limit` bytes, and there is none.

@@ -13,6 +13,7 @@ use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, 
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
 
 use crate::access::{KeyDigest, Turned};
+use crate::expressions::Expressions;
 use crate::gateway::Gateway;
 use crate::limiter::Limiter;
 use crate::mcp::arguments::Reserved;
@@ -46,6 +47,8 @@ pub(crate) struct Exposition {
     pub(crate) service: Arc<Service>,
     /// The published tools, in the order in which they are listed.
     pub(crate) tools: IndexMap<String, Tool>,
+    /// The regular expressions of its filters.
+    pub(crate) expressions: Expressions,
     /// Its part of the gateway's memory, calls and streams.
     pub(crate) share: Arc<Share>,
     /// Keeps calls within their rate and number.
@@ -97,6 +100,7 @@ impl Exposition {
         let limits = ceilings(&document.limits, &gateway.options.limits);
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
         let mut tools = IndexMap::with_capacity(document.tools.len());
+        let mut expressions = Expressions::default();
         // An empty label is to Prometheus one that is not there.
         let shared = (!gateway.options.tool_series).then(|| {
             let kept = previous.and_then(|p| p.tools.values().next()).map(|tool| Arc::clone(&tool.series));
@@ -105,7 +109,13 @@ impl Exposition {
         for name in document.tools.keys() {
             let kept = || previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
             let series = shared.clone().or_else(kept).unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
-            tools.insert(name.clone(), Tool::load(document, &limits, service, name, series, programs)?);
+            let tool = Tool::load(document, &limits, service, name, series, programs)?;
+            expressions.add(&tool.program);
+            let most = gateway.options.limits.namespace_expressions;
+            if expressions.bytes() > most {
+                return Err(format!("tool {name}: {}", too_large("exposition", most)));
+            }
+            tools.insert(name.clone(), tool);
         }
         let limiter = match previous {
             Some(previous) if previous.limits == limits => Arc::clone(&previous.limiter),
@@ -127,6 +137,7 @@ impl Exposition {
             audit: document.audit,
             service: Arc::clone(service),
             tools,
+            expressions,
             share: gateway.shares.of(&document.id),
             limiter,
             series,
@@ -168,6 +179,15 @@ impl Exposition {
     pub(crate) fn list(&self) -> &ToolList {
         self.list.get_or_init(|| ToolList::build(self))
     }
+}
+
+/// Says that the regular expressions of `whose` filters take more than `most` bytes, and the remedy.
+pub(crate) fn too_large(whose: &str, most: usize) -> String {
+    format!(
+        "the regular expressions of the {whose}'s filters take more than {} KiB once compiled: use smaller counted \
+         repetitions, and ASCII classes, such as [0-9] instead of \\d",
+        most >> 10
+    )
 }
 
 /// The limits of a document, none above the gateway's. The compile step refuses what is above; this holds where another

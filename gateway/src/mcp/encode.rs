@@ -1,7 +1,6 @@
 //! Answers, written by hand into one buffer: the filtered text is escaped into the content block and, where it is JSON,
 //! copied as it is into the structured content.
 
-use serde_json::value::RawValue;
 use tamis_engine::{Structured, json};
 
 use super::{Era, RpcError};
@@ -56,14 +55,14 @@ pub(crate) fn result(id: &str, result: &str) -> Vec<u8> {
     out
 }
 
-/// A complete error answer. Without an id the legacy era says `null`, as JSON-RPC does; the modern era leaves it out.
-pub(crate) fn error(id: Option<&RawValue>, error: &RpcError, era: Era) -> Vec<u8> {
+/// A complete error answer; `id` is the request's, as JSON. Without an id the legacy era says `null`, as JSON-RPC does; the modern era leaves it out.
+pub(crate) fn error(id: Option<&[u8]>, error: &RpcError, era: Era) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);
     out.put(r#"{"jsonrpc":"2.0","#);
     match (id, era) {
         (Some(id), _) => {
             out.put(r#""id":"#);
-            out.put(id.get());
+            out.extend_from_slice(id);
             out.put(",");
         }
         (None, Era::Legacy) => out.put(r#""id":null,"#),

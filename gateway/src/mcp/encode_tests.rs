@@ -3,10 +3,6 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn raw(text: &str) -> Box<RawValue> {
-    RawValue::from_string(text.to_owned()).unwrap()
-}
-
 #[test]
 fn every_control_quote_and_backslash_is_escaped_at_every_offset() {
     for special in (0u8..0x20).chain([b'"', b'\\', 0x7f]) {
@@ -43,7 +39,7 @@ fn lists_and_scalars_are_wrapped_for_the_legacy_era_only() {
 #[test]
 fn errors_carry_code_data_and_the_id_as_the_era_wants() {
     let busy = RpcError { data: Some("{\"a\":[1]}".to_owned()), ..RpcError::busy(429, "a \"limit\"", 1) };
-    let with_id: Value = serde_json::from_slice(&error(Some(&raw("\"x\"")), &busy, Era::Modern)).unwrap();
+    let with_id: Value = serde_json::from_slice(&error(Some(b"\"x\""), &busy, Era::Modern)).unwrap();
     let expected = json!({"code": -32000, "message": "a \"limit\"", "data": {"a": [1]}});
     assert_eq!(with_id, json!({"jsonrpc": "2.0", "id": "x", "error": expected}));
     let legacy: Value = serde_json::from_slice(&error(None, &busy, Era::Legacy)).unwrap();

@@ -12,6 +12,7 @@ use prometheus::{
 };
 use tamis_config::ExpositionId;
 
+use crate::offload::Work;
 use crate::serve::Closed;
 
 pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
@@ -111,6 +112,7 @@ pub(crate) struct Metrics {
     rejected: IntCounterVec,
     closed: IntCounterVec,
     memory: IntGaugeVec,
+    offloaded: IntCounterVec,
     reloads: IntCounterVec,
     tls_reloads: IntCounterVec,
     upstream_duration: HistogramVec,
@@ -234,6 +236,13 @@ impl Metrics {
             ),
             &["kind"],
         )?;
+        let offloaded = IntCounterVec::new(
+            Opts::new(
+                "tamis_offloaded_work_total",
+                "Work of calls that ran outside the serving threads because it was estimated above 100 microseconds, by kind.",
+            ),
+            &["work"],
+        )?;
         let reloads = IntCounterVec::new(
             Opts::new("tamis_config_reloads_total", "Configurations that were offered, by result."),
             &["result"],
@@ -276,6 +285,7 @@ impl Metrics {
         registry.register(Box::new(rejected.clone()))?;
         registry.register(Box::new(closed.clone()))?;
         registry.register(Box::new(memory.clone()))?;
+        registry.register(Box::new(offloaded.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
         registry.register(Box::new(tls_reloads.clone()))?;
         registry.register(Box::new(tls_expires.clone()))?;
@@ -288,6 +298,9 @@ impl Metrics {
         // There from the start: what comes later than the first look is not seen to have risen.
         for reason in Closed::ALL {
             closed.with_label_values(&[reason.as_str()]);
+        }
+        for work in Work::ALL {
+            offloaded.with_label_values(&[work.as_str()]);
         }
         for result in RELOADS {
             reloads.with_label_values(&[result]);
@@ -332,6 +345,7 @@ impl Metrics {
             rejected,
             closed,
             memory,
+            offloaded,
             reloads,
             tls_reloads,
             upstream_ok: upstream_duration.with_label_values(&["200"]),
@@ -360,6 +374,11 @@ impl Metrics {
     /// Counts connections that the gateway closed.
     pub(crate) fn closed(&self, why: Closed, count: usize) {
         self.closed.with_label_values(&[why.as_str()]).inc_by(count as u64);
+    }
+
+    /// Counts work that leaves the serving threads.
+    pub(crate) fn offloaded(&self, work: Work) {
+        self.offloaded.with_label_values(&[work.as_str()]).inc();
     }
 
     /// Time spent upstream, by status, or by a word of ours where there was none.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -10,25 +10,27 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming as HttpIncoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, http};
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::detached::Detached;
 use super::guest::Guest;
 use super::index::{self, Unlisted};
+use super::reading::{self, Asked, Meaning, Read, Reader};
 use super::stream::{self, Open};
-use super::{Body, origin, session};
+use super::{Body, header_era, origin, session};
 use crate::access::{self, Turned};
 use crate::call::{self, Caller};
-use crate::dispatch::{self, Task};
+use crate::compute::NotRun;
+use crate::dispatch::Task;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::encode;
 use crate::mcp::era::{self, BATCHES};
 use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, headers};
-use crate::memory::{Buffer, Exhausted, Held, Reservation};
+use crate::memory::{Buffer, Exhausted, Held, Reservation, arguments_need};
 use crate::metrics::Rejection;
+use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
 use crate::options::GatewayLimits;
 use crate::refusals::Refused;
 use crate::registry::{Slot, State};
@@ -186,7 +188,7 @@ async fn turn_away(
         Ok(_) => None,
         Err(Unreadable { id, .. }) => id,
     });
-    refuse(id, error, era)
+    refuse(id.map(|id| id.get().as_bytes()), error, era)
 }
 
 /// A body of which no more is read than is thrown away otherwise: all of it where it is short and comes at once, else
@@ -210,11 +212,6 @@ async fn beginning(gateway: &Gateway, mut body: HttpIncoming) -> Bytes {
         Some(all.finish())
     };
     tokio::time::timeout(DISCARDING, reading).await.ok().flatten().unwrap_or_default()
-}
-
-/// The era as far as the headers alone tell it.
-fn header_era(headers: &HeaderMap) -> Era {
-    era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
 }
 
 /// Reads a body, no further than it may be long, into memory that has been reserved before: at once where its length is
@@ -292,16 +289,64 @@ impl Connection<'_> {
                 return refuse(None, &error, era);
             }
         };
-        let answered = match std::str::from_utf8(&body) {
-            Err(_) => Err(refuse(None, &RpcError::parse_error(), era)),
-            Ok(text) => match message::batch(text, self.gateway.options.limits.batch) {
-                None => self.single(&body, text, held).await,
-                Some(batch) => self.batch(&body, batch, held).await,
-            },
+        let mut held = held;
+        let read = match self.off_thread(&body, &mut held, reading::body).await {
+            Ok(read) => read,
+            Err(error) => {
+                rejected(if error.status == 503 { Rejection::Memory } else { Rejection::Protocol });
+                return refuse(None, &error, era);
+            }
+        };
+        let answered = match read {
+            Read::One(Ok(meaning)) => self.single(meaning, held).await,
+            Read::One(Err(refusal)) => Err(refuse(refusal.id.as_deref(), &refusal.error, refusal.era)),
+            Read::Batch(batch) => self.batch(batch, held).await,
         };
         answered.unwrap_or_else(|refused| {
             rejected(Rejection::Protocol);
             refused
+        })
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            exposition: self.exposition,
+            headers: self.headers,
+            caller: &self.caller,
+            is_traced: self.gateway.options.traces.is_some(),
+            batch: self.gateway.options.limits.batch,
+        }
+    }
+
+    /// Reads `source` here if it is short, else off the serving threads.
+    ///
+    /// # Errors
+    /// There was no memory, or no turn in the time that a call may take.
+    async fn off_thread<T: Send + 'static>(
+        &self,
+        source: &Bytes,
+        held: &mut Reservation,
+        read: fn(Reader<'_>, &Bytes) -> T,
+    ) -> Result<T, RpcError> {
+        if source.len() <= LIGHT_READ {
+            return Ok(read(self.reader(), source));
+        }
+        let (exposition, headers) = (Arc::clone(self.exposition), self.headers.clone());
+        let (source, caller) = (source.clone(), self.caller.clone());
+        let Reader { is_traced, batch, .. } = self.reader();
+        // Headers that repeat arguments are compared with these.
+        let compares = exposition.service.contracts.values().any(|contract| !contract.param_headers.is_empty());
+        let need = if compares { arguments_need(source.len()) } else { 0 };
+        let deadline = Instant::now() + Duration::from_millis(exposition.limits.timeout_ms);
+        let work = move |_: &dyn Fn() -> bool| {
+            read(Reader { exposition: &exposition, headers: &headers, caller: &caller, is_traced, batch }, &source)
+        };
+        let offload = self.gateway.offload(&self.exposition.id);
+        let done = offload.run(Work::Request, deadline, Some((held, need)), work).await;
+        held.give(need);
+        done.map_err(|not_run| match not_run {
+            NotRun::Overdue => RpcError::busy(503, "the request could not be read in time", 1),
+            NotRun::Exhausted => RpcError::exhausted(),
         })
     }
 
@@ -310,97 +355,44 @@ impl Connection<'_> {
         format!("{} {}", self.exposition.id, self.caller.name().unwrap_or_default())
     }
 
-    fn version(&self) -> Result<Option<&str>, RpcError> {
-        headers::single(self.headers, &headers::VERSION)
-    }
-
-    /// Answers a request of one message; the error is an answer too, to a message that was never acted upon.
-    async fn single(
-        &self,
-        source: &Bytes,
-        text: &str,
-        mut held: Reservation,
-    ) -> Result<Response<Body>, Response<Body>> {
-        let hinted = header_era(self.headers);
-        let incoming = message::parse(text).map_err(|Unreadable { id, error }| refuse(id, &error, hinted))?;
-        let header = self.version().map_err(|error| refuse(None, &error, hinted))?;
-        match incoming {
-            Incoming::Response if hinted == Era::Legacy => Ok(accepted()),
-            Incoming::Response => Err(refuse(None, &RpcError::invalid_request("no request awaits this"), hinted)),
-            Incoming::Notification { method, params } => {
-                let checked = match era::decide(header, params.meta_version().as_deref(), Some(&method)) {
-                    Era::Modern => headers::check_modern(self.headers, &method, &params, false),
-                    Era::Legacy => {
-                        era::legacy_version(header).and_then(|_| headers::check_repeats(self.headers, &method, &params))
-                    }
-                };
-                checked.map_err(|error| refuse(None, &error, hinted))?;
-                if hinted == Era::Legacy
-                    && method == "notifications/cancelled"
-                    && let (Some(session), Some(request)) = (session::named(self.headers), params.request_id)
-                {
-                    self.gateway.cancellable.cancel(session, &self.holder(), request.get());
+    /// Acts on a request of one message; the error is an answer too, to a message that was never acted upon.
+    async fn single(&self, meaning: Meaning, mut held: Reservation) -> Result<Response<Body>, Response<Body>> {
+        let Asked { id, era, is_handshake, task } = match meaning {
+            Meaning::Accepted => return Ok(accepted()),
+            Meaning::Cancel(request) => {
+                if let Some(session) = session::named(self.headers) {
+                    self.gateway.cancellable.cancel(session, &self.holder(), &request);
                 }
-                Ok(accepted())
+                return Ok(accepted());
             }
-            Incoming::Request { id, method, params } => {
-                let era = era::decide(header, params.meta_version().as_deref(), Some(&method));
-                let checked = match era {
-                    Era::Modern => headers::check_modern(self.headers, &method, &params, true),
-                    // The handshake is what settles the version.
-                    Era::Legacy if method == "initialize" => headers::check_repeats(self.headers, &method, &params),
-                    Era::Legacy => {
-                        era::legacy_version(header).and_then(|_| headers::check_repeats(self.headers, &method, &params))
-                    }
-                };
-                checked.map_err(|error| refuse(Some(id), &error, era))?;
-                let request = dispatch::Request {
-                    exposition: self.exposition,
-                    source,
-                    id,
-                    method: &method,
-                    params: &params,
-                    era,
-                    headers: Some(self.headers),
-                    caller: &self.caller,
-                    is_traced: self.gateway.options.traces.is_some(),
-                };
-                match dispatch::dispatch(&request) {
-                    Err(error) if error.status == 200 => Ok(refuse(Some(id), &error, era)),
-                    Err(error) => Err(refuse(Some(id), &error, era)),
-                    Ok(Task::Answer(body)) => {
-                        if held.take(body.len() as u64).await.is_err() {
-                            self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
-                            return Ok(refuse(Some(id), &RpcError::exhausted(), era));
-                        }
-                        let mut response = json(StatusCode::OK, Held::new(body, held));
-                        if method == "initialize"
-                            && let Some(id) = session::issue()
-                        {
-                            response.headers_mut().insert(session::SESSION, id);
-                        }
-                        Ok(response)
-                    }
-                    Ok(Task::Call(call)) => Ok(self
-                        .call(call, held)
-                        .await
-                        .map_or_else(|e| refuse(Some(id), &e, era), |b| json(StatusCode::OK, b))),
-                    Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway, self.exposition, &self.caller) {
-                        Some(open) => {
-                            let server = self.exposition.service.server_meta.clone();
-                            event_stream(stream::modern(
-                                listen,
-                                server,
-                                self.guest.clone(),
-                                self.slot.changes(),
-                                self.shutdown,
-                                open,
-                            ))
-                        }
-                        None => refuse(Some(id), &RpcError::busy(503, "too many open streams", 5), era),
-                    }),
+            Meaning::Request(asked) => asked,
+        };
+        let refused = |error: &RpcError| refuse(Some(&id), error, era);
+        match task {
+            Err(error) if error.status == 200 => Ok(refused(&error)),
+            Err(error) => Err(refused(&error)),
+            Ok(Task::Answer(body)) => {
+                if held.take(body.len() as u64).await.is_err() {
+                    self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+                    return Ok(refused(&RpcError::exhausted()));
                 }
+                let mut response = json(StatusCode::OK, Held::new(body, held));
+                if is_handshake && let Some(id) = session::issue() {
+                    response.headers_mut().insert(session::SESSION, id);
+                }
+                Ok(response)
             }
+            Ok(Task::Call(call)) => {
+                Ok(self.call(call, held).await.map_or_else(|e| refused(&e), |b| json(StatusCode::OK, b)))
+            }
+            Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway, self.exposition, &self.caller) {
+                Some(open) => {
+                    let server = self.exposition.service.server_meta.clone();
+                    let (guest, changes) = (self.guest.clone(), self.slot.changes());
+                    event_stream(stream::modern(listen, server, guest, changes, self.shutdown, open))
+                }
+                None => refused(&RpcError::busy(503, "too many open streams", 5)),
+            }),
         }
     }
 
@@ -438,12 +430,11 @@ impl Connection<'_> {
     /// Answers a batch, which one legacy version has.
     async fn batch(
         &self,
-        source: &Bytes,
-        batch: Result<Vec<&RawValue>, RpcError>,
+        batch: Result<Vec<Bytes>, RpcError>,
         mut held: Reservation,
     ) -> Result<Response<Body>, Response<Body>> {
         let legacy = |error: &RpcError| refuse(None, error, Era::Legacy);
-        let version = self.version().and_then(|header| match era::decide(header, None, None) {
+        let version = reading::version(self.headers).and_then(|header| match era::decide(header, None, None) {
             Era::Legacy => era::legacy_version(header),
             Era::Modern => Ok(""),
         });
@@ -459,53 +450,65 @@ impl Connection<'_> {
             // One header cannot repeat several messages.
             return Err(legacy(&RpcError::header_mismatch("Mcp-Method and Mcp-Name belong to single messages")));
         }
-        let answers = join_all(batch.into_iter().map(|raw| self.one_of_batch(source, raw))).await;
+        let answers = join_all(batch.into_iter().map(|message| self.one_of_batch(message))).await;
         let answers: Vec<_> = answers.into_iter().flatten().collect();
         if answers.is_empty() {
             return Ok(accepted());
         }
         // They are copied into one.
-        let size = answers.iter().map(|answer| answer.bytes.len() as u64 + 1).sum::<u64>() + 1;
-        if held.take(size).await.is_err() {
-            self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
-            return Ok(refuse(None, &RpcError::exhausted(), Era::Legacy));
-        }
-        Ok(json(StatusCode::OK, Held::list(answers)))
+        let size = answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1;
+        let joined = if size <= LIGHT_COPIED {
+            held.take(size as u64).await.map_err(|Exhausted| NotRun::Exhausted).map(|()| Held::list(answers))
+        } else {
+            let deadline = Instant::now() + Duration::from_millis(self.exposition.limits.timeout_ms);
+            let need = Some((&mut held, size as u64));
+            let offload = self.gateway.offload(&self.exposition.id);
+            offload.run(Work::Answer, deadline, need, move |_| Held::list(answers)).await
+        };
+        Ok(match joined {
+            Ok(all) => json(StatusCode::OK, all),
+            Err(NotRun::Overdue) => legacy(&RpcError::busy(503, "the answers could not be joined in time", 1)),
+            Err(NotRun::Exhausted) => {
+                self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+                legacy(&RpcError::exhausted())
+            }
+        })
     }
 
-    async fn one_of_batch(&self, source: &Bytes, raw: &RawValue) -> Option<Held> {
-        let era = Era::Legacy;
-        match message::parse(raw.get()) {
-            Err(Unreadable { id, error }) => Some(encode::error(id, &error, era).into()),
-            Ok(Incoming::Response | Incoming::Notification { .. }) => None,
-            Ok(Incoming::Request { id, method, params }) => {
-                if method == "initialize" {
-                    let error = RpcError::invalid_request("initialize cannot be part of a batch");
-                    return Some(encode::error(Some(id), &error, era).into());
-                }
-                let request = dispatch::Request {
-                    exposition: self.exposition,
-                    source,
-                    id,
-                    method: &method,
-                    params: &params,
-                    era,
-                    headers: None,
-                    caller: &self.caller,
-                    is_traced: self.gateway.options.traces.is_some(),
-                };
-                let answered = match dispatch::dispatch(&request) {
-                    Ok(Task::Answer(body)) => self.with_memory().await.map(|held| Held::new(body, held)),
-                    Ok(Task::Call(call)) => match self.with_memory().await {
-                        Ok(held) => self.call(call, held).await,
-                        Err(error) => Err(error),
-                    },
-                    Ok(Task::Listen(_)) => Err(RpcError::method_not_found(era)),
-                    Err(error) => Err(error),
-                };
-                Some(answered.unwrap_or_else(|error| encode::error(Some(id), &error, era).into()))
+    async fn one_of_batch(&self, message: Bytes) -> Option<Held> {
+        let error = |id: Option<&[u8]>, error: &RpcError| Some(encode::error(id, error, Era::Legacy).into());
+        // The message itself is held by the batch.
+        let (read, room) = if message.len() <= LIGHT_READ {
+            (reading::of_batch(self.reader(), &message), None)
+        } else {
+            let mut room = match self.with_memory().await {
+                Ok(room) => room,
+                Err(exhausted) => return error(None, &exhausted),
+            };
+            match self.off_thread(&message, &mut room, reading::of_batch).await {
+                Ok(read) => (read, Some(room)),
+                Err(not_read) => return error(None, &not_read),
             }
-        }
+        };
+        let (id, task) = match read? {
+            Ok(Asked { id, task, .. }) => (id, task),
+            Err(refusal) => return error(refusal.id.as_deref(), &refusal.error),
+        };
+        let task = match task {
+            Ok(task) => task,
+            Err(refused) => return error(Some(&id), &refused),
+        };
+        let room = match room {
+            Some(room) => Ok(room),
+            None => self.with_memory().await,
+        };
+        let answered = match (task, room) {
+            (_, Err(exhausted)) => Err(exhausted),
+            (Task::Answer(body), Ok(room)) => Ok(Held::new(body, room)),
+            (Task::Call(call), Ok(room)) => self.call(call, room).await,
+            (Task::Listen(_), Ok(_)) => Err(RpcError::method_not_found(Era::Legacy)),
+        };
+        answered.map_or_else(|refused| error(Some(&id), &refused), Some)
     }
 }
 
@@ -558,7 +561,7 @@ fn event_stream(body: Body) -> Response<Body> {
     response
 }
 
-fn refuse(id: Option<&RawValue>, error: &RpcError, era: Era) -> Response<Body> {
+fn refuse(id: Option<&[u8]>, error: &RpcError, era: Era) -> Response<Body> {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(status, encode::error(id, error, era));
     if let Some(seconds) = error.retry_after {

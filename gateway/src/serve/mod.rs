@@ -9,6 +9,7 @@ mod guest;
 mod http;
 mod index;
 mod origin;
+mod reading;
 mod session;
 mod stream;
 mod tls;
@@ -17,12 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{CONNECTION, HeaderMap, HeaderValue};
 use hyper::{Request, Version};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
+use crate::mcp::{Era, era, headers};
 use crate::metrics::Rejection;
 
 pub(crate) use accept::{Event, Listening, run};
@@ -90,4 +92,9 @@ impl Gateway {
             tracing::warn!("calls were still under way when the time to end them was over");
         }
     }
+}
+
+/// The era as far as the headers alone tell it.
+fn header_era(headers: &HeaderMap) -> Era {
+    era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
 }

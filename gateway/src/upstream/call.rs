@@ -17,7 +17,9 @@ use super::retry::{Decision, Failure, decide, retry_after};
 use super::returned::Search;
 use super::service::Action;
 use super::{CallBounds, Client, PageReport, UpstreamError, extract};
+use crate::compute::NotRun;
 use crate::memory::{Exhausted, Reservation};
+use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
 use crate::trace::CallTrace;
 
 /// How long an error's body may take, so that a slow one leaves time to try again.
@@ -29,7 +31,7 @@ pub(super) struct Call<'a> {
     pub(super) action: &'a Action,
     pub(super) rendered: &'a Rendered,
     pub(super) authentication: &'a Authentication<'a>,
-    pub(super) bounds: CallBounds,
+    pub(super) bounds: CallBounds<'a>,
     pub(super) trace: Option<&'a CallTrace>,
     /// Where memory for answers comes from.
     pub(super) held: &'a mut Reservation,
@@ -43,7 +45,9 @@ impl Call<'_> {
     /// The output of a call of one page.
     pub(super) async fn fetch_one(&mut self) -> Result<Bytes, UpstreamError> {
         let document = self.fetch(&self.rendered.url, self.bounds.max_response_bytes).await?;
-        self.output(&document)
+        let Some(path) = self.extract(&document) else { return Ok(document.body) };
+        let bytes = document.body.len();
+        self.off_thread(bytes, LIGHT_READ, move || extracted(&document.body, Some(&path))).await?
     }
 
     /// Page after page, merged to one list. What came before time ran out is kept. Where space runs out the call fails:
@@ -63,28 +67,56 @@ impl Call<'_> {
                 Err(UpstreamError::Timeout { .. }) if pager.has_begun() => break,
                 other => other?,
             };
-            let output = self.output(&document)?;
-            let list = if self.action.is_json { merged.find(&output, self.bounds.detect_list)? } else { None };
-            let Some(list) = list else {
+            let (path, next_path) = (self.extract(&document), plan.next_path.clone());
+            let (is_json, detect, bytes) = (self.action.is_json, self.bounds.detect_list, document.body.len());
+            let mut begun = std::mem::take(&mut merged);
+            let work = move || {
+                let output = extracted(&document.body, path.as_deref())?;
+                let list = if is_json { begun.find(&output, detect)? } else { None };
+                let Some(list) = list else { return Ok(Err(output)) };
+                let Some((elements, items)) = extract::list(&list) else {
+                    return Err(UpstreamError::Malformed("holds a list that is not valid JSON".to_owned()));
+                };
+                begun.push(elements);
+                Ok(Ok((begun, Page { items, ..document.page(next_path.as_deref(), detect) })))
+            };
+            let page = match self.off_thread(bytes, LIGHT_READ, work).await?? {
                 // Nothing to merge: what came is the output.
-                return Ok((output, None));
+                Err(output) => return Ok((output, None)),
+                Ok((all, page)) => {
+                    merged = all;
+                    page
+                }
             };
-            let Some((elements, items)) = extract::list(&list) else {
-                return Err(UpstreamError::Malformed("holds a list that is not valid JSON".to_owned()));
-            };
-            let page = document.page(plan.next_path.as_deref(), self.bounds.detect_list);
             if self.returns_credential(page.next.as_deref().unwrap_or_default().as_bytes()) {
                 return Err(UpstreamError::CredentialReturned);
             }
-            let more = pager.advance(Page { items, ..page });
-            merged.push(elements);
-            if !more {
+            if !pager.advance(page) {
                 break;
             }
         }
         // The pages are there until they are one list.
         self.held.take(merged.bytes()).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
-        Ok((merged.finish(), Some(pager.report())))
+        let bytes = usize::try_from(merged.bytes()).unwrap_or(usize::MAX);
+        let all = self.off_thread(bytes, LIGHT_COPIED, move || merged.finish()).await?;
+        Ok((all, Some(pager.report())))
+    }
+
+    /// Does work on `bytes` bytes here if they are few, else off the serving threads.
+    async fn off_thread<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        light: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, UpstreamError> {
+        if bytes <= light {
+            return Ok(work());
+        }
+        let done = self.bounds.offload.run(Work::Upstream, self.bounds.deadline, None, move |_| work()).await;
+        done.map_err(|not_run| match not_run {
+            NotRun::Overdue => UpstreamError::Timeout { sent: true },
+            NotRun::Exhausted => UpstreamError::Exhausted { sent: true },
+        })
     }
 
     /// Whether a text that reaches the caller beside the body contains the credential of the call.
@@ -92,14 +124,9 @@ impl Call<'_> {
         self.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, text))
     }
 
-    /// What the manifest wants of a response.
-    fn output(&self, document: &Document) -> Result<Bytes, UpstreamError> {
-        let Some(path) = self.action.extract.as_deref().filter(|_| self.action.is_json && !document.body.is_empty())
-        else {
-            return Ok(document.body.clone());
-        };
-        let found = extract::extract(&document.body, path).map_err(UpstreamError::Malformed)?;
-        found.ok_or_else(|| UpstreamError::Malformed(format!("has nothing at `{path}`, where `extract` looks")))
+    /// Where the part of a response is that the manifest wants; none where it is all of it.
+    fn extract(&self, document: &Document) -> Option<Box<str>> {
+        self.action.extract.clone().filter(|_| self.action.is_json && !document.body.is_empty())
     }
 
     /// One request until it succeeds, may not be tried again, or time is up.
@@ -170,4 +197,11 @@ impl Call<'_> {
         };
         (Some(Failure::Status { status, retry_after }), error)
     }
+}
+
+/// The part of a body at a path.
+fn extracted(body: &Bytes, path: Option<&str>) -> Result<Bytes, UpstreamError> {
+    let Some(path) = path else { return Ok(body.clone()) };
+    let found = extract::extract(body, path).map_err(UpstreamError::Malformed)?;
+    found.ok_or_else(|| UpstreamError::Malformed(format!("has nothing at `{path}`, where `extract` looks")))
 }

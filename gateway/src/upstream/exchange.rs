@@ -22,8 +22,10 @@ use crate::trace::{CallTrace, RequestSpan};
 const MAX_REDIRECTS: usize = 5;
 /// What is read of an error's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// Bytes of gzip that are decoded at once: at most a megabyte comes of them.
-const GUNZIPPED: usize = 1 << 10;
+/// Bytes of gzip that are decoded at once: at most 128 KiB come of them.
+const GUNZIPPED: usize = 128;
+/// Bytes that are decoded before others have their turn on the thread.
+const DECODED: usize = 128 << 10;
 
 /// What is sent.
 pub(super) struct Outgoing<'a> {
@@ -347,6 +349,11 @@ impl Incoming {
                 let more = (gunzip.capacity() as u64).saturating_sub(reserved);
                 held.take(more).await.map_err(|Exhausted| Fault::Final(UpstreamError::Exhausted { sent: true }))?;
                 reserved += more;
+                if gunzip.decoded().len() - searched >= DECODED {
+                    innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
+                    searched = gunzip.decoded().len();
+                    tokio::task::yield_now().await;
+                }
             }
             innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
             searched = gunzip.decoded().len();

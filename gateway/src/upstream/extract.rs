@@ -6,6 +6,9 @@ use bytes::Bytes;
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// Members under which lists usually are.
+pub(super) const LISTS: [&str; 3] = ["items", "result", "data"];
+
 /// Follows a dotted path; a number is an index in a list. `None` where it leads nowhere.
 ///
 /// # Errors
@@ -38,29 +41,31 @@ pub(super) fn first(body: &[u8]) -> Option<u8> {
     body.iter().copied().find(|b| !b.is_ascii_whitespace())
 }
 
-/// The members of an object, read once and looked at often.
+/// The members of an object that somebody may ask for, read once. Their number does not depend on the object.
 pub(super) struct Object<'a> {
     members: Vec<(String, &'a RawValue)>,
+    /// The first member that is a list.
+    list: Option<(String, &'a RawValue)>,
 }
 
 impl<'a> Object<'a> {
-    /// `None` for what is no object.
+    /// Keeps the members of these names; of several with one name the last. `None` for what is no object.
     ///
     /// # Errors
     /// The reason, where the bytes are not JSON.
-    pub(super) fn read(body: &'a [u8]) -> Result<Option<Self>, String> {
+    pub(super) fn read(body: &'a [u8], names: &[&str]) -> Result<Option<Self>, String> {
         if first(body) != Some(b'{') {
             return Ok(None);
         }
         let mut json = serde_json::Deserializer::from_slice(body);
-        let members = json.deserialize_map(Members).map_err(|e| reason(&e))?;
+        let object = json.deserialize_map(Members(names)).map_err(|e| reason(&e))?;
         json.end().map_err(|e| reason(&e))?;
-        Ok(Some(Self { members }))
+        Ok(Some(object))
     }
 
-    /// The last member of that name.
+    /// The last member of that name, which was asked for.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        self.members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.get())
+        self.members.iter().find(|(key, _)| key == name).map(|(_, value)| value.get())
     }
 
     /// The text of the scalar at a dotted path: a string unescaped, the digits of a number. `None` also for null, a
@@ -75,45 +80,79 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The list by the rule that filters use for a payload: under `items`, `result` or `data`, else the first member
-    /// that is one. With its name.
+    /// The list by the rule that filters use for a payload: under one of [`LISTS`], else the first member that is one. With
+    /// its name.
     pub(super) fn find_list(&self) -> Option<(&str, &'a str)> {
         let named = |name: &'static str| Some((name, self.get(name)?));
         let is_list = |(_, text): &(&str, &str)| text.starts_with('[');
-        let any = || self.members.iter().map(|(name, value)| (name.as_str(), value.get())).find(is_list);
-        ["items", "result", "data"].into_iter().filter_map(named).find(is_list).or_else(any)
+        let any = || self.list.as_ref().map(|(name, value)| (name.as_str(), value.get()));
+        LISTS.into_iter().filter_map(named).find(is_list).or_else(any)
     }
 }
 
-struct Members;
+/// Reads an object and keeps the members of these names.
+struct Members<'n>(&'n [&'n str]);
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Vec<(String, &'de RawValue)>;
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = Object<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut all = Vec::new();
+        let mut object = Object { members: Vec::new(), list: None };
         while let Some(Key(key)) = map.next_key()? {
-            all.push((key, map.next_value()?));
+            let value: &RawValue = map.next_value()?;
+            if object.list.is_none() && value.get().starts_with('[') {
+                object.list = Some((key.clone(), value));
+            }
+            if self.0.contains(&key.as_str()) {
+                match object.members.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, last)) => *last = value,
+                    None => object.members.push((key, value)),
+                }
+            }
         }
-        Ok(all)
+        Ok(object)
     }
 }
 
 /// A member of an object, or an element of a list.
 fn child<'a>(text: &'a str, segment: &str) -> Result<Option<&'a str>, String> {
-    if let Some(object) = Object::read(text.as_bytes())? {
+    if let Some(object) = Object::read(text.as_bytes(), &[segment])? {
         return Ok(object.get(segment));
     }
     let Ok(index) = segment.parse::<usize>() else { return Ok(None) };
     if !text.starts_with('[') {
         return Ok(None);
     }
-    let all: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| reason(&e))?;
-    Ok(all.get(index).map(|element| element.get()))
+    let mut json = serde_json::Deserializer::from_str(text);
+    let found = json.deserialize_seq(Nth(index)).map_err(|e| reason(&e))?;
+    json.end().map_err(|e| reason(&e))?;
+    Ok(found.map(RawValue::get))
+}
+
+/// Reads a list and keeps the element of this index.
+struct Nth(usize);
+
+impl<'de> Visitor<'de> for Nth {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        for _ in 0..self.0 {
+            if seq.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(None);
+            }
+        }
+        let found = seq.next_element()?;
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found)
+    }
 }
 
 /// Position and kind of a syntax error; never a part of the document.

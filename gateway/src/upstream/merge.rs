@@ -39,7 +39,9 @@ impl Document {
     /// What it says of further pages. `detect`: whether an undeclared cursor may be looked for in the body. Not under
     /// `Enforced`: data that the filter removes must not decide which pages are fetched.
     pub(super) fn page(&self, next_path: Option<&str>, detect: bool) -> Page {
-        let Ok(Some(object)) = Object::read(&self.body) else {
+        let paths = next_path.into_iter().chain(NEXT).chain(TOTAL);
+        let names: Vec<&str> = paths.map(|path| path.split('.').next().unwrap_or(path)).collect();
+        let Ok(Some(object)) = Object::read(&self.body, &names) else {
             return Page { items: 0, next: self.next.clone(), total: self.total };
         };
         let next = match next_path {
@@ -99,7 +101,8 @@ impl Merged {
         if !detect {
             return Err(UpstreamError::Malformed("is not a list, and `extract` does not say where one is".to_owned()));
         }
-        let object = Object::read(output).map_err(UpstreamError::Malformed)?;
+        let names: Vec<&str> = extract::LISTS.into_iter().chain(self.member.as_deref()).collect();
+        let object = Object::read(output, &names).map_err(UpstreamError::Malformed)?;
         if let Some(member) = &self.member {
             // A last page may say `null`, or nothing.
             let list = object.and_then(|o| o.get(member)).filter(|text| text.starts_with('['));

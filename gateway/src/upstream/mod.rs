@@ -35,6 +35,7 @@ use std::collections::BTreeMap;
 use tamis_config::{AllowedUse, CredentialGrant, CredentialHandle, CredentialRef};
 
 use crate::access::Callers;
+use crate::offload::Offload;
 
 pub use client::{Client, ClientError, ClientOptions};
 pub use credentials::{LocalCredentials, environment_variable};
@@ -49,7 +50,7 @@ pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>
 
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy)]
-pub struct CallBounds {
+pub struct CallBounds<'a> {
     /// When the call has to be over, retries and pages included.
     pub deadline: Instant,
     /// Bytes of output, after decompression, over all pages.
@@ -59,6 +60,8 @@ pub struct CallBounds {
     pub detect_list: bool,
     /// Gateways that the call has passed before this one.
     pub hops: u8,
+    /// Where answers are taken apart and merged that are too large for a serving thread.
+    pub(crate) offload: Offload<'a>,
 }
 
 /// What an upstream answered, before any filter. Its `Debug` shows no payload.

@@ -115,7 +115,7 @@ impl Upstream {
         &self,
         tool: &str,
         arguments: &Arguments,
-        bounds: CallBounds,
+        bounds: CallBounds<'_>,
         credentials: CredentialScope<'_>,
         trace: Option<&CallTrace>,
         held: &mut Reservation,

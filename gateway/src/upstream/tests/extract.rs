@@ -74,9 +74,11 @@ fn the_list_of_an_object() {
         (r#"{"data": [1], "result": [2]}"#, Some(("result", "[2]"))),
         (r#"{"items": {}, "data": [1]}"#, Some(("data", "[1]"))),
         (r#"{"n": 1, "first": [1], "second": [2]}"#, Some(("first", "[1]"))),
+        (r#"{"items": [1], "items": 2, "data": [3], "data": [4]}"#, Some(("data", "[4]"))),
+        (r#"{"items": [1], "items": 2}"#, Some(("items", "[1]"))),
         (r#"{"n": 1}"#, None),
     ] {
-        let object = Object::read(body.as_bytes()).unwrap().unwrap();
+        let object = Object::read(body.as_bytes(), &LISTS).unwrap().unwrap();
         assert_eq!(object.find_list(), expected, "{body}");
     }
 }
@@ -84,7 +86,7 @@ fn the_list_of_an_object() {
 #[test]
 fn scalars_of_an_object() {
     let body = r#"{"s": "a\nb", "n": 1.10, "t": true, "z": null, "e": "", "o": {"c": "x"}}"#;
-    let object = Object::read(body.as_bytes()).unwrap().unwrap();
+    let object = Object::read(body.as_bytes(), &["s", "n", "t", "z", "e", "o", "q"]).unwrap().unwrap();
     for (path, expected) in [
         ("s", Some("a\nb")),
         ("n", Some("1.10")),
@@ -97,5 +99,18 @@ fn scalars_of_an_object() {
         ("q", None),
     ] {
         assert_eq!(object.scalar(path).as_deref(), expected, "{path}");
+    }
+}
+
+#[test]
+fn finding_takes_no_memory_for_what_is_not_looked_for() {
+    let members = (0..200_000).map(|i| format!(r#""k{i}":1"#)).collect::<Vec<_>>().join(",");
+    let elements = vec!["1"; 500_000].join(",");
+    for (body, path) in [(format!(r#"{{{members},"a":2}}"#), "a"), (format!("[{elements},2]"), "500000")] {
+        let body = Bytes::from(body);
+        let mut found = None;
+        let measured = allocation_counter::measure(|| found = extract(&body, path).unwrap());
+        assert_eq!(found.unwrap(), "2", "{path}");
+        assert!(measured.bytes_max < 4 << 10, "{path}: {} bytes", measured.bytes_max);
     }
 }

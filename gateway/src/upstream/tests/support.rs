@@ -12,10 +12,13 @@ use axum::serve::Listener;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Uri};
 use serde_json::{Value, json};
-use tamis_config::{CredentialRef, ServiceDocument};
+use tamis_config::{CredentialRef, ExpositionId, ServiceDocument};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use crate::compute::Compute;
 use crate::memory::Reservation;
+use crate::metrics::Metrics;
+use crate::offload::Offload;
 use crate::upstream::{
     Answer, Arguments, CallBounds, Client, ClientOptions, CredentialScope, Credentials, Handles, InvalidService,
     Secret, Upstream, UpstreamError,
@@ -176,12 +179,17 @@ pub(crate) fn room() -> Reservation {
     Reservation::alone(1 << 30).unwrap()
 }
 
-pub(crate) fn bounds() -> CallBounds {
+pub(crate) fn bounds() -> CallBounds<'static> {
     within(Duration::from_secs(20), 1 << 20)
 }
 
-pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds {
-    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true, hops: 0 }
+pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds<'static> {
+    static POOL: LazyLock<(Arc<Compute>, Metrics, ExpositionId)> = LazyLock::new(|| {
+        let id = ExpositionId { namespace: "default".to_owned(), name: "test".to_owned() };
+        (Arc::default(), Metrics::new().unwrap(), id)
+    });
+    let offload = Offload::new(&POOL.0, &POOL.1, &POOL.2);
+    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true, hops: 0, offload }
 }
 
 /// Calls the document's tool.
@@ -192,7 +200,7 @@ pub(crate) async fn call(document: &ServiceDocument, json: &str) -> Result<Answe
 pub(crate) async fn call_within(
     document: &ServiceDocument,
     json: &str,
-    bounds: CallBounds,
+    bounds: CallBounds<'_>,
 ) -> Result<Answer, UpstreamError> {
     upstream(document).unwrap().call("call", &arguments(json), bounds, given(), None, &mut room()).await
 }

@@ -1,5 +1,8 @@
 //! A tool call, from its arguments to its answer: limits, validation, upstream, audit, filter, envelope, metrics.
 
+mod answer;
+mod explain;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tamis_config::{PaginationKind, ServiceTool};
-use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Report, Stage, Structured};
+use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Report, Stage};
 
 use crate::audit::{self, Record};
 use crate::compute::NotRun;
@@ -21,15 +24,15 @@ use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Exhausted, Held, Reservation, arguments_need, light_need};
-use crate::metrics::{Metrics, NoStatus, Outcome, Rejection};
+use crate::metrics::{Metrics, Outcome, Rejection};
+use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
 use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
-
-/// Bytes of an upstream's error body that an `Advisory` caller gets.
-const ERROR_BODY: usize = 8 << 10;
+use answer::Output;
+use explain::{category, explain};
 
 /// A call that is understood, but not checked yet. Owns its parts, so that it can outlive its connection.
 #[derive(Debug)]
@@ -187,11 +190,8 @@ pub(crate) async fn run(
         trace,
         held: &mut held,
     };
-    let answered = answer(&mut noted, name, tool).await;
+    let answered = perform(&mut noted, name, tool).await;
     noted.result_bytes = answered.as_ref().map_or(0, Vec::len);
-    if let (true, Ok(body)) = (audit::is_logged(), &answered) {
-        noted.signature = gateway.keyring.sign(body);
-    }
     drop(noted);
     drop((admitted, place));
     let bytes = answered.map_err(|Exhausted| RpcError::exhausted())?;
@@ -213,7 +213,7 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
     })
 }
 
-async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u8>, Exhausted> {
+async fn perform(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u8>, Exhausted> {
     let exposition = noted.exposition;
     let declared = &exposition.service.document.tools[name];
     let limits = &exposition.limits;
@@ -240,6 +240,7 @@ async fn answer(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u8
         max_response_bytes: limits.max_response_bytes,
         detect_list: exposition.enforcement == Enforcement::Advisory,
         hops: noted.call.hops,
+        offload: noted.gateway.offload(&exposition.id),
     };
     let options = &noted.gateway.options;
     let credentials = exposition.credentials(options.credentials.as_ref());
@@ -353,8 +354,17 @@ async fn apply(
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
     }
-    let need = tool.program.memory_for(input(output), &asked) as u64;
+    let offload = noted.gateway.offload(&noted.exposition.id);
     let (program, output) = (Arc::clone(&tool.program), output.clone());
+    let need = if output.len() <= LIGHT_COPIED {
+        Ok(program.memory_for(input(&output), &asked) as u64)
+    } else {
+        let (program, output) = (Arc::clone(&program), output.clone());
+        let work = move |_: &dyn Fn() -> bool| {
+            program.memory_for(if is_json { Input::Json(&output) } else { Input::Text(&output) }, &asked) as u64
+        };
+        offload.run(Work::Filter, deadline, None, work).await
+    };
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();
         let run =
@@ -366,7 +376,11 @@ async fn apply(
         };
         (applied, begun.elapsed())
     };
-    match noted.gateway.compute.run(&noted.exposition.id, deadline, Some((noted.held, need)), work).await {
+    let done = match need {
+        Ok(need) => offload.run(Work::Filter, deadline, Some((noted.held, need)), work).await,
+        Err(not_run) => Err(not_run),
+    };
+    match done {
         Ok(done) => done,
         Err(NotRun::Overdue) => (Applied::Overdue, Duration::ZERO),
         Err(NotRun::Exhausted) => (Applied::Exhausted, Duration::ZERO),
@@ -400,35 +414,37 @@ async fn filtered(
     metrics.filter_duration.observe(took.as_secs_f64());
     let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
     match applied {
-        Applied::Done(Ok(Filtered { mut text, mut structured, report })) => {
-            if let Some(pagination) = &pagination {
-                paging::attach(&mut text, &mut structured, pagination);
-            }
-            tool.series.bytes(metrics, report.original_bytes, text.len());
-            if let Some(span) = &mut span {
-                span.sizes(report.original_bytes, text.len());
-            }
+        Applied::Done(Ok(Filtered { text, structured, report })) => {
             count(tool, metrics, &report);
-            let meta = tool.filtered.then(|| report.meta(posture));
-            // What the filter needed is gone but for what it made; then that is copied into the answer.
-            let size = encode::result_size(&text, &structured, meta.as_deref());
-            let copied = match &structured {
-                Structured::Json(json) => json.capacity(),
-                Structured::Text | Structured::None => 0,
-            };
+            let filter = tool.filtered.then(|| report.meta(posture));
+            let output = Output { text, structured, pagination, filter, wrap: tool.wrap };
+            // What the filter needed is gone but for what it made.
             noted.held.keep(before);
-            if noted.held.take((text.capacity() + copied + size + noted.call.id.len()) as u64).await.is_err() {
-                return exhausted(noted, declared, true);
-            }
-            noted.outcome = Outcome::Ok;
-            noted.failed_stage = failed_stage(&report);
-            let structured = match &structured {
-                Structured::Text => Some(text.as_str()),
-                Structured::Json(json) => Some(json.as_str()),
-                Structured::None => None,
+            let written = match answer::measure(noted, output, deadline).await {
+                Ok((size, output)) => {
+                    tool.series.bytes(metrics, report.original_bytes, output.text.len());
+                    if let Some(span) = &mut span {
+                        span.sizes(report.original_bytes, output.text.len());
+                    }
+                    answer::write(noted, output, size, deadline).await
+                }
+                Err(not_run) => Err(not_run),
             };
-            let filter = meta.as_deref();
-            Ok(envelope(noted, &ToolResult { text: &text, structured, wrap: tool.wrap, is_error: false, filter }))
+            match written {
+                Ok(answer) => {
+                    noted.outcome = Outcome::Ok;
+                    noted.failed_stage = failed_stage(&report);
+                    Ok(answer)
+                }
+                Err(NotRun::Overdue) => {
+                    noted.outcome = Outcome::Timeout;
+                    Ok(failure(
+                        noted,
+                        &format!("The call exceeded its timeout while its answer was written.{executed}"),
+                    ))
+                }
+                Err(NotRun::Exhausted) => exhausted(noted, declared, true),
+            }
         }
         Applied::Done(Err(Refused { stage, report })) => {
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
@@ -493,105 +509,11 @@ fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &An
     Some(paging::describe(report, kind, &next, noted.exposition.enforcement))
 }
 
-fn envelope(noted: &Noted<'_>, result: &ToolResult<'_>) -> Vec<u8> {
-    encode::tool_result(noted.call.id(), result, noted.call.era, &noted.exposition.service.server_meta)
-}
-
-fn failure(noted: &Noted<'_>, message: &str) -> Vec<u8> {
-    envelope(noted, &ToolResult { text: message, structured: None, wrap: false, is_error: true, filter: None })
-}
-
-/// The label of the upstream's metric.
-fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
-    match error {
-        UpstreamError::Status { status, .. } => Ok(*status),
-        UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
-        UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
-        UpstreamError::Exhausted { .. } => Err(NoStatus::Exhausted),
-        UpstreamError::Malformed(_) | UpstreamError::CredentialReturned => Err(NoStatus::Malformed),
-        UpstreamError::Unreachable { .. } => Err(NoStatus::Unreachable),
-        _ => Err(NoStatus::NotSent),
-    }
-}
-
-/// What the caller is told of a call that failed. Under `Enforced` it holds nothing that the upstream said.
-fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
-    let advisory = noted.exposition.enforcement == Enforcement::Advisory;
-    noted.outcome = match error {
-        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
-        UpstreamError::Timeout { .. } => Outcome::Timeout,
-        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
-        _ => Outcome::UpstreamError,
-    };
-    let mut message = match error {
-        UpstreamError::Argument { .. } => return format!("Invalid arguments: {error}"),
-        UpstreamError::Status { status, mapped, body } => {
-            noted.status = *status;
-            noted.output = Some(body.clone());
-            let mut message = match mapped {
-                Some(mapped) => format!("The upstream answered {status}: {mapped}"),
-                None => format!("The upstream answered {status}."),
-            };
-            if advisory && !body.is_empty() {
-                message.push('\n');
-                message.push_str(&excerpt(body));
-            }
-            message
-        }
-        UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
-        UpstreamError::Credential(credential) => {
-            tracing::error!(
-                exposition = %noted.exposition.id,
-                secret = credential.name,
-                key = credential.key,
-                "credential is not available"
-            );
-            "The gateway has no credential for the upstream.".to_owned()
-        }
-        UpstreamError::CredentialUse(credential) => {
-            tracing::error!(
-                exposition = %noted.exposition.id,
-                secret = credential.name,
-                key = credential.key,
-                "credential may not be used for this request"
-            );
-            "The gateway may not use its credential for this request.".to_owned()
-        }
-        UpstreamError::CredentialReturned => {
-            tracing::error!(
-                exposition = %noted.exposition.id,
-                tool = noted.tool,
-                "answer withheld: it contains the credential that it was called with"
-            );
-            "The upstream's answer was withheld: it contains a credential.".to_owned()
-        }
-        other => format!("{}.", capitalised(&other.to_string())),
-    };
-    let executed = matches!(
-        error,
-        UpstreamError::Timeout { sent: true }
-            | UpstreamError::Unreachable { sent: true, .. }
-            | UpstreamError::TooLarge { .. }
-            | UpstreamError::Malformed(_)
-            | UpstreamError::CredentialReturned
-    );
-    if executed && declared.risk.mutating {
-        message.push_str(" The call may have been executed: do not repeat it without checking.");
-    }
-    message
-}
-
-/// The beginning of an error body, as text.
-fn excerpt(body: &[u8]) -> Cow<'_, str> {
-    if body.len() <= ERROR_BODY {
-        return String::from_utf8_lossy(body);
-    }
-    let mut text = String::from_utf8_lossy(&body[..ERROR_BODY]).into_owned();
-    text.push_str("...");
-    Cow::Owned(text)
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+fn failure(noted: &mut Noted<'_>, message: &str) -> Vec<u8> {
+    let result = ToolResult { text: message, structured: None, wrap: false, is_error: true, filter: None };
+    let server = &noted.exposition.service.server_meta;
+    let answer = encode::tool_result(noted.call.id(), &result, noted.call.era, server);
+    let (answer, signature) = answer::signed(&noted.gateway.keyring, audit::is_logged(), answer);
+    noted.signature = signature;
+    answer
 }

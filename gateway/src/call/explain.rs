@@ -1,0 +1,101 @@
+//! What a caller is told of a call that failed upstream, and what metrics and the log are told.
+
+use std::borrow::Cow;
+
+use tamis_config::{CredentialRef, ServiceTool};
+use tamis_engine::Enforcement;
+
+use super::Noted;
+use crate::metrics::{NoStatus, Outcome};
+use crate::upstream::UpstreamError;
+
+/// Bytes of an upstream's error body that an `Advisory` caller gets.
+const ERROR_BODY: usize = 8 << 10;
+
+/// The label of the upstream's metric.
+pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
+    match error {
+        UpstreamError::Status { status, .. } => Ok(*status),
+        UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
+        UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
+        UpstreamError::Exhausted { .. } => Err(NoStatus::Exhausted),
+        UpstreamError::Malformed(_) | UpstreamError::CredentialReturned => Err(NoStatus::Malformed),
+        UpstreamError::Unreachable { .. } => Err(NoStatus::Unreachable),
+        _ => Err(NoStatus::NotSent),
+    }
+}
+
+/// What the caller is told of a call that failed. Under `Enforced` it holds nothing that the upstream said.
+pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
+    let advisory = noted.exposition.enforcement == Enforcement::Advisory;
+    noted.outcome = match error {
+        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
+        UpstreamError::Timeout { .. } => Outcome::Timeout,
+        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
+        _ => Outcome::UpstreamError,
+    };
+    let mut message = match error {
+        UpstreamError::Argument { .. } => return format!("Invalid arguments: {error}"),
+        UpstreamError::Status { status, mapped, body } => {
+            noted.status = *status;
+            noted.output = Some(body.clone());
+            let mut message = match mapped {
+                Some(mapped) => format!("The upstream answered {status}: {mapped}"),
+                None => format!("The upstream answered {status}."),
+            };
+            if advisory && !body.is_empty() {
+                message.push('\n');
+                message.push_str(&excerpt(body));
+            }
+            message
+        }
+        UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
+        UpstreamError::Credential(credential) => {
+            let event = "credential is not available";
+            withheld(noted, Some(credential), event, "The gateway has no credential for the upstream.")
+        }
+        UpstreamError::CredentialUse(credential) => {
+            let event = "credential may not be used for this request";
+            withheld(noted, Some(credential), event, "The gateway may not use its credential for this request.")
+        }
+        UpstreamError::CredentialReturned => {
+            let event = "answer withheld: it contains the credential that it was called with";
+            withheld(noted, None, event, "The upstream's answer was withheld: it contains a credential.")
+        }
+        other => format!("{}.", capitalised(&other.to_string())),
+    };
+    let executed = matches!(
+        error,
+        UpstreamError::Timeout { sent: true }
+            | UpstreamError::Unreachable { sent: true, .. }
+            | UpstreamError::TooLarge { .. }
+            | UpstreamError::Malformed(_)
+            | UpstreamError::CredentialReturned
+    );
+    if executed && declared.risk.mutating {
+        message.push_str(" The call may have been executed: do not repeat it without checking.");
+    }
+    message
+}
+
+/// Logs what is wrong with a credential. Gives what the caller is told, which does not name it.
+fn withheld(noted: &Noted<'_>, credential: Option<&CredentialRef>, event: &'static str, told: &str) -> String {
+    let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));
+    tracing::error!(exposition = %noted.exposition.id, tool = noted.tool, secret, key, "{event}");
+    told.to_owned()
+}
+
+/// The beginning of an error body, as text.
+fn excerpt(body: &[u8]) -> Cow<'_, str> {
+    if body.len() <= ERROR_BODY {
+        return String::from_utf8_lossy(body);
+    }
+    let mut text = String::from_utf8_lossy(&body[..ERROR_BODY]).into_owned();
+    text.push_str("...");
+    Cow::Owned(text)
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

@@ -1,0 +1,79 @@
+//! Which work of a call leaves the thread that serves its connection. Work that is estimated above 100 microseconds runs in
+//! the pool of [`Compute`], counted by its kind.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tamis_config::ExpositionId;
+
+use crate::compute::{Compute, NotRun};
+use crate::memory::Reservation;
+use crate::metrics::Metrics;
+
+/// Bytes of JSON that are read in passing, where nothing is made of them but the place of a few members.
+pub(crate) const LIGHT_READ: usize = 32 << 10;
+/// Bytes of an answer that are escaped, copied and signed in passing.
+pub(crate) const LIGHT_WRITTEN: usize = 128 << 10;
+/// Bytes that are only copied in passing.
+pub(crate) const LIGHT_COPIED: usize = 512 << 10;
+
+/// A kind of work; the label of `tamis_offloaded_work_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Reading a request.
+    Request,
+    /// Reading and validating arguments.
+    Arguments,
+    /// Finding a part of what an upstream answered, and merging pages.
+    Upstream,
+    /// Filtering an output.
+    Filter,
+    /// Writing an answer.
+    Answer,
+}
+
+impl Work {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::Request, Self::Arguments, Self::Upstream, Self::Filter, Self::Answer];
+
+    /// The name in metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Arguments => "arguments",
+            Self::Upstream => "upstream",
+            Self::Filter => "filter",
+            Self::Answer => "answer",
+        }
+    }
+}
+
+/// Runs heavy work of one exposition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offload<'a> {
+    compute: &'a Arc<Compute>,
+    metrics: &'a Metrics,
+    exposition: &'a ExpositionId,
+}
+
+impl<'a> Offload<'a> {
+    /// For the calls of an exposition.
+    pub(crate) fn new(compute: &'a Arc<Compute>, metrics: &'a Metrics, exposition: &'a ExpositionId) -> Self {
+        Self { compute, metrics, exposition }
+    }
+
+    /// Runs `work` in the pool, as [`Compute::run`] does.
+    ///
+    /// # Errors
+    /// [`NotRun`].
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        kind: Work,
+        deadline: Instant,
+        memory: Option<(&mut Reservation, u64)>,
+        work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+    ) -> Result<T, NotRun> {
+        self.metrics.offloaded(kind);
+        self.compute.run(self.exposition, deadline, memory, work).await
+    }
+}
