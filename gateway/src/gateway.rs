@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,8 +91,13 @@ pub enum StartError {
     #[error("metrics cannot be registered: {0}")]
     Metrics(#[from] prometheus::Error),
     /// The folder of the audit records.
-    #[error("the audit folder cannot be used: {0}")]
-    Audit(#[from] std::io::Error),
+    #[error("the audit folder {} cannot be used ({}); name a folder that the gateway may write", .folder.display(), .error.kind())]
+    Audit {
+        /// Which folder.
+        folder: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
     /// No key for sealed cursors.
     #[error("the system gives no random numbers")]
     Randomness,
@@ -137,7 +143,10 @@ impl Gateway {
             client: Arc::new(Client::new(options.client.clone())?),
             registry: Registry::default(),
             metrics: Metrics::new()?,
-            auditor: Auditor::new(options.audit_dir.clone())?,
+            auditor: Auditor::new(options.audit_dir.clone()).map_err(|error| {
+                let folder = options.audit_dir.clone().unwrap_or_default();
+                StartError::Audit { folder, error }
+            })?,
             keyring: match &options.keyring {
                 Some(keyring) => Arc::clone(keyring),
                 None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),

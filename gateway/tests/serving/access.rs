@@ -1,18 +1,18 @@
 //! Who may call: keys, their rotation, and what is one caller's alone.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tamis_config::{Access, CallLimits, CredentialHandle, CredentialRef, ExpositionDocument, Snapshot};
+use tamis_config::{Access, CallLimits, CredentialHandle, ExpositionDocument, Snapshot};
 use tamis_engine::Enforcement::{Advisory, Enforced};
-use tamis_gateway::upstream::{Credentials, Secret};
-use tamis_gateway::{Callers, Options};
+use tamis_gateway::Options;
 
+use crate::keys::{HANDLE, Keys};
+use crate::log::Log;
 use crate::support::{
     MODERN, Page, Running, Upstream, exposition, options, read, service, snapshot, start, tool, until,
 };
@@ -20,41 +20,8 @@ use crate::support::{
 const ALICE: &str = "0123-alice-4567";
 const BOB: &str = "89ab-bob-cdef";
 
-/// Callers that a test changes while the gateway serves.
-#[derive(Debug, Clone, Default)]
-struct Keys(Arc<Mutex<Option<Arc<Callers>>>>);
-
-impl Keys {
-    fn of(callers: &[(&str, &str)]) -> Self {
-        let keys = Self::default();
-        keys.set(callers);
-        keys
-    }
-
-    fn set(&self, callers: &[(&str, &str)]) {
-        let hex = |key: &str| Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let entries = callers.iter().map(|(name, key)| (*name, format!("sha256:{}", hex(key))));
-        *self.0.lock().unwrap() = Some(Arc::new(Callers::new("partners", entries).unwrap()));
-    }
-
-    fn remove(&self) {
-        *self.0.lock().unwrap() = None;
-    }
-}
-
-impl Credentials for Keys {
-    fn get(&self, _: &str, _: &CredentialRef) -> Option<Secret> {
-        None
-    }
-
-    fn callers(&self, namespace: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
-        assert_eq!((namespace, secret, handle.map(|h| h.0.as_str())), ("default", "partners", Some("u.1.all")));
-        self.0.lock().unwrap().clone()
-    }
-}
-
 fn api_keys() -> Option<Access> {
-    Some(Access::ApiKeys { secret: "partners".to_owned(), handle: Some(CredentialHandle("u.1.all".to_owned())) })
+    Some(Access::ApiKeys { secret: "partners".to_owned(), handle: Some(CredentialHandle(HANDLE.to_owned())) })
 }
 
 /// An exposition `api` for Alice and Bob.
@@ -281,37 +248,16 @@ async fn a_session_cancels_nothing_of_another_caller() {
     }
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn records_name_the_caller_and_nothing_holds_a_key() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_env_filter("off,tamis_gateway=trace,audit=trace")
-        .with_writer(move || writer.clone())
-        .finish();
-    // All of this test runs on its own thread.
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = Log::start("trace");
     let keys = Keys::of(&[("alice", ALICE)]);
     let (_upstream, running) = serve(&keys, |_| {}).await;
     assert_eq!(status(call(&running, true).bearer_auth(ALICE)).await, 200);
     assert_eq!(status(call(&running, false).header("x-api-key", ALICE)).await, 200);
     let stranger = call(&running, true).bearer_auth("wrong-key-5f3c").send().await.unwrap();
     let told = stranger.text().await.unwrap();
-    let held = || String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let held = || log.text();
     until("both records are written", || held().matches("caller=key:alice@127.0.0.1").count() == 2).await;
     let config = running.admin("/config").await.1;
     let everything = format!("{}{told}{config}{}{:?}", held(), running.admin("/metrics").await.1, running.gateway);

@@ -1,6 +1,5 @@
 //! What must not get through: removed data, too much of anything.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_gateway::{GatewayLimits, Options};
 
+use crate::log::Log;
 use crate::support::{Page, Running, Upstream, exposition, options, service, simple, snapshot, start, tool, until};
 
 /// All of an answer that a caller can see, but for the date.
@@ -92,27 +92,10 @@ fn enforced_answers_do_not_depend_on_what_is_removed() {
         .unwrap();
 }
 
-/// Everything that the gateway logs, of all tests of this program.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn no_payload_reaches_the_log() {
     const SECRET: &str = "hunter2-a5f1";
-    let log = Log::default();
-    let writer = log.clone();
-    let filter = tracing_subscriber::EnvFilter::new("off,tamis_gateway=trace,audit=trace");
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone()).init();
+    let log = Log::of_all("trace");
     let upstream = Upstream::start().await;
     upstream.json("/doc", format!(r#"{{"a":1,"secret":"{SECRET}"}}"#));
     upstream.json("/broken", format!(r#"{{"secret":"{SECRET}""#));
@@ -136,7 +119,7 @@ async fn no_payload_reaches_the_log() {
         running.legacy(name, "tools/call", json!({"name": "unknown"})).await;
     }
     let metrics = running.admin("/metrics").await.1;
-    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let logged = log.text();
     assert!(logged.contains("log-closed") && logged.matches("verdict").count() >= 10, "{logged}");
     for (place, text) in [("log", &logged), ("metrics", &metrics)] {
         assert!(!text.contains(SECRET), "in the {place}: {text}");

@@ -1,47 +1,15 @@
 //! Requests that contradict themselves, ask for what is not theirs, or only cost: what they get, and what the log says.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tamis_config::{Access, CredentialHandle, CredentialRef, Stopped};
+use tamis_config::{Access, Stopped};
 use tamis_engine::Enforcement::{Advisory, Enforced};
-use tamis_gateway::upstream::{Credentials, Secret};
-use tamis_gateway::{Callers, Change, Options};
+use tamis_gateway::{Change, Options};
 
+use crate::keys::Keys;
+use crate::log::Log;
 use crate::support::{Running, Upstream, exposition, id, options, read, service, simple, snapshot, start, text, tool};
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(line);
-        Ok(line.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// Holds what is logged on this thread from now on.
-    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_env_filter("off,tamis_gateway=info,audit=info")
-            .with_writer(move || writer.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn lines(&self, with: &str) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
-    }
-}
 
 #[tokio::test]
 async fn arguments_that_readers_could_read_differently_go_nowhere() {
@@ -142,7 +110,7 @@ async fn headers_that_contradict_the_body_are_refused_in_every_era() {
 
 #[tokio::test]
 async fn a_stopped_exposition_tells_callers_nothing_and_the_log_why() {
-    let (log, _guard) = Log::start();
+    let (log, _guard) = Log::start("info");
     let (_upstream, running) = simple(Default::default()).await;
     let stopped = Stopped {
         reason: "ServiceNotFound".into(),
@@ -173,7 +141,7 @@ async fn a_stopped_exposition_tells_callers_nothing_and_the_log_why() {
 
 #[tokio::test]
 async fn the_log_says_why_an_output_was_withheld_and_what_failed_under_advisory() {
-    let (log, _guard) = Log::start();
+    let (log, _guard) = Log::start("info");
     let upstream = Upstream::start().await;
     upstream.json("/doc", r#"{"secret":"hunter2"}"#);
     let service = service(&upstream.base, &json!({"read": tool("/doc")}));
@@ -198,18 +166,6 @@ async fn the_log_says_why_an_output_was_withheld_and_what_failed_under_advisory(
     assert!(log.lines("hunter2").is_empty());
 }
 
-#[derive(Debug)]
-struct Keys(Arc<Callers>);
-
-impl Credentials for Keys {
-    fn get(&self, _: &str, _: &CredentialRef) -> Option<Secret> {
-        None
-    }
-    fn callers(&self, _: &str, secret: &str, _: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
-        (secret == "partners").then(|| Arc::clone(&self.0))
-    }
-}
-
 async fn index(running: &Running, headers: &[(&str, &str)]) -> reqwest::Response {
     let request = running.http.get(format!("http://{}/", running.address));
     headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).send().await.unwrap()
@@ -230,9 +186,8 @@ async fn the_index_lists_what_its_reader_may_call() {
         }
         document
     });
-    let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-    let callers = Callers::new("partners", [("alice", format!("sha256:{digest}"))]).unwrap();
-    let running = start(Options::new(Arc::new(Keys(Arc::new(callers))))).await;
+    let keys = Keys::named(&[("alice", "test")]);
+    let running = start(Options::new(Arc::new(keys))).await;
     assert_eq!(running.gateway.apply(&snapshot(&service, documents)).failed, []);
 
     let response = index(&running, &[]).await;

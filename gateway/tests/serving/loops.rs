@@ -1,6 +1,5 @@
 //! Calls that would reach the gateway itself, and what a log shows of removed data.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::log::Log;
 use crate::support::{Running, Upstream, exposition, options, service, snapshot, start, text, tool};
 
 /// A tool whose upstream is the exposition `api` of a gateway, and which calls itself there.
@@ -118,40 +118,18 @@ async fn every_request_to_an_upstream_counts_the_gateways() {
     }
 }
 
-/// What is logged.
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// The audit records, without the time that a call took.
-    fn records(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let without_time = |line: &str| {
-            let words = line.split(' ').filter(|word| !word.starts_with("took_us="));
-            words.collect::<Vec<_>>().join(" ")
-        };
-        text.lines().filter(|line| line.contains("tool call")).map(without_time).collect()
-    }
+/// The audit records, without the time of each and what its call took.
+fn records(log: &Log) -> Vec<String> {
+    let without_time = |line: String| {
+        let words = line.split(' ').skip(1).filter(|word| !word.starts_with("took_us="));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    log.lines("tool call").into_iter().map(without_time).collect()
 }
 
 #[tokio::test]
 async fn the_audit_record_tells_nothing_of_what_was_removed() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = Log::start("info");
     let upstream = Upstream::start().await;
     let running = start(options()).await;
     let service = service(&upstream.base, &json!({"read": tool("/doc")}));
@@ -163,7 +141,7 @@ async fn the_audit_record_tells_nothing_of_what_was_removed() {
     }
     upstream.json("/doc", r#"{"a":2,"pin":"1234"}"#);
     running.call("api", "read", json!({})).await;
-    let records = log.records();
+    let records = records(&log);
     assert_eq!(records.len(), 3, "{records:?}");
     assert_eq!(records[0], records[1], "they differ in what was removed only");
     assert_ne!(records[0], records[2], "what the caller got is another");

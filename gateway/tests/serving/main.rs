@@ -7,6 +7,8 @@ mod eras;
 mod expressions;
 mod generations;
 mod hostile;
+mod keys;
+mod log;
 mod loops;
 mod memory;
 mod offload;

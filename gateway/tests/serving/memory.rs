@@ -16,24 +16,6 @@ use crate::support::{
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read"}}"#;
 
-/// The value of a series.
-async fn metric(running: &Running, series: &str) -> u64 {
-    let text = running.admin("/metrics").await.1;
-    let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    value.map_or(0, |value| value.parse().unwrap())
-}
-
-/// Waits until a series has a value that holds.
-async fn until_metric(running: &Running, series: &str, holds: impl Fn(u64) -> bool) {
-    for _ in 0..10_000 {
-        if holds(metric(running, series).await) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("{series} is {}", metric(running, series).await);
-}
-
 const HELD: &str = r#"tamis_memory_bytes{kind="held"}"#;
 
 /// Two expositions, `greedy` in a namespace of its own and `api`, of one service.
@@ -79,7 +61,7 @@ async fn a_body_is_read_only_for_those_who_are_let_in() {
         stream.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"HTTP/1.1 404");
     }
-    assert_eq!(metric(&running, HELD).await, 0);
+    assert_eq!(running.metric(HELD).await, 0);
     // A short body is read for the id that the answer names.
     let (status, answer) = running.legacy("none", "ping", json!({})).await;
     assert_eq!((status, &answer["id"]), (404, &json!(1)));
@@ -96,18 +78,18 @@ async fn a_stated_length_is_reserved_and_given_back() {
         stream.write_all(b"{").await.unwrap();
         senders.push(stream);
     }
-    until_metric(&running, HELD, |held| held >= 10 << 20).await;
+    running.until_metric(HELD, |held| held >= 10 << 20).await;
     let response = running.http.post(greedy(&running)).header("content-type", "application/json");
     let response = response.body(vec![b' '; 2 << 20]).send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.headers()["retry-after"].to_str().unwrap()), (503, "1"));
-    assert!(metric(&running, HELD).await <= 14 << 20);
+    assert!(running.metric(HELD).await <= 14 << 20);
     for _ in 0..20 {
         running.call("api", "read", json!({})).await;
     }
     let refused = r#"tamis_requests_rejected_total{exposition="greedy",namespace="other",reason="memory"}"#;
-    assert!(metric(&running, refused).await >= 1);
+    assert!(running.metric(refused).await >= 1);
     drop(senders);
-    until_metric(&running, HELD, |held| held == 0).await;
+    running.until_metric(HELD, |held| held == 0).await;
 }
 
 #[tokio::test]
@@ -137,13 +119,13 @@ async fn answers_count_until_they_are_written_and_have_to_be_read_in_time() {
     }
     // Sixteen megabytes of them fit in any case, and the rest is refused.
     assert!(slow.len() >= 4 && refused >= 1, "{} {refused}", slow.len());
-    assert!(metric(&running, HELD).await >= 8 << 20);
+    assert!(running.metric(HELD).await >= 8 << 20);
     upstream.json("/doc", r#"{"id":1}"#);
     running.call("api", "read", json!({})).await;
     // They are cut off, and what they held is there again.
     let closed = r#"tamis_connections_closed_total{reason="slow"}"#;
-    until_metric(&running, closed, |closed| closed == slow.len() as u64).await;
-    until_metric(&running, HELD, |held| held == 0).await;
+    running.until_metric(closed, |closed| closed == slow.len() as u64).await;
+    running.until_metric(HELD, |held| held == 0).await;
     for stream in &mut slow {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut rest)).await;
@@ -161,7 +143,7 @@ async fn an_answer_beyond_the_memory_is_refused_before_it_is_read() {
     assert!(response.headers().contains_key("retry-after"));
     let (status, answer) = read(response).await;
     assert_eq!((status, &answer["error"]["code"]), (503, &json!(-32000)), "{answer}");
-    assert_eq!(metric(&running, r#"tamis_upstream_request_duration_seconds_count{code="exhausted"}"#).await, 1);
+    assert_eq!(running.metric(r#"tamis_upstream_request_duration_seconds_count{code="exhausted"}"#).await, 1);
     // Whoever may have changed something is not invited to try again.
     let mut writes = tool("/doc");
     writes["http"]["method"] = json!("POST");
@@ -172,7 +154,7 @@ async fn an_answer_beyond_the_memory_is_refused_before_it_is_read() {
     let (status, answer) = read(post().await.unwrap()).await;
     assert_eq!((status, &answer["result"]["isError"]), (200, &json!(true)), "{answer}");
     assert!(answer.to_string().contains("The call was executed: do not repeat it."), "{answer}");
-    until_metric(&running, HELD, |held| held == 0).await;
+    running.until_metric(HELD, |held| held == 0).await;
 }
 
 #[tokio::test]
@@ -223,7 +205,7 @@ async fn streams_of_one_exposition_leave_some_to_others() {
     let quarter = [200, 200, 200, 200, 503];
     assert_eq!(statuses, [quarter, quarter, quarter, [503; 5]].concat());
     let refused = r#"tamis_requests_rejected_total{exposition="greedy",namespace="other",reason="streams"}"#;
-    assert_eq!(metric(&running, refused).await, 8);
+    assert_eq!(running.metric(refused).await, 8);
     let (status, response) = listen(&other, 9).await;
     assert_eq!(status, 200);
     let first = response.bytes_stream().next().await.unwrap().unwrap();
@@ -268,7 +250,7 @@ async fn idle_connections_of_both_versions_are_closed() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     let request = client.post(running.url("api")).header("content-type", "application/json").body(ping);
     assert_eq!(request.send().await.unwrap().status().as_u16(), 200);
-    until_metric(&running, r#"tamis_connections_closed_total{reason="idle"}"#, |closed| closed >= 1).await;
+    running.until_metric(r#"tamis_connections_closed_total{reason="idle"}"#, |closed| closed >= 1).await;
 }
 
 #[tokio::test]
@@ -280,5 +262,5 @@ async fn idle_connections_give_way_to_new_ones() {
     }
     let (status, _): (u16, Value) = running.modern("api", "server/discover", json!({})).await;
     assert_eq!(status, 200);
-    assert!(metric(&running, r#"tamis_connections_closed_total{reason="evicted"}"#).await >= 34);
+    assert!(running.metric(r#"tamis_connections_closed_total{reason="evicted"}"#).await >= 34);
 }

@@ -241,6 +241,24 @@ impl Running {
         answer["result"].clone()
     }
 
+    /// The value of a series, 0 where it is not there.
+    pub(crate) async fn metric(&self, series: &str) -> u64 {
+        let text = self.admin("/metrics").await.1;
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse().unwrap())
+    }
+
+    /// Waits until a series has a value that holds.
+    pub(crate) async fn until_metric(&self, series: &str, holds: impl Fn(u64) -> bool) {
+        for _ in 0..10_000 {
+            if holds(self.metric(series).await) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{series} is {}", self.metric(series).await);
+    }
+
     pub(crate) async fn admin(&self, path: &str) -> (u16, String) {
         let response = self.http.get(format!("http://{}{path}", self.admin)).send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
