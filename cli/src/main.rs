@@ -10,6 +10,7 @@ mod demo;
 mod documents;
 mod filter;
 mod gateway;
+mod import;
 mod init;
 mod logging;
 mod operator;
@@ -66,6 +67,7 @@ enum Command {
     Validate(validate::Args),
     Schema(schema::Args),
     Filter(filter::Args),
+    Import(import::Args),
     Crds(crds::Args),
     Gateway(gateway::Args),
     Operator(operator::Args),
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args, &cli.log),
         Command::Validate(args) => validate::run(args, &cli.log),
         Command::Schema(args) => schema::run(args),
+        Command::Import(args) => import::run(args, &cli.log),
         Command::Crds(args) => crds::run(args),
         Command::Operator(args) => operator::run(args),
         Command::Ready(args) => ready::run(args),

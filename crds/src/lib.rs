@@ -8,6 +8,7 @@ pub mod cluster;
 mod compile;
 pub mod definitions;
 mod diagnostic;
+mod import;
 mod load;
 mod lookup;
 mod origin;
@@ -22,6 +23,7 @@ pub mod yaml;
 
 pub use compile::{Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part, pause};
 pub use diagnostic::{Diagnostic, Severity};
+pub use import::import;
 pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::Origin;
