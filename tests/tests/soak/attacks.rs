@@ -103,7 +103,7 @@ fn http(path: &str, body: &str, stated: Option<usize>) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What became of the requests of one attack, by status; 0 where there was no answer.
+/// What became of the requests of one attack, by status; 0 where there was no answer, or none yet.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Counts(BTreeMap<u16, usize>);
 
@@ -162,7 +162,11 @@ async fn repeat(attack: Attack, address: String, bombs: Arc<Bombs>, stop: Cancel
     loop {
         let status = tokio::select! {
             status = once(attack, &address, &request) => status.unwrap_or(0),
-            () = stop.cancelled() => return counts,
+            () = stop.cancelled() => {
+                // One that was under way has been tried too: an idle connection takes 20 s.
+                *counts.0.entry(0).or_default() += 1;
+                return counts;
+            }
         };
         *counts.0.entry(status).or_default() += 1;
         tokio::select! {
