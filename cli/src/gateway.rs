@@ -14,6 +14,7 @@ use tamis_gateway::upstream::{ClientOptions, Destination, EgressPolicy};
 use tamis_gateway::{Gateway, GatewayLimits, MemoryLimit, Options, Tls, TlsFiles};
 use tokio_util::sync::CancellationToken;
 
+use crate::kubernetes;
 use crate::serve::{bind, runtime, stop_signal};
 use crate::traces::TraceArgs;
 
@@ -154,7 +155,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 async fn serve(args: &Args) -> anyhow::Result<()> {
     let listener = bind(&args.listen, "--listen").await?;
     let admin = bind(&args.admin, "--admin").await?;
-    let config = kube::Config::infer().await.context("there are no credentials for an API server")?;
+    let config = kubernetes::config().await?;
     let api_server = api_server(&config);
     let client = kube::Client::try_from(config).context("the API server cannot be talked to")?;
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());

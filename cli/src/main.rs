@@ -12,6 +12,7 @@ mod filter;
 mod gateway;
 mod import;
 mod init;
+mod kubernetes;
 mod logging;
 mod operator;
 mod output;

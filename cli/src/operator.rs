@@ -10,6 +10,7 @@ use tamis_operator::options::{Options, Token};
 use tamis_operator::quota::Quotas;
 use tokio_util::sync::CancellationToken;
 
+use crate::kubernetes;
 use crate::serve::{bind, runtime, stop_signal};
 
 /// Where Kubernetes tells a pod its namespace.
@@ -97,9 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn options(args: &Args) -> anyhow::Result<Options> {
-    let config = kube::Config::infer()
-        .await
-        .context("no way to the API: run within a cluster, or name a kubeconfig with KUBECONFIG")?;
+    let config = kubernetes::config().await?;
     let client = kube::Client::try_from(config).context("the API cannot be reached as configured")?;
     let own_namespace = own_namespace();
     let lease_namespace = args.lease_namespace.clone().or_else(|| own_namespace.clone());
