@@ -3,6 +3,7 @@
 //! Each run has a cluster of its own (a real API server with etcd), an operator and a gateway as processes with their
 //! own rights, and measures beside every figure what it is compared with, on the same machine at the same time.
 
+mod admission;
 mod big;
 mod cold;
 mod edit;
@@ -43,6 +44,8 @@ enum Command {
     BigService(BigArgs),
     /// Many edits a second for a while: what is written of them, and how soon after the last everything is served.
     Storm(StormArgs),
+    /// Processor time of the API server for the largest objects, beside a kind without rules.
+    Admission,
 }
 
 /// What `latency` takes.
@@ -124,6 +127,7 @@ async fn main() -> Result<()> {
         Command::OneEdit(args) => edit::run(&args).await?,
         Command::BigService(args) => big::run(&args).await?,
         Command::Storm(args) => storm::run(&args).await?,
+        Command::Admission => admission::run().await?,
     };
     report.print(cli.json);
     Ok(())

@@ -258,6 +258,8 @@ fn stages() -> Vec<(&'static str, Json)> {
         ("TextSpec.maxLines", json!({ "minimum": 0 })),
         ("TextSpec.onEmpty", template()),
         ("OutputSpec.format", json!({ "enum": ["json"] })),
+        ("OutputSpec.levels", entries()),
+        ("OutputSpec.levels.*", json!({ "maxItems": MAX_STAGE_ENTRIES })),
         ("BudgetSpec", json!({ "required": ["bytes"] })),
         ("BudgetSpec.bytes", json!({ "minimum": 1 })),
         ("CompactSpec", json!({ "required": ["item"] })),

@@ -53,6 +53,26 @@ fn nothing_is_dropped_without_a_word() {
     assert!(objects > 60, "{objects}");
 }
 
+/// What the API server does with an entry costs more the more entries there are.
+#[test]
+fn every_map_and_list_has_a_bound() {
+    let (mut bounds, mut missing) = (0, Vec::new());
+    for (kind, schema) in schemas().into_iter().filter(|(kind, _)| kind != "GatewayConfig") {
+        walk(&schema["properties"]["spec"], &kind, &mut |path, at| {
+            let refused = at[RULES].as_array().is_some_and(|rules| rules.iter().any(|rule| rule["rule"] == "false"));
+            for (holds, most) in [("items", "maxItems"), ("additionalProperties", "maxProperties")] {
+                if at[holds].is_object() && !refused {
+                    bounds += 1;
+                    if !at[most].as_u64().is_some_and(|most| most <= 5000) {
+                        missing.push(format!("{path}: {most}"));
+                    }
+                }
+            }
+        });
+    }
+    assert!(missing.is_empty() && bounds > 50, "{bounds}, {missing:#?}");
+}
+
 #[test]
 fn nothing_unknown_is_let_through_by_accident() {
     let mut open = BTreeSet::new();
