@@ -8,7 +8,7 @@ use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_engine::{CompileOptions, Enforcement, compile};
 use tamis_gateway::{Change, GatewayLimits, Options};
 
-use crate::support::{Running, Upstream, exposition, filter, options, service, start, tool};
+use crate::support::{Running, Upstream, exposition, filter, options, service, snapshot, start, tool};
 
 /// A filter whose expressions differ from those of any other word.
 fn strip(word: &str) -> String {
@@ -127,4 +127,25 @@ async fn what_goes_needs_no_room_and_what_does_not_fit_keeps_what_may_stay() {
     exceeded(served.load("b", "x", &["ccc", "fff"]), "gateway group");
     assert_eq!(served.load("a", "x", &["ddd"]), None);
     assert_eq!(served.load("b", "x", &["ccc", "fff"]), None);
+}
+
+#[tokio::test]
+async fn of_a_whole_folder_the_one_that_exceeds_is_left_out() {
+    let served = served().await;
+    let documents = [("a", "x", "aaa"), ("a", "y", "bbb"), ("a", "z", "ccc"), ("b", "x", "ddd")]
+        .map(|(namespace, name, word)| document(&served.service, namespace, name, &[word]));
+    let all = snapshot(&served.service, documents);
+    let refused = |failed: Vec<tamis_gateway::Failure>| -> Vec<String> {
+        failed.into_iter().map(|failure| format!("{} {}", failure.id, failure.reason)).collect()
+    };
+    assert_eq!(refused(served.running.gateway.apply(&all).failed), ["a/z QuotaExceeded"]);
+    for (path, expected) in [("a/x", (200, 1)), ("a/y", (200, 1)), ("a/z", (503, 0)), ("b/x", (200, 1))] {
+        assert_eq!(served.tools(path).await, expected, "{path}");
+    }
+    let mut less = all;
+    less.expositions.retain(|id, _| id.to_string() != "a/y");
+    // The room of what goes in the same reload is not counted on: a reload never holds more.
+    served.running.gateway.apply(&less);
+    assert_eq!(refused(served.running.gateway.apply(&less).failed), Vec::<String>::new(), "the next one has room");
+    assert_eq!(served.tools("a/z").await, (200, 1));
 }
