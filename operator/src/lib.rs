@@ -13,6 +13,7 @@ mod plan;
 pub mod quota;
 mod run;
 pub mod status;
+mod told;
 pub mod verdict;
 mod watch;
 mod world;

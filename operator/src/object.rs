@@ -45,6 +45,14 @@ impl Kind {
         }
     }
 
+    /// Whether objects of the kind can be large: up to the 1.5 MB that the API server takes.
+    pub(crate) fn is_large(self) -> bool {
+        match self {
+            Self::ServiceManifest | Self::ToolsFilters | Self::CustomTools => true,
+            Self::ConfigurationPlan | Self::GatewayGroup | Self::Exposition => false,
+        }
+    }
+
     /// As the address of its API says it.
     #[must_use]
     pub fn plural(self) -> &'static str {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::object::Kind;
+use crate::told::Told;
 use tamis_config::{GatewayConfig, names, watch_backoff, watch_status};
 
 /// What is watched.
@@ -63,18 +64,34 @@ impl std::fmt::Display for Source {
 /// What a watch tells. Its `Debug` shows no content: that of Secrets would be among it.
 pub(crate) enum Change {
     /// Everything that is there: at the start, and when a watch was cut for too long.
-    Listed(Vec<DynamicObject>),
+    Listed(Vec<Told>),
     /// New, or other than before.
-    Applied(DynamicObject),
+    Applied(Told),
     /// Gone.
-    Deleted(DynamicObject),
+    Deleted(Told),
     /// It may not be watched.
     Forbidden,
 }
 
+#[cfg(test)]
+impl Change {
+    /// As a watch of objects that can be large tells it.
+    pub(crate) fn applied(object: DynamicObject) -> Self {
+        Self::Applied(Told::packed(object))
+    }
+
+    pub(crate) fn deleted(object: DynamicObject) -> Self {
+        Self::Deleted(Told::packed(object))
+    }
+
+    pub(crate) fn listed(objects: Vec<DynamicObject>) -> Self {
+        Self::Listed(objects.into_iter().map(Told::packed).collect())
+    }
+}
+
 impl std::fmt::Debug for Change {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
+        let name = |object: &Told| object.metadata.name.clone().unwrap_or_default();
         match self {
             Self::Listed(objects) => write!(f, "Listed({} objects)", objects.len()),
             Self::Applied(object) => write!(f, "Applied({})", name(object)),
@@ -93,8 +110,9 @@ pub(crate) struct Message {
     pub(crate) change: Change,
 }
 
-/// Objects in a page of a list of those that can be large, up to 1.5 MB each.
-const LARGE_PAGE: u32 = 50;
+/// Objects in a page of a list of those that can be large, up to 1.5 MB each: a page is in memory as a whole, and takes six
+/// times its length.
+const LARGE_PAGE: u32 = 8;
 /// How often a watch that is forbidden is tried again.
 const FORBIDDEN: Duration = Duration::from_secs(10);
 /// How often a single namespace is looked at: sooner than a default set that is gone is done without, so that one that
@@ -138,12 +156,12 @@ pub(crate) async fn follow(
                 true
             }
             Some(Ok(Event::InitApply(object))) => {
-                listed.push(stripped(object));
+                listed.push(told(&source.watched, object));
                 true
             }
             Some(Ok(Event::InitDone)) => tell(Change::Listed(std::mem::take(&mut listed))),
-            Some(Ok(Event::Apply(object))) => tell(Change::Applied(stripped(object))),
-            Some(Ok(Event::Delete(object))) => tell(Change::Deleted(stripped(object))),
+            Some(Ok(Event::Apply(object))) => tell(Change::Applied(told(&source.watched, object))),
+            Some(Ok(Event::Delete(object))) => tell(Change::Deleted(told(&source.watched, object))),
             Some(Err(error)) => {
                 if is_forbidden(&error) {
                     let alive = tell(Change::Forbidden);
@@ -174,7 +192,12 @@ async fn look_at(api: &Api<DynamicObject>, name: &str, tell: impl Fn(Change) -> 
             Ok(found) => {
                 let version = Some(found.as_ref().and_then(|object| object.metadata.resource_version.clone()));
                 let is_news = std::mem::replace(&mut seen, version.clone()) != version;
-                (is_news.then(|| Change::Listed(found.into_iter().map(stripped).collect())), LOOK)
+                (
+                    is_news.then(|| {
+                        Change::Listed(found.into_iter().map(|object| told(&Watched::Namespaces, object)).collect())
+                    }),
+                    LOOK,
+                )
             }
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 seen = None;
@@ -192,9 +215,15 @@ async fn look_at(api: &Api<DynamicObject>, name: &str, tell: impl Fn(Change) -> 
     }
 }
 
-fn stripped(mut object: DynamicObject) -> DynamicObject {
+/// What is kept of an object until it is read.
+fn told(watched: &Watched, mut object: DynamicObject) -> Told {
     object.managed_fields_mut().clear();
-    object
+    match watched {
+        Watched::Kind(kind) if kind.is_large() => Told::packed(object),
+        Watched::Kind(_) | Watched::Configs | Watched::Secrets | Watched::GroupSecrets | Watched::Namespaces => {
+            Told::whole(object)
+        }
+    }
 }
 
 fn is_forbidden(error: &watcher::Error) -> bool {
@@ -211,10 +240,7 @@ fn described(watched: &Watched) -> (ApiResource, Config) {
     };
     let all = Config::default();
     match watched {
-        // A page is in memory as a whole.
-        Watched::Kind(kind @ (Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools)) => {
-            (resource_of(*kind), all.page_size(LARGE_PAGE))
-        }
+        Watched::Kind(kind) if kind.is_large() => (resource_of(*kind), all.page_size(LARGE_PAGE)),
         Watched::Kind(kind) => (resource_of(*kind), all),
         Watched::Configs => (ApiResource::erase::<GatewayConfig>(&()), all),
         Watched::Secrets => {

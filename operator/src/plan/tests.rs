@@ -65,7 +65,7 @@ fn what_is_missing_stops_it_at_once() {
         ),
         (
             "its Secret",
-            |f| f.apply(Watched::Secrets, Change::Deleted(object("Secret", "api", 1, json!({})))),
+            |f| f.apply(Watched::Secrets, Change::deleted(object("Secret", "api", 1, json!({})))),
             "stop SecretNotFound in team/default",
         ),
         (
@@ -339,7 +339,7 @@ proptest! {
         expected.settle();
         for (index, (kind, name, spec)) in objects.into_iter().enumerate() {
             if index == secret {
-                f.apply(Watched::Secrets, Change::Applied(late.clone()));
+                f.apply(Watched::Secrets, Change::applied(late.clone()));
             }
             f.put(kind, name, spec);
             if rounds[index] {

@@ -55,7 +55,8 @@ impl Scope {
 /// Work to be done. Marking twice is marking once: many edits between two passes are one.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// What may take something from somebody, and is about few expositions: their own edits, and Secrets.
+    /// What may take something from somebody, and is about few expositions: their own edits, Secrets, small filter sets and
+    /// plans, and what a group requires.
     pub(crate) urgent: Fair<ServiceKey, Scope>,
     pub(crate) services: Fair<ServiceKey, Scope>,
     /// Everything, at the start.

@@ -124,7 +124,7 @@ impl Fixture {
     pub(crate) fn put(&mut self, kind: Kind, name: &str, spec: Value) {
         let version = self.next();
         let object = object(kind.as_str(), name, version, json!({"spec": spec}));
-        self.apply(Watched::Kind(kind), Change::Applied(object));
+        self.apply(Watched::Kind(kind), Change::applied(object));
     }
 
     /// Pauses an object, or lets it go on.
@@ -134,12 +134,12 @@ impl Fixture {
         self.next();
         // `known` tells of no spec, which an unchanged generation does not need.
         object.data = json!({});
-        self.apply(Watched::Kind(kind), Change::Applied(object));
+        self.apply(Watched::Kind(kind), Change::applied(object));
     }
 
     pub(crate) fn delete(&mut self, kind: Kind, name: &str) {
         let object = object(kind.as_str(), name, 0, json!({}));
-        self.apply(Watched::Kind(kind), Change::Deleted(object));
+        self.apply(Watched::Kind(kind), Change::deleted(object));
     }
 
     pub(crate) fn secret(&mut self, name: &str, uid: &str) {
@@ -152,14 +152,14 @@ impl Fixture {
             },
             "data": {"token": "c2VjcmV0"},
         });
-        self.apply(Watched::Secrets, Change::Applied(object("Secret", name, version, rest)));
+        self.apply(Watched::Secrets, Change::applied(object("Secret", name, version, rest)));
     }
 
     pub(crate) fn namespace(&mut self, labels: Value, phase: &str) {
         let metadata = json!({"name": NAMESPACE, "namespace": null, "labels": labels});
         let rest = json!({"metadata": metadata, "status": {"phase": phase}});
         let version = self.next();
-        self.apply(Watched::Namespaces, Change::Applied(object("Namespace", "", version, rest)));
+        self.apply(Watched::Namespaces, Change::applied(object("Namespace", "", version, rest)));
     }
 
     pub(crate) fn key() -> ServiceKey {
@@ -310,7 +310,7 @@ impl Fixture {
             object(kind.as_str(), text, known, json!({"spec": spec}))
         });
         let listed = listed.collect();
-        self.apply(Watched::Kind(kind), Change::Listed(listed));
+        self.apply(Watched::Kind(kind), Change::listed(listed));
     }
 
     /// An object as it is known, with another field of its metadata or status.

@@ -28,6 +28,7 @@ pub(crate) use object::{Object, ServiceKey};
 pub(crate) use secrets::SecretStore;
 
 use crate::object::{Kind, ObjectKey};
+use crate::told::{Packed, Told};
 use crate::watch::{Change, Source, Watched};
 
 /// A namespace, as far as it matters.
@@ -147,7 +148,7 @@ impl World {
                 self.deleted(watched, &name, uid, now);
             }
             (watched, Change::Listed(objects)) => {
-                let there: BTreeSet<ObjectName> = objects.iter().map(named).collect();
+                let there: BTreeSet<ObjectName> = objects.iter().map(|object| named(object)).collect();
                 for name in self.known(source) {
                     if !there.contains(&name) {
                         self.deleted(watched, &name, None, now);
@@ -174,7 +175,7 @@ impl World {
     pub(crate) fn answered(&mut self, kind: Kind, object: &DynamicObject) {
         let known = self.get(kind, &named(object));
         if known.is_some_and(|known| Some(&known.uid) == object.metadata.uid.as_ref()) {
-            self.object_applied(kind, object);
+            self.object_applied(kind, object, None);
         }
     }
 
@@ -311,15 +312,25 @@ impl World {
         }
     }
 
+    /// Marks expositions from which an edit of another object may take something.
+    fn mark_edited(&mut self, expositions: BTreeSet<ObjectName>) {
+        for name in expositions {
+            match self.get(Kind::Exposition, &name).and_then(|object| object.services().pop()) {
+                Some(service) => self.dirty.edited(service, name),
+                None => drop(self.dirty.removed.insert(name)),
+            }
+        }
+    }
+
     fn mark_all_of(&mut self, expositions: BTreeSet<ObjectName>) {
         for name in expositions {
             self.mark_exposition(&name);
         }
     }
 
-    fn applied(&mut self, watched: &Watched, object: &DynamicObject) {
+    fn applied(&mut self, watched: &Watched, object: &Told) {
         match watched {
-            Watched::Kind(kind) => self.object_applied(*kind, object),
+            Watched::Kind(kind) => self.object_applied(*kind, object, object.spec()),
             Watched::Configs => {
                 if let Some(config) = ConfigObject::read(object) {
                     let changed = self.configs.put(config);
@@ -327,7 +338,7 @@ impl World {
                 }
             }
             Watched::Secrets => {
-                let Ok(secret) = object.clone().try_parse::<Secret>() else { return };
+                let Ok(secret) = DynamicObject::clone(object).try_parse::<Secret>() else { return };
                 let name = named(object);
                 let before = self.secrets.role(&name);
                 if self.secrets.put(name.clone(), &secret) {
@@ -344,7 +355,7 @@ impl World {
                     if self.own_secrets.insert(name, version.clone()) != Some(version) {
                         self.dirty.groups.insert(group);
                     }
-                } else if let Ok(secret) = object.clone().try_parse::<Secret>() {
+                } else if let Ok(secret) = DynamicObject::clone(object).try_parse::<Secret>() {
                     self.shard_applied(&name, secret);
                 }
             }
@@ -409,10 +420,10 @@ impl World {
         }
     }
 
-    fn object_applied(&mut self, kind: Kind, object: &DynamicObject) {
+    fn object_applied(&mut self, kind: Kind, object: &DynamicObject, packed: Option<&Arc<Packed>>) {
         let key = ObjectKey { kind, name: named(object) };
         let before = self.get(kind, &key.name).cloned();
-        let Some(read) = Object::read(kind, object, before.as_deref()) else { return };
+        let Some(read) = Object::read(kind, object, packed, before.as_deref()) else { return };
         if let Some(before) = &before
             && before.uid == read.uid
             && is_older(&read.resource_version, &before.resource_version)
@@ -437,6 +448,12 @@ impl World {
         self.objects.entry(kind).or_default().insert(key.name, Arc::clone(&read));
         self.index.link(&read, self.default_group.as_ref());
         self.touched(&read);
+        if let (Kind::GatewayGroup, Some(before)) = (kind, &before)
+            && may_stop(before, &read)
+        {
+            let users = self.index.users_of_group(&read.key.name);
+            self.mark_edited(users);
+        }
         if kind == Kind::ToolsFilters {
             self.gone.remove(&read.key.name);
         }
@@ -466,14 +483,23 @@ impl World {
                 for service in object.services() {
                     self.dirty.service(service.clone());
                     let set = object.resources.filters.first().and_then(|filters| filters.spec.name.clone());
-                    for exposition in self.index.users_of_set(&service, set.as_deref()) {
-                        self.dirty.exposition(service.clone(), exposition);
+                    let users = self.index.users_of_set(&service, set.as_deref());
+                    let first = goes_first(object, users.len());
+                    for exposition in users {
+                        match first {
+                            true => self.dirty.edited(service.clone(), exposition),
+                            false => self.dirty.exposition(service.clone(), exposition),
+                        }
                     }
                 }
             }
             Kind::ConfigurationPlan => {
                 let users = self.index.users_of_plan(name);
-                self.mark_all_of(users);
+                if goes_first(object, users.len()) {
+                    self.mark_edited(users);
+                } else {
+                    self.mark_all_of(users);
+                }
             }
             Kind::GatewayGroup => {
                 self.dirty.groups.insert(name.clone());
@@ -605,6 +631,26 @@ impl World {
             }
         }
     }
+}
+
+/// Expositions that an edit of a filter set or a ConfigurationPlan may concern and still go first.
+const FEW: usize = 64;
+
+/// Whether an edit of a filter set or a ConfigurationPlan goes before other work of its namespace: it may narrow what
+/// passes. Which edits do cannot be told before planning, so all of them go first that are cheap to plan; an expensive one
+/// would delay the revocations that go first with it.
+fn goes_first(object: &Object, users: usize) -> bool {
+    !object.is_packed() && users <= FEW
+}
+
+/// Whether an edit of a group may stop expositions: another floor, ceiling or choice of namespaces.
+fn may_stop(before: &Object, after: &Object) -> bool {
+    let limits = |object: &Object| {
+        let spec = &object.resources.groups.first()?.spec;
+        let ceilings = (spec.response_ceiling(), spec.timeout_ceiling_ms());
+        Some((spec.require, spec.allowed_namespaces.clone(), spec.egress.clone(), ceilings))
+    };
+    limits(before) != limits(after)
 }
 
 /// Whether an object has a say in which Secrets are watched.

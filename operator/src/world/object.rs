@@ -9,6 +9,7 @@ use tamis_crds::resources::{Resources, ServiceRef};
 use tamis_crds::{Diagnostic, ObjectName, read_object};
 
 use crate::object::{Kind, ObjectKey};
+use crate::told::Packed;
 
 /// A service as others bind to it, in its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,51 +52,42 @@ pub(crate) struct Object {
     pub(crate) names_secrets: bool,
 }
 
-/// From this length on, only the compressed `spec` of an object is held: what was read of it takes six times the bytes, and
-/// most large objects are not used most of the time.
-const LARGE: usize = 64 << 10;
-/// Fast, and within a few percent of the best.
-const ZSTD_LEVEL: i32 = 3;
-
-/// The `spec` of a large object, compressed.
-#[derive(Clone, PartialEq, Eq)]
-struct Packed(Vec<u8>);
-
-impl std::fmt::Debug for Packed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Packed({} bytes)", self.0.len())
-    }
-}
-
 impl Object {
-    /// Reads an object of the API. `before`: the same object as it was known; an unchanged spec is not read again.
-    pub(crate) fn read(kind: Kind, object: &DynamicObject, before: Option<&Self>) -> Option<Self> {
+    /// Reads an object of the API, whose `spec` is `packed` or in the object. `before`: the same object as it was known; an
+    /// unchanged spec is not read again.
+    pub(crate) fn read(
+        kind: Kind,
+        object: &DynamicObject,
+        packed: Option<&Arc<Packed>>,
+        before: Option<&Self>,
+    ) -> Option<Self> {
         let metadata = &object.metadata;
         let name =
             ObjectName { namespace: metadata.namespace.clone().unwrap_or_default(), name: metadata.name.clone()? };
         let uid = metadata.uid.clone().unwrap_or_default();
         let generation = metadata.generation.unwrap_or_default();
         let same = before.filter(|b| b.uid == uid && b.generation == generation);
-        let (resources, diagnostics, packed, bytes) = match same {
-            Some(before) => (before.resources.clone(), before.diagnostics.clone(), before.packed.clone(), before.bytes),
-            None => {
-                let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
-                let bytes = spec.to_string();
-                let mut written = bare(kind, &name, &spec);
-                // Fields next to `spec`, which the kind does not have: `enforcement` in the wrong place protects nothing.
-                for (field, value) in object.data.as_object().into_iter().flatten() {
-                    if field != "spec" && field != "status" {
-                        written[field] = value.clone();
-                    }
+        let same =
+            same.map(|b| (b.resources.clone(), b.diagnostics.clone(), b.packed.clone(), b.bytes, b.names_secrets));
+        let (resources, diagnostics, packed, bytes, names_secrets) = same.unwrap_or_else(|| {
+            let unpacked = packed.and_then(|packed| packed.spec());
+            let spec = unpacked.as_ref().or(object.data.get("spec")).unwrap_or(&Value::Null);
+            // What a group names is mounted into its pods, and never read here.
+            let names_secrets = kind != Kind::GatewayGroup && names_secrets(spec);
+            let mut written = bare(kind, &name, spec);
+            // Fields next to `spec`, which the kind does not have: `enforcement` in the wrong place protects nothing.
+            for (field, value) in object.data.as_object().into_iter().flatten() {
+                if field != "spec" && field != "status" {
+                    written[field] = value.clone();
                 }
-                let read = read_object(&written);
-                let packs = matches!(kind, Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools);
-                let large = packs && bytes.len() >= LARGE && read.resources.unusable.is_empty();
-                let packed = if large { zstd::bulk::compress(bytes.as_bytes(), ZSTD_LEVEL).ok() } else { None };
-                let resources = if packed.is_some() { read.resources.heads() } else { read.resources };
-                (resources, read.diagnostics, packed.map(Packed).map(Arc::new), bytes.len())
             }
-        };
+            let read = read_object(&written);
+            let large = kind.is_large() && read.resources.unusable.is_empty();
+            let packed = if large { packed.cloned().or_else(|| Packed::of(spec)) } else { None };
+            let bytes = packed.as_ref().map_or_else(|| spec.to_string().len(), |packed| packed.bytes());
+            let resources = if packed.is_some() { read.resources.heads() } else { read.resources };
+            (resources, read.diagnostics, packed, bytes, names_secrets)
+        });
         Some(Self {
             key: ObjectKey { kind, name },
             uid,
@@ -109,8 +101,7 @@ impl Object {
             bytes,
             diagnostics,
             status: object.data.get("status").cloned().map(Arc::new),
-            // What a group names is mounted into its pods, and never read here.
-            names_secrets: kind != Kind::GatewayGroup && object.data.get("spec").is_some_and(names_secrets),
+            names_secrets,
         })
     }
 
@@ -121,9 +112,8 @@ impl Object {
 
     /// All that it says. Reads a large one again: what is needed often should be kept for a while.
     pub(crate) fn whole(&self) -> Resources {
-        let Some(Packed(packed)) = self.packed.as_deref() else { return self.resources.clone() };
-        let spec = zstd::bulk::decompress(packed, self.bytes).ok();
-        match spec.and_then(|json| serde_json::from_slice(&json).ok()) {
+        let Some(packed) = &self.packed else { return self.resources.clone() };
+        match packed.spec() {
             Some(spec) => read_object(&bare(self.key.kind, &self.key.name, &spec)).resources,
             // It was compressed here and has not left memory since.
             None => self.resources.clone(),

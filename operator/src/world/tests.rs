@@ -83,7 +83,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             |f| {
                 let spec = json!({"spec": {"anything": "an unchanged generation is not read again"}});
                 let object = f.known(Kind::Exposition, "e", spec);
-                f.apply(Watched::Kind(Kind::Exposition), Change::Applied(object));
+                f.apply(Watched::Kind(Kind::Exposition), Change::applied(object));
             },
             "",
         ),
@@ -91,7 +91,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "an older version",
             |f| {
                 let object = object("Exposition", "e", 1, json!({"spec": {"filters": []}}));
-                f.apply(Watched::Kind(Kind::Exposition), Change::Applied(object));
+                f.apply(Watched::Kind(Kind::Exposition), Change::applied(object));
             },
             "",
         ),
@@ -99,7 +99,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "the deletion of one before",
             |f| {
                 let object = object("Exposition", "e", 1, json!({"metadata": {"uid": "another"}}));
-                f.apply(Watched::Kind(Kind::Exposition), Change::Deleted(object));
+                f.apply(Watched::Kind(Kind::Exposition), Change::deleted(object));
             },
             "",
         ),
@@ -110,7 +110,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
                 let text = names::exposition_object(&id);
                 let object =
                     object("GatewayConfig", &text, 1, json!({"metadata": {"uid": format!("config-team/{text}")}}));
-                f.apply(Watched::Configs, Change::Deleted(object));
+                f.apply(Watched::Configs, Change::deleted(object));
             },
             "s:e",
         ),
@@ -127,7 +127,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
                 assert!(!parts.is_empty(), "{:?}", f.world.configs.names().collect::<Vec<_>>());
                 for part in parts {
                     let uid = json!({"metadata": {"uid": format!("config-{part}")}});
-                    f.apply(Watched::Configs, Change::Deleted(object("GatewayConfig", &part.to_string(), 1, uid)));
+                    f.apply(Watched::Configs, Change::deleted(object("GatewayConfig", &part.to_string(), 1, uid)));
                 }
             },
             "s:*",
@@ -153,23 +153,23 @@ fn a_shard_that_loses_what_is_used_is_written_again() {
     let users = "s:byname,e,none,planned";
     // What the shard holds next; what that marks.
     let table = [
-        (Change::Applied(shard(2, &json!(data(&[&used])), "u", 0)), "", "what nobody uses is taken out"),
-        (Change::Applied(shard(2, &other, "u", 0)), users, "a value is taken out"),
+        (Change::applied(shard(2, &json!(data(&[&used])), "u", 0)), "", "what nobody uses is taken out"),
+        (Change::applied(shard(2, &other, "u", 0)), users, "a value is taken out"),
         (
-            Change::Applied(shard(2, &json!({(used.clone()): "Zm9yZ2Vk", "unused": "c2VjcmV0"}), "u", 0)),
+            Change::applied(shard(2, &json!({(used.clone()): "Zm9yZ2Vk", "unused": "c2VjcmV0"}), "u", 0)),
             users,
             "another value",
         ),
-        (Change::Deleted(shard(1, &both, "u", 0)), users, "it is deleted"),
-        (Change::Deleted(shard(1, &both, "one before", 0)), "", "one before is deleted"),
-        (Change::Listed(vec![]), users, "a list lacks it"),
+        (Change::deleted(shard(1, &both, "u", 0)), users, "it is deleted"),
+        (Change::deleted(shard(1, &both, "one before", 0)), "", "one before is deleted"),
+        (Change::listed(vec![]), users, "a list lacks it"),
     ];
     for (change, expected, what) in table {
-        f.apply(Watched::GroupSecrets, Change::Listed(vec![shard(1, &both, "u", 0)]));
+        f.apply(Watched::GroupSecrets, Change::listed(vec![shard(1, &both, "u", 0)]));
         f.world.dirty.clear();
         f.apply(Watched::GroupSecrets, change);
         assert_eq!(f.marked(), expected, "{what}");
-        f.apply(Watched::GroupSecrets, Change::Listed(vec![]));
+        f.apply(Watched::GroupSecrets, Change::listed(vec![]));
     }
 }
 
@@ -178,16 +178,16 @@ fn a_token_that_is_another_or_gone_marks_its_group() {
     let token = |version| object("Secret", "tamis-default-token", version, json!({"data": {"token": "c2VjcmV0"}}));
     let other = object("Secret", "tamis-default-credentials-0", 1, json!({}));
     let table = [
-        (Change::Applied(token(1)), "", "the same again"),
-        (Change::Listed(vec![token(1), other.clone()]), "", "the same in a list"),
-        (Change::Applied(token(2)), "groups:default", "another"),
-        (Change::Deleted(token(1)), "groups:default", "it is deleted"),
-        (Change::Listed(vec![other]), "groups:default", "a list lacks it"),
+        (Change::applied(token(1)), "", "the same again"),
+        (Change::listed(vec![token(1), other.clone()]), "", "the same in a list"),
+        (Change::applied(token(2)), "groups:default", "another"),
+        (Change::deleted(token(1)), "groups:default", "it is deleted"),
+        (Change::listed(vec![other]), "groups:default", "a list lacks it"),
     ];
     for (change, expected, what) in table {
         let mut f = Fixture::good();
         f.world.dirty.clear();
-        f.apply(Watched::GroupSecrets, Change::Listed(vec![token(1)]));
+        f.apply(Watched::GroupSecrets, Change::listed(vec![token(1)]));
         assert_eq!(f.marked(), "groups:default", "it is there");
         f.apply(Watched::GroupSecrets, change);
         assert_eq!(f.marked(), expected, "{what}");
@@ -203,7 +203,7 @@ fn an_answer_that_comes_late_brings_nothing_back() {
     f.world.answered(Kind::Exposition, &answer);
     assert!(f.world.get(Kind::Exposition, &name("e")).is_none());
     let anew = object("Exposition", "e", 99, json!({"metadata": {"uid": "new"}, "spec": {}}));
-    f.apply(Watched::Kind(Kind::Exposition), Change::Applied(anew));
+    f.apply(Watched::Kind(Kind::Exposition), Change::applied(anew));
     f.world.answered(Kind::Exposition, &answer);
     assert_eq!(f.world.get(Kind::Exposition, &name("e")).map(|e| e.uid.clone()).as_deref(), Some("new"));
 }
@@ -216,7 +216,7 @@ fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
     assert_eq!(f.world.dirty.backlog.get(&Fixture::key()), Some(&Scope::All));
     assert_eq!(f.world.dirty.status.len(), Fixture::objects().len());
     f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"}));
-    assert_eq!(f.world.dirty.services.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
+    assert_eq!(f.world.dirty.urgent.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
     // A document of an exposition that went while nobody looked.
     let mut f = Fixture::good();
     f.settle();
@@ -260,7 +260,7 @@ fn a_change_of_callers_is_work_for_those_who_name_them() {
     let callers = |f: &mut Fixture, role: &str, version: u64| {
         let metadata = json!({"labels": {(names::CREDENTIALS_LABEL): role}});
         let secret = object("Secret", "keys", version, json!({"metadata": metadata, "data": {"a": "c2VjcmV0"}}));
-        f.apply(Watched::Secrets, Change::Applied(secret));
+        f.apply(Watched::Secrets, Change::applied(secret));
     };
     let mut f = Fixture::good();
     callers(&mut f, "callers", 101);
@@ -289,7 +289,108 @@ fn a_field_next_to_spec_makes_an_object_unusable() {
         (json!({ "spec": spec, "enforcement": "Enforced" }), true),
         (json!({ "spec": spec, "filters": null }), true),
     ] {
-        let read = Object::read(Kind::Exposition, &object("Exposition", "e", 1, rest.clone()), None);
+        let read = Object::read(Kind::Exposition, &object("Exposition", "e", 1, rest.clone()), None, None);
         assert_eq!(read.expect("has a name").is_unusable(), unusable, "{rest}");
     }
+}
+
+/// What is marked to go first, and what is marked to come after it.
+fn lanes(f: &Fixture) -> (String, String) {
+    let names = |lane: &crate::fair::Fair<super::ServiceKey, Scope>| match lane.get(&Fixture::key()) {
+        Some(Scope::Some(names)) => names.iter().map(|n| n.name.clone()).collect::<Vec<_>>().join(","),
+        Some(Scope::All) => "*".to_owned(),
+        None => String::new(),
+    };
+    (names(&f.world.dirty.urgent), names(&f.world.dirty.services))
+}
+
+#[test]
+fn what_may_take_something_away_goes_first() {
+    type Edit = fn(&mut Fixture);
+    fn set(filters: serde_json::Value) -> serde_json::Value {
+        json!({"service": {"name": "s", "version": "1"}, "filters": filters})
+    }
+    fn large() -> serde_json::Value {
+        let paths: Vec<_> = (0..3_000).map(|n| format!("/member/number/{n}/of/many/more")).collect();
+        set(json!({"get": {"retain": paths}}))
+    }
+    // What goes first, and what comes after it.
+    let table: &[(&str, Edit, (&str, &str))] = &[
+        (
+            "a set is narrowed",
+            |f| f.put(Kind::ToolsFilters, "base", set(json!({"get": {"retain": ["/a"]}}))),
+            ("e,planned", ""),
+        ),
+        ("a set is gone", |f| f.delete(Kind::ToolsFilters, "base"), ("e,planned", "")),
+        ("a large set", |f| f.put(Kind::ToolsFilters, "base", large()), ("e,planned", "e,planned")),
+        (
+            "an edit of a large set",
+            |f| {
+                f.put(Kind::ToolsFilters, "base", large());
+                f.world.dirty.clear();
+                let mut edited = large();
+                edited["enforcement"] = json!("Enforced");
+                f.put(Kind::ToolsFilters, "base", edited);
+            },
+            ("", "e,planned"),
+        ),
+        (
+            "a set of many expositions",
+            |f| {
+                let service = json!({"name": "s", "version": "1"});
+                f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {}}));
+                for n in 0..super::FEW {
+                    let spec = json!({"service": service, "filters": ["many"]});
+                    f.put(Kind::Exposition, &format!("m{n}"), spec);
+                }
+                f.world.dirty.clear();
+                f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {"get": {}}}));
+                // `planned` takes its sets from a plan, which may name any.
+                assert_eq!(lanes(f).1.split(',').count(), super::FEW + 1);
+                f.world.dirty.clear();
+            },
+            ("", ""),
+        ),
+        (
+            "an exposition is edited",
+            |f| f.put(Kind::Exposition, "e", json!({"service": {"name": "s", "version": "1"}, "filters": []})),
+            ("e", ""),
+        ),
+        (
+            "an exposition is paused",
+            |f| {
+                let annotations = json!({"metadata": {"annotations": {(names::PAUSED_ANNOTATION): "true"}}});
+                let object = f.known(Kind::Exposition, "e", annotations);
+                f.apply(Watched::Kind(Kind::Exposition), Change::applied(object));
+            },
+            ("e", ""),
+        ),
+        (
+            "a plan",
+            |f| f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"})),
+            ("planned", ""),
+        ),
+        (
+            "a group requires more",
+            |f| f.put(Kind::GatewayGroup, "default", json!({"require": {"enforced": true}})),
+            ("byname,e,none,planned", "byname,e,none,planned"),
+        ),
+        (
+            "a group has more gateways",
+            |f| f.put(Kind::GatewayGroup, "default", json!({"replicas": 2})),
+            ("", "byname,e,none,planned"),
+        ),
+        ("a manifest is gone", |f| f.delete(Kind::ServiceManifest, "s"), ("", "*")),
+    ];
+    for (what, edit, (first, then)) in table {
+        let mut f = Fixture::good();
+        f.settle();
+        f.world.dirty.clear();
+        edit(&mut f);
+        assert_eq!(lanes(&f), ((*first).to_owned(), (*then).to_owned()), "{what}");
+    }
+    let mut f = Fixture::good();
+    f.settle();
+    f.delete(Kind::Exposition, "e");
+    assert!(f.world.dirty.removed.contains(&name("e")), "which a pass takes away before it plans");
 }
