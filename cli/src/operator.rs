@@ -78,6 +78,9 @@ pub(crate) struct Args {
     /// Bytes of the Secrets that one namespace's expositions use in a group, in base64.
     #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.credential_bytes)]
     quota_credential_bytes: usize,
+    /// Bytes of the ServiceManifests, ToolsFilters and CustomTools of one namespace, as JSON.
+    #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.source_bytes)]
+    quota_source_bytes: usize,
 }
 
 const IMAGE: &str = concat!("tamis:", env!("CARGO_PKG_VERSION"));
@@ -119,6 +122,7 @@ async fn options(args: &Args) -> anyhow::Result<Options> {
             expositions: args.quota_expositions,
             document_bytes: args.quota_document_bytes,
             credential_bytes: args.quota_credential_bytes,
+            source_bytes: args.quota_source_bytes,
         },
     })
 }

@@ -17,6 +17,8 @@ pub enum Reason {
     UnsupportedSource,
     /// More than configuration can carry.
     TooLarge,
+    /// The namespace has used up one of its quotas.
+    QuotaExceeded,
     /// Less than the GatewayGroup requires.
     BelowGroupFloor,
     /// Nothing, or nothing definite, is said of who may call.
@@ -56,12 +58,13 @@ pub enum Condition {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::InvalidFilter,
         Self::InvalidManifest,
         Self::Conflict,
         Self::UnsupportedSource,
         Self::TooLarge,
+        Self::QuotaExceeded,
         Self::BelowGroupFloor,
         Self::AccessRequired,
         Self::EgressDenied,
@@ -86,6 +89,7 @@ impl Reason {
             Self::Conflict => "Conflict",
             Self::UnsupportedSource => "UnsupportedSource",
             Self::TooLarge => "TooLarge",
+            Self::QuotaExceeded => "QuotaExceeded",
             Self::BelowGroupFloor => "BelowGroupFloor",
             Self::AccessRequired => "AccessRequired",
             Self::EgressDenied => "EgressDenied",
@@ -111,6 +115,7 @@ impl Reason {
             | Self::Conflict
             | Self::UnsupportedSource
             | Self::TooLarge
+            | Self::QuotaExceeded
             | Self::BelowGroupFloor
             | Self::AccessRequired
             | Self::EgressDenied => Condition::Accepted,

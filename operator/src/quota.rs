@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use tamis_crds::Reason;
+
 use crate::world::Held;
 
 /// The reason of conditions and stopped expositions: a quota of the namespace is used up.
-pub(crate) const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+pub(crate) const QUOTA_EXCEEDED: Reason = Reason::QuotaExceeded;
 
 /// The quotas of each namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +19,15 @@ pub struct Quotas {
     pub document_bytes: usize,
     /// Bytes of the Secrets that its expositions use, in base64, in each group.
     pub credential_bytes: usize,
+    /// Bytes of its ServiceManifests, ToolsFilters and CustomTools, as JSON: what the operator holds of them, compressed.
+    pub source_bytes: usize,
 }
 
 impl Quotas {
     /// Enough for ten thousand expositions in one namespace; four namespaces that use all of it fit into an operator's
     /// 512 MiB, and eight into a group's credentials.
-    pub const DEFAULT: Self = Self { expositions: 20_000, document_bytes: 32 << 20, credential_bytes: 900 << 10 };
+    pub const DEFAULT: Self =
+        Self { expositions: 20_000, document_bytes: 32 << 20, credential_bytes: 900 << 10, source_bytes: 32 << 20 };
 }
 
 impl Default for Quotas {
@@ -37,20 +42,36 @@ pub(crate) enum Exceeded {
     Expositions(usize),
     DocumentBytes(usize),
     CredentialBytes(usize),
+    SourceBytes(usize),
+}
+
+impl Exceeded {
+    /// Which quota is used up.
+    pub(crate) fn what(self) -> String {
+        let (name, limit) = match self {
+            Self::Expositions(limit) => ("expositions", limit),
+            Self::DocumentBytes(limit) => ("document-bytes", limit),
+            Self::CredentialBytes(limit) => ("credential-bytes", limit),
+            Self::SourceBytes(limit) => ("source-bytes", limit),
+        };
+        format!("the namespace's quota `{name}` ({limit}) is used up")
+    }
+
+    /// What to do.
+    pub(crate) fn remedy(self) -> String {
+        let less = match self {
+            Self::Expositions(_) => "delete some of its expositions",
+            Self::DocumentBytes(_) => "use smaller filter sets, or fewer expositions of large ones",
+            Self::CredentialBytes(_) => "remove callers, or Secrets that are used by its expositions",
+            Self::SourceBytes(_) => "delete or shorten some of its ServiceManifests, ToolsFilters and CustomTools",
+        };
+        format!("{less}, or ask for a larger quota")
+    }
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, limit, remedy) = match self {
-            Self::Expositions(limit) => ("expositions", limit, "delete some of its expositions"),
-            Self::DocumentBytes(limit) => {
-                ("document-bytes", limit, "use smaller filter sets, or fewer expositions of large ones")
-            }
-            Self::CredentialBytes(limit) => {
-                ("credential-bytes", limit, "remove callers, or Secrets that are used by its expositions")
-            }
-        };
-        write!(f, "the namespace's quota `{name}` ({limit}) is used up: {remedy}, or ask for a larger quota")
+        write!(f, "{}: {}", self.what(), self.remedy())
     }
 }
 
@@ -85,7 +106,7 @@ impl Quotas {
 mod tests {
     use super::*;
 
-    const QUOTAS: Quotas = Quotas { expositions: 3, document_bytes: 100, credential_bytes: 0 };
+    const QUOTAS: Quotas = Quotas { expositions: 3, document_bytes: 100, credential_bytes: 0, source_bytes: 0 };
 
     #[test]
     fn what_grows_needs_room_and_what_shrinks_needs_none() {
@@ -114,6 +135,7 @@ mod tests {
             (Exceeded::Expositions(1), "`expositions` (1)"),
             (Exceeded::DocumentBytes(2), "`document-bytes` (2)"),
             (Exceeded::CredentialBytes(3), "`credential-bytes` (3)"),
+            (Exceeded::SourceBytes(4), "`source-bytes` (4)"),
         ] {
             assert!(exceeded.to_string().contains(name), "{exceeded}");
         }

@@ -9,8 +9,7 @@ use tamis_crds::{Condition, Reason};
 use tamis_tests::{binary, root};
 
 /// What follows from what gateways say and from what a namespace has used up, and so is no finding of the compiler.
-const OF_GATEWAYS: [(&str, &str); 13] = [
-    ("QuotaExceeded", "Accepted"),
+const OF_GATEWAYS: [(&str, &str); 12] = [
     ("Accepted", "Accepted"),
     ("ResolvedRefs", "ResolvedRefs"),
     ("Programmed", "Programmed"),

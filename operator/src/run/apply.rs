@@ -68,7 +68,7 @@ impl Hindrance {
     pub(super) fn finding(&self) -> Option<Finding> {
         let (reason, message) = match self {
             Self::Stale | Self::Later => return None,
-            Self::Quota(exceeded) => (QUOTA_EXCEEDED, exceeded.to_string()),
+            Self::Quota(exceeded) => (QUOTA_EXCEEDED.as_str(), exceeded.to_string()),
             Self::Foreign(object) => ("Conflict", format!("{object} is there and is not the operator's: remove it")),
             Self::NoRoom => {
                 ("TooLarge", "the credentials of its group have no room left: use another group".to_owned())
@@ -409,7 +409,7 @@ impl Operator {
                 self.not_written(item.exposition, &why);
                 None
             }
-            Exceeded::DocumentBytes(_) | Exceeded::CredentialBytes(_) => {
+            Exceeded::DocumentBytes(_) | Exceeded::CredentialBytes(_) | Exceeded::SourceBytes(_) => {
                 held.documents += usize::from(before.is_none());
                 self.stopped(item, &why)
             }

@@ -76,7 +76,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         controller_name: options.controller_name.clone(),
     };
     let mut operator = Operator {
-        world: World::new(options.default_group, &options.namespaces),
+        world: World::new(options.default_group, &options.namespaces, options.quotas),
         sources: sources::Sources::new(options.client.clone(), messages_out, options.namespaces, &shutdown),
         group_settings: group::Settings::new(options.gateway_image, options.own_namespace),
         events: events::Publisher::start(
@@ -276,6 +276,9 @@ impl Operator {
     /// Does what there is to do.
     async fn step(&mut self, now: Instant) {
         self.due(now);
+        for kind in self.world.look_again(now) {
+            self.sources.list_again(kind);
+        }
         if std::mem::take(&mut self.world.watches_changed) {
             let foreign = self.foreign_namespaces();
             for ended in self.sources.want(&self.world, &foreign) {

@@ -96,6 +96,15 @@ impl Sources {
         }
     }
 
+    /// Begins the watches of a kind anew, each with a list of what is there now. What was told before still holds.
+    pub(super) fn list_again(&mut self, kind: Kind) {
+        let is_it = |source: &&Source| source.watched == Watched::Kind(kind);
+        let sources: Vec<Source> = self.running.keys().filter(is_it).cloned().collect();
+        for source in sources {
+            self.start(source);
+        }
+    }
+
     /// Whether a message is of the watches that run now.
     pub(super) fn is_of_now(&self, message: &Message) -> bool {
         message.epoch == self.epoch

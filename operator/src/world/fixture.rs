@@ -14,6 +14,7 @@ use tamis_crds::ObjectName;
 use super::{ConfigObject, Scope, ServiceKey, World, named};
 use crate::object::Kind;
 use crate::plan::{self, Memory, Plan, Planned, Settings};
+use crate::quota::Quotas;
 use crate::watch::{Change, Source, Watched};
 
 pub(crate) const NAMESPACE: &str = "team";
@@ -63,7 +64,7 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn empty() -> Self {
         let settings = Settings { default_group: None, controller_name: "reshapr.io/tamis".to_owned() };
-        let (world, memory) = (World::new(None, &[]), Memory::default());
+        let (world, memory) = (World::new(None, &[], Quotas::DEFAULT), Memory::default());
         Self { world, memory, settings, now: Instant::now(), version: 0 }
     }
 

@@ -7,6 +7,7 @@ mod dirty;
 pub(crate) mod fixture;
 mod index;
 mod object;
+mod room;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub(crate) use object::{Object, ServiceKey};
 pub(crate) use secrets::SecretStore;
 
 use crate::object::{Kind, ObjectKey};
+use crate::quota::{Exceeded, Quotas};
 use crate::told::{Packed, Told};
 use crate::watch::{Change, Source, Watched};
 
@@ -66,6 +68,8 @@ pub(crate) struct World {
     scope: BTreeSet<String>,
     /// Whether another set of watches may be needed than at the last look.
     pub(crate) watches_changed: bool,
+    /// What namespaces may have the operator hold.
+    room: room::Room,
 }
 
 /// A default set that is gone.
@@ -84,8 +88,15 @@ impl std::fmt::Debug for World {
 
 impl World {
     /// `scope`: the namespaces that are looked after; all where empty.
-    pub(crate) fn new(default_group: Option<ObjectName>, scope: &[String]) -> Self {
-        Self { default_group, scope: scope.iter().cloned().collect(), watches_changed: true, ..Self::default() }
+    pub(crate) fn new(default_group: Option<ObjectName>, scope: &[String], quotas: Quotas) -> Self {
+        let room = room::Room::new(quotas.source_bytes);
+        let scope = scope.iter().cloned().collect();
+        Self { default_group, scope, watches_changed: true, room, ..Self::default() }
+    }
+
+    /// Kinds to be listed again, since there is room for objects that had none.
+    pub(crate) fn look_again(&mut self, now: Instant) -> BTreeSet<Kind> {
+        self.room.look_again(now)
     }
 
     /// Whether what is not known of a namespace is not there.
@@ -430,10 +441,16 @@ impl World {
         {
             return;
         }
+        let held = before.as_ref().map_or(0, |before| before.bytes);
+        let read = match self.room.grant(kind, &key.name.namespace, held, read.bytes) {
+            true => read,
+            false => read.refuse(Exceeded::SourceBytes(self.room.limit())),
+        };
         let same_spec = before
             .as_ref()
             .is_some_and(|b| b.uid == read.uid && b.generation == read.generation && b.deleting == read.deleting);
-        let same_spec = same_spec && before.as_ref().is_some_and(|before| before.paused == read.paused);
+        let same_spec = same_spec
+            && before.as_ref().is_some_and(|before| before.paused == read.paused && before.refused == read.refused);
         self.dirty.status.insert(key.clone());
         let read = Arc::new(read);
         if same_spec {
@@ -518,6 +535,7 @@ impl World {
                 if let Some(objects) = self.objects.get_mut(kind) {
                     objects.remove(name);
                 }
+                self.room.grant(*kind, &name.namespace, before.bytes, 0);
                 self.index.unlink(&before, self.default_group.as_ref());
                 self.touched(&before);
                 self.watches_changed |= watches(&before);

@@ -6,9 +6,11 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 use tamis_config::names;
 use tamis_crds::resources::{Resources, ServiceRef};
-use tamis_crds::{Diagnostic, ObjectName, read_object};
+use tamis_crds::yaml::Position;
+use tamis_crds::{Diagnostic, ObjectName, Unusable, read_object};
 
 use crate::object::{Kind, ObjectKey};
+use crate::quota::{Exceeded, QUOTA_EXCEEDED};
 use crate::told::Packed;
 
 /// A service as others bind to it, in its namespace.
@@ -50,6 +52,8 @@ pub(crate) struct Object {
     pub(crate) status: Option<Arc<Value>>,
     /// Whether it names a Secret: the Secrets of its namespace are then watched.
     pub(crate) names_secrets: bool,
+    /// Whether its namespace has no room for it: it is then unusable, and nothing of it is held.
+    pub(crate) refused: bool,
 }
 
 impl Object {
@@ -66,7 +70,7 @@ impl Object {
             ObjectName { namespace: metadata.namespace.clone().unwrap_or_default(), name: metadata.name.clone()? };
         let uid = metadata.uid.clone().unwrap_or_default();
         let generation = metadata.generation.unwrap_or_default();
-        let same = before.filter(|b| b.uid == uid && b.generation == generation);
+        let same = before.filter(|b| b.uid == uid && b.generation == generation && !b.refused);
         let same =
             same.map(|b| (b.resources.clone(), b.diagnostics.clone(), b.packed.clone(), b.bytes, b.names_secrets));
         let (resources, diagnostics, packed, bytes, names_secrets) = same.unwrap_or_else(|| {
@@ -102,7 +106,35 @@ impl Object {
             diagnostics,
             status: object.data.get("status").cloned().map(Arc::new),
             names_secrets,
+            refused: false,
         })
+    }
+
+    /// The object, of which nothing is held but what binds it to others. It is unusable, not absent: what relies on it keeps
+    /// what it had, or stops.
+    pub(crate) fn refuse(self, exceeded: Exceeded) -> Self {
+        let file: Arc<str> = self.key.to_string().into();
+        let service = match self.services().pop() {
+            Some(ServiceKey { namespace: _, name, version }) => Some(ServiceRef { name, version }),
+            None => self.resources.unusable.first().and_then(|unusable| unusable.service.clone()),
+        };
+        let unusable = Unusable {
+            kind: Some(self.key.kind.as_str().to_owned()),
+            name: Some(self.key.name.clone()),
+            service,
+            set: self.resources.filters.first().and_then(|set| set.spec.name.clone()),
+            file: Arc::clone(&file),
+            message: exceeded.to_string(),
+        };
+        let diagnostic = Diagnostic::error(&file, Position::START, "", exceeded.what(), exceeded.remedy());
+        Self {
+            resources: Resources { unusable: vec![Arc::new(unusable)], ..Resources::default() },
+            packed: None,
+            bytes: 0,
+            diagnostics: vec![diagnostic.because(QUOTA_EXCEEDED)],
+            refused: true,
+            ..self
+        }
     }
 
     /// Whether [`Object::resources`] is not all that it says.

@@ -307,18 +307,18 @@ fn lanes(f: &Fixture) -> (String, String) {
 #[test]
 fn what_may_take_something_away_goes_first() {
     type Edit = fn(&mut Fixture);
-    fn set(filters: serde_json::Value) -> serde_json::Value {
+    fn set(filters: &serde_json::Value) -> serde_json::Value {
         json!({"service": {"name": "s", "version": "1"}, "filters": filters})
     }
     fn large() -> serde_json::Value {
         let paths: Vec<_> = (0..3_000).map(|n| format!("/member/number/{n}/of/many/more")).collect();
-        set(json!({"get": {"retain": paths}}))
+        set(&json!({"get": {"retain": paths}}))
     }
     // What goes first, and what comes after it.
     let table: &[(&str, Edit, (&str, &str))] = &[
         (
             "a set is narrowed",
-            |f| f.put(Kind::ToolsFilters, "base", set(json!({"get": {"retain": ["/a"]}}))),
+            |f| f.put(Kind::ToolsFilters, "base", set(&json!({"get": {"retain": ["/a"]}}))),
             ("e,planned", ""),
         ),
         ("a set is gone", |f| f.delete(Kind::ToolsFilters, "base"), ("e,planned", "")),
@@ -393,4 +393,51 @@ fn what_may_take_something_away_goes_first() {
     f.settle();
     f.delete(Kind::Exposition, "e");
     assert!(f.world.dirty.removed.contains(&name("e")), "which a pass takes away before it plans");
+}
+
+#[test]
+fn an_object_without_room_is_unusable_until_there_is_some() {
+    let set = |text: &str| {
+        let paths: Vec<_> = (0..20).map(|n| format!("/{text}/{n}")).collect();
+        json!({"name": text, "service": {"name": "s", "version": "1"}, "filters": {"get": {"retain": paths}}})
+    };
+    let mut f = Fixture::good();
+    f.settle();
+    let served = f.written();
+    f.world.room = super::room::Room::new(500);
+    f.put(Kind::ToolsFilters, "first", set("first"));
+    f.put(Kind::ToolsFilters, "second", set("second"));
+    let second = f.world.get(Kind::ToolsFilters, &name("second")).expect("is known").clone();
+    assert!(second.is_unusable() && second.bytes == 0 && !second.is_packed());
+    let said: Vec<_> = second.diagnostics.iter().map(|d| (d.reason.as_str(), d.statement())).collect();
+    let expected = "the namespace's quota `source-bytes` (500) is used up, delete or shorten some of its ServiceManifests, \
+                    ToolsFilters and CustomTools, or ask for a larger quota";
+    assert_eq!(said, [("QuotaExceeded", expected.to_owned())]);
+    // It is not absent: an exposition that names it waits for it, and one that is served goes on.
+    let spec = json!({"service": {"name": "s", "version": "1"}, "filters": ["second"],
+                      "access": {"anonymous": true}});
+    f.put(Kind::Exposition, "wants", spec);
+    f.settle();
+    assert_eq!(f.told("wants"), "stop InvalidFilter in team/default");
+    let after = f.written();
+    assert!(served.iter().all(|(name, spec)| after.get(name) == Some(spec)), "nothing else has changed");
+    // A list of everything while there is no room, and one after there is some.
+    let listed = |f: &Fixture| f.known(Kind::ToolsFilters, "second", json!({"spec": set("second")}));
+    let object = listed(&f);
+    f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
+    assert!(f.world.get(Kind::ToolsFilters, &name("second")).is_some_and(|object| object.is_unusable()));
+    assert!(f.world.look_again(f.now).is_empty());
+    f.delete(Kind::ToolsFilters, "first");
+    assert_eq!(f.world.look_again(f.now), [Kind::ToolsFilters].into());
+    let object = listed(&f);
+    f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
+    f.settle();
+    assert_eq!(f.told("wants"), "get=team/second in team/default");
+    // An edit of a set that is used goes beyond the quota: what is served stays.
+    let served = f.written();
+    let mut edited = set("second");
+    edited["filters"]["get"]["retain"] = json!((0..200).map(|n| format!("/second/{n}")).collect::<Vec<_>>());
+    f.put(Kind::ToolsFilters, "second", edited);
+    f.settle();
+    assert_eq!(f.written(), served);
 }

@@ -1,0 +1,119 @@
+//! How many bytes of objects each namespace may have the operator hold. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use crate::object::Kind;
+
+/// Before another look at objects that had no room: looking is a list of all objects of their kind.
+const AGAIN: Duration = Duration::from_secs(15);
+
+/// The bytes that objects of each namespace take, and what had no room.
+#[derive(Debug)]
+pub(super) struct Room {
+    limit: usize,
+    held: HashMap<String, usize>,
+    /// Kinds of which objects had no room, by namespace.
+    refused: BTreeMap<String, BTreeSet<Kind>>,
+    /// Kinds that may have room now.
+    again: BTreeSet<Kind>,
+    looked: Option<Instant>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl Room {
+    pub(super) fn new(limit: usize) -> Self {
+        let (held, refused) = (HashMap::new(), BTreeMap::new());
+        Self { limit, held, refused, again: BTreeSet::new(), looked: None }
+    }
+
+    /// Grants an object `bytes` in the place of the `before` that it has, and counts them. What asks for no more than it has is
+    /// always granted. What is not granted holds nothing.
+    pub(super) fn grant(&mut self, kind: Kind, namespace: &str, before: usize, bytes: usize) -> bool {
+        if !kind.is_large() {
+            return true;
+        }
+        let others = self.held.get(namespace).copied().unwrap_or_default().saturating_sub(before);
+        let granted = bytes <= before || others.saturating_add(bytes) <= self.limit;
+        let now = others + if granted { bytes } else { 0 };
+        if now < others + before
+            && let Some(kinds) = self.refused.remove(namespace)
+        {
+            self.again.extend(kinds);
+        }
+        if !granted {
+            self.refused.entry(namespace.to_owned()).or_default().insert(kind);
+        }
+        match now {
+            0 => drop(self.held.remove(namespace)),
+            now => drop(self.held.insert(namespace.to_owned(), now)),
+        }
+        granted
+    }
+
+    /// The most that a namespace may have.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Kinds to be listed again, since room has become free for what had none.
+    pub(super) fn look_again(&mut self, now: Instant) -> BTreeSet<Kind> {
+        if self.again.is_empty() || self.looked.is_some_and(|looked| now < looked + AGAIN) {
+            return BTreeSet::new();
+        }
+        self.looked = Some(now);
+        std::mem::take(&mut self.again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grows_needs_room_and_what_goes_makes_some() {
+        use Kind::{Exposition, ServiceManifest, ToolsFilters};
+        let mut room = Room::new(100);
+        // Kind, namespace, bytes before and now; whether they are granted.
+        let table = [
+            (ToolsFilters, "a", 0, 60, true),
+            (ServiceManifest, "a", 0, 40, true),
+            (ToolsFilters, "a", 0, 1, false),
+            (ToolsFilters, "b", 0, 100, true),
+            (ToolsFilters, "b", 100, 101, false),
+            (ToolsFilters, "b", 0, 100, true),
+            (Exposition, "a", 0, 1_000, true),
+            (ToolsFilters, "a", 60, 60, true),
+            (ToolsFilters, "a", 60, 61, false),
+            (ToolsFilters, "a", 0, 60, true),
+        ];
+        for (number, (kind, namespace, before, bytes, granted)) in table.into_iter().enumerate() {
+            assert_eq!(room.grant(kind, namespace, before, bytes), granted, "{number}");
+        }
+        // A quota that was lowered takes nothing away.
+        room.limit = 10;
+        assert!(room.grant(ToolsFilters, "a", 60, 59));
+        assert!(!room.grant(ServiceManifest, "a", 40, 41));
+    }
+
+    #[test]
+    fn what_had_no_room_is_looked_at_again_but_not_often() {
+        let (mut room, now) = (Room::new(100), Instant::now());
+        assert!(room.grant(Kind::ToolsFilters, "a", 0, 100) && !room.grant(Kind::CustomTools, "a", 0, 1));
+        assert!(room.look_again(now).is_empty(), "there is no room");
+        assert!(room.grant(Kind::ToolsFilters, "b", 0, 100) && room.grant(Kind::ToolsFilters, "b", 100, 0));
+        assert!(room.look_again(now).is_empty(), "there is room elsewhere");
+        assert!(room.grant(Kind::ToolsFilters, "a", 100, 50));
+        assert_eq!(room.look_again(now), [Kind::CustomTools].into());
+        assert!(room.look_again(now).is_empty(), "once");
+        assert!(!room.grant(Kind::CustomTools, "a", 0, 51) && room.grant(Kind::ToolsFilters, "a", 50, 0));
+        assert!(room.look_again(now + AGAIN / 2).is_empty());
+        assert_eq!(room.look_again(now + AGAIN), [Kind::CustomTools].into());
+        assert!(room.held.is_empty(), "nothing is kept of a namespace that holds nothing");
+    }
+}
