@@ -40,6 +40,7 @@ pub struct ExpositionDocument {
     /// The posture of every tool.
     pub enforcement: Enforcement,
     /// The published tools, in the order of the service.
+    #[serde(deserialize_with = "crate::shared::deserialize")]
     pub tools: IndexMap<String, ExpositionTool>,
     /// The service's credentials by `name/key` of the Secret: where each value lies, and how it may be used. Empty under
     /// `tamis serve`, which reads them by their names. A document that names a value is loaded when the value is there.

@@ -13,6 +13,7 @@ pub mod group_keys;
 pub mod names;
 pub mod proof;
 mod service;
+pub mod shared;
 mod snapshot;
 mod watch;
 

@@ -48,5 +48,6 @@ pub struct ToolsFiltersSpec {
     #[serde(default)]
     pub enforcement: Enforcement,
     /// Tool name to filter.
+    #[serde(deserialize_with = "tamis_config::shared::deserialize")]
     pub filters: IndexMap<String, Arc<ToolFilter>>,
 }
