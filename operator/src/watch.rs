@@ -75,17 +75,25 @@ pub(crate) enum Change {
 
 #[cfg(test)]
 impl Change {
-    /// As a watch of objects that can be large tells it.
     pub(crate) fn applied(object: DynamicObject) -> Self {
-        Self::Applied(Told::packed(object))
+        Self::Applied(Self::as_watched(object))
     }
 
     pub(crate) fn deleted(object: DynamicObject) -> Self {
-        Self::Deleted(Told::packed(object))
+        Self::Deleted(Self::as_watched(object))
     }
 
     pub(crate) fn listed(objects: Vec<DynamicObject>) -> Self {
-        Self::Listed(objects.into_iter().map(Told::packed).collect())
+        Self::Listed(objects.into_iter().map(Self::as_watched).collect())
+    }
+
+    /// An object as the watch of its kind tells it.
+    fn as_watched(object: DynamicObject) -> Told {
+        let of = |kind: &Kind| object.types.as_ref().is_some_and(|types| types.kind == kind.as_str());
+        match Kind::ALL.iter().find(|kind| of(kind)) {
+            Some(kind) => told(&Watched::Kind(*kind), object),
+            None => Told::whole(object),
+        }
     }
 }
 
