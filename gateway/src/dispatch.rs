@@ -139,7 +139,7 @@ fn cacheable(exposition: &Exposition) -> String {
     // What everyone may see alike is public.
     let scope = match exposition.access {
         None | Some(Access::Anonymous) => "public",
-        Some(_) => "private",
+        Some(Access::ApiKeys { .. }) => "private",
     };
     let server = &exposition.service.server_meta;
     format!(r#","resultType":"complete","ttlMs":0,"cacheScope":"{scope}","_meta":{{{server}}}"#)
