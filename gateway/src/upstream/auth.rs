@@ -11,6 +11,10 @@ use super::render::encoded;
 use super::returned::Needles;
 use super::{CredentialScope, InvalidService, Permission, Secret, UpstreamError};
 
+/// Bytes of a query parameter that holds a credential, percent-encoded: with it a URL is still one that HTTP's own types
+/// take.
+const MAX_PARAMETER: usize = 4 << 10;
+
 /// A credential and its place in the request.
 #[derive(Debug, Clone)]
 pub(super) struct AuthPlan {
@@ -131,7 +135,7 @@ impl AuthPlan {
     /// Reads the credential and puts it in its form.
     ///
     /// # Errors
-    /// [`UpstreamError::Credential`] where it is not there, empty, or holds control characters.
+    /// [`UpstreamError::Credential`] where it is not there, empty, holds control characters, or is too long for its place.
     pub(super) fn authenticate<'a>(
         &'a self,
         credentials: CredentialScope<'a>,
@@ -164,7 +168,13 @@ impl AuthPlan {
                 };
                 made.header = header(AUTHORIZATION, format!("Basic {}", BASE64_STANDARD.encode(pair)))?;
             }
-            Place::Query { name } => made.query = Some(format!("{name}={}", encoded(value))),
+            Place::Query { name } => {
+                let parameter = format!("{name}={}", encoded(value));
+                if parameter.len() > MAX_PARAMETER {
+                    return Err(unavailable());
+                }
+                made.query = Some(parameter);
+            }
             Place::Body { .. } => made.body = Some(secret.clone()),
         }
         Ok(made)

@@ -12,10 +12,11 @@ use super::auth::Authentication;
 use super::exchange::{Fault, Incoming, Outgoing, exchange};
 use super::merge::{Document, Merged};
 use super::pages::{Page, Pager, Start};
-use super::render::Rendered;
+use super::render::{MAX_URL, Rendered};
 use super::retry::{Decision, Failure, decide, retry_after};
 use super::returned::Search;
 use super::service::Action;
+use super::template::bounded;
 use super::{CallBounds, Client, PageReport, UpstreamError, extract};
 use crate::compute::NotRun;
 use crate::memory::{Exhausted, Reservation};
@@ -57,11 +58,12 @@ impl Call<'_> {
         plan: &Pagination,
         start: Start,
     ) -> Result<(Bytes, Option<PageReport>), UpstreamError> {
+        let position = if start.position.is_some() { Pager::parameter(plan.kind) } else { "path or query" };
         let mut pager = Pager::new(plan, start);
         let mut merged = Merged::default();
+        let mut url = self.page_url(&pager);
+        bounded(url.as_str(), position, MAX_URL)?;
         loop {
-            let mut url = self.rendered.url.clone();
-            pager.apply(&mut url);
             let left = self.bounds.max_response_bytes.saturating_sub(merged.bytes());
             let document = match self.fetch(&url, left).await {
                 Err(UpstreamError::Timeout { .. }) if pager.has_begun() => break,
@@ -91,7 +93,15 @@ impl Call<'_> {
             if self.returns_credential(page.next.as_deref().unwrap_or_default().as_bytes()) {
                 return Err(UpstreamError::CredentialReturned);
             }
-            if !pager.advance(page) {
+            let more = pager.advance(page);
+            url = self.page_url(&pager);
+            // Also where the caller is to ask for that page: the caller cannot either.
+            if url.as_str().len() > MAX_URL {
+                return Err(UpstreamError::Malformed(format!(
+                    "names a next page whose URL is longer than {MAX_URL} bytes"
+                )));
+            }
+            if !more {
                 break;
             }
         }
@@ -117,6 +127,12 @@ impl Call<'_> {
             NotRun::Overdue => UpstreamError::Timeout { sent: true },
             NotRun::Exhausted => UpstreamError::Exhausted { sent: true },
         })
+    }
+
+    fn page_url(&self, pager: &Pager) -> Url {
+        let mut url = self.rendered.url.clone();
+        pager.apply(&mut url);
+        url
     }
 
     /// Whether a text that reaches the caller beside the body contains the credential of the call.

@@ -68,17 +68,21 @@ impl Pager {
         }
     }
 
+    /// The parameter, and the argument, that says where a page begins.
+    pub(super) fn parameter(kind: PaginationKind) -> &'static str {
+        match kind {
+            PaginationKind::Cursor => "cursor",
+            PaginationKind::Offset => "offset",
+        }
+    }
+
     /// Puts the parameters of the page to fetch into a query.
     pub(super) fn apply(&self, url: &mut Url) {
         let mut query = url.query().map(|q| format!("{q}&")).unwrap_or_default();
         query.push_str("limit=");
         query.push_str(&self.limit.to_string());
         if let Some(position) = &self.position {
-            let name = match self.kind {
-                PaginationKind::Cursor => "cursor",
-                PaginationKind::Offset => "offset",
-            };
-            query.extend(["&", name, "=", &super::render::encoded(position)]);
+            query.extend(["&", Self::parameter(self.kind), "=", &super::render::encoded(position)]);
         }
         url.set_query(Some(&query));
     }

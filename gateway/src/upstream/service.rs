@@ -6,16 +6,14 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use indexmap::IndexMap;
-use tamis_config::{
-    Auth, CredentialRef, HttpSource, Pagination, PaginationKind, Retry, ServiceDocument, ServiceTool, Source,
-};
+use tamis_config::{Auth, CredentialRef, HttpSource, Pagination, Retry, ServiceDocument, ServiceTool, Source};
 use tamis_engine::ResponseType;
 use url::Url;
 
 use super::alias::AliasPlan;
 use super::auth::{AuthPlan, Authentication};
 use super::call::Call;
-use super::pages::Start;
+use super::pages::{Pager, Start};
 use super::render::RequestPlan;
 use super::template::refuse;
 use super::{Answer, Arguments, CallBounds, Client, CredentialScope, UpstreamError};
@@ -190,10 +188,7 @@ impl Action {
         let (limit, limit_is_total) = self.plan.paging(arguments, "limit")?;
         let number =
             |text: String| text.parse().map_err(|_| refuse("limit", "is no whole number, as a page size must be"));
-        let (position, _) = match plan.kind {
-            PaginationKind::Cursor => self.plan.paging(arguments, "cursor")?,
-            PaginationKind::Offset => self.plan.paging(arguments, "offset")?,
-        };
+        let (position, _) = self.plan.paging(arguments, Pager::parameter(plan.kind))?;
         Ok(Start { limit: limit.map(number).transpose()?, limit_is_total, position })
     }
 }

@@ -384,3 +384,17 @@ async fn failures_have_a_category() {
         assert!(!format!("{error:?} {error}").contains("s3cr3t"));
     }
 }
+
+#[tokio::test]
+async fn a_credential_that_is_too_long_for_a_query_is_not_sent() {
+    let server = Server::start(|_, _| "{}").await;
+    let upstream = upstream(&document(&server.url(), auth("query", json!({"name": "key"})), json!({}))).unwrap();
+    for (length, sent) in [((4 << 10) - "key=".len(), true), ((4 << 10) - "key=".len() + 1, false), (70_000, false)] {
+        let store = Given(Box::leak("s".repeat(length).into_boxed_str()));
+        let scope = CredentialScope { store: &store, ..given() };
+        let result = upstream.call("call", &arguments("{}"), bounds(), scope, None, &mut room()).await;
+        assert_eq!(result.is_ok(), sent, "{length}");
+        assert!(sent || matches!(result, Err(UpstreamError::Credential(_))), "{length}");
+    }
+    assert_eq!(server.seen().len(), 1);
+}

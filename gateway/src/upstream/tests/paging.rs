@@ -275,3 +275,43 @@ async fn an_error_on_a_later_page_is_the_result() {
     let error = call(&document(&server.url(), None, tool("offset", 10, json!({}))), "{}").await.unwrap_err();
     assert!(matches!(error, UpstreamError::Status { status: 403, .. }));
 }
+
+#[tokio::test]
+async fn a_position_makes_no_url_longer_than_other_arguments_may() {
+    // What the server has been sent stays short, so what it names is long.
+    for (kind, argument) in [("cursor", "cursor"), ("offset", "offset")] {
+        let server = Server::start(|_, _| items(0, 1)).await;
+        let document = document(&server.url(), None, tool(kind, 3, json!({})));
+        let longest = 60_000 - format!("{}/list?limit=20&{argument}=", server.url()).len();
+        for (length, sent) in [(longest, true), (longest + 1, false), (70_000, false), (1_000_000, false)] {
+            let arguments = json!({argument: "9".repeat(length)}).to_string();
+            let before = server.seen().len();
+            let result = call(&document, &arguments).await;
+            assert_eq!(server.seen().len() - before, usize::from(sent), "{kind} {length}");
+            let expected = format!("argument `{argument}` makes the request longer than 60000 bytes");
+            assert_eq!(result.err().map(|e| e.to_string()), (!sent).then_some(expected), "{kind} {length}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_the_upstream_makes_no_longer_url_either() {
+    // Pages that may be fetched, and bytes of the cursor.
+    for (max_pages, length, fails) in [(1, 59_000, false), (2, 59_000, false), (1, 61_000, true), (3, 61_000, true)] {
+        let server =
+            Server::start(move |_, _| format!(r#"{{"items": [1], "next_cursor": "{}"}}"#, "c".repeat(length))).await;
+        let http = json!({"pagination": {"type": "cursor", "maxPages": max_pages, "nextPath": "next_cursor"}});
+        let document = document(&server.url(), None, tool("cursor", max_pages, http));
+        let result = call(&document, "{}").await;
+        if fails {
+            let error = result.unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "the upstream's answer names a next page whose URL is longer than 60000 bytes"
+            );
+            assert_eq!(server.seen().len(), 1, "{max_pages}");
+        } else {
+            assert_eq!(result.unwrap().requests, max_pages, "{length}");
+        }
+    }
+}
