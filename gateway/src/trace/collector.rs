@@ -9,7 +9,7 @@ use http::{Request, Response};
 use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 
-use crate::upstream::{chain, with_system_roots};
+use crate::upstream::chain;
 
 /// How long one request to the collector may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ impl Collector {
                 .user_agent(concat!("tamis/", env!("CARGO_PKG_VERSION")))
                 .timeout(TIMEOUT)
         };
-        let http = with_system_roots(builder, &[]).map_err(|error| chain(&error))?;
+        let http = with_system_roots(builder).map_err(|error| chain(&error))?;
         let endpoint = endpoint.to_owned();
         Ok(Self { http, runtime: Handle::current(), endpoint, failing: AtomicBool::new(false) })
     }
@@ -71,6 +71,16 @@ impl HttpClient for Collector {
         }
         Ok(sent?)
     }
+}
+
+/// A client that trusts the system's certificate authorities.
+fn with_system_roots(builder: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, reqwest::Error> {
+    builder().build().or_else(|error| {
+        // A machine without certificate authorities can still call plain HTTP; TLS then fails with its own reason.
+        let fallback = builder().tls_certs_only([]).build()?;
+        tracing::warn!(reason = %chain(&error), "no certificate authorities of the system; https will fail");
+        Ok(fallback)
+    })
 }
 
 async fn send(http: reqwest::Client, request: reqwest::Request) -> Result<Response<Bytes>, reqwest::Error> {

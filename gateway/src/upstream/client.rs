@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::egress::{EgressPolicy, Resolver};
 use super::reserved::Reserved;
+use super::transport::Transport;
 
 /// How the shared client behaves.
 #[derive(Debug, Clone)]
@@ -44,9 +45,9 @@ pub struct ClientError(String);
 pub struct Client {
     options: ClientOptions,
     policy: Arc<EgressPolicy>,
-    http: reqwest::Client,
+    http: Transport,
     /// For where an upstream redirects to: never loopback, never a Service by its name. Made when first needed.
-    redirected: OnceLock<Option<(Arc<EgressPolicy>, reqwest::Client)>>,
+    redirected: OnceLock<Option<(Arc<EgressPolicy>, Transport)>>,
 }
 
 impl Client {
@@ -78,12 +79,12 @@ impl Client {
     }
 
     /// For what a manifest names.
-    pub(super) fn direct(&self) -> (&EgressPolicy, &reqwest::Client) {
+    pub(super) fn direct(&self) -> (&EgressPolicy, &Transport) {
         (&self.policy, &self.http)
     }
 
     /// For another origin that an upstream redirects to. None where the client cannot be made.
-    pub(super) fn redirected(&self) -> Option<(&EgressPolicy, &reqwest::Client)> {
+    pub(super) fn redirected(&self) -> Option<(&EgressPolicy, &Transport)> {
         if !self.policy.is_privileged() {
             return Some(self.direct());
         }
@@ -95,52 +96,8 @@ impl Client {
     }
 }
 
-fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<reqwest::Client, ClientError> {
-    let mut roots = Vec::new();
-    for pem in &options.extra_roots {
-        roots.extend(reqwest::Certificate::from_pem_bundle(pem).map_err(describe)?);
-    }
-    let builder = || {
-        reqwest::Client::builder()
-            .dns_resolver(Arc::new(Resolver(Arc::clone(policy))))
-            // Decoded by `gunzip`: the client's own decoder ends at the first member.
-            .gzip(false)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .no_proxy()
-            .user_agent(concat!("tamis/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(options.connect_timeout)
-            .pool_max_idle_per_host(options.max_idle_per_host)
-            .pool_idle_timeout(Duration::from_secs(90))
-            .tcp_nodelay(true)
-            .tcp_keepalive(Duration::from_secs(60))
-            .http2_adaptive_window(true)
-            .http2_keep_alive_interval(Duration::from_secs(30))
-            .http2_keep_alive_timeout(Duration::from_secs(10))
-    };
-    with_system_roots(builder, &roots).map_err(describe)
-}
-
-/// A client that trusts the system's certificate authorities, and `roots`.
-///
-/// # Errors
-/// The library's.
-pub(crate) fn with_system_roots(
-    builder: impl Fn() -> reqwest::ClientBuilder,
-    roots: &[reqwest::Certificate],
-) -> Result<reqwest::Client, reqwest::Error> {
-    builder().tls_certs_merge(roots.iter().cloned()).build().or_else(|error| {
-        // A machine without certificate authorities can still call plain HTTP; TLS then fails with its own reason.
-        let fallback = builder().tls_certs_only(roots.iter().cloned()).build()?;
-        tracing::warn!(reason = %chain(&error), "no certificate authorities of the system; https will fail");
-        Ok(fallback)
-    })
-}
-
-// By value for `map_err`. Errors of the builder hold no URL and no secret.
-#[allow(clippy::needless_pass_by_value)]
-fn describe(error: reqwest::Error) -> ClientError {
-    ClientError(chain(&error))
+fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<Transport, ClientError> {
+    Transport::new(options, Resolver(Arc::clone(policy))).map_err(ClientError)
 }
 
 /// An error and what it comes from.

@@ -4,15 +4,19 @@
 //! [`Resolver`] that every connection goes through, so that neither DNS nor a redirect leads anywhere else.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use hyper_util::client::legacy::connect::dns::Name;
 use ipnet::IpNet;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tamis_config::addresses::{embedded_v4, is_metadata, is_public};
+use tower_service::Service;
 use url::{Host, Url};
 
 use super::cluster::ClusterNetwork;
@@ -263,22 +267,50 @@ impl FromStr for Destination {
 #[error("the egress policy forbids this address")]
 pub(super) struct Denied;
 
+/// A name has no address, or none that the policy permits: then a [`Denied`] is what it comes from.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unresolved(#[source] Box<dyn Error + Send + Sync>);
+
+impl From<io::Error> for Unresolved {
+    fn from(error: io::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Denied> for Unresolved {
+    fn from(denied: Denied) -> Self {
+        Self(denied.into())
+    }
+}
+
 /// Resolves names by the system and passes on only what the policy permits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Resolver(pub(super) Arc<EgressPolicy>);
 
-impl Resolve for Resolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let policy = Arc::clone(&self.0);
-        Box::pin(async move {
-            let host = name.as_str();
-            let addresses: Vec<SocketAddr> = match policy.service_addresses(host).await {
-                Some(addresses) => addresses?.into_iter().map(|address| (address, 0).into()).collect(),
-                None => tokio::net::lookup_host((&*policy.lookup(host), 0)).await?.collect(),
-            };
-            let permitted = policy.select(host, addresses.into_iter())?;
-            Ok(Box::new(permitted.into_iter()) as Addrs)
-        })
+impl Resolver {
+    async fn resolve(self, name: Name) -> Result<std::vec::IntoIter<SocketAddr>, Unresolved> {
+        let Self(policy) = self;
+        let host = name.as_str();
+        let addresses: Vec<SocketAddr> = match policy.service_addresses(host).await {
+            Some(addresses) => addresses?.into_iter().map(|address| (address, 0).into()).collect(),
+            None => tokio::net::lookup_host((&*policy.lookup(host), 0)).await?.collect(),
+        };
+        Ok(policy.select(host, addresses.into_iter())?.into_iter())
+    }
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Unresolved;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        Box::pin(self.clone().resolve(name))
     }
 }
 

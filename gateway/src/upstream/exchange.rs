@@ -5,14 +5,17 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body_util::Full;
 use url::{Url, form_urlencoded};
 
 use super::auth::Authentication;
-use super::egress::Denied;
+use super::egress::{Denied, Unresolved};
 use super::gunzip::{Gunzip, Undecoded};
-use super::render::{Rendered, RequestPlan};
+use super::pace::Turn;
+use super::render::{MAX_URL, Rendered, RequestPlan};
 use super::returned::{Needles, Search};
+use super::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
 use super::{Client, UpstreamError};
 use crate::hops;
 use crate::memory::{Buffer, Exhausted, Reservation};
@@ -41,7 +44,7 @@ pub(super) struct Outgoing<'a> {
 
 /// What came back, its body not read yet.
 pub(super) struct Incoming {
-    response: reqwest::Response,
+    response: Received,
     /// Ends with it.
     span: Option<RequestSpan>,
 }
@@ -105,13 +108,14 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
 
         let template = (redirects == 0).then_some(&*outgoing.plan.template);
         let mut span = outgoing.trace.map(|trace| trace.request(&method, &url, template, *requests));
-        let mut request = request(outgoing, &method, url.clone(), body.clone(), at_home);
+        let mut request = request(outgoing, &method, url.clone(), body.clone(), at_home)
+            .ok_or_else(|| Fault::refused(if redirects > 0 { "redirect" } else { "connect" }, redirects > 0))?;
         if let (Some(span), true) = (&span, at_home) {
             span.inject(request.headers_mut());
         }
         *requests += 1;
-        let response = http.execute(request).await.map_err(|error| {
-            let fault = fault(&error, redirects > 0);
+        let response = http.send(request).await.map_err(|failed| {
+            let fault = fault(&failed, redirects > 0);
             note(&mut span, &fault);
             fault
         })?;
@@ -153,22 +157,29 @@ fn note(span: &mut Option<RequestSpan>, fault: &Fault) {
     }
 }
 
-/// `Some(None)` where a redirect names no usable target.
-fn redirect(response: &reqwest::Response, url: &Url) -> Option<Option<Url>> {
+/// `Some(None)` where a redirect names no usable target: one that cannot be requested, or is longer than a request's URL
+/// may be.
+fn redirect(response: &Received, url: &Url) -> Option<Option<Url>> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let target = response.headers().get(LOCATION)?.to_str().ok().and_then(|text| url.join(text).ok());
-    Some(target.filter(|t| matches!(t.scheme(), "http" | "https") && t.username().is_empty() && t.password().is_none()))
+    Some(target.filter(|t| {
+        matches!(t.scheme(), "http" | "https")
+            && t.username().is_empty()
+            && t.password().is_none()
+            && t.as_str().len() <= MAX_URL
+    }))
 }
 
+/// None for a URL that HTTP's own types do not take.
 fn request(
     outgoing: &Outgoing<'_>,
     method: &Method,
     mut url: Url,
     body: Option<Bytes>,
     at_home: bool,
-) -> reqwest::Request {
+) -> Option<Request<Full<Bytes>>> {
     let authentication = outgoing.authentication;
     if let (true, Some(pair)) = (at_home, &authentication.query) {
         let query = match url.query() {
@@ -178,7 +189,9 @@ fn request(
         };
         url.set_query(Some(&query));
     }
-    let mut request = reqwest::Request::new(method.clone(), url);
+    let mut request = Request::new(Full::default());
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = Uri::try_from(String::from(url)).ok()?;
     if at_home {
         *request.headers_mut() = outgoing.rendered.headers.clone();
         if let Some((name, value)) = &authentication.header {
@@ -188,7 +201,7 @@ fn request(
     request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
     request.headers_mut().insert(hops::HEADER, hops::next(outgoing.hops));
     match body {
-        Some(body) => *request.body_mut() = Some(body.into()),
+        Some(body) => *request.body_mut() = Full::new(body),
         None => {
             request.headers_mut().remove(CONTENT_TYPE);
             // RFC 9110, 8.6: a method that expects content says that there is none.
@@ -197,7 +210,7 @@ fn request(
             }
         }
     }
-    request
+    Some(request)
 }
 
 /// An upstream that repeats its query in `Location` must not hand our credential on, however it is spelled.
@@ -212,15 +225,25 @@ fn strip_secrets(url: &mut Url, authentication: &Authentication<'_>) {
     url.set_query(Some(&*kept).filter(|query| !query.is_empty()));
 }
 
-/// Sorts an error by what it says about the request. `earlier`: an earlier hop has been sent.
-fn fault(error: &reqwest::Error, earlier: bool) -> Fault {
+/// Sorts a failure by what it says about the request. `earlier`: an earlier hop has been sent.
+fn fault(failed: &Failed, earlier: bool) -> Fault {
+    let error = match failed {
+        Failed::Http(error) => error,
+        Failed::Informational => {
+            return malformed(&format!("sends more than {MAX_INFORMATIONAL} informational responses"));
+        }
+    };
     if caused_by(error, &|e| e.is::<Denied>()) {
         return Fault::refused("egress", earlier);
+    }
+    let is_too_large = |e: &hyper::Error| e.is_parse_too_large();
+    if caused_by(error, &|e| e.downcast_ref().is_some_and(is_too_large)) {
+        return malformed(&format!("has more than {MAX_HEADERS} headers, or more than {MAX_HEAD} bytes of them"));
     }
     // rustls' errors come wrapped in one of this kind.
     let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
     let category = match error {
-        _ if error.is_dns() => "dns",
+        _ if caused_by(error, &|e| e.is::<Unresolved>()) => "dns",
         _ if caused_by(error, &|e| e.downcast_ref().is_some_and(invalid)) => "tls",
         _ if error.is_connect() => "connect",
         _ => "reset",
@@ -259,6 +282,12 @@ fn innocent(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> 
         true => Err(Fault::Final(UpstreamError::CredentialReturned)),
         false => Ok(()),
     }
+}
+
+/// What decoding a piece of gzip counts as in a turn: a member may be 20 bytes, and begins a decoder of its own; a
+/// kilobyte may become a megabyte.
+fn work(piece: &[u8], decoded: usize) -> usize {
+    4 * piece.len() + decoded / 16
 }
 
 impl Incoming {
@@ -342,10 +371,13 @@ impl Incoming {
         };
         let mut gunzip = Gunzip::new(limit);
         let (mut search, mut searched, mut reserved) = (needles.map(Search::new), 0, 0);
+        let mut turn = Turn::new();
         while let Some(chunk) = self.chunk().await? {
             // A little at a time: what a piece becomes is known, and reserved, when it has become that.
             for piece in chunk.chunks(GUNZIPPED) {
+                let before = gunzip.decoded().len();
                 gunzip.feed(piece).map_err(fault)?;
+                turn.spend(work(piece, gunzip.decoded().len() - before)).await;
                 let more = (gunzip.capacity() as u64).saturating_sub(reserved);
                 held.take(more).await.map_err(|Exhausted| Fault::Final(UpstreamError::Exhausted { sent: true }))?;
                 reserved += more;
@@ -366,7 +398,7 @@ impl Incoming {
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         self.response.chunk().await.map_err(|error| {
             // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
-            if caused_by(&error, &|e| e.is::<hyper::Error>()) {
+            if caused_by(&*error, &|e| e.is::<hyper::Error>()) {
                 return Fault::Broken("reset");
             }
             malformed(UNDECODED)
@@ -380,11 +412,8 @@ impl Incoming {
         }
         if self.coding() == Coding::Gzip {
             let mut gunzip = Gunzip::new(MAX_ERROR_BODY as u64);
-            while let Ok(Ok(Some(chunk))) = tokio::time::timeout_at(deadline, self.response.chunk()).await {
-                if gunzip.feed(&chunk).is_err() {
-                    break;
-                }
-            }
+            // What came in time has been decoded so far.
+            let _ = tokio::time::timeout_at(deadline, self.gunzip_error(&mut gunzip)).await;
             return gunzip.so_far();
         }
         let mut all = BytesMut::new();
@@ -395,5 +424,19 @@ impl Incoming {
             }
         }
         all.freeze()
+    }
+
+    /// Decodes up to the end of the body or of what `gunzip` takes.
+    async fn gunzip_error(&mut self, gunzip: &mut Gunzip) {
+        let mut turn = Turn::new();
+        while let Ok(Some(chunk)) = self.response.chunk().await {
+            for piece in chunk.chunks(GUNZIPPED) {
+                let before = gunzip.decoded().len();
+                if gunzip.feed(piece).is_err() {
+                    return;
+                }
+                turn.spend(work(piece, gunzip.decoded().len() - before)).await;
+            }
+        }
     }
 }

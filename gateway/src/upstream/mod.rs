@@ -6,6 +6,7 @@ mod body;
 mod call;
 mod client;
 mod cluster;
+mod connect;
 mod credentials;
 mod dns;
 mod egress;
@@ -16,6 +17,7 @@ mod gunzip;
 mod headers;
 mod local_callers;
 mod merge;
+mod pace;
 mod pages;
 mod path;
 mod query;
@@ -25,6 +27,7 @@ mod retry;
 mod returned;
 mod service;
 mod template;
+mod transport;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +46,7 @@ pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;
 pub use service::{InvalidService, Upstream};
 
-pub(crate) use client::{chain, with_system_roots};
+pub(crate) use client::chain;
 
 /// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
 pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;
@@ -212,6 +215,8 @@ mod tests {
 
     mod calls;
     mod credential_returned;
+    mod floods;
+    mod floods_h2;
     mod handles;
     mod paging;
     mod redirects;

@@ -1,7 +1,5 @@
 use std::net::IpAddr;
 
-use reqwest::dns::Resolve as _;
-
 use super::{Destination, EgressPolicy, InvalidDestination, Reserved, Resolver};
 
 fn ip(text: &str) -> IpAddr {
@@ -319,7 +317,7 @@ async fn a_service_that_is_an_alias_is_not_called() {
     policy.cluster.as_mut().unwrap().nameservers = vec![server];
     let resolver = Resolver(std::sync::Arc::new(policy));
     let resolve = async |host: &str| {
-        let found = resolver.resolve(host.parse().unwrap()).await;
+        let found = resolver.clone().resolve(host.parse().unwrap()).await;
         found.map(|all| all.map(|address| address.ip().to_string()).collect::<Vec<_>>())
     };
     assert_eq!(resolve("api.team.svc").await.unwrap(), ["10.96.0.7"]);

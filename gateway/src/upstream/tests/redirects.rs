@@ -216,3 +216,25 @@ async fn arguments_stay_where_they_were() {
     call(&document(&server.url(), None, tool), r#"{"a": "x+y&z"}"#).await.unwrap();
     assert_eq!(server.seen()[1].target(), "/v2/x%2By%26z?q=x%2By%26z");
 }
+
+#[tokio::test]
+async fn a_redirect_to_a_url_that_is_too_long_is_refused_and_nothing_is_repeated() {
+    // The second is longer than a response's head may be, the last one just fits a request.
+    for (length, expected) in [
+        (60_001, Some("the upstream could not be reached: redirect")),
+        (200_000, Some("the upstream's answer has more than 128 headers, or more than 65536 bytes of them")),
+        (60_000, None),
+    ] {
+        let server = Server::start(move |seen, n| match n {
+            0 => {
+                let begin = format!("http://{}/", seen.header("host").unwrap());
+                to(302, &format!("{begin}{}", "a".repeat(length - begin.len())))
+            }
+            _ => ok(),
+        })
+        .await;
+        let result = call(&document(&server.url(), None, json!({})), "{}").await;
+        assert_eq!(result.err().map(|error| error.to_string()).as_deref(), expected, "{length}");
+        assert_eq!(server.seen().len(), if expected.is_some() { 1 } else { 2 }, "{length}");
+    }
+}

@@ -44,6 +44,13 @@ async fn server<R: IntoResponse + 'static>(
     alpn: &[&str],
     answer: impl Fn(&Seen, usize) -> R + Send + Sync + 'static,
 ) -> (Server, String) {
+    let (acceptor, pem) = acceptor(alpn);
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    (Server::listen(Tls { tcp, acceptor }, answer), pem)
+}
+
+/// TLS for `localhost`, and the certificate to trust.
+pub(super) fn acceptor(alpn: &[&str]) -> (TlsAcceptor, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
@@ -54,9 +61,7 @@ async fn server<R: IntoResponse + 'static>(
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
     config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
-    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let tls = Tls { tcp, acceptor: TlsAcceptor::from(Arc::new(config)) };
-    (Server::listen(tls, answer), made.cert.pem())
+    (TlsAcceptor::from(Arc::new(config)), made.cert.pem())
 }
 
 async fn call(host: &str, server: &Server, roots: &[&str]) -> Result<Answer, UpstreamError> {

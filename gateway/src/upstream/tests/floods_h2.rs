@@ -1,0 +1,151 @@
+//! The same over HTTP/2: frames without end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::support::{Server, arguments, document, given, room, within};
+use super::tls::acceptor;
+use crate::upstream::{CallBounds, Client, ClientOptions, Upstream, UpstreamError};
+
+/// RFC 9113, 4.1: type, flags, stream, payload.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const CONTINUATION: u8 = 9;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// `:status: 200`, of the static table.
+const OK: &[u8] = b"\x88";
+/// `:status: 103`, spelled out.
+const HINT: &[u8] = b"\x08\x03103";
+
+/// A server with a runtime of its own, on a thread of its own: it answers the first stream of each connection with `head`,
+/// and then with `again` as long as that is taken.
+struct Flood {
+    url: String,
+    pem: String,
+    connections: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Flood {
+    async fn start(head: Vec<u8>, again: Vec<u8>) -> Self {
+        let (acceptor, pem) = acceptor(&["h2"]);
+        let (url, listening) = tokio::sync::oneshot::channel();
+        let (connections, taken): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+        let counters = (Arc::clone(&connections), Arc::clone(&taken));
+        let again = again.repeat((16 << 10) / again.len());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                url.send(format!("https://localhost:{}", listener.local_addr().unwrap().port())).unwrap();
+                loop {
+                    let (tcp, _) = listener.accept().await.unwrap();
+                    counters.0.fetch_add(1, Ordering::SeqCst);
+                    tokio::spawn(serve(tcp, acceptor.clone(), head.clone(), again.clone(), Arc::clone(&counters.1)));
+                }
+            });
+        });
+        Self { url: listening.await.unwrap(), pem, connections, taken }
+    }
+}
+
+/// Ends when the connection does.
+async fn serve(
+    tcp: tokio::net::TcpStream,
+    acceptor: TlsAcceptor,
+    head: Vec<u8>,
+    again: Vec<u8>,
+    taken: Arc<AtomicUsize>,
+) -> Option<()> {
+    let (mut reader, mut writer) = tokio::io::split(acceptor.accept(tcp).await.ok()?);
+    writer.write_all(&[frame(SETTINGS, 0, 0, b""), frame(SETTINGS, ACK, 0, b"")].concat()).await.ok()?;
+    let mut preface = [0; 24];
+    reader.read_exact(&mut preface).await.ok()?;
+    // Up to the request.
+    loop {
+        let mut header = [0; 9];
+        reader.read_exact(&mut header).await.ok()?;
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([header[1], header[2]]))];
+        reader.read_exact(&mut payload).await.ok()?;
+        if header[3] == HEADERS {
+            break;
+        }
+    }
+    // What the other side sends is of no interest, but it must not be held up by it.
+    tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
+    writer.write_all(&head).await.ok()?;
+    loop {
+        writer.write_all(&again).await.ok()?;
+        taken.fetch_add(again.len(), Ordering::SeqCst);
+    }
+}
+
+async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds<'_>) -> Result<(), UpstreamError> {
+    let upstream = Upstream::new(&document(url, None, json!({})), Arc::clone(client)).unwrap();
+    upstream.call("call", &arguments("{}"), bounds, given(), None, &mut room()).await.map(|_| ())
+}
+
+fn trusting(flood: &Flood) -> Arc<Client> {
+    let extra_roots = vec![flood.pem.clone().into_bytes()];
+    Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endless_frames_keep_neither_the_time_limit_nor_other_calls_waiting() {
+    for (name, head, again) in [
+        ("informational", vec![], frame(HEADERS, END_HEADERS, 1, HINT)),
+        ("ping", vec![], frame(PING, 0, 0, &[0; 8])),
+        ("unknown", vec![], frame(0xbb, 0, 0, b"")),
+    ] {
+        let flood = Flood::start(head, again).await;
+        let (client, other) = (trusting(&flood), Server::start(|_, _| "{}").await);
+        // A client each, so a connection each: more than there are serving threads.
+        let floods: Vec<_> = (0..4)
+            .map(|_| {
+                let (client, url) = (trusting(&flood), flood.url.clone());
+                tokio::spawn(async move { call_by(&client, &url, within(Duration::from_secs(600), 1 << 40)).await })
+            })
+            .collect();
+        while flood.taken.load(Ordering::SeqCst) < 1 << 20 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..5 {
+            call_by(&client, &other.url(), within(Duration::from_secs(120), 1 << 20)).await.unwrap();
+        }
+        let limited = call_by(&client, &flood.url, within(Duration::from_secs(1), 1 << 40)).await.unwrap_err();
+        assert!(matches!(limited, UpstreamError::Timeout { sent: true }), "{name}: {limited:?}");
+        assert!(floods.iter().all(|flooded| !flooded.is_finished()), "{name}");
+        floods.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+#[tokio::test]
+async fn frames_that_say_little_end_the_connection() {
+    for (name, head, again) in [
+        ("continuation", frame(HEADERS, 0, 1, OK), frame(CONTINUATION, 0, 1, b"\x40\x01a\x01b")),
+        ("empty continuation", frame(HEADERS, 0, 1, OK), frame(CONTINUATION, 0, 1, b"")),
+        ("one byte of data", frame(HEADERS, END_HEADERS, 1, OK), frame(DATA, 0, 1, b" ")),
+        ("empty data", frame(HEADERS, END_HEADERS, 1, OK), frame(DATA, 0, 1, b"")),
+    ] {
+        let flood = Flood::start(head, again).await;
+        let error =
+            call_by(&trusting(&flood), &flood.url, within(Duration::from_secs(600), 1 << 40)).await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Unreachable { reason: "reset", sent: true }), "{name}: {error:?}");
+        // Once, and once more since a GET is repeated.
+        assert_eq!(flood.connections.load(Ordering::SeqCst), 2, "{name}");
+    }
+}
