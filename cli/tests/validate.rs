@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+const VERSION: &str = "reshapr.io/v1alpha1";
+
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         Command::new(env!("CARGO_BIN_EXE_tamis")).args(arguments).env_remove("RUST_LOG").output().expect("runs");
@@ -25,6 +27,47 @@ fn every_example_is_in_order() {
         assert_eq!((code, said.as_str()), (Some(0), ""), "{name}");
         assert!(summary.trim_end().ends_with("0 errors, 0 warnings"), "{name}: {summary}");
     }
+}
+
+/// Whether there is a place for full records is said to `serve`, so files alone are not wrong.
+#[test]
+fn a_full_audit_is_in_order_until_it_is_served() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("github.yaml", ""), ("github-internal.yaml", "  audit: {mode: Full}\n")] {
+        let source = fs::read_to_string(Path::new(&example("quickstart")).join(name)).expect("reads");
+        fs::write(dir.path().join(name), format!("{}\n{text}", source.trim_end())).expect("writes");
+    }
+    let (code, said, summary) = run(&["validate", dir.path().to_str().expect("is text")]);
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{summary}");
+}
+
+#[test]
+fn documents_of_other_products_become_documents_that_a_cluster_takes() {
+    for (from, folder, kinds) in [
+        ("reshapr", "seeds/reshapr", &["ServiceManifest", "ToolsFilters", "Exposition"][..]),
+        ("kimbap", "seeds/kimbap", &["ServiceManifest"]),
+    ] {
+        let (code, said, findings) = run(&["import", from, &example(folder), "--namespace", "team-a", "--output", "json"]);
+        assert_eq!((code, findings.as_str()), (Some(0), ""));
+        let list: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
+        for item in list["items"].as_array().expect("a list") {
+            assert_eq!((item["apiVersion"].as_str(), item["metadata"]["namespace"].as_str()), (Some(VERSION), Some("team-a")));
+        }
+        for kind in kinds {
+            assert!(said.contains(&format!("\"kind\": \"{kind}\"")), "{kind}: {said}");
+        }
+        // What is written is read again, and says the same.
+        let (_, yaml, _) = run(&["import", from, &example(folder), "--namespace", "team-a"]);
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("imported.yaml");
+        fs::write(&file, &yaml).expect("writes");
+        let (code, again, _) = run(&["import", from, file.to_str().expect("is text")]);
+        assert_eq!((code, again), (Some(0), yaml));
+    }
+    let (code, said, findings) = run(&["import", "reshapr", "/no/such/file"]);
+    assert_eq!((code, said.as_str()), (Some(1), ""));
+    assert!(findings.contains("/no/such/file") && findings.contains("nothing is written"), "{findings}");
+    assert_eq!(run(&["import", "other", "."]).0, Some(2));
 }
 
 #[test]

@@ -216,6 +216,20 @@ impl Share {
         Ok(())
     }
 
+    /// Whether so much can be taken where nobody else has any.
+    fn fits_alone(&self, what: Resource, amount: u64) -> bool {
+        let (pool, ..) = self.counters(what);
+        let alone = View {
+            limit: pool.limit,
+            floor: pool.floor,
+            namespaces: 1,
+            namespace_used: amount,
+            members: 1,
+            member_used: amount,
+        };
+        amount <= standing(alone).ceiling(pool.limit)
+    }
+
     fn give_back(&self, what: Resource, amount: u64) {
         if amount > 0 {
             let (pool, namespace, used) = self.counters(what);
@@ -243,6 +257,11 @@ impl Grant {
     /// How much it is.
     pub(crate) fn amount(&self) -> u64 {
         self.amount
+    }
+
+    /// Whether it could be so much where nobody else has any.
+    pub(crate) fn could_be(&self, amount: u64) -> bool {
+        self.share.fits_alone(self.what, amount)
     }
 
     /// Takes more.

@@ -154,7 +154,9 @@ pub fn diagnose_part(loaded: &Loaded) -> Vec<Diagnostic> {
 }
 
 fn diagnose_as(loaded: &Loaded, incomplete: bool) -> Vec<Diagnostic> {
-    let mut diagnostics = run(&loaded.resources, &CompileEnv::default(), incomplete).diagnostics;
+    // Where full records go is said when the files are served.
+    let env = CompileEnv { full_audit: true, ..CompileEnv::default() };
+    let mut diagnostics = run(&loaded.resources, &env, incomplete).diagnostics;
     if incomplete {
         // Once is enough for a field.
         let told: HashSet<_> = loaded.diagnostics.iter().filter(|d| d.is_error()).map(Diagnostic::spot).collect();

@@ -269,6 +269,15 @@ fn exhausted(noted: &mut Noted<'_>, declared: &ServiceTool, sent: bool) -> Resul
     noted.outcome = Outcome::Error;
     noted.exposition.series.rejected(&noted.gateway.metrics, Rejection::Memory);
     noted.gateway.refusals.note(Rejection::Memory, Some(&noted.exposition.id), Default::default());
+    if noted.held.can_never_fit() {
+        // An invitation to try again would be taken for ever.
+        let executed = if sent && declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
+        let message = format!(
+            "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, such as \
+             fewer items or a shorter range.{executed}"
+        );
+        return Ok(failure(noted, &message));
+    }
     if sent && declared.risk.mutating {
         let message = "The gateway had no memory for the upstream's answer. The call was executed: do not repeat it.";
         return Ok(failure(noted, message));

@@ -39,6 +39,8 @@ pub struct Reservation {
     grant: Grant,
     /// How much of it is used.
     used: u64,
+    /// How much it would have become when it was last refused more.
+    refused: u64,
 }
 
 impl Reservation {
@@ -48,12 +50,12 @@ impl Reservation {
     /// [`Exhausted`]: there was no room within the time that the exposition may wait.
     pub(crate) async fn open(share: &Arc<Share>) -> Result<Self, Exhausted> {
         let grant = wait(|| share.take(Resource::Bytes, STEP)).await?;
-        Ok(Self { grant, used: 0 })
+        Ok(Self { grant, used: 0, refused: 0 })
     }
 
     /// A first step if there is room for it now.
     pub(crate) fn try_open(share: &Arc<Share>) -> Option<Self> {
-        share.take(Resource::Bytes, STEP).ok().map(|grant| Self { grant, used: 0 })
+        share.take(Resource::Bytes, STEP).ok().map(|grant| Self { grant, used: 0, refused: 0 })
     }
 
     /// A reservation in a budget of its own.
@@ -72,7 +74,10 @@ impl Reservation {
         let missing = self.missing(bytes);
         if missing > 0 {
             let grant = &mut self.grant;
-            wait(|| grant.grow(missing)).await?;
+            if let Err(exhausted) = wait(|| grant.grow(missing)).await {
+                self.refused = grant.amount().saturating_add(missing);
+                return Err(exhausted);
+            }
         }
         self.used = self.used.saturating_add(bytes);
         Ok(())
@@ -86,6 +91,11 @@ impl Reservation {
             self.used = self.used.saturating_add(bytes);
         }
         taken
+    }
+
+    /// Whether what was last refused is more than there would be if nobody else had any: waiting cannot help.
+    pub(crate) fn can_never_fit(&self) -> bool {
+        !self.grant.could_be(self.refused)
     }
 
     /// Bytes that are used.
@@ -114,12 +124,12 @@ impl Reservation {
     pub(crate) fn split(&mut self, bytes: u64) -> Self {
         let grant = self.grant.split(bytes);
         self.used = self.used.saturating_sub(bytes);
-        Self { used: grant.amount(), grant }
+        Self { used: grant.amount(), grant, refused: 0 }
     }
 
     /// Takes over all of another one of the same exposition.
     pub(crate) fn absorb(&mut self, other: Self) {
-        let Self { grant, used } = other;
+        let Self { grant, used, refused: _ } = other;
         self.grant.absorb(grant);
         self.used += used;
     }

@@ -1,0 +1,114 @@
+//! `Enforced` through a gateway of a cluster, whose operator made its configuration: of two upstream answers that differ only in
+//! what the filters remove, callers get the same bytes; the gateway's log, its audit records and its metrics, and the status and
+//! Events that the operator writes, say the same but for numbers.
+
+#[path = "../boundary_channels/pairs.rs"]
+mod pairs;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use pairs::{TOOLS, masked, pairs, yaml};
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
+use serde_json::json;
+use tamis_tests::Era;
+use tamis_tests::cluster::{Stage, eventually};
+
+/// Two expositions of one set on one gateway: one gets the left documents, the other the right ones.
+const HALVES: [&str; 2] = ["left", "right"];
+
+fn documents(stage: &Stage) -> String {
+    let (actions, filters) = yaml();
+    let mut text = format!(
+        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s, namespace: team-a}}\nspec:\n  version: '1'\n  http:\n    \
+         baseUrl: {}\n    actions:\n{actions}---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f, namespace: team-a}}\n\
+         spec:\n  service: {{name: s, version: '1'}}\n  enforcement: Enforced\n  filters:\n{filters}",
+        stage.upstream.url,
+    );
+    for name in HALVES {
+        let spec = json!({"service": {"name": "s", "version": "1"}});
+        text += "---\n";
+        text += &Stage::exposition(name, &spec);
+        text += "\n";
+    }
+    text
+}
+
+/// What is said of one half: each line that names it, without its name and without numbers.
+fn said_of(half: &str, text: &str) -> Vec<String> {
+    let name = format!("\"{half}\"");
+    let lines = text.lines().filter(|line| line.contains(&name));
+    let mut lines: Vec<String> = lines.map(|line| masked(&line.replace(&name, "HALF"))).collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
+    let stage = Stage::set().await?;
+    stage.cluster.apply(&documents(&stage)).await?;
+    for half in HALVES {
+        stage.ready("exposition", half).await?;
+    }
+    let eras = [Era::Legacy, Era::Modern];
+    let mut runner = TestRunner::deterministic();
+    let (mut compared, mut answered) = (0, 0);
+    for _ in 0..10 {
+        for (tool, kind, _, filter) in TOOLS {
+            let (one, other) = pairs(tool, *kind).new_tree(&mut runner).map_err(anyhow::Error::msg)?.current();
+            for era in eras {
+                let mut answers = Vec::new();
+                for (half, document) in HALVES.iter().zip([&one, &other]) {
+                    stage.upstream.set_document(200, document);
+                    let answer = stage.gateway.rpc("team-a", half, era)?.call(tool, &json!({})).await?;
+                    let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
+                    let headers: Vec<_> = headers.map(|(name, value)| format!("{name}: {value:?}")).collect();
+                    answers.push(format!("{} {headers:?} {}", answer.status, answer.text));
+                }
+                ensure!(answers[0] == answers[1], "{tool} {filter}\n{one}\n{other}\n{answers:#?}");
+                ensure!(!answers[0].contains("REMOVED"), "{tool} {answers:?}");
+                compared += 1;
+                answered += usize::from(!answers[0].contains("withheld"));
+            }
+        }
+    }
+    println!("{compared} pairs of answers compared, {answered} of them hold data");
+    assert!(answered * 2 > compared, "{answered} of {compared}");
+
+    let metrics = stage.gateway.admin.get("/metrics").await?;
+    // Whether a path was ever missed is for metrics.
+    let apart = |line: &&str| !line.starts_with('#') && !line.starts_with("tamis_filter_missed_paths_total{");
+    let series = |half: &str| -> BTreeSet<String> {
+        let name = format!("exposition=\"{half}\"");
+        let lines = metrics.lines().filter(apart).filter(|line| line.contains(&name));
+        lines.filter_map(|line| Some(line.rsplit_once(' ')?.0.replace(&name, "HALF"))).collect()
+    };
+    let [left, right] = HALVES.map(series);
+    assert!(!left.is_empty());
+    assert_eq!(left, right, "the series of metrics");
+
+    let log = stage.gateway.process.log();
+    let [left, right] = HALVES.map(|half| said_of(half, &log));
+    assert!(left.iter().any(|line| line.contains("tool call")), "there are audit records: {left:?}");
+    assert_eq!(left, right, "the lines of the log");
+
+    // The operator hears of sums only, and says them rounded; what it says arrives a while after the calls.
+    let said = eventually("what the operator says of both", Duration::from_secs(60), async || {
+        let mut said = Vec::new();
+        for half in HALVES {
+            let status = stage.object("exposition", half).await?["status"].clone();
+            let conditions = status["conditions"].as_array().into_iter().flatten();
+            let conditions =
+                conditions.map(|c| masked(&format!("{} {} {} {}", c["type"], c["status"], c["reason"], c["message"])));
+            said.push((conditions.collect::<Vec<_>>(), status["tools"].clone(), status["filters"].clone()));
+        }
+        let events = stage.cluster.kubectl(&["get", "events", "-n", "team-a", "-o", "yaml"], None).await?;
+        ensure!(!events.contains("REMOVED"), "{events}");
+        Ok((said[0] == said[1]).then_some(said))
+    });
+    let said = said.await?;
+    ensure!(!format!("{said:?} {log} {metrics}").contains("REMOVED"), "{said:?}");
+    Ok(())
+}
