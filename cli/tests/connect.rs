@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 const URL: &str = "http://127.0.0.1:8080/mcp/default/github-internal";
 const DOCUMENTS: &str = "
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: s}
 spec: {version: '1', http: {baseUrl: 'http://127.0.0.1:1', actions: {get: {method: GET, path: /a, description: A}}}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: open}
 spec: {service: {name: s, version: '1'}, filters: []}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: s, namespace: team-a}
 spec: {version: '1', http: {baseUrl: 'http://127.0.0.1:1', actions: {get: {method: GET, path: /a, description: A}}}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: keyed.v1, namespace: team-a}
 spec: {service: {name: s, version: '1'}, filters: [], access: {apiKeys: {secretRef: {name: partners}}}}

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-const DOCUMENTS: &str = r##"apiVersion: reshapr.io/v1alpha1
+const DOCUMENTS: &str = r##"apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: github}
 spec:
@@ -23,7 +23,7 @@ spec:
       root: /results
       maxItems: 1
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: partner}
 spec:

@@ -232,12 +232,12 @@ fn a_signal_ends_stdio_although_its_input_stays_open() {
 }
 
 /// A default set, and an exposition that names none.
-const DEFAULT_SET: &str = r#"{apiVersion: reshapr.io/v1alpha1, kind: ToolsFilters, metadata: {name: f}, spec: {service: {name: s, version: "1"}, filters: {get: {retain: [/x]}, slow: {retain: [/x]}}}}"#;
-const UNNAMED: &str = r#"{apiVersion: reshapr.io/v1alpha1, kind: Exposition, metadata: {name: a}, spec: {service: {name: s, version: "1"}}}"#;
+const DEFAULT_SET: &str = r#"{apiVersion: tamis.dev/v1alpha1, kind: ToolsFilters, metadata: {name: f}, spec: {service: {name: s, version: "1"}, filters: {get: {retain: [/x]}, slow: {retain: [/x]}}}}"#;
+const UNNAMED: &str = r#"{apiVersion: tamis.dev/v1alpha1, kind: Exposition, metadata: {name: a}, spec: {service: {name: s, version: "1"}}}"#;
 const BOTH: &str = r#"{"x":1,"y":2}"#;
 
 fn group(spec: &str) -> String {
-    format!("{{apiVersion: reshapr.io/v1alpha1, kind: GatewayGroup, metadata: {{name: default}}, spec: {{{spec}}}}}")
+    format!("{{apiVersion: tamis.dev/v1alpha1, kind: GatewayGroup, metadata: {{name: default}}, spec: {{{spec}}}}}")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const VERSION: &str = "reshapr.io/v1alpha1";
+const VERSION: &str = "tamis.dev/v1alpha1";
 
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
@@ -47,11 +47,15 @@ fn documents_of_other_products_become_documents_that_a_cluster_takes() {
         ("reshapr", "seeds/reshapr", &["ServiceManifest", "ToolsFilters", "Exposition"][..]),
         ("kimbap", "seeds/kimbap", &["ServiceManifest"]),
     ] {
-        let (code, said, findings) = run(&["import", from, &example(folder), "--namespace", "team-a", "--output", "json"]);
+        let (code, said, findings) =
+            run(&["import", from, &example(folder), "--namespace", "team-a", "--output", "json"]);
         assert_eq!((code, findings.as_str()), (Some(0), ""));
         let list: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
         for item in list["items"].as_array().expect("a list") {
-            assert_eq!((item["apiVersion"].as_str(), item["metadata"]["namespace"].as_str()), (Some(VERSION), Some("team-a")));
+            assert_eq!(
+                (item["apiVersion"].as_str(), item["metadata"]["namespace"].as_str()),
+                (Some(VERSION), Some("team-a"))
+            );
         }
         for kind in kinds {
             assert!(said.contains(&format!("\"kind\": \"{kind}\"")), "{kind}: {said}");
@@ -75,7 +79,7 @@ fn findings_are_lines_or_json_and_errors_are_code_1() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("a.yaml");
     let path = file.to_str().expect("is text");
-    let exposition = "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  ";
+    let exposition = "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  ";
     let error = format!("{exposition}service: {{name: s, version: '1'}}\n  limits: {{timeout: 30}}\n");
     let warning = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
     for (text, code, severity, field, line) in

@@ -26,7 +26,7 @@ const ZSTD_LEVEL: i32 = 3;
 /// JSON document, compressed, under the document's `digest`. Which digests a gateway has loaded it says at `/config`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "GatewayConfig",
     namespaced,

@@ -6,21 +6,21 @@ use sha2::{Digest as _, Sha256};
 use crate::{Digest, ExpositionId};
 
 /// The label that says whose configuration an object is: `metadata.name` of the GatewayGroup.
-pub const GROUP_LABEL: &str = "reshapr.io/gateway-group";
+pub const GROUP_LABEL: &str = "tamis.dev/gateway-group";
 /// The label with the `metadata.name` of an object's Exposition.
-pub const EXPOSITION_LABEL: &str = "reshapr.io/exposition";
+pub const EXPOSITION_LABEL: &str = "tamis.dev/exposition";
 /// The label with the namespace of an object's Exposition.
-pub const EXPOSITION_NAMESPACE_LABEL: &str = "reshapr.io/exposition-namespace";
+pub const EXPOSITION_NAMESPACE_LABEL: &str = "tamis.dev/exposition-namespace";
 /// The label by which the owner of a Secret lets it take part: `upstream` or `callers`.
-pub const CREDENTIALS_LABEL: &str = "reshapr.io/credentials";
+pub const CREDENTIALS_LABEL: &str = "tamis.dev/credentials";
 /// The annotation of an `upstream` Secret: how it may be used, one line for each use ([`crate::AllowedUse`]).
 pub const ALLOWED_USE_ANNOTATION: &str = "tamis.dev/allowed-use";
 /// The annotation of a GatewayGroup or an Exposition that is paused: `true`.
-pub const PAUSED_ANNOTATION: &str = "reshapr.io/paused";
+pub const PAUSED_ANNOTATION: &str = "tamis.dev/paused";
 /// `app.kubernetes.io/managed-by` of everything that the operator writes.
 pub const MANAGED_BY: &str = "tamis-operator";
 /// The label of the Secrets that hold a group's credentials: the shard's number.
-pub const SHARD_LABEL: &str = "reshapr.io/credential-shard";
+pub const SHARD_LABEL: &str = "tamis.dev/credential-shard";
 /// Secrets that hold the credentials of one group.
 pub const CREDENTIAL_SHARDS: usize = 8;
 /// The key in a group's token Secret.

@@ -9,7 +9,7 @@ use tamis_config::{AllowedUse, CredentialHandle};
 use crate::ObjectName;
 
 /// The `controllerName` of groups that write none, and of an operator that is given none.
-pub const DEFAULT_CONTROLLER_NAME: &str = "reshapr.io/tamis";
+pub const DEFAULT_CONTROLLER_NAME: &str = "tamis.dev/operator";
 
 /// A cluster, as far as compiling needs it.
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ pub struct SecretFacts {
     pub version: String,
 }
 
-/// What a Secret may be used for, by the label `reshapr.io/credentials`.
+/// What a Secret may be used for, by the label `tamis.dev/credentials`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretRole {
     /// `upstream`: sent to upstreams.

@@ -1,4 +1,4 @@
-//! The resources of `reshapr.io/v1alpha1`, the loader of the documents that hold them, and the compile step.
+//! The resources of `tamis.dev/v1alpha1`, the loader of the documents that hold them, and the compile step.
 //!
 //! [`load`] reads files and folders into [`Resources`]; [`FolderState`] keeps what a broken edit would lose; [`compile()`]
 //! makes of them the [`tamis_config::Snapshot`] that a gateway serves. Everything that is wrong comes as [`Diagnostic`]s

@@ -76,12 +76,12 @@ mod tests {
     use crate::parse_document;
 
     const TWO: &str = "
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: one}
 spec: {service: {name: s, version: '1'}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: two}
 spec: {service: {name: s, version: '1'}}
@@ -105,7 +105,7 @@ spec: {service: {name: s, version: '1'}}
             ("nothing but a comment", Some("# later\n"), &["one", "two"], true),
             (
                 "a value gone",
-                Some("apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata:\n"),
+                Some("apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata:\n"),
                 &["one", "two"],
                 true,
             ),
@@ -129,7 +129,7 @@ spec: {service: {name: s, version: '1'}}
 
     #[test]
     fn a_broken_file_of_which_nothing_is_known_is_not_absent() {
-        let named = format!("{TWO}---\napiVersion: reshapr.io/v1alpha1\nkind: Expositoin\nmetadata: {{name: three}}\n");
+        let named = format!("{TWO}---\napiVersion: tamis.dev/v1alpha1\nkind: Expositoin\nmetadata: {{name: three}}\n");
         // What the file holds; what may be in it.
         let table: &[(&str, &[&str])] = &[
             (&TWO[..TWO.len() - 5], &["-"]),

@@ -6,7 +6,7 @@ use crate::json::encode;
 use crate::{Enforcement, Refused, Report, Warning};
 
 impl Report {
-    /// The JSON object that results carry as `_meta["reshapr.io/filter"]`.
+    /// The JSON object that results carry as `_meta["tamis.dev/filter"]`.
     ///
     /// The keys are those of the seed's table (kimbap, "Filter metrics"), with what it has no key for: the
     /// size as compact JSON, warnings, paths that led nowhere, and what the budget left out.

@@ -40,7 +40,7 @@ pub struct Options {
 
 impl Options {
     /// `controllerName` of groups that name none.
-    pub const CONTROLLER_NAME: &str = "reshapr.io/tamis";
+    pub const CONTROLLER_NAME: &str = "tamis.dev/operator";
 }
 
 impl fmt::Debug for Options {

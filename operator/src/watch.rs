@@ -266,7 +266,7 @@ fn described(watched: &Watched) -> (ApiResource, Config) {
 /// The API of one of our kinds.
 pub(crate) fn resource_of(kind: Kind) -> ApiResource {
     ApiResource {
-        group: "reshapr.io".to_owned(),
+        group: "tamis.dev".to_owned(),
         version: "v1alpha1".to_owned(),
         api_version: tamis_crds::resources::API_VERSION.to_owned(),
         kind: kind.as_str().to_owned(),

@@ -176,7 +176,7 @@ impl std::fmt::Debug for Cluster {
 /// Objects of a namespace, of one of our kinds.
 #[must_use]
 pub fn objects(client: Client, namespace: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("reshapr.io", "v1alpha1", kind);
+    let kind = GroupVersionKind::gvk("tamis.dev", "v1alpha1", kind);
     Api::namespaced_with(client, namespace, &ApiResource::from_gvk_with_plural(&kind, plural))
 }
 

@@ -259,7 +259,7 @@ pub fn documents(upstream: &Upstream) -> String {
 }
 
 const DOCUMENTS: &str = r"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: conformance}
 spec:
@@ -300,7 +300,7 @@ spec:
 pub fn exposition(extra: bool) -> String {
     let exclude = if extra { "[]" } else { "[test_extra]" };
     format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: conformance}}\nspec:\n  service: {{name: conformance, version: '1.0.0'}}\n  \
+        "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: conformance}}\nspec:\n  service: {{name: conformance, version: '1.0.0'}}\n  \
          tools: {{include: ['*'], exclude: {exclude}}}\n  filters: []\n"
     )
 }

@@ -15,7 +15,7 @@ pub fn manifest(upstream: &Upstream) -> String {
 }
 
 const MANIFEST: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: tracker}
 spec:
@@ -94,7 +94,7 @@ pub fn copy_folder(from: &Path, to: &Path, yaml: &dyn Fn(&str) -> String) -> Res
 
 /// The Advisory set and its exposition.
 pub const INTERNAL: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: tracker-internal}
 spec:
@@ -107,7 +107,7 @@ spec:
       exclude: [token]
       dropNulls: true
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: internal}
 spec:
@@ -117,7 +117,7 @@ spec:
 
 /// The Enforced set and its exposition: fewer fields of fewer tools.
 pub const PARTNER: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: tracker-partner}
 spec:
@@ -135,7 +135,7 @@ spec:
     status: {retain: [/message]}
     get-log: {retain: [/never]}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: partner}
 spec:

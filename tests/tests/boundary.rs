@@ -35,9 +35,9 @@ fn manifest(upstream: &Upstream) -> String {
         .collect();
     let filters: Vec<String> = FILTERS.iter().map(|(name, filter)| format!("    {name}: {filter}\n")).collect();
     format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s}}\nspec:\n  version: '1'\n  http:\n    baseUrl: {}\n    actions:\n{}\
-         ---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f}}\nspec:\n  service: {{name: s, version: '1'}}\n  enforcement: \
-         Enforced\n  filters:\n{}---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: e}}\nspec: {{service: {{name: s, version: \
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s}}\nspec:\n  version: '1'\n  http:\n    baseUrl: {}\n    actions:\n{}\
+         ---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f}}\nspec:\n  service: {{name: s, version: '1'}}\n  enforcement: \
+         Enforced\n  filters:\n{}---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: e}}\nspec: {{service: {{name: s, version: \
          '1'}}}}\n",
         upstream.url,
         actions.concat(),

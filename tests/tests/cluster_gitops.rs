@@ -23,9 +23,9 @@ const KEY: &str = "of-the-partner";
 const EXAMPLE_URL: &str = "https://git.example.com/platform.git";
 /// Everything that has a namespace and could be written anew without need. Not by the category `tamis`: kubectl remembers
 /// the categories of the time before the definitions.
-const WATCHED: &str = "servicemanifests.reshapr.io,toolsfilters.reshapr.io,customtools.reshapr.io,\
-                       configurationplans.reshapr.io,gatewaygroups.reshapr.io,expositions.reshapr.io,\
-                       gatewayconfigs.reshapr.io,secrets,serviceaccounts,roles,rolebindings,services,deployments,\
+const WATCHED: &str = "servicemanifests.tamis.dev,toolsfilters.tamis.dev,customtools.tamis.dev,\
+                       configurationplans.tamis.dev,gatewaygroups.tamis.dev,expositions.tamis.dev,\
+                       gatewayconfigs.tamis.dev,secrets,serviceaccounts,roles,rolebindings,services,deployments,\
                        networkpolicies,poddisruptionbudgets";
 
 /// A second team, whose Application is applied server-side.
@@ -73,7 +73,7 @@ fn the_health_check_says_what_the_operator_says() -> Result<()> {
     ];
     let object = |kind: &str, status: &Value| {
         let metadata = json!({"name": "one", "namespace": "team", "generation": 3});
-        let mut object = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": {}});
+        let mut object = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": {}});
         if !status.is_null() {
             object["status"] = status.clone();
         }
@@ -472,7 +472,7 @@ fn partners(team: &str) -> String {
     json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
-            "name": "partners", "namespace": team, "labels": {"reshapr.io/credentials": "callers"},
+            "name": "partners", "namespace": team, "labels": {"tamis.dev/credentials": "callers"},
         },
         "stringData": {"alice": format!("sha256:{}", tamis_config::Digest::of(KEY.as_bytes()))},
     })

@@ -18,8 +18,8 @@ async fn roles_are_enough() -> Result<()> {
         let arguments = ["-n", namespace, "auth", "can-i", verb, what];
         async move { cluster.kubectl_as(access, &arguments, None).await.is_ok_and(|said| said.trim() == "yes") }
     };
-    ensure!(can("team-a", "list", "expositions.reshapr.io").await && can("team-a", "get", "namespaces/team-a").await);
-    for (verb, what) in [("list", "expositions.reshapr.io"), ("get", "namespaces/default"), ("list", "secrets")] {
+    ensure!(can("team-a", "list", "expositions.tamis.dev").await && can("team-a", "get", "namespaces/team-a").await);
+    for (verb, what) in [("list", "expositions.tamis.dev"), ("get", "namespaces/default"), ("list", "secrets")] {
         ensure!(!can("default", verb, what).await, "{verb} {what} elsewhere");
     }
     stage.cluster.apply(&stage.manifest()).await?;
@@ -132,7 +132,7 @@ async fn two_operators_for_two_teams() -> Result<()> {
         operators.push(Operator::start(&cluster, &access, &arguments).await?);
     }
     for team in ["team-a", "team-b"] {
-        let group = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+        let group = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup",
                            "metadata": {"name": "default", "namespace": team}, "spec": {"replicas": 0}});
         cluster.apply(&group.to_string()).await?;
     }
@@ -180,7 +180,7 @@ async fn two_operators_by_controller_name() -> Result<()> {
     cluster.namespace("other").await?;
     let bind = ["-n", "other", "create", "rolebinding", "tamis-group", "--clusterrole=tamis-group", ACCOUNT];
     cluster.kubectl(&bind, None).await?;
-    let group = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+    let group = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup",
         "metadata": {"name": "other", "namespace": "other"},
         "spec": {"replicas": 0, "controllerName": "example.com/other", "allowedNamespaces": {"from": "All"}}});
     cluster.apply(&group.to_string()).await?;

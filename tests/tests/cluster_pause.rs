@@ -13,7 +13,7 @@ fn filters(members: &Value) -> String {
 }
 
 async fn annotate(stage: &Stage, namespace: &str, object: &str, paused: bool) -> Result<()> {
-    let annotation = if paused { "reshapr.io/paused=true" } else { "reshapr.io/paused-" };
+    let annotation = if paused { "tamis.dev/paused=true" } else { "tamis.dev/paused-" };
     stage.cluster.kubectl(&["-n", namespace, "annotate", object, annotation], None).await.map(drop)
 }
 
@@ -51,7 +51,7 @@ async fn what_is_new_waits_and_what_takes_away_does_not() -> Result<()> {
     cluster.apply(&filters(&json!(["/number", "/title"]))).await?;
     stage.issue_has("two", &["number", "title"]).await?;
     let said = stage.condition_is("exposition", "one", "Ready", "False", "Paused").await?;
-    ensure!(said.contains("reshapr.io/paused"), "{said}");
+    ensure!(said.contains("tamis.dev/paused"), "{said}");
     stage.condition_is("toolsfilters", "small", "Ready", "Unknown", "Paused").await?;
     stage.issue_has("one", &["number"]).await?;
     annotate(&stage, "team-a", "exposition/one", false).await?;

@@ -88,7 +88,7 @@ impl Object {
     async fn edit(&self, cluster: &Cluster, spec: &Value) -> Result<()> {
         let name = json!({"name": "one", "namespace": NAMESPACE});
         let kind = self.kind.as_str();
-        let object = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": kind, "metadata": name, "spec": spec});
+        let object = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": kind, "metadata": name, "spec": spec});
         cluster.apply(&object.to_string()).await
     }
 
@@ -111,7 +111,7 @@ impl Object {
     }
 
     async fn write(&self, manager: &str, status: &Value) -> Result<Value> {
-        let patch = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": self.kind.as_str(), "status": status});
+        let patch = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": self.kind.as_str(), "status": status});
         let parameters = PatchParams::apply(manager).force();
         let written = self.api.patch_status("one", &parameters, &Patch::Apply(patch)).await?;
         written.data.get("status").cloned().context("no status")

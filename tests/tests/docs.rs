@@ -128,7 +128,7 @@ impl Examples {
 fn filter(body: &str) -> Result<ToolFilter, String> {
     let indented: String = body.lines().map(|line| format!("      {line}\n")).collect();
     let document = format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: docs}}\nspec:\n  \
+        "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: docs}}\nspec:\n  \
          service: {{name: docs, version: \"1\"}}\n  filters:\n    tool:\n{indented}"
     );
     let parsed = parse_document("docs.yaml", document.as_bytes());

@@ -36,7 +36,7 @@ fn role() -> String {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": "tamis-public", "namespace": NAMESPACE},
         "rules": [
-            {"apiGroups": ["reshapr.io"], "resources": ["gatewayconfigs"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["tamis.dev"], "resources": ["gatewayconfigs"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": ["get", "list", "watch"]},
         ],
     });

@@ -289,7 +289,7 @@ async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME},
                "spec": {"ports": [{"port": 1}], "selector": {"a": "b"}}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "labels": {
-               "app.kubernetes.io/managed-by": "tamis-operator", "reshapr.io/gateway-group": "public"}}}),
+               "app.kubernetes.io/managed-by": "tamis-operator", "tamis.dev/gateway-group": "public"}}}),
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tamis-public-token"},
                "stringData": {"token": "theirs"}}),
     ];
@@ -461,7 +461,7 @@ async fn gateways_are_pods_of_our_own(cluster: &Cluster, operator: &Operator, gr
                                        "conditions": [{"type": "Ready", "status": "True"}]}});
         pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await?;
     }
-    let listed = pods.list(&ListParams::default().labels("reshapr.io/gateway-group=public")).await?;
+    let listed = pods.list(&ListParams::default().labels("tamis.dev/gateway-group=public")).await?;
     ensure!(listed.items.len() == 2, "both have our labels");
     let seen = eventually("the gateway is seen", SOON, async || {
         let seen: Vec<GatewayPod> = group::pods(&operator.observed, group);
@@ -491,10 +491,8 @@ async fn changes_name_their_group() -> Result<()> {
     let account = |name: &str, labels: Value| {
         serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).context("an account")
     };
-    let labels = json!({"app.kubernetes.io/managed-by": "tamis-operator", "reshapr.io/gateway-group": "public"});
-    accounts
-        .create(&PostParams::default(), &account("foreign", json!({"reshapr.io/gateway-group": "public"}))?)
-        .await?;
+    let labels = json!({"app.kubernetes.io/managed-by": "tamis-operator", "tamis.dev/gateway-group": "public"});
+    accounts.create(&PostParams::default(), &account("foreign", json!({"tamis.dev/gateway-group": "public"}))?).await?;
     accounts.create(&PostParams::default(), &account("ours", labels)?).await?;
     let change = tokio::time::timeout(SOON, changes.next()).await?;
     let name = tamis_crds::ObjectName { namespace: "edge".into(), name: "public".into() };

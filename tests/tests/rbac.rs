@@ -25,19 +25,19 @@ type Row = (&'static str, Option<&'static str>, &'static str, &'static [&'static
 
 #[rustfmt::skip]
 const MAY: &[Row] = &[
-    ("reshapr.io/servicemanifests", None, "", READ),
-    ("reshapr.io/toolsfilters", None, "", READ),
-    ("reshapr.io/customtools", None, "", READ),
-    ("reshapr.io/configurationplans", None, "", READ),
-    ("reshapr.io/gatewaygroups", None, "", READ),
-    ("reshapr.io/expositions", None, "", READ),
-    ("reshapr.io/gatewayconfigs", None, "", READ),
-    ("reshapr.io/servicemanifests/status", Some(OTHER), "", &["patch"]),
-    ("reshapr.io/toolsfilters/status", Some(OTHER), "", &["patch"]),
-    ("reshapr.io/customtools/status", Some(OTHER), "", &["patch"]),
-    ("reshapr.io/configurationplans/status", Some(OTHER), "", &["patch"]),
-    ("reshapr.io/gatewaygroups/status", Some(OTHER), "", &["patch"]),
-    ("reshapr.io/expositions/status", Some(OTHER), "", &["patch"]),
+    ("tamis.dev/servicemanifests", None, "", READ),
+    ("tamis.dev/toolsfilters", None, "", READ),
+    ("tamis.dev/customtools", None, "", READ),
+    ("tamis.dev/configurationplans", None, "", READ),
+    ("tamis.dev/gatewaygroups", None, "", READ),
+    ("tamis.dev/expositions", None, "", READ),
+    ("tamis.dev/gatewayconfigs", None, "", READ),
+    ("tamis.dev/servicemanifests/status", Some(OTHER), "", &["patch"]),
+    ("tamis.dev/toolsfilters/status", Some(OTHER), "", &["patch"]),
+    ("tamis.dev/customtools/status", Some(OTHER), "", &["patch"]),
+    ("tamis.dev/configurationplans/status", Some(OTHER), "", &["patch"]),
+    ("tamis.dev/gatewaygroups/status", Some(OTHER), "", &["patch"]),
+    ("tamis.dev/expositions/status", Some(OTHER), "", &["patch"]),
     ("/namespaces", None, "", READ),
     ("/pods", None, "", READ),
     ("/services", None, "", READ),
@@ -53,7 +53,7 @@ const MAY: &[Row] = &[
     ("coordination.k8s.io/leases", Some("tamis-system"), "", &["create"]),
     ("coordination.k8s.io/leases", Some("tamis-system"), "tamis-operator", &["get", "list", "watch", "update"]),
     // Where there is a group.
-    ("reshapr.io/gatewayconfigs", Some(GROUP), "", &["create", "update", "delete"]),
+    ("tamis.dev/gatewayconfigs", Some(GROUP), "", &["create", "update", "delete"]),
     ("/secrets", Some(GROUP), "", READ),
     ("/secrets", Some(GROUP), "", &["create", "update"]),
     ("/services", Some(GROUP), "", WRITE),
@@ -78,15 +78,15 @@ const MAY_NOT: &[Row] = &[
     ("/secrets", Some(SECRETS), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("/secrets", Some(GROUP), "", &["patch", "delete", "deletecollection"]),
     // What people wrote stays as they wrote it.
-    ("reshapr.io/servicemanifests", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("reshapr.io/toolsfilters", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("reshapr.io/customtools", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("reshapr.io/configurationplans", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("reshapr.io/gatewaygroups", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("reshapr.io/expositions", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
-    ("reshapr.io/gatewaygroups/finalizers", Some(GROUP), "", &["update"]),
+    ("tamis.dev/servicemanifests", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/toolsfilters", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/customtools", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/configurationplans", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/gatewaygroups", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/expositions", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/gatewaygroups/finalizers", Some(GROUP), "", &["update"]),
     // Nothing is made where there is no group.
-    ("reshapr.io/gatewayconfigs", Some(OTHER), "", &["create", "update", "patch", "delete", "deletecollection"]),
+    ("tamis.dev/gatewayconfigs", Some(OTHER), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("apps/deployments", Some(OTHER), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("apps/deployments", Some(SECRETS), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("apps/deployments", Some("tamis-system"), "", WRITE),
@@ -240,7 +240,7 @@ async fn the_operator_runs_with_these_rights() -> Result<()> {
     let kubeconfig = cluster.service_account("tamis-system", "tamis-operator").await?;
     let arguments = ["--lease-namespace", "tamis-system", "--identity", "first"];
     let mut operator = Operator::start(&cluster, &kubeconfig, &arguments).await?;
-    let group = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+    let group = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup",
                        "metadata": {"name": "public", "namespace": GROUP}, "spec": {"replicas": 2}});
     cluster.apply(&group.to_string()).await?;
     let jsonpath = "jsonpath={.items[*].metadata.name}";

@@ -9,7 +9,7 @@ use serde_json::json;
 use tamis_tests::{Gateway, Options, Upstream, binary, documents::Folder};
 
 const GROUP: &str = "
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: GatewayGroup
 metadata: {name: default}
 spec: {listener: {tls: {secretRef: {name: front}}}}
@@ -38,7 +38,7 @@ async fn lists(gateway: &Gateway, trusted: reqwest::Certificate) -> Result<Strin
 
 fn folder(upstream: &Upstream) -> Result<Folder> {
     let folder = Folder::sample(upstream)?;
-    let open = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "Exposition", "metadata": {"name": "open"},
+    let open = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "Exposition", "metadata": {"name": "open"},
                       "spec": {"service": {"name": "tracker", "version": "1.0.0"}, "filters": []}});
     folder.write("open.yaml", &open.to_string())?;
     Ok(folder)

@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(30);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 const OPEN: &str = "
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: open}
 spec: {service: {name: tracker, version: 1.0.0}, filters: []}
@@ -203,7 +203,7 @@ async fn a_collector_that_is_away_is_in_nobodys_way() -> Result<()> {
 async fn the_last_spans_are_sent_at_the_end() -> Result<()> {
     let (stage, collector) = (Stage::new().await?, Collector::start().await?);
     let group = format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: default}}\n\
+        "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: default}}\n\
          spec: {{tracing: {{endpoint: \"{}\", samplingRatePerMillion: 1000000}}}}\n",
         collector.endpoint()
     );

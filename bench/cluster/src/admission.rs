@@ -137,7 +137,7 @@ async fn quiet() -> Result<f64> {
 
 fn object(kind: &str, spec: &Value) -> DynamicObject {
     let value = json!({
-        "apiVersion": "reshapr.io/v1alpha1", "kind": kind,
+        "apiVersion": "tamis.dev/v1alpha1", "kind": kind,
         "metadata": { "name": "bench", "namespace": "default" }, "spec": spec,
     });
     serde_json::from_value(value).expect("is an object")

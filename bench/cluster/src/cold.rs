@@ -101,7 +101,7 @@ async fn bare(stage: &Stage, args: &ColdArgs) -> Result<Duration> {
     let copies = expositions.iter().map(|object| {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         json!({
-            "apiVersion": "reshapr.io/v1alpha1", "kind": "Exposition",
+            "apiVersion": "tamis.dev/v1alpha1", "kind": "Exposition",
             "metadata": {"name": name}, "spec": object.data["spec"],
         })
     });
@@ -120,7 +120,7 @@ async fn bare(stage: &Stage, args: &ColdArgs) -> Result<Duration> {
     let patches = expositions.iter().take(args.expositions).map(|object| {
         let name = object.metadata.name.clone().unwrap_or_default();
         let body: Value = json!({
-            "apiVersion": "reshapr.io/v1alpha1", "kind": "Exposition",
+            "apiVersion": "tamis.dev/v1alpha1", "kind": "Exposition",
             "metadata": {"name": name}, "status": object.data["status"],
         });
         let api = into.clone();

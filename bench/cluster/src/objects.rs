@@ -23,7 +23,7 @@ pub(crate) fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicOb
 
 fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": kind,
         "metadata": {"name": name},
         "spec": spec,

@@ -82,11 +82,11 @@ mod tests {
 
     const TEXT: &str = r#"
 # HELP apiserver_request_total Counter
-apiserver_request_total{code="201",component="apiserver",dry_run="",group="reshapr.io",resource="gatewayconfigs",scope="resource",subresource="",verb="POST",version="v1alpha1"} 3
-apiserver_request_total{code="409",component="apiserver",dry_run="",group="reshapr.io",resource="gatewayconfigs",scope="resource",subresource="",verb="POST",version="v1alpha1"} 1
-apiserver_request_total{code="200",component="apiserver",dry_run="",group="reshapr.io",resource="expositions",scope="resource",subresource="status",verb="APPLY",version="v1alpha1"} 2
+apiserver_request_total{code="201",component="apiserver",dry_run="",group="tamis.dev",resource="gatewayconfigs",scope="resource",subresource="",verb="POST",version="v1alpha1"} 3
+apiserver_request_total{code="409",component="apiserver",dry_run="",group="tamis.dev",resource="gatewayconfigs",scope="resource",subresource="",verb="POST",version="v1alpha1"} 1
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="tamis.dev",resource="expositions",scope="resource",subresource="status",verb="APPLY",version="v1alpha1"} 2
 apiserver_request_total{code="200",component="apiserver",dry_run="",group="coordination.k8s.io",resource="leases",scope="resource",subresource="",verb="PUT",version="v1"} 9
-apiserver_watch_events_total{group="reshapr.io",resource="expositions",version="v1alpha1"} 4
+apiserver_watch_events_total{group="tamis.dev",resource="expositions",version="v1alpha1"} 4
 "#;
 
     #[test]

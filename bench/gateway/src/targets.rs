@@ -29,7 +29,7 @@ pub(crate) fn payload(kb: usize) -> Bytes {
 /// Writes a folder with one service of one tool a size, published twice: `plain` without a filter, and `filtered`.
 pub(crate) fn load_folder(folder: &Path, upstream: u16, sizes: &[usize]) -> Result<()> {
     let mut yaml = format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: bench}}\nspec:\n  version: 1.0.0\n  http:\n    baseUrl: http://127.0.0.1:{upstream}\n    actions:\n"
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: bench}}\nspec:\n  version: 1.0.0\n  http:\n    baseUrl: http://127.0.0.1:{upstream}\n    actions:\n"
     );
     for kb in sizes {
         let _ = write!(
@@ -37,7 +37,7 @@ pub(crate) fn load_folder(folder: &Path, upstream: u16, sizes: &[usize]) -> Resu
             "      items-{kb}:\n        method: GET\n        path: /items/{kb}\n        response: {{type: array}}\n"
         );
     }
-    yaml += "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {name: bench}\nspec:\n  name: fields\n  service: {name: bench, version: 1.0.0}\n  filters:\n";
+    yaml += "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {name: bench}\nspec:\n  name: fields\n  service: {name: bench, version: 1.0.0}\n  filters:\n";
     for kb in sizes {
         let _ = writeln!(
             yaml,
@@ -47,7 +47,7 @@ pub(crate) fn load_folder(folder: &Path, upstream: u16, sizes: &[usize]) -> Resu
     for (name, filters) in [("plain", "[]"), ("filtered", "[fields]")] {
         let _ = write!(
             yaml,
-            "---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: {name}}}\nspec:\n  service: {{name: bench, version: 1.0.0}}\n  filters: {filters}\n"
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {name}}}\nspec:\n  service: {{name: bench, version: 1.0.0}}\n  filters: {filters}\n"
         );
     }
     std::fs::write(folder.join("bench.yaml"), yaml)?;
@@ -57,7 +57,7 @@ pub(crate) fn load_folder(folder: &Path, upstream: u16, sizes: &[usize]) -> Resu
 /// Writes `expositions` expositions of one service with `tools` tools, each tool with a filter in one shared set.
 pub(crate) fn memory_folder(folder: &Path, expositions: usize, tools: usize) -> Result<()> {
     let mut yaml = String::from(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: bench}\nspec:\n  version: 1.0.0\n  http:\n    baseUrl: http://127.0.0.1:9\n    actions:\n",
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: bench}\nspec:\n  version: 1.0.0\n  http:\n    baseUrl: http://127.0.0.1:9\n    actions:\n",
     );
     for tool in 0..tools {
         let _ = write!(
@@ -65,7 +65,7 @@ pub(crate) fn memory_folder(folder: &Path, expositions: usize, tools: usize) -> 
             "      tool-{tool}:\n        description: Lists the items of one project, newest first\n        method: GET\n        path: /projects/{{project}}/items-{tool}\n        args:\n          project: {{type: string, required: true}}\n          state: {{type: string, enum: [open, closed, all], default: open}}\n        request: {{pathParams: {{project: \"{{project}}\"}}, query: {{state: \"{{state}}\"}}}}\n        response: {{type: array}}\n"
         );
     }
-    yaml += "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {name: bench}\nspec:\n  name: fields\n  service: {name: bench, version: 1.0.0}\n  filters:\n";
+    yaml += "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {name: bench}\nspec:\n  name: fields\n  service: {name: bench, version: 1.0.0}\n  filters:\n";
     for tool in 0..tools {
         let _ = writeln!(
             yaml,
@@ -75,7 +75,7 @@ pub(crate) fn memory_folder(folder: &Path, expositions: usize, tools: usize) -> 
     for number in 0..expositions {
         let _ = write!(
             yaml,
-            "---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: expo-{number}}}\nspec:\n  service: {{name: bench, version: 1.0.0}}\n  filters: [fields]\n"
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: expo-{number}}}\nspec:\n  service: {{name: bench, version: 1.0.0}}\n  filters: [fields]\n"
         );
     }
     std::fs::write(folder.join("bench.yaml"), yaml)?;

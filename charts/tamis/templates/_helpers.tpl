@@ -131,10 +131,10 @@ annotations:
 
 {{/* Wherever something is looked after: reads what people wrote and what is there of groups, says what became of it. */}}
 {{- define "tamis.rules.operator" -}}
-- apiGroups: [reshapr.io]
+- apiGroups: [tamis.dev]
   resources: [servicemanifests, toolsfilters, customtools, configurationplans, gatewaygroups, expositions, gatewayconfigs]
   verbs: [get, list, watch]
-- apiGroups: [reshapr.io]
+- apiGroups: [tamis.dev]
   resources:
     - servicemanifests/status
     - toolsfilters/status
@@ -168,7 +168,7 @@ annotations:
 
 {{/* Where there is a group. */}}
 {{- define "tamis.rules.group" -}}
-- apiGroups: [reshapr.io]
+- apiGroups: [tamis.dev]
   resources: [gatewayconfigs]
   verbs: [get, list, watch, create, update, delete]
 - apiGroups: [""]

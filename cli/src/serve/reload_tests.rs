@@ -7,7 +7,7 @@ use tamis_crds::parse_document;
 use super::*;
 
 const MANIFEST: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: s}
 spec:
@@ -21,7 +21,7 @@ spec:
 fn audience(name: &str, retain: &str) -> String {
     format!(
         r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {{name: {name}}}
 spec:
@@ -29,7 +29,7 @@ spec:
   service: {{name: s, version: "1"}}
   filters: {{get: {{retain: [{retain}]}}}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {{name: {name}}}
 spec: {{service: {{name: s, version: "1"}}, filters: [{name}]}}
@@ -104,19 +104,19 @@ fn a_deleted_file_is_gone() {
 
 /// A set that is the service's default, and an exposition that names none.
 const DEFAULT_SET: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: default-set}
 spec: {service: {name: s, version: "1"}, filters: {get: {retain: [/x]}}}
 "#;
 const EXPOSITION: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: a}
 spec: {service: {name: s, version: "1"}}
 "#;
 const STRICT_GROUP: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: GatewayGroup
 metadata: {name: default}
 spec: {require: {enforced: true}}

@@ -5,7 +5,7 @@ use tamis_crds::load;
 use super::*;
 
 const SERVICE: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: github}
 spec:
@@ -14,7 +14,7 @@ spec:
     baseUrl: https://api.github.com
     actions: {list-issues: {path: /issues, response: {type: array}}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: github}
 spec:
@@ -22,7 +22,7 @@ spec:
   filters: {list-issues: {select: {number: number, by: user.login}}}
 "#;
 const EXPOSITION: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: github}
 spec: {service: {name: github, version: 1.0.0}}

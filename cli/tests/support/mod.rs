@@ -48,7 +48,7 @@ fn answer(mut stream: TcpStream) -> Option<()> {
 pub(crate) fn documents(dir: &Path, upstream: u16, pointer: &str) {
     let manifest = format!(
         r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {{name: s}}
 spec:
@@ -67,9 +67,9 @@ spec:
 /// The filter set and the exposition, on one line each.
 pub(crate) fn audience(pointer: &str) -> String {
     format!(
-        r#"{{apiVersion: reshapr.io/v1alpha1, kind: ToolsFilters, metadata: {{name: a}}, spec: {{name: a, service: {{name: s, version: "1"}}, filters: {{get: {{retain: ["{pointer}"]}}}}}}}}
+        r#"{{apiVersion: tamis.dev/v1alpha1, kind: ToolsFilters, metadata: {{name: a}}, spec: {{name: a, service: {{name: s, version: "1"}}, filters: {{get: {{retain: ["{pointer}"]}}}}}}}}
 ---
-{{apiVersion: reshapr.io/v1alpha1, kind: Exposition, metadata: {{name: a}}, spec: {{service: {{name: s, version: "1"}}, filters: [a]}}}}
+{{apiVersion: tamis.dev/v1alpha1, kind: Exposition, metadata: {{name: a}}, spec: {{service: {{name: s, version: "1"}}, filters: [a]}}}}
 "#
     )
 }

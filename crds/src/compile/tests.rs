@@ -29,7 +29,7 @@ fn said(compilation: &Compilation) -> Vec<String> {
 
 /// The documents of `contract.md`, without what later work brings.
 const CONTRACT: &str = r##"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: github, namespace: team-a}
 spec:
@@ -55,7 +55,7 @@ spec:
       whoami: {path: /user}
       delete-all: {path: /everything, method: DELETE}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: github-partner, namespace: team-a}
 spec:
@@ -80,7 +80,7 @@ spec:
       text: {stripAnsi: true, keep: ["^E"], maxLines: 200}
     whoami: {passthrough: true}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: github-partner, namespace: team-a}
 spec:
@@ -135,7 +135,7 @@ fn the_seed_documents_compile_as_they_stand() {
 }
 
 const SERVICE: &str = "
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: s}
 spec:
@@ -154,7 +154,7 @@ fn with(documents: &[(&str, &str, &str)]) -> String {
     for (kind, name, spec) in documents {
         let _ = write!(
             text,
-            "---\napiVersion: reshapr.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{{}{spec}}}\n",
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{{}{spec}}}\n",
             if *kind == "GatewayGroup" { "" } else { "service: {name: s, version: '1'}, " }
         );
     }
@@ -344,13 +344,13 @@ fn a_filter_is_not_blamed_for_a_tool_that_is_not_there() {
 #[test]
 fn the_expressions_of_a_set_are_bounded_together() {
     let service: String = (0..40).fold(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: s}\nspec:\n  name: s\n  version: 1.0.0\n  http:\n    baseUrl: https://x.example\n    actions:\n".into(),
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: s}\nspec:\n  name: s\n  version: 1.0.0\n  http:\n    baseUrl: https://x.example\n    actions:\n".into(),
         |mut text, tool| {
             let _ = writeln!(text, "      t{tool}: {{path: /x, response: {{type: text}}}}");
             text
         },
     );
-    let mut set = "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {name: f}\nspec:\n  service: {name: s, version: 1.0.0}\n  filters:\n".to_owned();
+    let mut set = "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {name: f}\nspec:\n  service: {name: s, version: 1.0.0}\n  filters:\n".to_owned();
     for tool in 0..40 {
         let patterns: Vec<_> = (0..8).map(|i| format!(r"'x{tool}y\d{{40}}{i}'")).collect();
         let _ = writeln!(set, "    t{tool}: {{text: {{keep: [{}]}}}}", patterns.join(", "));
@@ -440,7 +440,7 @@ fn ten_thousand_expositions() {
     for n in 0..10_000 {
         let _ = write!(
             text,
-            "---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: e{n}}}\nspec: {{service: {{name: s, version: '1'}}}}\n"
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: e{n}}}\nspec: {{service: {{name: s, version: '1'}}}}\n"
         );
     }
     let begun = std::time::Instant::now();
@@ -467,7 +467,7 @@ fn every_field_of_a_kimbap_manifest_arrives() {
 
     let mut all = parsed.resources;
     all.extend(&resources(
-        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: e}\nspec: {service: {name: tracker, version: 1.2.0}}\n",
+        "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: e}\nspec: {service: {name: tracker, version: 1.2.0}}\n",
     ));
     let compilation = compile(&all, &CompileEnv::default());
     let service = compilation.snapshot.services.values().next().unwrap();
@@ -512,7 +512,7 @@ fn what_comes_later_is_refused_by_name_and_place() {
         format!("name: n\nversion: 1.0.0\nbase_url: https://a.example\nactions:\n  a:\n    path: /a\n    {field}\n")
     };
     let spec = |kind: &str, spec: &str| {
-        format!("apiVersion: reshapr.io/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
+        format!("apiVersion: tamis.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
     };
     let exposition = |field: &str| spec("Exposition", &format!("service: {{name: s, version: '1'}}\n  {field}"));
     let table = [
@@ -551,7 +551,7 @@ fn a_collector_is_named_by_its_base_url() {
     ];
     let said = |tracing: &str| {
         let text = format!(
-            "apiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: a}}\nspec:\n  tracing: {{{tracing}}}\n"
+            "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: a}}\nspec:\n  tracing: {{{tracing}}}\n"
         );
         let parsed = parse_document("a.yaml", text.as_bytes());
         parsed.diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -574,7 +574,7 @@ fn one_mistake_does_not_hide_the_next() {
         };
         diagnose(&loaded).iter().map(|d| format!("{}: {}, {}", d.field, d.message, d.remedy)).collect::<Vec<_>>()
     };
-    let limits = "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
+    let limits = "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
          limits: {timeout: 30, concurrent: 0, burst: 1, requestsPerSecond: -1, maxResponseBytes: 1 MB}\n";
     let found = said(limits);
     assert!(found.contains(&"spec.limits.timeout: 30 has no unit, write 30s".to_owned()), "{found:#?}");
@@ -582,7 +582,7 @@ fn one_mistake_does_not_hide_the_next() {
         let of_field = found.iter().filter(|line| line.starts_with(&format!("spec.limits.{field}: "))).count();
         assert_eq!(of_field, 1, "{field}: {found:#?}");
     }
-    let filters = "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
+    let filters = "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
          filters:\n    one: {retian: [/a]}\n    two: {retain: [a]}\n";
     let found = said(filters);
     assert!(found.iter().any(|line| line.starts_with("spec.filters.one.retian: ")), "{found:#?}");

@@ -319,8 +319,8 @@ fn group() -> Vec<(&'static str, Json)> {
     let immutable = "has(self.controllerName) == has(oldSelf.controllerName) && \
         (!has(self.controllerName) || self.controllerName == oldSelf.controllerName)";
     let own = |what: &str| {
-        let cel = "self.all(key, !key.startsWith('app.kubernetes.io/') && !key.contains('reshapr.io/'))";
-        let message = format!("app.kubernetes.io/ and reshapr.io/ {what} are the operator's own: use others");
+        let cel = "self.all(key, !key.startsWith('app.kubernetes.io/') && !key.contains('tamis.dev/'))";
+        let message = format!("app.kubernetes.io/ and tamis.dev/ {what} are the operator's own: use others");
         json!({ "maxProperties": MAX_ENTRIES, RULES: [rule(cel, &message)] })
     };
     let amounts = || {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-const SET: &str = "apiVersion: reshapr.io/v1alpha1
+const SET: &str = "apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: NAME}
 spec: {service: {name: s, version: '1'}, filters: {a: {retain: [/a]}}}

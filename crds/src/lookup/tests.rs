@@ -2,7 +2,7 @@ use super::*;
 use crate::parse_document;
 
 const MANIFEST: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: github}
 spec:
@@ -20,7 +20,7 @@ spec:
 
 fn set(resource: &str, name: &str, posture: &str, tools: &str) -> String {
     format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {resource}}}\nspec:\n  {name}\n  service: {{name: github, version: \"1\"}}\n  \
+        "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {resource}}}\nspec:\n  {name}\n  service: {{name: github, version: \"1\"}}\n  \
          enforcement: {posture}\n  filters: {{{tools}}}\n"
     )
 }

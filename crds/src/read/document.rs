@@ -10,7 +10,9 @@ use super::schema::{
 use super::{excerpt, kimbap, shape, spelling};
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
-use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, Resource, Resources, Unusable};
+use crate::resources::{
+    API_VERSION, DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, RESHAPR_API_VERSION, Resource, Resources, Unusable,
+};
 use crate::scribe::Scribe;
 use crate::yaml::{Entry, Node, Resolved, Value};
 use crate::{Diagnostic, Reason};
@@ -111,7 +113,7 @@ impl<'a> Reader<'a> {
         let (Some(version_text), Some(kind_text)) = (version.as_source(), kind.as_source()) else {
             return self.error(&document, "apiVersion", "apiVersion and kind are text", "write names");
         };
-        if version_text != API_VERSION {
+        if version_text != API_VERSION && (self.is_object || version_text != RESHAPR_API_VERSION) {
             return self.foreign(version, version_text, kind_text, document);
         }
         match kind_text {
@@ -163,8 +165,8 @@ impl<'a> Reader<'a> {
         }
         let ours = KINDS.iter().any(|(name, _)| *name == kind_text) || kind_text == "ToolsOutputFilters";
         let group = version_text.split('/').next().unwrap_or("");
-        if ours || group == "reshapr.io" || did_you_mean(group, ["reshapr.io"]).is_some() {
-            let message = format!("`{}` is not a version of reshapr.io that is known here", excerpt(version_text));
+        if ours || did_you_mean(group, GROUPS).is_some() {
+            let message = format!("`{}` is not a version of tamis.dev that is known here", excerpt(version_text));
             self.error(version, "apiVersion", message, format!("write {API_VERSION}"));
         } else {
             let message = format!("a {} of {} is not ours and is skipped", excerpt(kind_text), excerpt(version_text));

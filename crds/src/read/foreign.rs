@@ -10,11 +10,9 @@ use super::spelling::camel_case;
 use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::read::ParsedFile;
-use crate::resources::KINDS;
+use crate::resources::{GROUPS, KINDS};
 use crate::yaml::{Entry, Node, Position, Value};
 
-/// API groups of Tamis documents.
-const GROUPS: [&str; 2] = ["reshapr.io", "tamis.dev"];
 /// Keys whose text is prose: a package may be called Exposition.
 const PROSE: [&str; 4] = ["name", "title", "description", "displayName"];
 /// Fields that are at the top of a document only where `spec`, or the whole envelope, is missing.

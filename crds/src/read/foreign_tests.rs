@@ -22,15 +22,15 @@ const FOREIGN: &[(&str, &str)] = &[
 
 /// Documents that their authors take for Tamis documents.
 const MISSPELT: &[&str] = &[
-    "apiversion: reshapr.io/v1alpha1\nkinds: ToolsFilters\nmetadata: {name: a}\n",
+    "apiversion: tamis.dev/v1alpha1\nkinds: ToolsFilters\nmetadata: {name: a}\n",
     "api_version: v1\nname: a\n",
     "apiVersoin: v1alpha1\nname: a\n",
     "Kind: Exposition\n",
     "kin: Exposition\n",
     "type: ToolsFilters\n",
-    "version: reshapr.io/v1alpha1\n",
+    "version: tamis.dev/v1alpha1\n",
     "schema: tamis.dev/v1alpha1\n",
-    "apiVersion: reshapr.io/v1alpha1\n",
+    "apiVersion: tamis.dev/v1alpha1\n",
     "apiVersion: reshaper.io/v1alpha1\nname: a\n",
     "kind: ToolFilters\n",
     "kind: Exposition\nname: a\n",
@@ -48,7 +48,7 @@ const MISSPELT: &[&str] = &[
     "- kind: Exposition\n",
     "just text\n",
     // Beside a document of Tamis nothing is another program's.
-    "replicaCount: 1\n---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec: {service: {name: s, version: '1'}}\n",
+    "replicaCount: 1\n---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec: {service: {name: s, version: '1'}}\n",
 ];
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kimbap;
-use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, KINDS, ObjectName, ServiceRef, Unusable};
+use crate::resources::{DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, ServiceRef, Unusable};
 use crate::yaml::{Node, Resolved, Value};
 
 /// The kind, name and service of a document; none for a list, and for what is somebody else's.
@@ -14,7 +14,7 @@ pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
     let ours = |kind: &str| kind == OTHER_NAME || KINDS.iter().any(|(known, _)| *known == kind);
     match (version, kind) {
         (Some("v1"), Some("List")) => return None,
-        (Some(version), Some(kind)) if version != API_VERSION && !ours(kind) && !version.starts_with("reshapr.io") => {
+        (Some(version), Some(kind)) if !ours(kind) && !GROUPS.iter().any(|group| version.starts_with(group)) => {
             return None;
         }
         _ => {}

@@ -6,7 +6,7 @@ use super::schema::{
     CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS,
 };
 use super::spelling::ALIASES;
-use crate::resources::API_VERSION;
+use crate::resources::{API_VERSION, RESHAPR_API_VERSION};
 
 /// A JSON Schema (2020-12) of every document that files may hold, for editors: the kinds, ToolsFilters without `metadata`
 /// and `spec`, and kimbap's manifests.
@@ -39,7 +39,7 @@ pub fn document_schema() -> Json {
             "type": "object",
             "description": description,
             "properties": {
-                "apiVersion": { "const": API_VERSION },
+                "apiVersion": { "enum": [API_VERSION, RESHAPR_API_VERSION] },
                 "kind": { "const": kind },
                 "metadata": { "$ref": "#/$defs/ObjectMeta" },
                 "spec": { "$ref": format!("#/$defs/{name}") },
@@ -55,7 +55,7 @@ pub fn document_schema() -> Json {
     definitions.extend(seed_spellings(&definitions));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Documents of reshapr.io/v1alpha1",
+        "title": "Documents of tamis.dev/v1alpha1",
         "anyOf": documents,
         "$defs": definitions,
     })
@@ -64,7 +64,7 @@ pub fn document_schema() -> Json {
 /// The form of the seed documents: the fields of `spec` at the top, and no `metadata`.
 fn flat(spec: &Json) -> Json {
     let mut document = spec.clone();
-    document["properties"]["apiVersion"] = json!({ "const": API_VERSION });
+    document["properties"]["apiVersion"] = json!({ "enum": [API_VERSION, RESHAPR_API_VERSION] });
     document["properties"]["kind"] = json!({ "enum": ["ToolsFilters", "ToolsOutputFilters"] });
     document["properties"]["filters"] =
         json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/Seed.ToolFilter" } });

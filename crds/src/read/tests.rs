@@ -1,7 +1,7 @@
 //! Documents of every accepted form, and what becomes of them.
 
 use super::*;
-use crate::resources::{Resource, ToolsFiltersSpec};
+use crate::resources::{API_VERSION, Resource, ToolsFiltersSpec};
 
 fn read(text: &str) -> ParsedFile {
     parse_document("dir/My Filters.yaml", text.as_bytes())
@@ -16,7 +16,7 @@ fn one_set(text: &str) -> Arc<Resource<ToolsFiltersSpec>> {
 /// A flat ToolsFilters with one filter.
 fn flat(filter: &str) -> String {
     format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nservice: {{name: s, version: '1'}}\nfilters:\n  tool: {filter}\n"
+        "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nservice: {{name: s, version: '1'}}\nfilters:\n  tool: {filter}\n"
     )
 }
 
@@ -71,7 +71,7 @@ fn constants_keep_their_digits() {
 
 #[test]
 fn anchors_and_merge_keys_share_filters() {
-    let text = "apiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nservice: {name: s, version: '1'}\nfilters:\n  one: &one \
+    let text = "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nservice: {name: s, version: '1'}\nfilters:\n  one: &one \
                 {retain: [/a], maxItems: 5}\n  two: *one\n  three: {<<: *one, maxItems: 9}\n";
     let filters = &one_set(text).spec.filters;
     assert_eq!(filters["one"], filters["two"]);
@@ -86,7 +86,7 @@ fn kimbaps_manifest_is_a_service_manifest() {
                   request: {query: {q: \"{a_b}\"}}\n    response: {filter: {max_items: 2}, compact: {item: x}, text_filter: {dedup: \
                   true}}\n    error_mapping: {404: gone}\n    retry: {max_attempts: 2, backoff_ms: 5, retry_on: [429]}\n    \
                   pagination: {type: cursor, max_pages: 3, next_path: next}\n";
-    let ours = "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: github-api}\nspec:\n  name: GitHub API\n  \
+    let ours = "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: github-api}\nspec:\n  name: GitHub API\n  \
                 version: 2.1.0\n  http:\n    baseUrl: https://api.github.com\n    auth: {type: header, name: X-Key, secretRef: {name: \
                 team/github, key: token}}\n    actions:\n      list:\n        path: /a\n        args: {a_b: {type: string}}\n        \
                 request: {query: {q: \"{a_b}\"}}\n        response: {filter: {maxItems: 2, compact: {item: x}, text: {dedup: \
@@ -100,7 +100,7 @@ fn kimbaps_manifest_is_a_service_manifest() {
 
 #[test]
 fn what_kubectl_prints_is_read() {
-    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: reshapr.io/v1alpha1\n  kind: Exposition\n  metadata: {name: a, \
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: tamis.dev/v1alpha1\n  kind: Exposition\n  metadata: {name: a, \
                 uid: 1-2, generation: 3, managedFields: []}\n  spec: {service: {name: s, version: '1'}}\n  status: {tools: 4}\n";
     let parsed = read(text);
     assert_eq!((parsed.diagnostics, parsed.resources.expositions.len()), (vec![], 1));
@@ -121,7 +121,7 @@ fn a_credential_in_the_wrong_place_is_not_printed() {
     ];
     for spec in manifests {
         let parsed =
-            read(&format!("apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: a}}\n{spec}\n"));
+            read(&format!("apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: a}}\n{spec}\n"));
         let loaded = crate::Loaded {
             resources: parsed.resources.clone(),
             diagnostics: parsed.diagnostics.clone(),
@@ -224,7 +224,7 @@ fn an_object_that_cannot_be_read_is_still_known() {
     ];
     for (kind, spec, service, set) in table {
         let object = serde_json::json!({
-            "apiVersion": "reshapr.io/v1alpha1", "kind": kind, "metadata": {"name": "x", "namespace": "n"}, "spec": spec,
+            "apiVersion": "tamis.dev/v1alpha1", "kind": kind, "metadata": {"name": "x", "namespace": "n"}, "spec": spec,
         });
         let read = crate::read_object(&object);
         let [unusable] = &read.resources.unusable[..] else { panic!("{read:#?}") };
@@ -242,7 +242,7 @@ fn an_object_is_json_whatever_its_text_holds() {
     // A key longer than YAML takes in one line, a control character, what YAML 1.1 takes for a boolean.
     let key = "k".repeat(2_000);
     let object = serde_json::json!({
-        "apiVersion": "reshapr.io/v1alpha1", "kind": "ToolsFilters", "metadata": {"name": "x", "namespace": "n"},
+        "apiVersion": "tamis.dev/v1alpha1", "kind": "ToolsFilters", "metadata": {"name": "x", "namespace": "n"},
         "spec": {"service": {"name": "s", "version": "1.10"}, "filters": {"on": {"patches": [
             {"op": "add", "path": "/a", "value": {key.clone(): "\u{7f}\u{1}", "y": "no"}},
         ]}}},
@@ -253,4 +253,27 @@ fn an_object_is_json_whatever_its_text_holds() {
     assert_eq!(set.service.version, "1.10");
     let filter = serde_json::to_value(&set.filters["on"]).unwrap();
     assert_eq!(filter["patches"][0]["value"][&key], "\u{7f}\u{1}");
+}
+
+/// Files have either group; the API has ours.
+#[test]
+fn documents_of_reshapr_are_read_from_files_without_a_word() {
+    let text = |version: &str| {
+        format!(
+            "apiVersion: {version}\nkind: ToolsFilters\nmetadata: {{name: a}}\nspec: {{service: {{name: s, version: '1'}}, filters: {{}}}}\n"
+        )
+    };
+    for (version, read) in
+        [(API_VERSION, true), ("reshapr.io/v1alpha1", true), ("reshapr.io/v1", false), ("tamis.dev/v1", false)]
+    {
+        let parsed = parse_document("a.yaml", text(version).as_bytes());
+        assert_eq!((parsed.resources.filters.len() == 1, parsed.is_broken()), (read, !read), "{version}");
+        let ours = parse_document("a.yaml", text(API_VERSION).as_bytes());
+        assert_eq!(parsed.diagnostics == ours.diagnostics, read, "{version}");
+    }
+    let object = serde_json::json!({
+        "apiVersion": "reshapr.io/v1alpha1", "kind": "ToolsFilters", "metadata": {"name": "a", "namespace": "n"},
+        "spec": {"service": {"name": "s", "version": "1"}, "filters": {}},
+    });
+    assert!(super::read_object(&object).is_broken());
 }

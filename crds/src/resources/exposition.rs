@@ -10,7 +10,7 @@ use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, Servic
 /// One service, published for one audience.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "Exposition",
     plural = "expositions",

@@ -13,7 +13,7 @@ use super::{ResourceStatus, ServiceRef};
 /// What of each tool's output may pass.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "ToolsFilters",
     plural = "toolsfilters",

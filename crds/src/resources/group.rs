@@ -14,7 +14,7 @@ use super::{
 /// Gateways that serve together. In a folder for `tamis serve` it configures the one process.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "GatewayGroup",
     plural = "gatewaygroups",

@@ -14,7 +14,7 @@ use super::{Later, ResourceStatus, SecretKeyRef};
 /// which `http` is implemented yet.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "ServiceManifest",
     plural = "servicemanifests",

@@ -46,7 +46,11 @@ pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 use crate::origin::Origin;
 
 /// `apiVersion` of every kind.
-pub const API_VERSION: &str = "reshapr.io/v1alpha1";
+pub const API_VERSION: &str = "tamis.dev/v1alpha1";
+/// `apiVersion` of reShapr's documents, which files may have in place of [`API_VERSION`]. A cluster knows no such kinds.
+pub(crate) const RESHAPR_API_VERSION: &str = "reshapr.io/v1alpha1";
+/// API groups that documents in files may have.
+pub(crate) const GROUPS: [&str; 2] = ["tamis.dev", "reshapr.io"];
 /// The namespace of a document that names none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 

@@ -11,7 +11,7 @@ use super::{AuthSpec, Later, ResourceStatus};
 /// other headers.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "ConfigurationPlan",
     plural = "configurationplans",

@@ -11,7 +11,7 @@ use super::{ResourceStatus, ServiceRef};
 /// Further tools of a service, each made of one that its manifest has.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
-    group = "reshapr.io",
+    group = "tamis.dev",
     version = "v1alpha1",
     kind = "CustomTools",
     plural = "customtools",

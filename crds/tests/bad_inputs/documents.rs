@@ -4,7 +4,7 @@ use super::{Case, json, yaml};
 
 macro_rules! document {
     ($kind:literal, $spec:literal) => {
-        concat!("apiVersion: reshapr.io/v1alpha1\nkind: ", $kind, "\nmetadata: {name: a}\nspec:\n", $spec)
+        concat!("apiVersion: tamis.dev/v1alpha1\nkind: ", $kind, "\nmetadata: {name: a}\nspec:\n", $spec)
     };
 }
 
@@ -12,9 +12,9 @@ macro_rules! document {
 macro_rules! with_service {
     ($kind:literal, $spec:literal) => {
         concat!(
-            "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {name: github}\n",
+            "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: github}\n",
             "spec: {version: 1.0.0, http: {baseUrl: \"https://api.github.com\", actions: {list-issues: {path: /issues}}}}\n",
-            "---\napiVersion: reshapr.io/v1alpha1\nkind: ",
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: ",
             $kind,
             "\nmetadata: {name: a}\nspec:\n",
             $spec
@@ -25,23 +25,20 @@ macro_rules! with_service {
 pub(super) const ENVELOPE: &[Case] = &[
     yaml("Neither apiVersion nor kind", "filters: {}\n"),
     yaml("A file of another program", "replicaCount: 1\nimage: {tag: latest}\n"),
-    yaml("No kind", "apiVersion: reshapr.io/v1alpha1\nspec: {}\n"),
-    yaml("A kind that does not exist", "apiVersion: reshapr.io/v1alpha1\nkind: ToolFilters\nspec: {}\n"),
-    yaml("A version that does not exist", "apiVersion: reshapr.io/v1\nkind: Exposition\nspec: {}\n"),
+    yaml("No kind", "apiVersion: tamis.dev/v1alpha1\nspec: {}\n"),
+    yaml("A kind that does not exist", "apiVersion: tamis.dev/v1alpha1\nkind: ToolFilters\nspec: {}\n"),
+    yaml("A version that does not exist", "apiVersion: tamis.dev/v1\nkind: Exposition\nspec: {}\n"),
     yaml("A group that is misspelled", "apiVersion: reshaper.io/v1alpha1\nkind: Exposition\nspec: {}\n"),
     yaml("Somebody else's object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
-    yaml(
-        "No metadata",
-        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nspec: {service: {name: a, version: '1'}}\n",
-    ),
+    yaml("No metadata", "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nspec: {service: {name: a, version: '1'}}\n"),
     yaml(
         "Names that Kubernetes does not take",
-        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: GitHub_Partner, namespace: team.a, lables: {}}\n\
+        "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: GitHub_Partner, namespace: team.a, lables: {}}\n\
          spec: {service: {name: a, version: '1'}}\n",
     ),
     yaml(
         "A field beside spec",
-        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\naccess: {anonymous: true}\n\
+        "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\naccess: {anonymous: true}\n\
          spec: {service: {name: a, version: '1'}}\n",
     ),
 ];
@@ -130,7 +127,7 @@ pub(super) const SCALARS: &[Case] = &[
     ),
     json(
         "A number that no counter holds",
-        "{\"apiVersion\": \"reshapr.io/v1alpha1\", \"kind\": \"Exposition\", \"metadata\": {\"name\": \"a\"},\n \"spec\": \
+        "{\"apiVersion\": \"tamis.dev/v1alpha1\", \"kind\": \"Exposition\", \"metadata\": {\"name\": \"a\"},\n \"spec\": \
          {\"service\": {\"name\": \"a\", \"version\": 2}, \"limits\": {\"concurrent\": 99999999999}}}\n",
     ),
 ];
@@ -150,7 +147,7 @@ pub(super) const LATER: &[Case] = &[
     ),
     yaml(
         "A kind without its fields",
-        "apiVersion: reshapr.io/v1alpha1\nkind: CustomTools\nmetadata: {name: a}\nspec: {}\n",
+        "apiVersion: tamis.dev/v1alpha1\nkind: CustomTools\nmetadata: {name: a}\nspec: {}\n",
     ),
     yaml(
         "Tools of a service that is not there",
@@ -245,7 +242,7 @@ pub(super) const REFERENCES: &[Case] = &[
         with_service!(
             "ToolsFilters",
             "  service: {name: github, version: 1.0.0}\n  filters:\n    list_issues: {maxItems: 25}\n---\n\
-             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 2.0.0}\n"
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 2.0.0}\n"
         ),
     ),
     yaml(
@@ -257,7 +254,7 @@ pub(super) const REFERENCES: &[Case] = &[
         with_service!(
             "Exposition",
             "  service: {name: github, version: 1.0.0}\n  tools: {exclude: [list-issue]}\n---\n\
-             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
              gatewayGroup: {name: public}\n"
         ),
     ),
@@ -266,8 +263,8 @@ pub(super) const REFERENCES: &[Case] = &[
         with_service!(
             "ServiceManifest",
             "  name: github\n  version: 1.0.0\n  http: {baseUrl: \"https://api.github.com\", actions: {list: {path: /}}}\n---\n\
-             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n---\n\
-             apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n"
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n---\n\
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n"
         ),
     ),
     yaml(
@@ -282,7 +279,7 @@ pub(super) const REFERENCES: &[Case] = &[
         "Below the group's floor",
         with_service!(
             "Exposition",
-            "  service: {name: github, version: 1.0.0}\n---\napiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\n\
+            "  service: {name: github, version: 1.0.0}\n---\napiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\n\
              metadata: {name: default}\nspec: {require: {enforced: true}}\n"
         ),
     ),
@@ -291,8 +288,8 @@ pub(super) const REFERENCES: &[Case] = &[
         with_service!(
             "ToolsFilters",
             "  service: {name: github, version: 1.0.0}\n  filters: {list-issues: {patches: [{op: remove, path: /email}]}}\n\
-             ---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
-             enforcement: Enforced\n---\napiVersion: reshapr.io/v1alpha1\nkind: GatewayGroup\n\
+             ---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
+             enforcement: Enforced\n---\napiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\n\
              metadata: {name: default}\nspec: {require: {allowLists: true}}\n"
         ),
     ),

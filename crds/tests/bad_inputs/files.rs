@@ -12,7 +12,7 @@ pub(super) const FILES: &[Case] = &[
 pub(super) const YAML: &[Case] = &[
     yaml(
         "A tab in the indentation (shown as an arrow)",
-        "apiVersion: reshapr.io/v1alpha1\nkind: Exposition\nspec:\n\tservice: {}\n",
+        "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nspec:\n\tservice: {}\n",
     ),
     yaml("A tab behind a byte order mark and CRLF", "\u{feff}kind: Exposition\r\nspec:\r\n\tservice: {}\r\n"),
     yaml("A tab behind a colon (shown as an arrow)", "kind:\tExposition\nreplicas:\t1\n"),

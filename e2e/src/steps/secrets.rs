@@ -90,11 +90,11 @@ fn keyed(key: &str, another: Option<&str>) -> String {
         .into();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "callers", "namespace": "team-a", "labels": {"reshapr.io/credentials": "callers"}},
+        "metadata": {"name": "callers", "namespace": "team-a", "labels": {"tamis.dev/credentials": "callers"}},
         "stringData": keys,
     });
     let exposition = json!({
-        "apiVersion": "reshapr.io/v1alpha1", "kind": "Exposition",
+        "apiVersion": "tamis.dev/v1alpha1", "kind": "Exposition",
         "metadata": {"name": "keyed", "namespace": "team-a"},
         "spec": {
             "service": {"name": "tracker", "version": "1.0.0"},

@@ -31,14 +31,14 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let uninstall = format!("uninstall tamis -n {SYSTEM} --wait --timeout 2m");
     ensure!(node.helm(&uninstall).await.is_err(), "a group with an exposition was deleted");
     let group = node.kubectl(&format!("-n {PUBLIC} get gatewaygroup public -o name")).await?;
-    ensure!(group.trim() == "gatewaygroup.reshapr.io/public", "the group is gone: {group}");
+    ensure!(group.trim() == "gatewaygroup.tamis.dev/public", "the group is gone: {group}");
     answered(stage, "gateways answer after an uninstallation that was refused").await?;
     // With the group go its gateways, its configuration and its credentials.
-    node.kubectl(&format!("-n {PUBLIC} annotate gatewaygroup public reshapr.io/allow-deletion=true")).await?;
+    node.kubectl(&format!("-n {PUBLIC} annotate gatewaygroup public tamis.dev/allow-deletion=true")).await?;
     node.helm(&uninstall).await?;
     let uninstalled = began.elapsed();
     eventually("everything of the group is gone", SOON, async || {
-        let line = format!("-n {PUBLIC} get {KINDS} -l reshapr.io/gateway-group=public -o name");
+        let line = format!("-n {PUBLIC} get {KINDS} -l tamis.dev/gateway-group=public -o name");
         let left = node.kubectl(&line).await?;
         ensure!(left.trim().is_empty(), "left: {}", left.split_whitespace().collect::<Vec<_>>().join(" "));
         Ok(Some(()))
@@ -48,15 +48,15 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     // What people wrote is theirs.
     let documents = node.kubectl("-n team-a get servicemanifests,toolsfilters,expositions,secrets -o name").await?;
     for name in [
-        "servicemanifest.reshapr.io/tracker",
-        "toolsfilters.reshapr.io/watched",
-        "exposition.reshapr.io/watched",
+        "servicemanifest.tamis.dev/tracker",
+        "toolsfilters.tamis.dev/watched",
+        "exposition.tamis.dev/watched",
         "secret/tracker",
     ] {
         ensure!(documents.lines().any(|line| line == name), "{name} is gone:\n{documents}");
     }
     let left = node.kubectl("get crds,clusterroles,clusterrolebindings,validatingadmissionpolicies -o name").await?;
-    let left: Vec<&str> = left.lines().filter(|line| line.contains("tamis") || line.contains("reshapr.io")).collect();
+    let left: Vec<&str> = left.lines().filter(|line| line.contains("tamis") || line.contains("tamis.dev")).collect();
     let kinds = left.iter().filter(|name| name.starts_with("customresourcedefinition")).count();
     ensure!(kinds == 7 && left.len() == 7, "left in the cluster: {left:?}");
     let lease =

@@ -91,7 +91,7 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) wrap: bool,
     /// Whether the call failed.
     pub(crate) is_error: bool,
-    /// A JSON text for `_meta["reshapr.io/filter"]`.
+    /// A JSON text for `_meta["tamis.dev/filter"]`.
     pub(crate) filter: Option<&'a str>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn tool_result(id: &str, result: &ToolResult<'_>, era: Era, server: &
         out.put(r#","_meta":{"#);
         out.put(server);
         if let Some(filter) = result.filter {
-            out.put(if server.is_empty() { r#""reshapr.io/filter":"# } else { r#","reshapr.io/filter":"# });
+            out.put(if server.is_empty() { r#""tamis.dev/filter":"# } else { r#","tamis.dev/filter":"# });
             out.put(filter);
         }
         out.put("}");

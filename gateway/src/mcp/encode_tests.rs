@@ -60,7 +60,7 @@ proptest! {
         let body: Value = serde_json::from_slice(&tool_result("7", &result, era, server)).unwrap();
         prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));
         prop_assert_eq!(&body["result"]["isError"], &json!(failed));
-        prop_assert_eq!(&body["result"]["_meta"]["reshapr.io/filter"], &json!({"applied": true}));
+        prop_assert_eq!(&body["result"]["_meta"]["tamis.dev/filter"], &json!({"applied": true}));
         prop_assert_eq!(body["result"].get("structuredContent"), None);
     }
 

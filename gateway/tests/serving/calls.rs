@@ -47,7 +47,7 @@ async fn two_expositions_of_one_service_show_what_each_may() {
     let internal = running.call("internal", "list", json!({})).await;
     assert_eq!(text(&internal), r#"[{"number":1.0,"title":"a","user":{"login":"x"},"body":"hidden"}]"#);
     assert_eq!(internal["structuredContent"]["result"][0]["title"], "a");
-    assert_eq!(internal["_meta"]["reshapr.io/filter"]["filter_applied"], json!(true));
+    assert_eq!(internal["_meta"]["tamis.dev/filter"]["filter_applied"], json!(true));
     let raw = running.call("internal", "list", json!({"_output_mode": "raw"})).await;
     assert!(text(&raw).contains("\"b\""), "{raw}");
     let partner = running.call("partner", "list", json!({})).await;

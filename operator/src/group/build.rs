@@ -48,7 +48,7 @@ fn role(group: &GroupInput) -> Value {
     let secrets: Vec<String> = secrets.chain([names::token_secret(name), names::keys_secret(name)]).collect();
     let read = ["get", "list", "watch"];
     json!({"rules": [
-        {"apiGroups": ["reshapr.io"], "resources": ["gatewayconfigs"], "verbs": read},
+        {"apiGroups": ["tamis.dev"], "resources": ["gatewayconfigs"], "verbs": read},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": read},
     ]})
 }
@@ -87,7 +87,7 @@ fn service(group: &GroupInput) -> Child {
         spec["externalTrafficPolicy"] = json!(policy);
     }
     let mut service = Child::new(ChildKind::Service, group, json!({"spec": spec}));
-    for (name, value) in asked.annotations.iter().filter(|(name, _)| !name.contains("reshapr.io/")) {
+    for (name, value) in asked.annotations.iter().filter(|(name, _)| !name.contains("tamis.dev/")) {
         service.annotate(name, value);
     }
     service

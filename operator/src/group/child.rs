@@ -94,7 +94,7 @@ impl fmt::Display for Child {
 
 /// The annotation with a digest of what the operator wanted when it wrote an object: tells that a field is not wanted
 /// any more, which the object itself does not show.
-pub(super) const DESIRED: &str = "reshapr.io/desired";
+pub(super) const DESIRED: &str = "tamis.dev/desired";
 /// `app.kubernetes.io/component` of gateways.
 pub(super) const COMPONENT: &str = "gateway";
 

@@ -9,7 +9,7 @@ use super::pod::{ADMIN, SERVING};
 use super::{GroupInput, Settings};
 
 /// The label of a namespace whose pods may reach the admin port of gateways: `allow`, for Prometheus.
-pub const METRICS_LABEL: &str = "reshapr.io/metrics";
+pub const METRICS_LABEL: &str = "tamis.dev/metrics";
 /// Addresses of one machine's neighbourhood, where clouds keep their metadata services.
 const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
 

@@ -14,7 +14,7 @@ use super::compare::at;
 use super::step::{Standing, standing};
 
 /// The annotation of a Deployment whose group is pinned.
-const PINNED: &str = "reshapr.io/pinned";
+const PINNED: &str = "tamis.dev/pinned";
 
 /// Wants of a pinned group's Deployment the pods that were wanted when the group last changed.
 pub(super) fn keep(group: &GroupInput, child: &mut Child, actual: Option<&DynamicObject>) {

@@ -85,7 +85,7 @@ fn every_field_is_one_that_the_api_knows() {
             assert_eq!(child.name, "tamis-public");
             let owner = &child.body["metadata"]["ownerReferences"][0];
             assert_eq!((&owner["uid"], &owner["controller"]), (&json!("group-uid"), &json!(true)));
-            assert_eq!(child.body["metadata"]["labels"]["reshapr.io/gateway-group"], "public");
+            assert_eq!(child.body["metadata"]["labels"]["tamis.dev/gateway-group"], "public");
         }
     }
 }
@@ -262,7 +262,7 @@ fn whose_an_object_is() {
     let owner = |uid: &str, kind: &str, name: &str, controller: bool| json!([{"apiVersion": "x", "kind": kind, "name": name, "uid": uid, "controller": controller}]);
     let ours = json!([{"manager": "tamis-operator", "operation": "Update", "apiVersion": "v1"}]);
     let theirs = json!([{"manager": "kubectl", "operation": "Update", "apiVersion": "v1"}]);
-    let labels = json!({"reshapr.io/gateway-group": "public"});
+    let labels = json!({"tamis.dev/gateway-group": "public"});
     let cases = [
         ("ours", json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", true)}), Standing::Ours),
         ("of before", json!({"ownerReferences": owner("old", "GatewayGroup", "public", true)}), Standing::Leftover),

@@ -153,7 +153,7 @@ pub(super) async fn shard(
             resource_version: seen.and_then(kube::ResourceExt::resource_version),
             ..ObjectMeta::default()
         },
-        type_: Some("reshapr.io/credentials".to_owned()),
+        type_: Some("tamis.dev/credentials".to_owned()),
         data: Some(data.into_iter().map(|(handle, value)| (handle, ByteString(value))).collect()),
         ..Secret::default()
     };

@@ -33,7 +33,7 @@ pub(crate) fn source(watched: Watched) -> Source {
 pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> DynamicObject {
     let name = name(text);
     let mut object = json!({
-        "apiVersion": if matches!(kind, "Secret" | "Namespace") { "v1" } else { "reshapr.io/v1alpha1" },
+        "apiVersion": if matches!(kind, "Secret" | "Namespace") { "v1" } else { "tamis.dev/v1alpha1" },
         "kind": kind,
         "metadata": {
             "name": name.name, "namespace": name.namespace, "uid": format!("{kind}-{name}"), "generation": version,
@@ -63,7 +63,7 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn empty() -> Self {
-        let settings = Settings { default_group: None, controller_name: "reshapr.io/tamis".to_owned() };
+        let settings = Settings { default_group: None, controller_name: "tamis.dev/operator".to_owned() };
         let (world, memory) = (World::new(None, &[], Quotas::DEFAULT), Memory::default());
         Self { world, memory, settings, now: Instant::now(), version: 0 }
     }

@@ -32,7 +32,7 @@ pub struct Stage {
 }
 
 const GROUP: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: GatewayGroup
 metadata: {name: public, namespace: tamis-public}
 spec:
@@ -156,7 +156,7 @@ impl Stage {
     #[must_use]
     pub fn exposition(name: &str, spec: &Value) -> String {
         let mut document = json!({
-            "apiVersion": "reshapr.io/v1alpha1",
+            "apiVersion": "tamis.dev/v1alpha1",
             "kind": "Exposition",
             "metadata": {"name": name, "namespace": "team-a"},
             "spec": {"service": {"name": "tracker", "version": "1.0.0"}, "access": {"anonymous": true}},
@@ -169,7 +169,7 @@ impl Stage {
     #[must_use]
     pub fn filters(name: &str, spec: &Value) -> String {
         let mut document = json!({
-            "apiVersion": "reshapr.io/v1alpha1",
+            "apiVersion": "tamis.dev/v1alpha1",
             "kind": "ToolsFilters",
             "metadata": {"name": name, "namespace": "team-a"},
             "spec": {"service": {"name": "tracker", "version": "1.0.0"}},

@@ -267,13 +267,13 @@ fn service(twin: Twin, url: &str) -> [Value; 3] {
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
             "name": twin.name(), "namespace": "team-a",
-            "labels": {"reshapr.io/credentials": "upstream"},
+            "labels": {"tamis.dev/credentials": "upstream"},
             "annotations": {"tamis.dev/allowed-use": format!("{} bearer", url.trim_start_matches("http://"))},
         },
         "stringData": {"token": token(twin.name())},
     });
     let manifest = json!({
-        "apiVersion": "reshapr.io/v1alpha1", "kind": "ServiceManifest", "metadata": metadata,
+        "apiVersion": "tamis.dev/v1alpha1", "kind": "ServiceManifest", "metadata": metadata,
         "spec": {
             "name": "twin", "version": twin.version(),
             "http": {
@@ -284,7 +284,7 @@ fn service(twin: Twin, url: &str) -> [Value; 3] {
         },
     });
     let set = json!({
-        "apiVersion": "reshapr.io/v1alpha1", "kind": "ToolsFilters", "metadata": metadata,
+        "apiVersion": "tamis.dev/v1alpha1", "kind": "ToolsFilters", "metadata": metadata,
         "spec": {
             "service": {"name": "twin", "version": twin.version()},
             "filters": filters(twin, 1),
@@ -303,7 +303,7 @@ fn filters(twin: Twin, version: u64) -> Value {
 
 fn exposition(name: &str, twin: Twin) -> Value {
     json!({
-        "apiVersion": "reshapr.io/v1alpha1", "kind": "Exposition",
+        "apiVersion": "tamis.dev/v1alpha1", "kind": "Exposition",
         "metadata": {"name": name, "namespace": "team-a"},
         "spec": {"service": {"name": "twin", "version": twin.version()}, "access": {"anonymous": true}},
     })

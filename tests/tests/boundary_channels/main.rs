@@ -22,9 +22,9 @@ use tamis_tests::{Era, Gateway, Options, Rpc, Upstream, binary};
 fn manifest(upstream: &Upstream) -> String {
     let (actions, filters) = pairs::yaml();
     format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s}}\nspec:\n  version: '1'\n  http:\n    baseUrl: {}\n    \
-         actions:\n{actions}---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f}}\nspec:\n  service: {{name: s, \
-         version: '1'}}\n  enforcement: Enforced\n  filters:\n{filters}---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: \
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s}}\nspec:\n  version: '1'\n  http:\n    baseUrl: {}\n    \
+         actions:\n{actions}---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f}}\nspec:\n  service: {{name: s, \
+         version: '1'}}\n  enforcement: Enforced\n  filters:\n{filters}---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: \
          {{name: e}}\nspec: {{service: {{name: s, version: '1'}}}}\n",
         upstream.url,
     )

@@ -30,7 +30,7 @@ fn previous(chart: &str, to: &Path) -> Result<PathBuf> {
         edit("values.yaml", "replicas: 2\n", "replicas: 1\n")?;
         edit("templates/operator.yaml", "            - --lease-name={{ $operator }}\n", "")?;
     } else {
-        edit("files/crds/expositions.reshapr.io.yaml", "name: Saved", "name: Spared")?;
+        edit("files/crds/expositions.tamis.dev.yaml", "name: Saved", "name: Spared")?;
     }
     Ok(target)
 }
@@ -56,7 +56,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed() -> Result<()>
 
     let replicas = ["-n", SYSTEM, "get", "deployment", "tamis-operator", "-o", "jsonpath={.spec.replicas}"];
     let column =
-        ["get", "crd", "expositions.reshapr.io", "-o", "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}"];
+        ["get", "crd", "expositions.tamis.dev", "-o", "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}"];
     ensure!(cluster.kubectl(&replicas, None).await? == "1" && cluster.kubectl(&column, None).await?.contains("Spared"));
     cluster.helm(&["upgrade", "tamis-crds", "charts/tamis-crds", "-n", SYSTEM]).await?;
     cluster.helm(&["upgrade", "tamis", "charts/tamis", "-n", SYSTEM, "--set", "secretNamespaces={team-a}"]).await?;
@@ -83,7 +83,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed() -> Result<()>
     let attached = r#"{"status": {"attachedExpositions": 2}}"#;
     cluster.kubectl(&[group.as_slice(), &[attached, "--subresource=status"]].concat(), None).await?;
     ensure!(cluster.helm(&["uninstall", "tamis", "-n", SYSTEM]).await.is_err(), "a group in use is deleted");
-    let allowed = r#"{"metadata": {"annotations": {"reshapr.io/allow-deletion": "true"}}}"#;
+    let allowed = r#"{"metadata": {"annotations": {"tamis.dev/allow-deletion": "true"}}}"#;
     cluster.kubectl(&[group.as_slice(), &[allowed]].concat(), None).await.context("the group is gone")?;
     cluster.helm(&["uninstall", "tamis", "-n", SYSTEM]).await?;
     cluster.helm(&["uninstall", "tamis-crds", "-n", SYSTEM]).await?;
@@ -93,7 +93,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed() -> Result<()>
     eventually("only the kinds are left", Duration::from_secs(30), async || {
         let mut left = everything(&cluster).await?;
         left.retain(|object| !before.contains(object) && !object.starts_with("namespace/"));
-        let kinds = left.iter().filter(|object| object.ends_with(".reshapr.io")).count();
+        let kinds = left.iter().filter(|object| object.ends_with(".tamis.dev")).count();
         ensure!(kinds == 7 && left.len() == 7, "left: {left:#?}");
         Ok(Some(()))
     })

@@ -126,7 +126,7 @@ async fn operators_beside_each_other_have_all_that_they_need() -> Result<()> {
         .await?;
     let sidecar = json!({"spec": {"template": {"spec": {
         "containers": [{"name": "sidecar", "image": "sidecar:1"}], "volumes": [{"name": "node", "hostPath": {"path": "/var/log"}}]}}}});
-    let unlabelled = json!({"metadata": {"labels": {"reshapr.io/gateway-group": null}}});
+    let unlabelled = json!({"metadata": {"labels": {"tamis.dev/gateway-group": null}}});
     let patch = async |kind: &str, patch: &Value| {
         cluster.kubectl(&["-n", SYSTEM, "patch", kind, "tamis-default", "-p", &patch.to_string()], None).await
     };
@@ -148,7 +148,7 @@ async fn operators_beside_each_other_have_all_that_they_need() -> Result<()> {
         let rules = get("role", "{.rules[*].verbs}").await?;
         let replicas = get("deployment", "{.spec.replicas}").await?;
         let containers = get("deployment", "{.spec.template.spec.containers[*].name}").await?;
-        let label = get("service", "{.metadata.labels.reshapr\\.io/gateway-group}").await?;
+        let label = get("service", "{.metadata.labels.tamis\\.dev/gateway-group}").await?;
         let all = !rules.contains('*') && replicas == "3" && containers.contains("sidecar") && label == "default";
         ensure!(all, "{rules} {replicas} {containers} {label}");
         Ok(Some(()))

@@ -7,8 +7,8 @@ pub(crate) const GROUP: &str = "edge";
 
 fn owned(kind: &str, api: &str, name: &str, rest: Value) -> Value {
     let mut object = json!({"apiVersion": api, "kind": kind, "metadata": {
-        "name": name, "namespace": GROUP, "labels": {"reshapr.io/gateway-group": "public"},
-        "ownerReferences": [{"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup", "name": "public",
+        "name": name, "namespace": GROUP, "labels": {"tamis.dev/gateway-group": "public"},
+        "ownerReferences": [{"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup", "name": "public",
                              "uid": "6f0ad9c4-9d3e-4f4e-8b1c-1f0f3a1d2b3c", "controller": true}]}});
     if let (Value::Object(object), Value::Object(rest)) = (&mut object, rest) {
         object.extend(rest);
@@ -18,7 +18,7 @@ fn owned(kind: &str, api: &str, name: &str, rest: Value) -> Value {
 
 /// A Deployment as the operator writes it, with an edit.
 pub(crate) fn deployment(edit: impl Fn(&mut Value)) -> Value {
-    let labels = json!({"reshapr.io/gateway-group": "public"});
+    let labels = json!({"tamis.dev/gateway-group": "public"});
     let mut object = owned(
         "Deployment",
         "apps/v1",
@@ -53,7 +53,7 @@ fn binding(role: &str, account: &str) -> Value {
 }
 
 fn service(spec: Value) -> Value {
-    let mut whole = json!({"selector": {"reshapr.io/gateway-group": "public"}, "ports": [{"port": 8080}]});
+    let mut whole = json!({"selector": {"tamis.dev/gateway-group": "public"}, "ports": [{"port": 8080}]});
     if let (Value::Object(whole), Value::Object(spec)) = (&mut whole, spec) {
         whole.extend(spec);
     }
@@ -63,13 +63,13 @@ fn service(spec: Value) -> Value {
 fn event(about: &str) -> Value {
     json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e", "namespace": GROUP},
            "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Compile", "reason": "InvalidFilter", "type": "Warning",
-           "reportingController": "reshapr.io/tamis", "reportingInstance": "a",
+           "reportingController": "tamis.dev/operator", "reportingInstance": "a",
            "regarding": {"apiVersion": about, "kind": "Exposition", "name": "a", "namespace": GROUP}})
 }
 
 /// What the operator writes.
 pub(crate) fn usual() -> Vec<(&'static str, Value)> {
-    let labels = json!({"matchLabels": {"reshapr.io/gateway-group": "public"}});
+    let labels = json!({"matchLabels": {"tamis.dev/gateway-group": "public"}});
     vec![
         ("a Deployment", deployment(|_| {})),
         (
@@ -84,7 +84,7 @@ pub(crate) fn usual() -> Vec<(&'static str, Value)> {
         (
             "a Role",
             role(
-                json!({"apiGroups": ["reshapr.io"], "resources": ["gatewayconfigs"], "verbs": ["get", "list", "watch"]}),
+                json!({"apiGroups": ["tamis.dev"], "resources": ["gatewayconfigs"], "verbs": ["get", "list", "watch"]}),
             ),
         ),
         ("a RoleBinding", binding("tamis-public", "tamis-public")),
@@ -115,8 +115,8 @@ pub(crate) fn usual() -> Vec<(&'static str, Value)> {
         ),
         ("the token", owned("Secret", "v1", "tamis-public-token", json!({"type": "Opaque"}))),
         ("the keys", owned("Secret", "v1", "tamis-public-keys", json!({"type": "Opaque"}))),
-        ("credentials", owned("Secret", "v1", "tamis-public-credentials-3", json!({"type": "reshapr.io/credentials"}))),
-        ("an Event", event("reshapr.io/v1alpha1")),
+        ("credentials", owned("Secret", "v1", "tamis-public-credentials-3", json!({"type": "tamis.dev/credentials"}))),
+        ("an Event", event("tamis.dev/v1alpha1")),
     ]
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn attacks() -> Vec<(Value, &'static str)> {
         (role(json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]})), "no rights but to read"),
         (role(json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["database"], "verbs": ["get"]})), "no rights but to read"),
         (role(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create"]})), "no rights but to read"),
-        (role(json!({"apiGroups": ["reshapr.io"], "resources": ["gatewayconfigs"], "verbs": ["create"]})), "no rights but to read"),
+        (role(json!({"apiGroups": ["tamis.dev"], "resources": ["gatewayconfigs"], "verbs": ["create"]})), "no rights but to read"),
         (binding("tamis-public", "default"), "to its gateways only"),
         (binding("other", "tamis-public"), "to its gateways only"),
         (owned("RoleBinding", "rbac.authorization.k8s.io/v1", "mine", json!({
@@ -180,6 +180,6 @@ pub(crate) fn attacks() -> Vec<(Value, &'static str)> {
         (json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kube-scheduler", "namespace": "kube-system"}}), "one Lease"),
         (json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": GROUP}}), "nothing to do with CREATE of /configmaps"),
         (json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}), "nothing to do with CREATE of /namespaces"),
-        (json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup", "metadata": {"name": "a", "namespace": GROUP}, "spec": {}}), "nothing to do with CREATE of reshapr.io/gatewaygroups"),
+        (json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup", "metadata": {"name": "a", "namespace": GROUP}, "spec": {}}), "nothing to do with CREATE of tamis.dev/gatewaygroups"),
     ]
 }

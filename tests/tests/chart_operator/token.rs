@@ -65,7 +65,7 @@ async fn whoever_has_its_token_can_do_no_more_than_it_does() -> Result<()> {
                 name,
                 "--type=merge",
                 "-p",
-                r#"{"metadata": {"labels": {"reshapr.io/gateway-group": "public"}}}"#,
+                r#"{"metadata": {"labels": {"tamis.dev/gateway-group": "public"}}}"#,
             ],
         ] {
             let said = tried(arguments, None).await.unwrap_or_default();

@@ -22,8 +22,8 @@ const HALVES: [&str; 2] = ["left", "right"];
 fn documents(stage: &Stage) -> String {
     let (actions, filters) = yaml();
     let mut text = format!(
-        "apiVersion: reshapr.io/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s, namespace: team-a}}\nspec:\n  version: '1'\n  http:\n    \
-         baseUrl: {}\n    actions:\n{actions}---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f, namespace: team-a}}\n\
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s, namespace: team-a}}\nspec:\n  version: '1'\n  http:\n    \
+         baseUrl: {}\n    actions:\n{actions}---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f, namespace: team-a}}\n\
          spec:\n  service: {{name: s, version: '1'}}\n  enforcement: Enforced\n  filters:\n{filters}",
         stage.upstream.url,
     );

@@ -220,7 +220,7 @@ pub(crate) async fn documented(cluster: &Cluster) -> Result<()> {
             let (block, _) = block.split_once("\n```").context("an example ends")?;
             let indented: String = block.lines().map(|line| format!("      {line}\n")).collect();
             stream += &format!(
-                "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: docs-{count}}}\nspec:\n  \
+                "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: docs-{count}}}\nspec:\n  \
                  service: {{name: docs, version: \"1\"}}\n  filters:\n    get-issue:\n{indented}"
             );
             count += 1;

@@ -30,7 +30,7 @@ const KINDS: [&str; 7] = [
 /// An object of ours, of a kind.
 pub(crate) fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": kind,
         "metadata": { "name": name, "namespace": "default" },
         "spec": spec,
@@ -178,7 +178,7 @@ async fn explained(cluster: &Cluster) -> Result<()> {
     ];
     // The server publishes a schema a moment after the resource, and kubectl has seen it without them.
     eventually("the schemas are published", SOON, async || {
-        cluster.kubectl(&["api-resources", "--api-group=reshapr.io"], None).await?;
+        cluster.kubectl(&["api-resources", "--api-group=tamis.dev"], None).await?;
         cluster.kubectl(&["explain", "gwc.spec"], None).await.map(Some)
     })
     .await?;
@@ -229,7 +229,7 @@ async fn printed(cluster: &Cluster) -> Result<()> {
     ensure!(rows[0] == "NAME SET SERVICE ENFORCEMENT READY AGE", "{rows:?}");
     ensure!(rows.len() == 2 && rows[1].starts_with("github-partner partner github Enforced "), "{rows:?}");
     let all = cluster.kubectl(&["get", "tamis"], None).await?;
-    ensure!(all.contains("toolsfilters.reshapr.io/github-partner"), "{all}");
+    ensure!(all.contains("toolsfilters.tamis.dev/github-partner"), "{all}");
     let heads = [
         ("sm", "NAME SERVICE VERSION READY AGE"),
         ("gwg", "NAME URL EXPOSITIONS GATEWAYS READY AGE"),
@@ -308,7 +308,7 @@ async fn locked(client: &Client) -> Result<()> {
 async fn groups_in_use(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     let use_it = async |namespace: &str, attached: u32| -> Result<()> {
-        let group = json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+        let group = json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup",
                            "metadata": {"name": "used", "namespace": namespace}, "spec": {}});
         cluster.apply(&group.to_string()).await?;
         let status = json!({"status": {"attachedExpositions": attached}}).to_string();
@@ -324,11 +324,11 @@ async fn groups_in_use(cluster: &Cluster) -> Result<()> {
         Err(error) => {
             let said = error.to_string();
             let names = said.contains("GatewayGroup used publishes 3 expositions");
-            ensure!(names && said.contains("annotate the group with reshapr.io/allow-deletion=true"), "{said}");
+            ensure!(names && said.contains("annotate the group with tamis.dev/allow-deletion=true"), "{said}");
             Ok(())
         }
     };
-    let collection = "/apis/reshapr.io/v1alpha1/namespaces/default/gatewaygroups";
+    let collection = "/apis/tamis.dev/v1alpha1/namespaces/default/gatewaygroups";
     let raw = async |user: Option<&str>| {
         let user = user.map(|user| format!("--as={user}"));
         let arguments: Vec<&str> = ["delete", "--raw", collection].into_iter().chain(user.as_deref()).collect();
@@ -352,9 +352,9 @@ async fn groups_in_use(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&["delete", "gwg", "unseen"], None).await?;
     // By somebody's word.
     use_it("default", 3).await?;
-    cluster.kubectl(&["annotate", "gwg", "used", "reshapr.io/allow-deletion=false"], None).await?;
+    cluster.kubectl(&["annotate", "gwg", "used", "tamis.dev/allow-deletion=false"], None).await?;
     refused(delete("default", &[]).await)?;
-    cluster.kubectl(&["annotate", "--overwrite", "gwg", "used", "reshapr.io/allow-deletion=true"], None).await?;
+    cluster.kubectl(&["annotate", "--overwrite", "gwg", "used", "tamis.dev/allow-deletion=true"], None).await?;
     delete("default", &[]).await?;
     // By the controllers, under the names that they have.
     use_it("default", 3).await?;
@@ -383,7 +383,7 @@ async fn writers(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&binding, None).await?;
     let mut config = object("GatewayConfig", "tamis-service-a-0", &objects::config());
     // As the operator writes them: it may write no others.
-    config["metadata"]["ownerReferences"] = json!([{"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup",
+    config["metadata"]["ownerReferences"] = json!([{"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup",
         "name": "public", "uid": "6f0ad9c4-9d3e-4f4e-8b1c-1f0f3a1d2b3c", "controller": true}]);
     let text = config.to_string();
     let mut changed = config;

@@ -175,7 +175,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "listener": { "service": { "type": "ExternalName" } } })), "supported values: \"ClusterIP\""),
         (group(&json!({ "listener": { "service": { "externalIPs": ["192.0.2.1"] } } })), "is not a field: remove it"),
         (
-            group(&json!({ "listener": { "service": { "annotations": { "reshapr.io/desired": "a" } } } })),
+            group(&json!({ "listener": { "service": { "annotations": { "tamis.dev/desired": "a" } } } })),
             "are the operator's own",
         ),
         (group(&json!({ "disruptionBudget": {} })), "write `maxUnavailable` or `minAvailable`"),
@@ -223,7 +223,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "commands": { "allow": ["ls"] } })), "`allow` is not implemented yet"),
         (group(&json!({ "require": { "audit": "Full" } })), "write `audit: {sink: File}`"),
         (group(&json!({ "pod": { "labels": { "app.kubernetes.io/name": "a" } } })), "are the operator's own"),
-        (group(&json!({ "pod": { "labels": { "reshapr.io/gateway-group": "a" } } })), "are the operator's own"),
+        (group(&json!({ "pod": { "labels": { "tamis.dev/gateway-group": "a" } } })), "are the operator's own"),
         (group(&json!({ "pod": { "resources": { "limits": { "memory": "much" } } } })), "is no amount: write 500m"),
         (group(&json!({ "pod": { "resources": { "limits": { "gpu": "1" } } } })), "only `cpu` and `memory`"),
         (group(&json!({ "pod": { "imagePullPolicy": "Sometimes" } })), "supported values: \"Always\""),

@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(90);
 
 /// Expositions of everything that can go wrong.
 const TROUBLE: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: tracker-stale}
 spec:
@@ -26,22 +26,22 @@ spec:
   filters:
     list-issues: {select: {number: number, assignee: assignee.login}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: stale}
 spec: {service: {name: tracker, version: "1.0.0"}, filters: [stale]}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: limited}
 spec: {service: {name: tracker, version: "1.0.0"}, filters: [], limits: {requestsPerSecond: 1, burst: 1}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: keyed}
 spec: {service: {name: tracker, version: "1.0.0"}, filters: [], access: {apiKeys: {secretRef: {name: partners}}}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: private}
 spec:
@@ -52,7 +52,7 @@ spec:
     auth: {type: bearer, secretRef: {name: private, key: token}}
     actions: {get-log: {method: GET, path: /log}}
 ---
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: private}
 spec: {service: {name: private, version: "1.0.0"}, filters: []}
@@ -60,7 +60,7 @@ spec: {service: {name: private, version: "1.0.0"}, filters: []}
 
 /// An exposition that names a filter set which is not there.
 const STOPPED: &str = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: stopped}
 spec: {service: {name: tracker, version: "1.0.0"}, filters: [nothing]}

@@ -34,10 +34,10 @@ spec:
 pub(crate) fn write(base: &str) -> Result<TempDir> {
     let mut documents = String::new();
     for (namespace, exposition) in [("attackers", "attacked"), ("victims", "victim")] {
-        documents.push_str("---\napiVersion: reshapr.io/v1alpha1");
+        documents.push_str("---\napiVersion: tamis.dev/v1alpha1");
         documents.push_str(&SERVICE.replace("NAMESPACE", namespace).replace("BASE", base));
         documents.push_str(&format!(
-            "---\napiVersion: reshapr.io/v1alpha1\nkind: Exposition\nmetadata: {{name: {exposition}, namespace: {namespace}}}\n\
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {exposition}, namespace: {namespace}}}\n\
              spec: {{service: {{name: api, version: \"1\"}}, filters: [{set}]}}\n",
             set = if namespace == "attackers" { "heavy" } else { "" },
         ));
@@ -45,7 +45,7 @@ pub(crate) fn write(base: &str) -> Result<TempDir> {
     let operations: Vec<_> = (0..MANY).map(|i| format!("{{op: remove, path: /k{i}}}")).collect();
     let paths: Vec<_> = (0..MANY).map(|i| format!("/k{}", 3 * i)).collect();
     documents.push_str(&format!(
-        "---\napiVersion: reshapr.io/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: heavy, namespace: attackers}}\n\
+        "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: heavy, namespace: attackers}}\n\
          spec:\n  name: heavy\n  service: {{name: api, version: \"1\"}}\n  filters:\n    \
          wide: {{retain: [{}], patches: [{}]}}\n    \
          twice: {{select: {{a: a, b: b}}, dropNulls: true}}\n    \

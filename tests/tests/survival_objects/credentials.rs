@@ -66,7 +66,7 @@ fn upstream_secret(name: &str, token: &str, host: &str) -> String {
         "metadata": {
             "name": name,
             "namespace": "team-a",
-            "labels": {"reshapr.io/credentials": "upstream"},
+            "labels": {"tamis.dev/credentials": "upstream"},
             "annotations": {"tamis.dev/allowed-use": format!("{host} bearer")},
         },
         "stringData": {"token": token},
@@ -77,7 +77,7 @@ fn upstream_secret(name: &str, token: &str, host: &str) -> String {
 /// A service of one tool at a port, with the token of a Secret.
 fn manifest(port: u16, secret: &str) -> String {
     json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": "ServiceManifest",
         "metadata": {"name": "tracker", "namespace": "team-a"},
         "spec": {
@@ -182,7 +182,7 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
     ensure!(answers.iter().all(crate::calls::Answered::is_ok), "{:?}", answers.iter().find(|a| !a.is_ok()));
 
     // The label is taken away: it stops.
-    let unlabel = ["label", "secret", "one", "-n", "team-a", "reshapr.io/credentials-"];
+    let unlabel = ["label", "secret", "one", "-n", "team-a", "tamis.dev/credentials-"];
     stage.cluster.kubectl(&unlabel, None).await?;
     stage.issue_stopped("open", "does not take part").await?;
     stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
@@ -197,7 +197,7 @@ fn callers(callers: &Value) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": "partners", "namespace": "team-a", "labels": {"reshapr.io/credentials": "callers"}},
+        "metadata": {"name": "partners", "namespace": "team-a", "labels": {"tamis.dev/credentials": "callers"}},
         "stringData": callers,
     })
     .to_string()

@@ -52,7 +52,7 @@ fn loosen(kind: &str, version: &mut Value) {
 
 fn object(kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
     json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": kind,
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,

@@ -102,7 +102,7 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
 async fn what_is_applied_in_any_order_converges() -> Result<()> {
     let stage = Stage::set().await?;
     let selector = r#"
-apiVersion: reshapr.io/v1alpha1
+apiVersion: tamis.dev/v1alpha1
 kind: GatewayGroup
 metadata: {name: public, namespace: tamis-public}
 spec:
@@ -182,7 +182,7 @@ fn part(stage: &Stage, part: usize, namespace: &str) -> Value {
     let service = json!({"name": "tracker", "version": "1.0.0"});
     let ours = |kind: &str, name: &str, spec: Value| {
         json!({
-            "apiVersion": "reshapr.io/v1alpha1",
+            "apiVersion": "tamis.dev/v1alpha1",
             "kind": kind,
             "metadata": {"name": name, "namespace": namespace},
             "spec": spec,
@@ -200,7 +200,7 @@ fn part(stage: &Stage, part: usize, namespace: &str) -> Value {
             "metadata": {
                 "name": "token",
                 "namespace": namespace,
-                "labels": {"reshapr.io/credentials": "upstream"},
+                "labels": {"tamis.dev/credentials": "upstream"},
                 "annotations": {"tamis.dev/allowed-use": "127.0.0.1 bearer"},
             },
             "stringData": {"token": "secret"},

@@ -145,7 +145,7 @@ spec:
     stage.cluster.apply(theirs).await?;
     let name = config_of("three");
     let config = json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": "GatewayConfig",
         "metadata": {"name": name, "namespace": "tamis-public"},
         "spec": {"gatewayGroup": "public", "kind": "Exposition", "digest": "0".repeat(64), "formatVersion": 1,
@@ -157,7 +157,7 @@ spec:
     let before = stage.cluster.kubectl(&deployment, None).await?;
     let there = of_group(stage, "gatewayconfig", &name).await?.context("the stranger's document")?;
     let group = json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": "GatewayGroup",
         "metadata": {"name": "edge", "namespace": "edge"},
         "spec": {"allowedNamespaces": {"from": "Same"}},
@@ -239,7 +239,7 @@ async fn ready_means_this_edit_and_quiet_means_no_write() -> Result<()> {
     let group = |floors: Value| {
         let spec =
             json!({"allowedNamespaces": {"from": "All"}, "egress": {"allow": ["127.0.0.0/8"]}, "require": floors});
-        json!({"apiVersion": "reshapr.io/v1alpha1", "kind": "GatewayGroup", "spec": spec,
+        json!({"apiVersion": "tamis.dev/v1alpha1", "kind": "GatewayGroup", "spec": spec,
             "metadata": {"name": "public", "namespace": "tamis-public"}})
     };
     stage.cluster.apply(&group(json!({"enforced": true})).to_string()).await?;

@@ -76,7 +76,7 @@ impl Tools {
 
 fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
-        "apiVersion": "reshapr.io/v1alpha1",
+        "apiVersion": "tamis.dev/v1alpha1",
         "kind": kind,
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": spec,
@@ -127,7 +127,7 @@ impl Attacker {
                 .map(|n| (format!("caller-{n}"), encoded(&format!("sha256:{:064x}", 7_777_777_u64 * n))))
                 .collect();
             let secret = |n: usize| {
-                let labels = json!({"reshapr.io/credentials": "callers"});
+                let labels = json!({"tamis.dev/credentials": "callers"});
                 let metadata = json!({"name": format!("keys-{n}"), "namespace": NAMESPACE, "labels": labels});
                 json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": callers})
             };

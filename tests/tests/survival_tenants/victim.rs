@@ -64,7 +64,7 @@ fn secret(keys: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": "partners", "namespace": "team-a", "labels": {"reshapr.io/credentials": "callers"}},
+        "metadata": {"name": "partners", "namespace": "team-a", "labels": {"tamis.dev/credentials": "callers"}},
         "stringData": keys,
     })
 }

@@ -203,7 +203,7 @@ fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() 
     fs::set_permissions(folder.path(), readable).expect("is permitted");
 
     assert!(printed(run(&root, &["--version"])).starts_with(concat!("tamis ", env!("CARGO_PKG_VERSION"))));
-    assert!(printed(run(&root, &["crds"])).contains("name: expositions.reshapr.io"));
+    assert!(printed(run(&root, &["crds"])).contains("name: expositions.tamis.dev"));
 
     for shell in ["bin/sh", "usr/bin/sh", "bin/busybox", "usr/bin/env"] {
         assert!(!root.join(shell).exists(), "{shell}");

@@ -89,7 +89,7 @@ fn which_group_serves_and_from_where_it_takes() {
         (
             "-",
             Some("public"),
-            Some("allowedNamespaces: {from: All}, controllerName: reshapr.io/tamis"),
+            Some("allowedNamespaces: {from: All}, controllerName: tamis.dev/operator"),
             "new in gateways/public",
         ),
     ];

@@ -109,7 +109,7 @@ impl World {
         for (kind, name, spec) in &self.objects {
             let (namespace, name) = name.split_once('/').unwrap_or((NAMESPACE, name));
             let text = format!(
-                "apiVersion: reshapr.io/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}, uid: x, \
+                "apiVersion: tamis.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}, uid: x, \
                  resourceVersion: '1'}}\nspec: {{{spec}}}\n"
             );
             let documents =

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::COLLECTORS;
 
 /// The annotation that lets a group be deleted with all that it publishes.
-const ALLOW: &str = "reshapr.io/allow-deletion";
+const ALLOW: &str = "tamis.dev/allow-deletion";
 
 /// The policy's `spec`.
 pub(super) fn spec() -> Json {
@@ -30,7 +30,7 @@ pub(super) fn spec() -> Json {
     json!({
         "failurePolicy": "Fail",
         "matchConstraints": { "resourceRules": [{
-            "apiGroups": ["reshapr.io"],
+            "apiGroups": ["tamis.dev"],
             "apiVersions": ["*"],
             "resources": ["gatewaygroups"],
             "operations": ["DELETE"],

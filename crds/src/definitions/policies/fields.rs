@@ -54,7 +54,7 @@ pub(super) fn spec() -> Json {
         // are in order. The operator reads every stored object and refuses unknown fields itself.
         "failurePolicy": "Ignore",
         "matchConstraints": { "resourceRules": [{
-            "apiGroups": ["reshapr.io"],
+            "apiGroups": ["tamis.dev"],
             "apiVersions": ["*"],
             "resources": kinds,
             "operations": ["CREATE", "UPDATE"],

@@ -132,7 +132,7 @@ pub(super) fn spec() -> Json {
     json!({
         "failurePolicy": "Ignore",
         "matchConstraints": { "resourceRules": [{
-            "apiGroups": ["reshapr.io"],
+            "apiGroups": ["tamis.dev"],
             "apiVersions": ["*"],
             "resources": ["toolsfilters", "servicemanifests"],
             "operations": ["CREATE", "UPDATE"],

@@ -64,7 +64,7 @@ fn list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Each may use those before it.
 fn variables(anywhere: &str, pod_metadata: &[PodKey]) -> Vec<(&'static str, String)> {
-    let status: Vec<String> = STATUS.iter().map(|kind| format!("reshapr.io/{kind}/status")).collect();
+    let status: Vec<String> = STATUS.iter().map(|kind| format!("tamis.dev/{kind}/status")).collect();
     let status = list(status.iter().map(String::as_str));
     let children = list(CHILDREN);
     let closed = list(CLOSED);
@@ -91,7 +91,7 @@ fn variables(anywhere: &str, pod_metadata: &[PodKey]) -> Vec<(&'static str, Stri
         ("groups", format!("\
 variables.states.map(o, dyn(
   (has(o.metadata.ownerReferences)
-   ? o.metadata.ownerReferences.filter(r, r.kind == 'GatewayGroup' && r.apiVersion.startsWith('reshapr.io/')).map(r, r.name) : [])
+   ? o.metadata.ownerReferences.filter(r, r.kind == 'GatewayGroup' && r.apiVersion.startsWith('tamis.dev/')).map(r, r.name) : [])
   + (request.operation != 'CREATE' && has(o.metadata.labels) && '{GROUP_LABEL}' in o.metadata.labels
    ? [o.metadata.labels['{GROUP_LABEL}']] : [])))")),
         ("name", "size(variables.states) > 0 && has(variables.states[0].metadata.name) ? variables.states[0].metadata.name : ''".to_owned()),
@@ -120,17 +120,17 @@ request.operation == 'UPDATE' && variables.kind == 'apps/deployments' ? dyn(oldO
         ("reach", reach()),
         ("secret", "\
 !(variables.writes && variables.kind == '/secrets') ? ''
-: has(object.type) && !(object.type in ['Opaque', 'reshapr.io/credentials']) ? 'writes no Secret of type ' + object.type : ''".to_owned()),
+: has(object.type) && !(object.type in ['Opaque', 'tamis.dev/credentials']) ? 'writes no Secret of type ' + object.type : ''".to_owned()),
         ("problem", format!("\
 variables.kind in {status} && request.operation == 'UPDATE' ? ''
 : variables.kind == 'events.k8s.io/events' && variables.writes
-  ? (has(object.regarding) && has(object.regarding.apiVersion) && object.regarding.apiVersion.startsWith('reshapr.io/') ? ''
+  ? (has(object.regarding) && has(object.regarding.apiVersion) && object.regarding.apiVersion.startsWith('tamis.dev/') ? ''
      : 'the operator tells Events of its own kinds only')
 : variables.kind == 'coordination.k8s.io/leases' && variables.writes
   ? (request.userInfo.username.startsWith('system:serviceaccount:' + variables.place + ':')
      && (variables.name == 'tamis-operator' || request.userInfo.username.endsWith(':' + variables.name)) ? ''
      : 'the operator takes one Lease, of its own namespace and its own name, not ' + variables.place + '/' + variables.name)
-: variables.kind in {children} || variables.kind in ['/secrets', 'reshapr.io/gatewayconfigs']
+: variables.kind in {children} || variables.kind in ['/secrets', 'tamis.dev/gatewayconfigs']
   ? (!('*' in variables.namespaces || variables.place in variables.namespaces) || variables.place in {closed}
      ? 'the operator has no group in namespace ' + variables.place + ', by its policy'
      : request.operation == 'DELETE' && variables.kind == '/secrets' ? 'the operator deletes no Secrets'
@@ -151,7 +151,7 @@ variables.writes && variables.kind == 'rbac.authorization.k8s.io/roles'
   && !(has(variables.before.rules) && variables.before.rules == object.rules)
   ? (has(object.rules) && !object.rules.all(rule,
       rule.verbs.all(verb, verb in ['get', 'list', 'watch']) && has(rule.apiGroups) && has(rule.resources)
-      && ((rule.apiGroups == ['reshapr.io'] && rule.resources == ['gatewayconfigs'])
+      && ((rule.apiGroups == ['tamis.dev'] && rule.resources == ['gatewayconfigs'])
         || (rule.apiGroups == [''] && rule.resources == ['secrets'] && has(rule.resourceNames) && size(rule.resourceNames) > 0
           && rule.resourceNames.all(n, n == variables.name + '-token' || n == variables.name + '-keys'
             || (n.startsWith(variables.name + '-credentials-') && n.matches('-credentials-[0-{shards}]$'))))))
@@ -162,7 +162,7 @@ variables.writes && variables.kind == 'rbac.authorization.k8s.io/roles'
       || (has(variables.before.subjects) && variables.before.subjects == object.subjects))
      ? '' : 'binds the Role of a group to its gateways only')
 : variables.writes && variables.kind == '/serviceaccounts' && has(object.metadata.annotations)
-  && object.metadata.annotations.exists(key, !key.startsWith('reshapr.io/')
+  && object.metadata.annotations.exists(key, !key.startsWith('tamis.dev/')
     && !(has(variables.before.metadata) && has(variables.before.metadata.annotations)
       && key in variables.before.metadata.annotations && variables.before.metadata.annotations[key] == object.metadata.annotations[key]))
   ? 'gives a ServiceAccount no annotations, which clouds take for rights'

@@ -70,7 +70,7 @@ pub(super) fn metadata(field: &str) -> String {
         "\
 !(has(variables.template.metadata) && has(variables.template.metadata.{field})) ? ''
 : variables.template.metadata.{field}.exists(key, !(
-    {plain}key.startsWith('reshapr.io/') || key.startsWith('tamis.dev/')
+    {plain}key.startsWith('tamis.dev/')
     || variables.podKeys.exists(known, key == known || (known.endsWith('/') && key.startsWith(known)))
     || (has(variables.templateBefore.metadata) && has(variables.templateBefore.metadata.{field})
       && key in variables.templateBefore.metadata.{field}

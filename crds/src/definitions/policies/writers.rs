@@ -20,7 +20,7 @@ pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
     json!({
         "failurePolicy": "Fail",
         "matchConstraints": { "resourceRules": [{
-            "apiGroups": ["reshapr.io"],
+            "apiGroups": ["tamis.dev"],
             "apiVersions": ["*"],
             "resources": ["gatewayconfigs"],
             "operations": ["CREATE", "UPDATE", "DELETE"],

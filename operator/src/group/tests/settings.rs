@@ -27,7 +27,7 @@ fn everything() -> GroupInput {
         "listener": {
             "tls": {"secretRef": {"name": "public-tls"}},
             "service": {
-                "type": "LoadBalancer", "annotations": {"lb.example/kind": "internal", "reshapr.io/desired": "x"},
+                "type": "LoadBalancer", "annotations": {"lb.example/kind": "internal", "tamis.dev/desired": "x"},
                 "nodePort": 30080, "loadBalancerClass": "lb.example/a", "externalTrafficPolicy": "Local",
                 "loadBalancerSourceRanges": ["203.0.113.0/24"],
             },
@@ -72,7 +72,7 @@ fn a_service_is_as_its_group_says() {
     assert_eq!(port["appProtocol"], "https");
     let annotations = service["metadata"]["annotations"].as_object().expect("annotations");
     assert_eq!(annotations["lb.example/kind"], "internal");
-    assert_ne!(annotations["reshapr.io/desired"], "x", "ours wins");
+    assert_ne!(annotations["tamis.dev/desired"], "x", "ours wins");
     assert_eq!(annotations.len(), 2);
     let plain = children(&group(json!({})), &settings());
     let plain = &find(&plain, ChildKind::Service).body["spec"];
@@ -92,7 +92,7 @@ fn pods_are_placed_and_told_what_their_group_says() {
     let told: Vec<_> = spreads.iter().map(|s| (&s["topologyKey"], &s["maxSkew"], &s["whenUnsatisfiable"])).collect();
     assert_eq!(told[0], (&json!("kubernetes.io/hostname"), &json!(2), &json!("DoNotSchedule")));
     assert_eq!(told[1], (&json!("rack"), &json!(1), &json!("ScheduleAnyway")));
-    assert!(spreads.iter().all(|s| s["labelSelector"]["matchLabels"]["reshapr.io/gateway-group"] == "public"));
+    assert!(spreads.iter().all(|s| s["labelSelector"]["matchLabels"]["tamis.dev/gateway-group"] == "public"));
     assert_eq!(pod["terminationGracePeriodSeconds"], 90);
     let container = container(&all);
     let names: Vec<_> = container["env"].as_array().expect("a list").iter().map(|v| &v["name"]).collect();
@@ -166,10 +166,10 @@ fn pods_of_a_pinned_group_stay_until_the_group_changes() {
     // An earlier operator had other ideas of a pod.
     let old = "30";
     let mut kept: Value =
-        serde_json::from_str(first.body["metadata"]["annotations"]["reshapr.io/pinned"].as_str().expect("text"))
+        serde_json::from_str(first.body["metadata"]["annotations"]["tamis.dev/pinned"].as_str().expect("text"))
             .expect("is JSON");
     kept["template"]["spec"]["priorityClassName"] = json!(old);
-    there.metadata.annotations.get_or_insert_default().insert("reshapr.io/pinned".into(), kept.to_string());
+    there.metadata.annotations.get_or_insert_default().insert("tamis.dev/pinned".into(), kept.to_string());
     there.data["spec"]["template"]["spec"]["priorityClassName"] = json!(old);
     let (settings, same) = later(&pinned);
     let now = wanted(&same, &settings, Some(&there));
@@ -196,7 +196,7 @@ fn pods_of_a_pinned_group_stay_until_the_group_changes() {
     let loose = group(json!({"replicas": 2}));
     let now = wanted(&loose, &settings, Some(&there));
     assert_eq!(template(&now)["spec"]["containers"][0]["image"], "tamis:2");
-    assert!(now.body["metadata"]["annotations"].get("reshapr.io/pinned").is_none());
+    assert!(now.body["metadata"]["annotations"].get("tamis.dev/pinned").is_none());
     // An object of somebody else's says nothing.
     let mut foreign = there.clone();
     foreign.metadata.owner_references = None;

@@ -52,7 +52,7 @@ fn what_is_new_waits_and_comes_with_the_end_of_the_pause() {
         let was = before.values().find(|spec| spec.exposition.as_ref().is_some_and(|id| id.name == "e"));
         assert_eq!(Some(e(&f)), was.map(|spec| spec.digest.clone()), "{kind:?}");
         let said = verdict(&mut f, Kind::Exposition, "e").expect("a verdict");
-        assert!(said.paused.as_ref().is_some_and(|text| text.contains("reshapr.io/paused")), "{:?}", said.paused);
+        assert!(said.paused.as_ref().is_some_and(|text| text.contains("tamis.dev/paused")), "{:?}", said.paused);
         assert_eq!(said.documents[0].digest, e(&f), "what is waited for is what is served");
 
         f.pause(kind, name, false);
