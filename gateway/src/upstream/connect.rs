@@ -46,7 +46,7 @@ impl Connector {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_secs(60)));
-        // Shared by the addresses of a name; `timeout` bounds them all, and TLS.
+        // The addresses of a name share this time; `timeout` bounds all of them and TLS.
         tcp.set_connect_timeout(Some(timeout));
         let tls = tls(extra_roots)?;
         Ok(Self { https: HttpsConnector::from((TcpConnector(tcp), Arc::new(tls))), timeout })

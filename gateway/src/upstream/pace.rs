@@ -38,13 +38,14 @@ impl Turn {
         self.pieces = self.pieces.saturating_sub(1);
     }
 
-    /// Counts a piece of work; waits for the others where that was the last one of the turn.
+    /// Counts a piece of work, and lets other tasks run if it was the last one of the turn.
     pub(super) async fn spend(&mut self, bytes: usize) {
         self.count(bytes);
         poll_fn(|cx| self.poll_begin(cx)).await;
     }
 
-    /// Pending once after each turn, and woken when the tasks that are ready, the sockets and the timers have had theirs.
+    /// Returns `Pending` once after each turn. The scheduler wakes the task after it has run the tasks that are ready, and has
+    /// polled sockets and timers.
     fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_over() {
             return Poll::Ready(());
@@ -75,7 +76,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Paced<T> {
         let before = buf.filled().len();
         let read = Pin::new(&mut this.inner).poll_read(cx, buf);
         match read {
-            // The task waits, and others run: that ends a turn too.
+            // The task waits and other tasks run, which ends the turn too.
             Poll::Pending => this.turn = Turn::new(),
             Poll::Ready(_) => this.turn.count(buf.filled().len() - before),
         }

@@ -75,7 +75,7 @@ fn a_transport_that_always_has_bytes_pauses_after_each_turn() {
         for _ in 0..3 {
             assert_eq!(turn(&mut reader, size, &mut cx), expected, "{at_once}");
         }
-        // Each pause has asked to go on; a task that nobody wakes would stay for ever.
+        // Each pause wakes the task; otherwise the read would never resume.
         assert_eq!(wakes.0.load(Ordering::SeqCst) - before, 3, "{at_once}");
     }
 }
@@ -109,7 +109,7 @@ fn a_wait_for_bytes_begins_a_turn() {
 }
 
 #[tokio::test]
-async fn what_pauses_goes_on_and_others_run_meanwhile() {
+async fn a_paused_read_resumes_and_other_tasks_run() {
     let others = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&others);
     let other = tokio::spawn(async move {
