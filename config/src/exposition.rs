@@ -37,7 +37,7 @@ pub struct ExpositionDocument {
     pub id: ExpositionId,
     /// The service document that it publishes.
     pub service: Digest,
-    /// The posture of every tool.
+    /// The enforcement of every tool.
     pub enforcement: Enforcement,
     /// The published tools, in the order of the service.
     #[serde(deserialize_with = "crate::shared::deserialize")]

@@ -15,7 +15,7 @@ use crate::{Diagnostic, Resource};
 pub struct FoundFilter<'r> {
     /// The filter.
     pub filter: &'r ToolFilter,
-    /// The posture of the sets that apply.
+    /// The enforcement of the sets that apply.
     pub enforcement: Enforcement,
     /// The declared shape of the output, where the tool's manifest is among the resources.
     pub response_type: Option<ResponseType>,

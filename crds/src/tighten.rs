@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use tamis_config::{ExpositionDocument, ExpositionTool};
 
-/// `next`, with the posture and the filters of `previous` where those protect more. The same `Arc` where nothing in `next`
+/// `next`, with the enforcement and the filters of `previous` where those protect more. The same `Arc` where nothing in `next`
 /// is looser.
 ///
-/// Looser is a posture that sinks, a tool that loses its filter, and a filter of a set that is gone (`is_gone`, by the
+/// Looser is enforcement that is lowered, a tool that loses its filter, and a filter of a set that is gone (`is_gone`, by the
 /// `namespace/name` of its resource) that gives way to another. All else is today's: service, credentials, `access`,
 /// `limits`, and no tool is there that `next` has not.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn tighten(
     kept.enforcement = previous.enforcement;
     kept.tools.retain(|name, now| match previous.tools.get(name) {
         Some(tool) => {
-            // A filter was checked under the posture that it had.
+            // A filter was checked under the enforcement that it had.
             if sinks || looser(tool, now) {
                 *now = tool.clone();
             }
@@ -97,13 +97,13 @@ mod tests {
             ("a filter comes", (Advisory, "a"), (Advisory, "a=x:/1"), (Advisory, "a=x:/1")),
             ("a tool comes", (Advisory, "a=x:/1"), (Advisory, "a=x:/1 b"), (Advisory, "a=x:/1 b")),
             ("a tool goes", (Advisory, "a=x:/1 b=x:/1"), (Advisory, "a"), (Advisory, "a=x:/1")),
-            ("the posture sinks", (Enforced, "a=x:/1"), (Advisory, "a=x:/2 b=x:/1"), (Enforced, "a=x:/1")),
-            ("the posture rises", (Advisory, "a=gone:/1"), (Enforced, "a=x:/2"), (Enforced, "a=x:/2")),
+            ("enforcement is lowered", (Enforced, "a=x:/1"), (Advisory, "a=x:/2 b=x:/1"), (Enforced, "a=x:/1")),
+            ("enforcement is raised", (Advisory, "a=gone:/1"), (Enforced, "a=x:/2"), (Enforced, "a=x:/2")),
         ];
-        for (what, (was, before), (is, after), (posture, tools)) in table {
+        for (what, (was, before), (is, after), (enforcement, tools)) in table {
             let (previous, next) = (document(was, "old", before), document(is, "new", after));
             let kept = tighten(&previous, &next, &|set| set == "gone");
-            assert_eq!(kept, document(posture, "new", tools), "{what}");
+            assert_eq!(kept, document(enforcement, "new", tools), "{what}");
             assert_eq!(Arc::ptr_eq(&kept, &next), *kept == *next, "{what}");
         }
     }

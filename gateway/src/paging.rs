@@ -31,12 +31,12 @@ pub(crate) enum Next<'a> {
 
 /// The JSON of `_pagination`: `{"pages":2,"items":40,"total":100,"next":{"cursor":".."}}`, `next` being the arguments
 /// that go on. Under `Enforced` the upstream's total stays away: no filter let it pass.
-pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_>, posture: Enforcement) -> String {
+pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_>, enforcement: Enforcement) -> String {
     let mut out = format!("{{\"pages\":{}", report.pages);
     if let Some(items) = report.items {
         let _ = write!(out, ",\"items\":{items}");
     }
-    if let (Some(total), Enforcement::Advisory) = (report.total, posture) {
+    if let (Some(total), Enforcement::Advisory) = (report.total, enforcement) {
         let _ = write!(out, ",\"total\":{total}");
     }
     match next {
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn what_goes_on_is_named_as_its_argument() {
         let report = PageReport { pages: 2, items: Some(40), total: Some(100), next: None };
-        let say = |kind, next: Option<&str>, posture| {
-            describe(&report, kind, &next.map_or(Next::End, |next| Next::At(next.into())), posture)
+        let say = |kind, next: Option<&str>, enforcement| {
+            describe(&report, kind, &next.map_or(Next::End, |next| Next::At(next.into())), enforcement)
         };
         assert_eq!(
             say(PaginationKind::Offset, Some("40"), Enforcement::Advisory),

@@ -74,7 +74,7 @@ struct Unloadable {
 }
 
 /// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
-/// tightens: a stricter posture, another access, a tool that is published no more.
+/// tightens: stricter enforcement, another access, a tool that is published no more.
 fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
     previous.enforcement >= wanted.enforcement
         && previous.access == wanted.access

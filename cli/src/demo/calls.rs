@@ -41,7 +41,7 @@ pub(super) async fn table(
     gateway: SocketAddr,
     admin: SocketAddr,
     last: &LastAnswer,
-    posture: impl Fn(&str) -> Option<String>,
+    enforcement: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<Vec<Row>> {
     let http = reqwest::Client::builder().build().context("no HTTP client")?;
     let mut rows = Vec::new();
@@ -76,7 +76,7 @@ pub(super) async fn table(
                 let compact = compact_len(&body);
                 rows.push(Row {
                     tool: tool.into(),
-                    enforcement: posture(&exposition).unwrap_or_default(),
+                    enforcement: enforcement(&exposition).unwrap_or_default(),
                     exposition: exposition.clone(),
                     upstream_bytes: body.len(),
                     compact_json_bytes: compact,

@@ -97,11 +97,11 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let credentials = serve::Credentials::Given(Arc::new(DemoCredentials));
     let server = preparation.start(credentials, Some(listener), Some(admin))?;
 
-    let posture = |name: &str| {
+    let enforcement = |name: &str| {
         let id = ExpositionId { namespace: "default".to_owned(), name: name.to_owned() };
         server.snapshot().expositions.get(&id).map(|document| format!("{:?}", document.enforcement))
     };
-    let rows = calls::table(gateway_address, admin_address, &last, posture).await?;
+    let rows = calls::table(gateway_address, admin_address, &last, enforcement).await?;
     match args.output {
         Output::Table => {
             output::write(shown(&rows, &server, dir, upstream_address, admin_address, args.once).as_bytes())?;

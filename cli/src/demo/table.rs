@@ -57,7 +57,7 @@ pub(super) fn compact_len(json: &str) -> usize {
 const HEADER: [&str; 9] = [
     "tool",
     "exposition",
-    "posture",
+    "enforcement",
     "from upstream",
     "as compact JSON",
     "to the model",

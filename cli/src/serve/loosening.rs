@@ -1,7 +1,7 @@
 //! What loosens waits until the folder is quiet.
 //!
 //! Several files that change together (`git checkout`, `rsync`, a folder that is copied) are seen one after the other.
-//! What tightens is served at once; a tool that would lose its filter, a posture that would sink, and an exposition
+//! What tightens is served at once; a tool that would lose its filter, enforcement that would be lowered, and an exposition
 //! that names no sets and would begin with an unfiltered tool wait until nothing has changed for a moment. A default set or a GatewayGroup
 //! protects without being named by anyone: when one is gone, the wait is longer.
 //!

@@ -122,7 +122,7 @@ metadata: {name: default}
 spec: {require: {enforced: true}}
 "#;
 
-/// What exposition `a` is: its posture and the filter of its tool, the reason for which it is stopped, or nothing.
+/// What exposition `a` is: its enforcement and the filter of its tool, the reason for which it is stopped, or nothing.
 fn state(reload: &Reload) -> String {
     if let Some(stopped) = reload.snapshot.stopped.values().next() {
         return stopped.reason.clone().into_owned();
@@ -148,7 +148,7 @@ fn what_loosens_waits_and_what_tightens_does_not() {
     let s = ("s.yaml", MANIFEST);
     let (set, expo, group) = (("f.yaml", DEFAULT_SET), ("e.yaml", EXPOSITION), ("g.yaml", STRICT_GROUP));
     let off = EXPOSITION.replace("spec: {", "spec: {filters: [], ");
-    let other_posture = EXPOSITION.replace("spec: {", "spec: {enforcement: Enforced, ");
+    let other_enforcement = EXPOSITION.replace("spec: {", "spec: {enforcement: Enforced, ");
     let edited = DEFAULT_SET.replace("/x", "/y");
     let renamed = MANIFEST.replace("get:", "look:");
     type Files<'a> = Vec<(&'a str, &'a str)>;
@@ -169,16 +169,16 @@ fn what_loosens_waits_and_what_tightens_does_not() {
             ["Advisory /x", "Advisory bare", "Advisory bare"],
         ),
         (
-            "the posture sinks",
+            "enforcement is lowered",
             vec![s, ("a.yaml", &enforced)],
             vec![s, ("a.yaml", &advisory)],
             ["Enforced /x", "Advisory /y", "Advisory /y"],
         ),
-        ("the posture rises", vec![s, ("a.yaml", &advisory)], vec![s, ("a.yaml", &enforced)], ["Enforced /x"; 3]),
+        ("enforcement is raised", vec![s, ("a.yaml", &advisory)], vec![s, ("a.yaml", &enforced)], ["Enforced /x"; 3]),
         (
-            "the posture rises and the set goes",
+            "enforcement is raised and the set goes",
             vec![s, set, expo],
-            vec![s, ("e.yaml", &other_posture)],
+            vec![s, ("e.yaml", &other_enforcement)],
             ["FilterSetNotFound"; 3],
         ),
         ("an exposition that is filtered", vec![s, set], vec![s, set, expo], ["Advisory /x"; 3]),

@@ -53,7 +53,7 @@ struct Filter {
     response_type: Option<ResponseType>,
 }
 
-/// Filters as expositions apply them; those of a set that no exposition uses under the set's own posture.
+/// Filters as expositions apply them; those of a set that no exposition uses under the set's own enforcement.
 fn filters(resources: &Resources) -> Vec<Filter> {
     let snapshot = compile(resources, &CompileEnv::default()).snapshot;
     let mut used = BTreeSet::new();

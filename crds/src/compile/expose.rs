@@ -1,4 +1,4 @@
-//! Expositions: which service, which sets, under which posture, for whom; or why none of it is served.
+//! Expositions: which service, which sets, with which enforcement, for whom; or why none of it is served.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -223,7 +223,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         let service = self.service_of(&id.namespace)?;
         let plan = self.plan_of(&id.namespace)?;
         let chosen = self.chosen_sets(&plan)?;
-        let enforcement = self.posture(&chosen)?;
+        let enforcement = self.enforcement(&chosen)?;
         let access = access::access(self.resource, env)?;
         let planned = match &plan {
             Planned::Named(_, plan) | Planned::Failed(_, Some(plan)) => plan.call_timeout_ms(),
@@ -344,9 +344,9 @@ impl<'a, 'r> Exposer<'a, 'r> {
     }
 
     /// The strictest of all that has a say; where a set cannot be read, what is served has one too.
-    fn posture(&mut self, chosen: &Chosen<'r>) -> Result<Enforcement, Stop> {
-        let postures = chosen.sets.iter().map(|set| set.spec.enforcement);
-        let today = postures.fold(self.resource.spec.enforcement, Ord::max);
+    fn enforcement(&mut self, chosen: &Chosen<'r>) -> Result<Enforcement, Stop> {
+        let enforcements = chosen.sets.iter().map(|set| set.spec.enforcement);
+        let today = enforcements.fold(self.resource.spec.enforcement, Ord::max);
         match (&chosen.unreadable, self.previous) {
             (None, _) => Ok(today),
             (Some(_), Some(previous)) => {

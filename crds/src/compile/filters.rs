@@ -47,7 +47,7 @@ impl Judged {
     }
 }
 
-/// All filter sets, by what they bind to, and what the engine said about each filter under each posture.
+/// All filter sets, by what they bind to, and what the engine said about each filter under each enforcement.
 pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,

@@ -114,11 +114,11 @@ pub enum Degraded {
     PreviousExposition,
     /// The manifest or the plan is invalid; the last good service is served.
     PreviousService,
-    /// What may hold filters cannot be read; the filters that were served stay, and no looser posture.
+    /// What may hold filters cannot be read; the filters that were served stay, and no looser enforcement.
     PreviousFilters,
     /// The tool's filter does not compile; its last good one applies.
     PreviousFilter(String),
-    /// The tool's filter has never compiled under today's posture; the tool is not published.
+    /// The tool's filter has never compiled under today's enforcement; the tool is not published.
     Unpublished(String),
 }
 

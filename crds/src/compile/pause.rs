@@ -25,7 +25,7 @@ pub enum Paused {
 ///
 /// What takes something away is not kept back, since a pause must delay no revocation: an exposition that is stopped
 /// stops; who may call and what credentials are used is today's, but for what opens to everyone; a tool that is not
-/// published any more goes; a lower limit holds, a filter comes to a tool that had none, a posture rises. All else (the
+/// published any more goes; a lower limit holds, a filter comes to a tool that had none, enforcement is raised. All else (the
 /// service, filters, further tools) is what it was. Which of two filters lets less through cannot be told: both wait.
 pub fn pause(
     compilation: &mut Compilation,
@@ -105,7 +105,7 @@ fn kept(
     Ok(kept)
 }
 
-/// What is to be served, but for tools that are new: the posture rises, and older filters may not be fit for it.
+/// What is to be served, but for tools that are new: enforcement is raised, and older filters may not be fit for it.
 fn tightened(before: &ExpositionDocument, next: &ExpositionDocument) -> ExpositionDocument {
     let mut kept = next.clone();
     kept.tools.retain(|tool, _| before.tools.contains_key(tool));

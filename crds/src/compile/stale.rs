@@ -59,8 +59,8 @@ fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> 
         let set = sets.by_name(tool.filter_set.as_deref()?)?;
         (set.spec.service.name == *name && set.spec.service.version == *version).then_some(set)
     };
-    let postures = document.tools.values().filter_map(|tool| Some(today(tool)?.spec.enforcement));
-    let enforcement = postures.fold(document.enforcement, Ord::max);
+    let enforcements = document.tools.values().filter_map(|tool| Some(today(tool)?.spec.enforcement));
+    let enforcement = enforcements.fold(document.enforcement, Ord::max);
     let risen = std::mem::replace(&mut document.enforcement, enforcement) != enforcement;
     document.tools.retain(|name, tool| {
         let declared = previous.service.tools.get(name);

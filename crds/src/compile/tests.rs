@@ -176,7 +176,7 @@ fn published(compilation: &Compilation) -> String {
 }
 
 #[test]
-fn which_sets_apply_and_under_which_posture() {
+fn which_sets_apply_and_with_which_enforcement() {
     const A: (&str, &str, &str) = ("ToolsFilters", "a", "filters: {plain: {retain: [/a]}}");
     const B: (&str, &str, &str) = ("ToolsFilters", "b", "filters: {plain: {retain: [/b]}, embedded: {retain: [/b]}}");
     const NAMED: (&str, &str, &str) = ("ToolsFilters", "n", "name: named, filters: {plain: {retain: [/n]}}");
@@ -292,7 +292,7 @@ fn what_is_broken_keeps_its_last_good_form_and_nothing_else_waits() {
     assert_eq!(kept.degraded[&id()], [Degraded::PreviousFilter("plain".into())]);
     assert!(kept.has_errors());
 
-    // Under another posture it was another promise.
+    // Under another enforcement it was another promise.
     let stricter = again(&set("{retain: [a]}", ", enforcement: Enforced"), &good);
     assert_eq!(published(&stricter), "Enforced create=default/a");
     assert_eq!(stricter.degraded[&id()], [Degraded::Unpublished("plain".into())]);

@@ -174,7 +174,7 @@ impl<'r> Exposer<'_, 'r> {
             self.passes_more(tool, set, judged);
             return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
         }
-        // Under another posture the last good filter was a promise of another kind; another set's was never this one.
+        // Under another enforcement the last good filter was a promise of another kind; another set's was never this one.
         let same = self.previous.is_some_and(|previous| previous.document.enforcement == enforcement);
         let last_good = self.kept(tool, declared, enforcement, |last| {
             same && last.filter.is_some() && last.filter_set.as_ref() == Some(set)
@@ -183,7 +183,7 @@ impl<'r> Exposer<'_, 'r> {
         Some(last_good)
     }
 
-    /// The tool as it is served now, where `fits` holds and its filter can be relied on under today's posture.
+    /// The tool as it is served now, where `fits` holds and its filter can be relied on under today's enforcement.
     fn kept(
         &mut self,
         tool: &str,

@@ -18,10 +18,10 @@ spec:
         response: {type: array, filter: {maxItems: 3}}
 "#;
 
-fn set(resource: &str, name: &str, posture: &str, tools: &str) -> String {
+fn set(resource: &str, name: &str, enforcement: &str, tools: &str) -> String {
     format!(
         "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {resource}}}\nspec:\n  {name}\n  service: {{name: github, version: \"1\"}}\n  \
-         enforcement: {posture}\n  filters: {{{tools}}}\n"
+         enforcement: {enforcement}\n  filters: {{{tools}}}\n"
     )
 }
 

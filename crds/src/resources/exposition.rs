@@ -49,7 +49,7 @@ pub struct ExpositionSpec {
     /// the manifest; `[]`: none, so that the tools are published unfiltered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<String>>,
-    /// Raises the posture of all its sets.
+    /// Raises the enforcement of all its sets.
     #[serde(default)]
     pub enforcement: Enforcement,
     /// How the upstream is reached; as the manifest says, where absent.

@@ -1,4 +1,4 @@
-//! The fast path beside the tree: the first byte picks a filter and its posture, the rest is the document.
+//! The fast path beside the tree: the first byte picks a filter and its enforcement, the rest is the document.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -23,7 +23,7 @@ use crate::text::PatternBudget;
 use crate::{Finding, Severity, ToolFilter};
 use check::Findings;
 
-/// What happens when something goes wrong (`filters.md`, "Two postures").
+/// What happens when something goes wrong (`filters.md`, "Two kinds of enforcement").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Enforcement {
     /// Saves context: a failed stage passes on what it was given.
@@ -63,7 +63,7 @@ impl Default for Limits {
 /// What is known of the tool beside its filter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompileOptions {
-    /// The posture the filter runs under.
+    /// The enforcement that the filter runs under.
     pub enforcement: Enforcement,
     /// The declared shape of the output.
     pub response_type: Option<ResponseType>,

@@ -105,7 +105,7 @@ impl Program {
         run.finish(output)
     }
 
-    /// The posture that the program was compiled for.
+    /// The enforcement that the program was compiled for.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
         self.0.enforcement

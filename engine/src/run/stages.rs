@@ -1,4 +1,4 @@
-//! Stages 2 to 8 on a document, and what a failure means in each posture.
+//! Stages 2 to 8 on a document, and what a failure means under each enforcement.
 
 use super::{Failure, METADATA, Output, Run, items, patch, paths, root, settle};
 use crate::Stage;

@@ -407,7 +407,7 @@ async fn filtered(
 ) -> Result<Vec<u8>, Exhausted> {
     let (gateway, exposition) = (noted.gateway, noted.exposition);
     let metrics = &gateway.metrics;
-    let posture = exposition.enforcement;
+    let enforcement = exposition.enforcement;
     let pagination = pagination(noted, name, declared, &answer);
     if let Some(pagination) = &pagination
         && let Some(budget) = asked.budget.into_iter().chain(tool.budget).min()
@@ -425,7 +425,7 @@ async fn filtered(
     match applied {
         Applied::Done(Ok(Filtered { text, structured, report })) => {
             count(tool, metrics, &report);
-            let filter = tool.filtered.then(|| report.meta(posture));
+            let filter = tool.filtered.then(|| report.meta(enforcement));
             let output = Output { text, structured, pagination, filter, wrap: tool.wrap };
             // What the filter needed is gone but for what it made.
             noted.held.keep(before);

@@ -33,7 +33,7 @@ pub(crate) struct Exposition {
     pub(crate) id: Arc<ExpositionId>,
     /// SHA-256 of its document's JSON. The document itself is not kept: its filters would be most of the memory.
     pub(crate) digest: [u8; 32],
-    /// The posture of every tool.
+    /// The enforcement of every tool.
     pub(crate) enforcement: Enforcement,
     /// Who may call.
     pub(crate) access: Option<Access>,

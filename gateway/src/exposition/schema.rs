@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserved_inputs_are_added_as_the_posture_allows() {
+    fn reserved_inputs_are_added_as_enforcement_allows() {
         let declared =
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
         let names = |apply, raw| {

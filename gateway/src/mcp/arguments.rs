@@ -18,7 +18,7 @@ pub(crate) struct InvalidArguments(pub(crate) String);
 pub(crate) struct Reserved {
     /// Whether a filter applies. Without one the inputs are taken away, and have no effect.
     pub(crate) apply: bool,
-    /// Whether the posture allows the unfiltered output.
+    /// Whether enforcement allows the unfiltered output.
     pub(crate) raw: bool,
     /// `_output_mode`, or with one more `_` where the tool has an argument of that name.
     pub(crate) output_mode: Cow<'static, str>,
@@ -42,7 +42,7 @@ impl Reserved {
     /// Takes the reserved inputs out of `arguments`.
     ///
     /// # Errors
-    /// One of them has a value that it cannot have, or that the posture refuses.
+    /// One of them has a value that it cannot have, or that enforcement refuses.
     pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<Call, InvalidArguments> {
         let mut call = Call::default();
         if arguments.keys().all(|name| !name.starts_with('_')) {

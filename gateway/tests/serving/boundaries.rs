@@ -107,8 +107,8 @@ async fn no_payload_reaches_the_log() {
     let keep = Some(r#"{"retain":["/a"]}"#);
     let miss = Some(r#"{"root":"/secret/deep","select":{"x":"y"}}"#);
     let filters = [("ok", keep), ("broken", keep), ("error", keep), ("miss", miss)];
-    let expositions = [Advisory, Enforced].map(|posture| {
-        exposition(if posture == Advisory { "log-open" } else { "log-closed" }, &service, posture, &filters)
+    let expositions = [Advisory, Enforced].map(|enforcement| {
+        exposition(if enforcement == Advisory { "log-open" } else { "log-closed" }, &service, enforcement, &filters)
     });
     assert_eq!(running.gateway.apply(&snapshot(&service, expositions)).failed, []);
     for name in ["log-open", "log-closed"] {

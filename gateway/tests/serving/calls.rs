@@ -1,4 +1,4 @@
-//! Tool calls: arguments, postures, pages, cancellation.
+//! Tool calls: arguments, enforcement, pages, cancellation.
 
 use std::time::Duration;
 

@@ -36,8 +36,8 @@ async fn served(upstream: &Upstream) -> Running {
     let service = service(&upstream.base, &Value::Object(tools));
     let filters = TOOLS.map(|name| (name, Some(r#"{"root":"/id/x","select":{"y":"y"}}"#)));
     let running = start(options()).await;
-    let documents = [("open", Advisory), ("closed", Enforced)].map(|(name, posture)| {
-        let mut document = exposition(name, &service, posture, &filters);
+    let documents = [("open", Advisory), ("closed", Enforced)].map(|(name, enforcement)| {
+        let mut document = exposition(name, &service, enforcement, &filters);
         document.limits.timeout_ms = 300;
         document.limits.max_response_bytes = 4_000;
         document

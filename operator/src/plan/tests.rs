@@ -209,7 +209,7 @@ fn the_last_default_set_takes_the_exposition_along() {
 }
 
 #[test]
-fn a_posture_sinks_soon_when_edited_and_late_when_its_set_is_gone() {
+fn enforcement_is_lowered_soon_when_edited_and_late_when_its_set_is_gone() {
     let mut strict = set(json!({"get": {"retain": ["/a"]}}));
     strict["enforcement"] = json!("Enforced");
     let enforced = |f: &Fixture| {
@@ -231,7 +231,7 @@ fn a_posture_sinks_soon_when_edited_and_late_when_its_set_is_gone() {
     f.pass_by(NEW);
     f.round();
     assert!(!enforced(&f));
-    // A set that filters none of its tools, but has a say in the posture.
+    // A set that filters none of its tools, but has a say in enforcement.
     strict["filters"] = json!({});
     let mut f = Fixture::good();
     f.put(Kind::ToolsFilters, "strict", strict);

@@ -85,7 +85,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "tool get has its last good filter",
             ),
             (
-                "a filter does not compile, and the posture is another",
+                "a filter does not compile, and enforcement is another",
                 |w| {
                     w.edit("ToolsFilters", "/a", "a");
                     w.add("Exposition", "enforcement: Enforced");
@@ -312,7 +312,7 @@ const HEAD: &str = "# Keep or stop
 What an exposition serves when something that it needs is broken or gone. Made by `crds/src/compile/tests/keep_or_stop.rs`
 from its table, each row of which is a test.
 
-Malformed is invalid, never absent: what is in error keeps its last good form, where that was made under today's posture.
+Malformed is invalid, never absent: what is in error keeps its last good form, where that was made under today's enforcement.
 Whatever an exposition names and does not find, or is not permitted, stops it: it answers 503 with the reason. All else in
 it goes on to what the resources say today: a broken filter delays no change to `access`, `tools` or `limits`, and a set
 that cannot be read holds up no edit of a set whose filters are served. *New* is what the resources say; *left alone* is

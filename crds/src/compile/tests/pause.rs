@@ -71,7 +71,7 @@ fn what_takes_away_goes_through() {
     let (_, after) = paused(|w| w.add("Exposition", "enforcement: Enforced"));
     let (now, _) = served(&after);
     assert_eq!((now.enforcement, after.paused[&id()]), (Enforcement::Enforced, Paused::Nothing));
-    // With a posture that rises, too, nothing opens.
+    // Where enforcement is raised, too, nothing opens.
     let (before, after) = paused(|w| {
         w.edit("Exposition", "{apiKeys: {secretRef: {name: partners}}}", "{anonymous: true}");
         w.add("Exposition", "enforcement: Enforced, limits: {timeout: 5m}");

@@ -2,10 +2,10 @@
 
 mod bounds;
 mod branches;
+mod enforcement;
 mod finish;
 mod limits;
 mod patches;
-mod postures;
 mod retain;
 mod root;
 mod select;
@@ -77,7 +77,7 @@ impl Case {
     }
 }
 
-/// Checks a table of input and output under one filter, in both postures unless `filter` says which.
+/// Checks a table of input and output under one filter, under both kinds of enforcement unless `filter` says which.
 fn table(case: &Case, rows: &[(&str, &str)]) {
     for (input, expected) in rows {
         assert_eq!(case.text(input), *expected, "{} on {input}", case.filter);

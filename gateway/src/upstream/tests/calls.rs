@@ -318,7 +318,7 @@ async fn empty_text_and_extracted_answers() {
     let empty = answer(json!({"http": {"path": "/empty", "extract": "a.b"}})).await.unwrap();
     assert_eq!((empty.status, empty.body.len()), (204, 0));
     let html = answer(json!({"http": {"path": "/html"}})).await.unwrap();
-    assert!(html.is_json, "what is no JSON is for the filter's posture to judge");
+    assert!(html.is_json, "what is no JSON is for the filter's enforcement to judge");
     let text = answer(json!({"http": {"path": "/html", "extract": "a"}, "responseType": "text"})).await.unwrap();
     assert!(!text.is_json && text.body == "<p>");
     let list = answer(json!({"http": {"extract": "data.list"}})).await.unwrap();

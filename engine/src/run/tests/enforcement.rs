@@ -1,4 +1,4 @@
-//! The table of postures, and the limits.
+//! Both kinds of enforcement, and the limits.
 
 use super::{advisory, enforced};
 use crate::{Enforcement, Input, Structured};
