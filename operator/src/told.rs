@@ -26,7 +26,7 @@ impl std::fmt::Debug for Packed {
 }
 
 impl Packed {
-    /// Compresses a large `spec`; none where it is small.
+    /// Compresses a large `spec`. Returns `None` for a small one.
     pub(crate) fn of(spec: &Value) -> Option<Arc<Self>> {
         let json = serde_json::to_vec(spec).ok().filter(|json| json.len() >= LARGE)?;
         let zstd = zstd::bulk::compress(&json, ZSTD_LEVEL).ok()?;

@@ -7,7 +7,7 @@ use tamis_config::{ExpositionId, ExpositionPayload};
 use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
 
 use super::hold::PENDING;
-use super::{Own, Plan, Planned, Settings, id, speaks, url};
+use super::{Own, Plan, Planned, Settings, id, speaks_of, url};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
 use crate::world::{Members, Object, World};
@@ -28,8 +28,8 @@ fn verdict(object: &Object, said: &Diagnostics<'_>) -> Verdict {
     Verdict { findings: findings(&object.diagnostics, compiled), ..Verdict::default() }
 }
 
-/// Fills in the verdicts of a service's own objects. Whether they are ours to say is decided when they are written: it
-/// depends on the expositions of the service, which come and go meanwhile.
+/// Fills in the verdicts of a service's own objects. Whether this operator writes them is decided at the write: it depends on
+/// the expositions of the service, which come and go meanwhile.
 pub(super) fn judge_own(
     world: &World,
     members: &Members,
@@ -77,7 +77,7 @@ pub(super) fn judge(
         {
             let name = ObjectName { namespace: name.namespace.clone(), name: named.name.clone() };
             if let Some(object) = world.get(Kind::ConfigurationPlan, &name)
-                && speaks(world, settings, &world.users_of_plan(&name))
+                && speaks_of(world, settings, object)
             {
                 plan.verdicts.insert(object.key.clone(), verdict(object, &said));
             }

@@ -37,7 +37,7 @@ pub(super) fn hold(
     for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
         let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
         let Some(before) = previous.expositions.get(&exposition) else {
-            // Whoever names sets has said which filters there are.
+            // An exposition that names its sets waits for no others.
             if !is_bare(&document) || names_sets(world, &name) {
                 snapshot.expositions.insert(exposition, document);
                 continue;
@@ -69,12 +69,10 @@ pub(super) fn hold(
             snapshot.expositions.insert(exposition, document);
             continue;
         }
-        {
-            held.insert(name);
-            due(&mut wake, until);
-            if let Some(service) = previous.services.get(&kept.service) {
-                snapshot.services.entry(kept.service.clone()).or_insert_with(|| Arc::clone(service));
-            }
+        held.insert(name);
+        due(&mut wake, until);
+        if let Some(service) = previous.services.get(&kept.service) {
+            snapshot.services.entry(kept.service.clone()).or_insert_with(|| Arc::clone(service));
         }
         snapshot.expositions.insert(exposition, kept);
     }

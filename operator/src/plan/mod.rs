@@ -29,7 +29,7 @@ use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, merged, uses};
 pub(crate) use pause::PAUSED;
 pub(crate) use said::{Findings, Revised, Said};
-pub(crate) use speak::{speaks, speaks_of};
+pub(crate) use speak::speaks_of;
 
 use crate::verdict::Verdict;
 use crate::world::{Object, ServiceKey, World};

@@ -10,9 +10,9 @@ use crate::object::Kind;
 use crate::options::Options;
 use crate::world::{Object, World};
 
-/// Whether it is ours to say what becomes of an object that these expositions use: where the oldest of them is ours, or
-/// nobody's yet.
-pub(crate) fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
+/// Whether this operator reports on an object that these expositions use: it does if the oldest of them is its own, or is no
+/// operator's yet.
+fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
     // Mostly there is one operator: then an edit of one exposition need not look at all others of its service.
     if !world.all(Kind::GatewayGroup).any(|group| is_of_another(group, settings)) {
         return true;
@@ -22,7 +22,7 @@ pub(crate) fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIte
     oldest.is_none_or(|exposition| !is_anothers(world, settings, exposition))
 }
 
-/// Whether it is ours to say what becomes of an object that several expositions may use. True of any other kind.
+/// Whether this operator writes the status of an object that several expositions may use. True of any other kind.
 pub(crate) fn speaks_of(world: &World, settings: &Settings, object: &Object) -> bool {
     match object.key.kind {
         Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools => {

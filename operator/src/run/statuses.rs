@@ -203,7 +203,7 @@ impl Operator {
     fn judge_unused(&mut self, key: &ObjectKey, object: &crate::world::Object) {
         let alone = key.kind == Kind::ConfigurationPlan
             && !self.users.contains_key(key)
-            && crate::plan::speaks(&self.world, &self.settings, &self.world.users_of_plan(&key.name));
+            && crate::plan::speaks_of(&self.world, &self.settings, object);
         let unplanned = alone || (object.is_unusable() && key.kind != Kind::Exposition);
         let known = self.verdicts.get(key).is_some_and(|judged| judged.is_of(object));
         if unplanned && !known {

@@ -10,7 +10,7 @@ use crate::leader::Moment;
 
 /// How often the clock is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// Without a look for so long, the process has slept. A busy machine delays a look, too: then all is read anew for nothing.
+/// Without a look for so long, the process has slept. A busy machine delays a look too, and then everything is relisted needlessly.
 const ASLEEP: Duration = Duration::from_secs(1);
 
 /// Counts how often the process has slept.
@@ -30,7 +30,8 @@ impl Looks {
     }
 }
 
-/// The clock as it was last looked at, by a task of its own and by whoever asks: whichever wakes first sees the gap.
+/// When the clock was last read, by a background task or by a caller of [`Wakes::sleeps`]: the first of them to wake sees the
+/// gap.
 #[derive(Debug, Clone)]
 pub(super) struct Wakes(Arc<Mutex<Looks>>);
 

@@ -339,14 +339,14 @@ fn what_may_take_something_away_goes_first() {
             |f| {
                 let service = json!({"name": "s", "version": "1"});
                 f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {}}));
-                for n in 0..super::FEW {
+                for n in 0..super::marks::FEW {
                     let spec = json!({"service": service, "filters": ["many"]});
                     f.put(Kind::Exposition, &format!("m{n}"), spec);
                 }
                 f.world.dirty.clear();
                 f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {"get": {}}}));
                 // `planned` takes its sets from a plan, which may name any.
-                assert_eq!(lanes(f).1.split(',').count(), super::FEW + 1);
+                assert_eq!(lanes(f).1.split(',').count(), super::marks::FEW + 1);
                 f.world.dirty.clear();
             },
             ("", ""),
