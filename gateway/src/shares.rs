@@ -179,7 +179,7 @@ impl Shares {
 }
 
 impl Share {
-    /// A share of pools of its own: nobody else takes of them.
+    /// A share with pools that no other exposition uses.
     pub(crate) fn alone(bytes: u64) -> Arc<Self> {
         let limits = Limits { bytes, floor: bytes, calls: 1, streams: 1 };
         Shares::new(limits).of(&ExpositionId { namespace: String::new(), name: String::new() })
@@ -216,7 +216,7 @@ impl Share {
         Ok(())
     }
 
-    /// Whether so much can be taken where nobody else has any.
+    /// Whether this amount can be taken while no other exposition holds any.
     fn fits_alone(&self, what: Resource, amount: u64) -> bool {
         let (pool, ..) = self.counters(what);
         let alone = View {
@@ -259,7 +259,7 @@ impl Grant {
         self.amount
     }
 
-    /// Whether it could be so much where nobody else has any.
+    /// Whether the grant could have this amount while no other exposition holds any.
     pub(crate) fn could_be(&self, amount: u64) -> bool {
         self.share.fits_alone(self.what, amount)
     }

@@ -1,4 +1,4 @@
-//! What a caller is told of a call that failed upstream, and what metrics and the log are told.
+//! Explains a call that failed upstream: to the caller, in metrics and in the log.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     }
 }
 
-/// What the caller is told of a call that failed. Under `Enforced` it holds nothing that the upstream said.
+/// Explains a failed call to its caller. Under `Enforced` the text holds nothing that the upstream said.
 pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
     let advisory = noted.exposition.enforcement == Enforcement::Advisory;
     noted.outcome = match error {
@@ -78,7 +78,7 @@ pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &Ups
     message
 }
 
-/// Logs what is wrong with a credential. Gives what the caller is told, which does not name it.
+/// Logs what is wrong with a credential. Returns the text for the caller, which does not name it.
 fn withheld(noted: &Noted<'_>, credential: Option<&CredentialRef>, event: &'static str, told: &str) -> String {
     let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));
     tracing::error!(exposition = %noted.exposition.id, tool = noted.tool, secret, key, "{event}");

@@ -263,6 +263,11 @@ async fn perform(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u
     }
 }
 
+/// What an error adds once the upstream has answered a call that may have had an effect.
+fn executed(declared: &ServiceTool) -> &'static str {
+    if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" }
+}
+
 /// There is no memory for the call. Where it may have had an effect the caller learns that in an answer: an error that
 /// invites to try again would have it done twice.
 fn exhausted(noted: &mut Noted<'_>, declared: &ServiceTool, sent: bool) -> Result<Vec<u8>, Exhausted> {
@@ -271,7 +276,7 @@ fn exhausted(noted: &mut Noted<'_>, declared: &ServiceTool, sent: bool) -> Resul
     noted.gateway.refusals.note(Rejection::Memory, Some(&noted.exposition.id), Default::default());
     if noted.held.can_never_fit() {
         // An invitation to try again would be taken for ever.
-        let executed = if sent && declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
+        let executed = if sent { executed(declared) } else { "" };
         let message = format!(
             "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, such as \
              fewer items or a shorter range.{executed}"
@@ -279,8 +284,8 @@ fn exhausted(noted: &mut Noted<'_>, declared: &ServiceTool, sent: bool) -> Resul
         return Ok(failure(noted, &message));
     }
     if sent && declared.risk.mutating {
-        let message = "The gateway had no memory for the upstream's answer. The call was executed: do not repeat it.";
-        return Ok(failure(noted, message));
+        let message = format!("The gateway had no memory for the upstream's answer.{}", executed(declared));
+        return Ok(failure(noted, &message));
     }
     Err(Exhausted)
 }
@@ -421,7 +426,7 @@ async fn filtered(
     let before = noted.held.used();
     let (applied, took) = apply(noted, tool, &output, answer.is_json, asked, deadline).await;
     metrics.filter_duration.observe(took.as_secs_f64());
-    let executed = if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" };
+    let executed = executed(declared);
     match applied {
         Applied::Done(Ok(Filtered { text, structured, report })) => {
             count(tool, metrics, &report);

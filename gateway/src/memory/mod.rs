@@ -93,7 +93,7 @@ impl Reservation {
         taken
     }
 
-    /// Whether what was last refused is more than there would be if nobody else had any: waiting cannot help.
+    /// Whether the last refusal was for more than one exposition can ever hold, so that waiting cannot help.
     pub(crate) fn can_never_fit(&self) -> bool {
         !self.grant.could_be(self.refused)
     }

@@ -11,7 +11,7 @@ use crate::dispatch::{self, Task};
 use crate::exposition::Exposition;
 use crate::mcp::era;
 use crate::mcp::message::{self, Unreadable};
-use crate::mcp::{Era, Incoming, RpcError, headers};
+use crate::mcp::{Era, Incoming, Params, RpcError, headers};
 
 /// What the messages of a request are read with.
 #[derive(Debug, Clone, Copy)]
@@ -119,24 +119,12 @@ fn single(reader: Reader<'_>, source: &Bytes, text: &str) -> Result<Meaning, Ref
                 }
             };
             checked.map_err(|error| refusal(Some(id), error, era))?;
-            let request = dispatch::Request {
-                exposition: reader.exposition,
-                source,
-                id,
-                method: &method,
-                params: &params,
-                era,
-                headers: Some(reader.headers),
-                caller: reader.caller,
-                is_traced: reader.is_traced,
-            };
-            let task = dispatch::dispatch(&request);
-            Ok(Meaning::Request(Asked { id: slice(source, id), era, is_handshake: method == "initialize", task }))
+            Ok(Meaning::Request(asked(reader, source, (id, &method, &params), era, Some(reader.headers))))
         }
     }
 }
 
-/// Reads one message of a batch. None where nothing answers it.
+/// Reads one message of a batch. Returns `None` for a message that gets no answer.
 pub(super) fn of_batch(reader: Reader<'_>, source: &Bytes) -> Option<Result<Asked, Refusal>> {
     let era = Era::Legacy;
     let refusal = |id: Option<&RawValue>, error| Refusal { id: id.map(|id| slice(source, id)), error, era };
@@ -151,21 +139,23 @@ pub(super) fn of_batch(reader: Reader<'_>, source: &Bytes) -> Option<Result<Aske
                 let error = RpcError::invalid_request("initialize cannot be part of a batch");
                 return Some(Err(refusal(Some(id), error)));
             }
-            let request = dispatch::Request {
-                exposition: reader.exposition,
-                source,
-                id,
-                method: &method,
-                params: &params,
-                era,
-                headers: None,
-                caller: reader.caller,
-                is_traced: reader.is_traced,
-            };
-            let task = dispatch::dispatch(&request);
-            Some(Ok(Asked { id: slice(source, id), era, is_handshake: false, task }))
+            Some(Ok(asked(reader, source, (id, &method, &params), era, None)))
         }
     }
+}
+
+/// What a request asks for, given its id, its method and its parameters. `headers`: those that may repeat arguments.
+fn asked(
+    reader: Reader<'_>,
+    source: &Bytes,
+    (id, method, params): (&RawValue, &str, &Params<'_>),
+    era: Era,
+    headers: Option<&HeaderMap>,
+) -> Asked {
+    let Reader { exposition, caller, is_traced, .. } = reader;
+    let request = dispatch::Request { exposition, source, id, method, params, era, headers, caller, is_traced };
+    let task = dispatch::dispatch(&request);
+    Asked { id: slice(source, id), era, is_handshake: method == "initialize", task }
 }
 
 /// The version that the header names.

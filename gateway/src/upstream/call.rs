@@ -9,7 +9,7 @@ use tamis_config::Pagination;
 use url::Url;
 
 use super::auth::Authentication;
-use super::exchange::{Fault, Incoming, Outgoing, exchange};
+use super::exchange::{Fault, Incoming, Outgoing, Reading, exchange};
 use super::merge::{Document, Merged};
 use super::pages::{Page, Pager, Start};
 use super::render::{MAX_URL, Rendered};
@@ -140,7 +140,7 @@ impl Call<'_> {
         self.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, text))
     }
 
-    /// Where the part of a response is that the manifest wants; none where it is all of it.
+    /// The path of the part of a response that the manifest asks for, or `None` for all of it.
     fn extract(&self, document: &Document) -> Option<Box<str>> {
         self.action.extract.clone().filter(|_| self.action.is_json && !document.body.is_empty())
     }
@@ -197,7 +197,8 @@ impl Call<'_> {
             return Err(self.refused(incoming).await);
         }
         let needles = self.authentication.needles.as_ref();
-        let body = incoming.read(limit, self.bounds.max_response_bytes, needles, self.held).await.map_err(failed)?;
+        let reading = Reading { limit, stated: self.bounds.max_response_bytes, needles, held: &mut *self.held };
+        let body = incoming.read(reading).await.map_err(failed)?;
         Ok(Document::new(body, incoming.headers()))
     }
 

@@ -27,7 +27,7 @@ const MAX_REDIRECTS: usize = 5;
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// Bytes of gzip that are decoded at once: at most 128 KiB come of them.
 const GUNZIPPED: usize = 128;
-/// Bytes that are decoded before others have their turn on the thread.
+/// Bytes that are decoded before they are searched for the credential.
 const DECODED: usize = 128 << 10;
 
 /// What is sent.
@@ -284,10 +284,36 @@ fn innocent(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> 
     }
 }
 
-/// What decoding a piece of gzip counts as in a turn: a member may be 20 bytes, and begins a decoder of its own; a
+/// Decodes a piece of gzip, and counts the work in the turn: a member may be 20 bytes, and begins a decoder of its own; a
 /// kilobyte may become a megabyte.
-fn work(piece: &[u8], decoded: usize) -> usize {
-    4 * piece.len() + decoded / 16
+async fn decode(gunzip: &mut Gunzip, piece: &[u8], turn: &mut Turn) -> Result<(), Undecoded> {
+    let before = gunzip.decoded().len();
+    gunzip.feed(piece)?;
+    turn.spend(4 * piece.len() + (gunzip.decoded().len() - before) / 2).await;
+    Ok(())
+}
+
+/// There is no memory for the rest of a body.
+fn exhausted(_: Exhausted) -> Fault {
+    Fault::Final(UpstreamError::Exhausted { sent: true })
+}
+
+/// What holds for the body of a response.
+pub(super) struct Reading<'a> {
+    /// Bytes that it may have, decompressed.
+    pub(super) limit: u64,
+    /// The limit that an error names.
+    pub(super) stated: u64,
+    /// What it must not contain.
+    pub(super) needles: Option<&'a Needles>,
+    /// Where its memory is reserved before it is taken.
+    pub(super) held: &'a mut Reservation,
+}
+
+impl Reading<'_> {
+    fn too_large(&self) -> Fault {
+        Fault::Final(UpstreamError::TooLarge { limit: self.stated })
+    }
 }
 
 impl Incoming {
@@ -299,49 +325,37 @@ impl Incoming {
         self.response.headers()
     }
 
-    /// Reads the body, decompressed, up to `limit` bytes, into memory that `held` has reserved before.
+    /// Reads the body, decompressed.
     ///
     /// # Errors
-    /// [`UpstreamError::TooLarge`], named for `stated`, as soon as it is known; [`UpstreamError::CredentialReturned`] as
-    /// soon as one of `needles` is found.
-    pub(super) async fn read(
-        &mut self,
-        limit: u64,
-        stated: u64,
-        needles: Option<&Needles>,
-        held: &mut Reservation,
-    ) -> Result<Bytes, Fault> {
-        let read = self.read_all(limit, stated, needles, held).await;
+    /// [`UpstreamError::TooLarge`] as soon as it is known; [`UpstreamError::CredentialReturned`] as soon as one of the
+    /// needles is found.
+    pub(super) async fn read(&mut self, reading: Reading<'_>) -> Result<Bytes, Fault> {
+        let read = self.read_all(reading).await;
         if let Err(fault) = &read {
             note(&mut self.span, fault);
         }
         read
     }
 
-    async fn read_all(
-        &mut self,
-        limit: u64,
-        stated: u64,
-        needles: Option<&Needles>,
-        held: &mut Reservation,
-    ) -> Result<Bytes, Fault> {
-        let too_large = || Fault::Final(UpstreamError::TooLarge { limit: stated });
-        let exhausted = |Exhausted| Fault::Final(UpstreamError::Exhausted { sent: true });
+    async fn read_all(&mut self, reading: Reading<'_>) -> Result<Bytes, Fault> {
         match self.coding() {
             Coding::Identity => {}
-            Coding::Gzip => return self.read_gzip(limit, stated, needles, held).await,
+            Coding::Gzip => return self.read_gzip(reading).await,
             Coding::Unknown => return Err(malformed("has a content encoding that was not asked for")),
         }
         let length = self.response.content_length();
+        let too_large = reading.too_large();
+        let Reading { limit, stated: _, needles, held } = reading;
         if length.is_some_and(|length| length > limit) {
-            return Err(too_large());
+            return Err(too_large);
         }
         let mut search = needles.map(Search::new);
         let mut body = Buffer::new(held, length).await.map_err(exhausted)?;
         while let Some(chunk) = self.chunk().await? {
             innocent(search.as_mut(), &chunk)?;
             if (body.len() + chunk.len()) as u64 > limit {
-                return Err(too_large());
+                return Err(too_large);
             }
             body.push(chunk).await.map_err(exhausted)?;
         }
@@ -358,39 +372,30 @@ impl Incoming {
         }
     }
 
-    async fn read_gzip(
-        &mut self,
-        limit: u64,
-        stated: u64,
-        needles: Option<&Needles>,
-        held: &mut Reservation,
-    ) -> Result<Bytes, Fault> {
-        let fault = |undecoded| match undecoded {
-            Undecoded::TooLarge => Fault::Final(UpstreamError::TooLarge { limit: stated }),
+    async fn read_gzip(&mut self, reading: Reading<'_>) -> Result<Bytes, Fault> {
+        let fault = |undecoded, reading: &Reading<'_>| match undecoded {
+            Undecoded::TooLarge => reading.too_large(),
             Undecoded::Malformed => malformed(UNDECODED),
         };
-        let mut gunzip = Gunzip::new(limit);
-        let (mut search, mut searched, mut reserved) = (needles.map(Search::new), 0, 0);
+        let mut gunzip = Gunzip::new(reading.limit);
+        let (mut search, mut searched, mut reserved) = (reading.needles.map(Search::new), 0, 0);
         let mut turn = Turn::new();
         while let Some(chunk) = self.chunk().await? {
             // A little at a time: what a piece becomes is known, and reserved, when it has become that.
             for piece in chunk.chunks(GUNZIPPED) {
-                let before = gunzip.decoded().len();
-                gunzip.feed(piece).map_err(fault)?;
-                turn.spend(work(piece, gunzip.decoded().len() - before)).await;
+                decode(&mut gunzip, piece, &mut turn).await.map_err(|undecoded| fault(undecoded, &reading))?;
                 let more = (gunzip.capacity() as u64).saturating_sub(reserved);
-                held.take(more).await.map_err(|Exhausted| Fault::Final(UpstreamError::Exhausted { sent: true }))?;
+                reading.held.take(more).await.map_err(exhausted)?;
                 reserved += more;
                 if gunzip.decoded().len() - searched >= DECODED {
                     innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
                     searched = gunzip.decoded().len();
-                    tokio::task::yield_now().await;
                 }
             }
             innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
             searched = gunzip.decoded().len();
         }
-        let all = gunzip.finish().map_err(fault)?;
+        let all = gunzip.finish().map_err(|undecoded| fault(undecoded, &reading))?;
         innocent(search.as_mut(), &all[searched..])?;
         Ok(all)
     }
@@ -431,11 +436,9 @@ impl Incoming {
         let mut turn = Turn::new();
         while let Ok(Some(chunk)) = self.response.chunk().await {
             for piece in chunk.chunks(GUNZIPPED) {
-                let before = gunzip.decoded().len();
-                if gunzip.feed(piece).is_err() {
+                if decode(gunzip, piece, &mut turn).await.is_err() {
                     return;
                 }
-                turn.spend(work(piece, gunzip.decoded().len() - before)).await;
             }
         }
     }
