@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use tamis_crds::definitions::{self, PodKey, ServiceAccount};
 
-use crate::output;
+use crate::output::{self, Form};
 
 /// Print the CustomResourceDefinitions, for kubectl.
 ///
@@ -31,15 +30,7 @@ pub(crate) struct Args {
     pod_metadata: Vec<PodKey>,
     /// How to print them
     #[arg(long, default_value = "yaml")]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Output {
-    /// A stream of YAML documents
-    Yaml,
-    /// One JSON object, a `List`
-    Json,
+    output: Form,
 }
 
 /// Writes them to standard output.
@@ -50,13 +41,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let operators = if args.operators.is_empty() { &usual } else { args.operators.as_slice() };
         documents.extend(definitions::policies(operators, &args.pod_metadata));
     }
-    let text = match args.output {
-        Output::Yaml => definitions::yaml(&documents),
-        Output::Json => {
-            let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": documents });
-            format!("{}\n", serde_json::to_string_pretty(&list).context("cannot write the definitions")?)
-        }
-    };
-    output::write(text.as_bytes())?;
+    output::objects(&documents, args.output)?;
     Ok(ExitCode::SUCCESS)
 }

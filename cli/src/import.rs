@@ -4,10 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tamis_crds::{Diagnostic, definitions};
+use tamis_crds::Diagnostic;
 
 use crate::logging::{Coloured, LogArgs};
-use crate::{documents, note, output};
+use crate::output::{self, Form};
+use crate::{documents, note};
 
 /// Turn documents of other products into documents of Tamis.
 ///
@@ -36,8 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
     /// How they are written.
-    #[arg(long, value_enum, default_value_t = Output::Yaml)]
-    output: Output,
+    #[arg(long, value_enum, default_value_t = Form::Yaml)]
+    output: Form,
 }
 
 // Documents say themselves what they are: the word keeps the command's form the same for what cannot.
@@ -49,14 +50,6 @@ enum From {
     Kimbap,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// A stream of YAML documents
-    Yaml,
-    /// One JSON object, a `List`
-    Json,
-}
-
 /// Writes the documents; 1 where one cannot be read.
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let Args { from: From::Reshapr | From::Kimbap, paths, namespace, output: form } = args;
@@ -66,7 +59,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{}", Coloured(diagnostic, ansi));
     }
     if loaded.diagnostics.iter().any(Diagnostic::is_error) {
-        note!("nothing is written: mend the errors above");
+        note!("nothing is written: fix the errors above");
         return Ok(ExitCode::from(1));
     }
     let documents = tamis_crds::import(&loaded.resources, namespace.as_deref());
@@ -74,13 +67,6 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         note!("nothing is written: there is no document of a kind that Tamis has");
         return Ok(ExitCode::from(1));
     }
-    let text = match form {
-        Output::Yaml => definitions::yaml(&documents),
-        Output::Json => {
-            let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": documents });
-            format!("{}\n", serde_json::to_string_pretty(&list)?)
-        }
-    };
-    output::write(text.as_bytes())?;
+    output::objects(&documents, *form)?;
     Ok(ExitCode::SUCCESS)
 }

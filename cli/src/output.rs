@@ -4,6 +4,32 @@
 use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::Context as _;
+use serde_json::{Value, json};
+use tamis_crds::definitions;
+
+/// How a command writes Kubernetes objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// A stream of YAML documents
+    Yaml,
+    /// One JSON object, a `List`
+    Json,
+}
+
+/// Writes Kubernetes objects to standard output.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn objects(objects: &[Value], form: Form) -> anyhow::Result<()> {
+    let text = match form {
+        Form::Yaml => definitions::yaml(objects),
+        Form::Json => {
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+            format!("{}\n", serde_json::to_string_pretty(&list).context("cannot write the objects as JSON")?)
+        }
+    };
+    write(text.as_bytes())
+}
 
 /// Writes a command's result to standard output.
 ///

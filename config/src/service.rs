@@ -65,8 +65,8 @@ impl ServiceDocument {
         }
     }
 
-    /// The credential that calls of one of the service's tools send, and the requests that carry it; none where they
-    /// send none.
+    /// Returns the credential that calls of one of the service's tools send, with the request that carries it, or `None`
+    /// for a tool without one.
     #[must_use]
     pub fn sent_credential<'d>(&'d self, tool: &'d ServiceTool) -> Option<SentCredential<'d>> {
         match &self.source {
@@ -91,7 +91,7 @@ pub struct SentCredential<'d> {
     pub base_url: &'d str,
     /// The path below that, with templates.
     pub path: &'d str,
-    /// Headers that the request has beside it, with templates.
+    /// Other headers of the request, with templates.
     pub headers: &'d IndexMap<String, String>,
 }
 

@@ -1,4 +1,5 @@
-//! Documents of the seeds' own forms as documents of Tamis. Files of either are read as they are; a cluster takes only ours.
+//! Converts documents of the seeds' formats into documents of Tamis. Files may have any of the formats; a cluster accepts only
+//! the group `tamis.dev`.
 
 use std::sync::Arc;
 

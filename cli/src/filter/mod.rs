@@ -229,7 +229,7 @@ fn remedy(stage: Stage) -> &'static str {
 }
 
 fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
-    // Whoever runs this has the input, so the report is whole under both kinds of enforcement.
+    // The user who runs this has the input, so the report is complete under both kinds of enforcement.
     let json = report.meta(Enforcement::Advisory) + "\n";
     if path.as_os_str() == "-" {
         output::write_note(&json);

@@ -95,7 +95,7 @@ pub(super) fn hold(
             Some(previous) => Some(tighten(previous, &document, &is_gone)),
             None => {
                 let below = served.stopped.get(&id).is_some_and(|stopped| stopped.reason == "BelowGroupFloor");
-                // Whoever names sets has said which filters there are.
+                // An exposition that names its sets waits for no others.
                 (!below && (!is_bare(&document) || names_sets(&id))).then_some(Arc::clone(&document))
             }
         };

@@ -208,7 +208,7 @@ pub(super) struct Chosen<'r> {
     pub(super) unreadable: Option<(Reason, String)>,
     /// `filters: []`.
     pub(super) none: bool,
-    /// Nobody named a set: those without a name apply, and there has to be a filter.
+    /// No set was named: those without a name apply, and at least one filter is required.
     pub(super) by_default: bool,
 }
 

@@ -163,9 +163,9 @@ impl<'a> Reader<'a> {
             }
             return;
         }
-        let ours = KINDS.iter().any(|(name, _)| *name == kind_text) || kind_text == "ToolsOutputFilters";
+        let is_kind = KINDS.iter().any(|(name, _)| *name == kind_text) || kind_text == "ToolsOutputFilters";
         let group = version_text.split('/').next().unwrap_or("");
-        if ours || did_you_mean(group, GROUPS).is_some() {
+        if is_kind || did_you_mean(group, GROUPS).is_some() {
             let message = format!("`{}` is not a version of tamis.dev that is known here", excerpt(version_text));
             self.error(version, "apiVersion", message, format!("write {API_VERSION}"));
         } else {

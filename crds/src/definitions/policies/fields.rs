@@ -118,7 +118,7 @@ mod checks {
     use super::super::cel;
     use super::{Holds, Json, Map, free, is_any, set};
 
-    /// An expression for the value of `at`; none where nothing can be wrong. `depth` keeps names of variables apart.
+    /// Returns an expression for the value of `at`, or `None` if nothing can be wrong. `depth` keeps names of variables apart.
     pub(super) fn of(schema: &Json, at: &str, depth: usize) -> Option<String> {
         let v = format!("v{depth}");
         match Holds::of(schema) {
@@ -168,7 +168,7 @@ mod texts {
     use super::super::cel;
     use super::{CROWD, HELD, Holds, Json, MANY, Map, NULL, checks, free, is_any, is_later, set};
 
-    /// The text for the value of `at`, whose place is `place`, an expression too; none where nothing can be wrong.
+    /// Returns the text for the value of `at`, or `None` if nothing can be wrong. `place` is an expression for its path.
     pub(super) fn of(schema: &Json, at: &str, place: &str, depth: usize) -> Option<String> {
         let (k, v) = (format!("k{depth}"), format!("v{depth}"));
         match Holds::of(schema) {
