@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use pairs::{TOOLS, masked};
+use pairs::{TOOLS, masked, series, shown};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -105,10 +105,7 @@ impl Half {
     async fn call(&mut self, tool: &str) -> Result<Vec<String>> {
         let mut answers = Vec::new();
         for rpc in &self.http {
-            let answer = rpc.call(tool, &json!({})).await?;
-            let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
-            let headers: Vec<_> = headers.map(|(name, value)| format!("{name}: {value:?}")).collect();
-            answers.push(format!("{} {headers:?} {}", answer.status, answer.text));
+            answers.push(shown(&rpc.call(tool, &json!({})).await?));
         }
         for session in &mut self.stdio {
             answers.push(session.ask("tools/call", json!({"name": tool, "arguments": {}}))?);
@@ -119,10 +116,7 @@ impl Half {
     /// The series of all metrics; the lines of all logs, sorted, each run of digits and hexadecimal digits masked.
     async fn recorded(mut self) -> Result<(BTreeSet<String>, Vec<String>)> {
         let metrics = self.gateway.admin("/metrics").await?;
-        // Sizes and missed paths are for metrics: which values they have, and whether a path was ever missed, may differ.
-        let apart = |line: &&str| !line.starts_with('#') && !line.starts_with("tamis_filter_missed_paths_total{");
-        let series = metrics.lines().filter(apart);
-        let series = series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect();
+        let series = series(&metrics).map(str::to_owned).collect();
         self.gateway.terminate()?;
         self.gateway.ended(Duration::from_secs(30)).await?;
         let mut logs = self.gateway.log();

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use tamis_tests::Answer;
 
 /// Documents of one kind, in pairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,4 +155,17 @@ pub(crate) fn masked(line: &str) -> String {
             if number { format!("#{}", &word[end..]) } else { word.to_owned() }
         })
         .collect()
+}
+
+/// An answer as its caller gets it: status, headers but the time, and text.
+pub(crate) fn shown(answer: &Answer) -> String {
+    let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
+    let headers: Vec<_> = headers.map(|(name, value)| format!("{name}: {value:?}")).collect();
+    format!("{} {headers:?} {}", answer.status, answer.text)
+}
+
+/// The series of all metrics, without their values. Whether a path was ever missed is for metrics to say, and may differ.
+pub(crate) fn series(metrics: &str) -> impl Iterator<Item = &str> {
+    let apart = |line: &&str| !line.starts_with('#') && !line.starts_with("tamis_filter_missed_paths_total{");
+    metrics.lines().filter(apart).filter_map(|line| Some(line.rsplit_once(' ')?.0))
 }

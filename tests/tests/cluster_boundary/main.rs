@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use pairs::{TOOLS, masked, pairs, yaml};
+use pairs::{TOOLS, masked, pairs, series, shown, yaml};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
@@ -63,9 +63,7 @@ async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
                 for (half, document) in HALVES.iter().zip([&one, &other]) {
                     stage.upstream.set_document(200, document);
                     let answer = stage.gateway.rpc("team-a", half, era)?.call(tool, &json!({})).await?;
-                    let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
-                    let headers: Vec<_> = headers.map(|(name, value)| format!("{name}: {value:?}")).collect();
-                    answers.push(format!("{} {headers:?} {}", answer.status, answer.text));
+                    answers.push(shown(&answer));
                 }
                 ensure!(answers[0] == answers[1], "{tool} {filter}\n{one}\n{other}\n{answers:#?}");
                 ensure!(!answers[0].contains("REMOVED"), "{tool} {answers:?}");
@@ -78,14 +76,11 @@ async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
     assert!(answered * 2 > compared, "{answered} of {compared}");
 
     let metrics = stage.gateway.admin.get("/metrics").await?;
-    // Whether a path was ever missed is for metrics.
-    let apart = |line: &&str| !line.starts_with('#') && !line.starts_with("tamis_filter_missed_paths_total{");
-    let series = |half: &str| -> BTreeSet<String> {
+    let of_half = |half: &str| -> BTreeSet<String> {
         let name = format!("exposition=\"{half}\"");
-        let lines = metrics.lines().filter(apart).filter(|line| line.contains(&name));
-        lines.filter_map(|line| Some(line.rsplit_once(' ')?.0.replace(&name, "HALF"))).collect()
+        series(&metrics).filter(|line| line.contains(&name)).map(|line| line.replace(&name, "HALF")).collect()
     };
-    let [left, right] = HALVES.map(series);
+    let [left, right] = HALVES.map(of_half);
     assert!(!left.is_empty());
     assert_eq!(left, right, "the series of metrics");
 
