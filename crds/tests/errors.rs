@@ -1,6 +1,6 @@
-//! The table of bad inputs and what each says. `docs/errors.md` is made of it; this test holds the two equal.
+//! Compares `docs/errors.md` with a table of invalid inputs and the findings that each of them causes.
 //!
-//! `TAMIS_UPDATE=1 cargo test -p tamis-crds --test errors` writes the page anew.
+//! `TAMIS_UPDATE=1 cargo test -p tamis-crds --test errors` rewrites the page.
 
 mod bad_inputs;
 
@@ -10,10 +10,10 @@ use std::path::Path;
 use bad_inputs::{SECTIONS, printable};
 use tamis_crds::{Loaded, diagnose, parse_document};
 
-const HEAD: &str = "# What the loader says
+const HEAD: &str = "# Validation messages
 
-Made by `crds/tests/errors.rs` from its table of bad inputs: what is shown here is what is printed. Each finding is one
-line, `FILE:LINE:COLUMN: error|warning: FIELD: what, remedy`, and all findings of all files are printed at once.
+`crds/tests/errors.rs` generates this page from a table of invalid inputs: each block shows what `tamis validate` prints. Each
+finding is one line, `FILE:LINE:COLUMN: error|warning: FIELD: what, remedy`. All findings of all files are printed together.
 ";
 
 /// Everything that `tamis validate` would print about one file.

@@ -29,15 +29,15 @@ pub(super) const ENVELOPE: &[Case] = &[
     yaml("A kind that does not exist", "apiVersion: tamis.dev/v1alpha1\nkind: ToolFilters\nspec: {}\n"),
     yaml("A version that does not exist", "apiVersion: tamis.dev/v1\nkind: Exposition\nspec: {}\n"),
     yaml("A group that is misspelled", "apiVersion: reshaper.io/v1alpha1\nkind: Exposition\nspec: {}\n"),
-    yaml("Somebody else's object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+    yaml("An object of another API", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
     yaml("No metadata", "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nspec: {service: {name: a, version: '1'}}\n"),
     yaml(
-        "Names that Kubernetes does not take",
+        "Names that Kubernetes does not accept",
         "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: GitHub_Partner, namespace: team.a, lables: {}}\n\
          spec: {service: {name: a, version: '1'}}\n",
     ),
     yaml(
-        "A field beside spec",
+        "A field next to spec",
         "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\naccess: {anonymous: true}\n\
          spec: {service: {name: a, version: '1'}}\n",
     ),
@@ -53,7 +53,7 @@ pub(super) const FIELDS: &[Case] = &[
         ),
     ),
     yaml(
-        "A value that is not possible",
+        "A value that is not allowed",
         document!("ToolsFilters", "  service: {name: github, version: '1'}\n  enforcement: Enforce\n  filters: {}\n"),
     ),
     yaml(
@@ -71,7 +71,7 @@ pub(super) const FIELDS: &[Case] = &[
         ),
     ),
     yaml(
-        "Limits that are none",
+        "Invalid limits",
         document!(
             "Exposition",
             "  service: {name: github, version: '1'}\n  limits: {timeout: 30, maxResponseBytes: 16 MB, concurrent: 0, \
@@ -86,7 +86,7 @@ pub(super) const FIELDS: &[Case] = &[
         ),
     ),
     yaml(
-        "kimbap's manifest with fields of nobody",
+        "A kimbap manifest with unknown fields",
         "name: github\nversion: 1.0.0\nbase_uri: https://api.github.com\ntriggers: {}\nactions:\n  list:\n    path: /issues\n    \
          args:\n    - {type: string}\n    - {name: a, type: string}\n    - {name: a, type: strong}\n",
     ),
@@ -101,7 +101,7 @@ pub(super) const SCALARS: &[Case] = &[
         ),
     ),
     yaml(
-        "Norway, where text is wanted",
+        "The Norway problem, in a field that expects text",
         document!(
             "ServiceManifest",
             "  name: no\n  version: 1.0.0\n  description: true\n  http:\n    baseUrl: https://api.github.com\n    actions:\n      \
@@ -109,7 +109,7 @@ pub(super) const SCALARS: &[Case] = &[
         ),
     ),
     yaml(
-        "Norway, where any value is possible",
+        "The Norway problem, in a field that accepts any value",
         document!(
             "ToolsFilters",
             "  service: {name: github, version: '1'}\n  filters:\n    list:\n      patches:\n      - {op: add, path: /country, \
@@ -118,7 +118,7 @@ pub(super) const SCALARS: &[Case] = &[
         ),
     ),
     yaml(
-        "Booleans and numbers as text, and the other way round",
+        "Booleans and numbers as text, and text as booleans and numbers",
         document!(
             "ToolsFilters",
             "  service: {name: github, version: '1'}\n  filters:\n    list:\n      dropNulls: yes\n      dropEmpty: \"true\"\n      \
@@ -126,7 +126,7 @@ pub(super) const SCALARS: &[Case] = &[
         ),
     ),
     json(
-        "A number that no counter holds",
+        "A number that is too large",
         "{\"apiVersion\": \"tamis.dev/v1alpha1\", \"kind\": \"Exposition\", \"metadata\": {\"name\": \"a\"},\n \"spec\": \
          {\"service\": {\"name\": \"a\", \"version\": 2}, \"limits\": {\"concurrent\": 99999999999}}}\n",
     ),
@@ -150,7 +150,7 @@ pub(super) const LATER: &[Case] = &[
         "apiVersion: tamis.dev/v1alpha1\nkind: CustomTools\nmetadata: {name: a}\nspec: {}\n",
     ),
     yaml(
-        "Tools of a service that is not there",
+        "Tools of a service that does not exist",
         document!(
             "CustomTools",
             "  service: {name: github, version: '1'}\n  customTools: {mine: {tool: list-issues}}\n"
@@ -164,7 +164,7 @@ pub(super) const LATER: &[Case] = &[
              {call: 30s}\n"
         ),
     ),
-    yaml("A selector that is missing", document!("GatewayGroup", "  allowedNamespaces: {from: Selector}\n")),
+    yaml("A missing selector", document!("GatewayGroup", "  allowedNamespaces: {from: Selector}\n")),
     yaml("Other adapters", "name: notes\nversion: 1.0.0\nadapter: applescript\ntarget_app: Notes\nactions: {}\n"),
     yaml(
         "Other budgets and formats",
@@ -218,7 +218,7 @@ pub(super) const SERVICES: &[Case] = &[
 
 pub(super) const FILTERS: &[Case] = &[
     yaml(
-        "What can be known of a filter before any call",
+        "Errors that compiling a filter finds",
         with_service!(
             "ToolsFilters",
             "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n  filters:\n    list-issues:\n      retain: [items, \
@@ -238,7 +238,7 @@ pub(super) const FILTERS: &[Case] = &[
 
 pub(super) const REFERENCES: &[Case] = &[
     yaml(
-        "A tool and a service that are not there",
+        "A tool and a service that do not exist",
         with_service!(
             "ToolsFilters",
             "  service: {name: github, version: 1.0.0}\n  filters:\n    list_issues: {maxItems: 25}\n---\n\
@@ -246,11 +246,11 @@ pub(super) const REFERENCES: &[Case] = &[
         ),
     ),
     yaml(
-        "A filter set that is not there",
+        "A filter set that does not exist",
         with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n  filters: [partner]\n"),
     ),
     yaml(
-        "Tools and groups that are not there",
+        "Tools and groups that do not exist",
         with_service!(
             "Exposition",
             "  service: {name: github, version: 1.0.0}\n  tools: {exclude: [list-issue]}\n---\n\
@@ -259,7 +259,7 @@ pub(super) const REFERENCES: &[Case] = &[
         ),
     ),
     yaml(
-        "One name twice",
+        "Duplicate names",
         with_service!(
             "ServiceManifest",
             "  name: github\n  version: 1.0.0\n  http: {baseUrl: \"https://api.github.com\", actions: {list: {path: /}}}\n---\n\
@@ -268,13 +268,16 @@ pub(super) const REFERENCES: &[Case] = &[
         ),
     ),
     yaml(
-        "Enforced, and tools that nobody names",
+        "Enforced, and tools that no set names",
         with_service!(
             "Exposition",
             "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n  filters: []\n"
         ),
     ),
-    yaml("Nothing filters it", with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n")),
+    yaml(
+        "An exposition without any filter",
+        with_service!("Exposition", "  service: {name: github, version: 1.0.0}\n"),
+    ),
     yaml(
         "Below the group's floor",
         with_service!(
@@ -284,7 +287,7 @@ pub(super) const REFERENCES: &[Case] = &[
         ),
     ),
     yaml(
-        "A filter that only removes, where the group requires allow-lists",
+        "A filter that only removes, in a group that requires allow-lists",
         with_service!(
             "ToolsFilters",
             "  service: {name: github, version: 1.0.0}\n  filters: {list-issues: {patches: [{op: remove, path: /email}]}}\n\

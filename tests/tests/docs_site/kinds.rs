@@ -42,7 +42,7 @@ fn contents(kinds: &[Json]) -> String {
     page += "\nA filter, in ToolsFilters and in the actions of a ServiceManifest: [field by field](filters.md).\n\n\
              The JSON Schema of the same, for editors: [Editors](../editors.md).\n\n\
              ## Others\n\n\
-             - [Command line](command-line.md)\n- [What the loader says](../errors.md)\n\
+             - [Command line](command-line.md)\n- [Validation messages](../errors.md)\n\
              - [Conditions](../operator.md#conditions), [reasons](../operator.md#reasons), \
              [labels and annotations](../operator.md#labels-and-annotations)\n- [Metrics](../metrics.md)\n";
     page

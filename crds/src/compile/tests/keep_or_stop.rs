@@ -18,33 +18,33 @@ const SECTIONS: &[(&str, &[Row])] = &[
     (
         "The service",
         &[
-            ("all is in order", |_| {}, "new", "new"),
+            ("every resource is valid", |_| {}, "new", "new"),
             (
-                "the ServiceManifest is gone",
+                "the ServiceManifest is missing",
                 |w| w.remove("ServiceManifest"),
                 "stop `ServiceNotFound`",
                 "stop `ServiceNotFound`",
             ),
             (
-                "the manifest is invalid (a path names no argument)",
+                "the manifest is invalid (a path names an unknown argument)",
                 |w| w.edit("ServiceManifest", "{id}", "{nobody}"),
                 "stop `InvalidManifest`",
                 STALE_SERVICE,
             ),
             (
-                "the manifest cannot be read (a field that is not known)",
+                "the manifest cannot be read (an unknown field)",
                 |w| w.add("ServiceManifest", UNKNOWN),
                 "stop `InvalidManifest`",
                 STALE_SERVICE,
             ),
             (
-                "`tools` names one that is not there",
+                "`tools` names a tool that does not exist",
                 |w| w.add("Exposition", "tools: {exclude: [nobody]}"),
                 "stop `ToolNotFound`",
                 "stop `ToolNotFound`",
             ),
             (
-                "the upstream is where the group's gateways may not call",
+                "the group's gateways may not call the upstream's address",
                 |w| w.edit("ServiceManifest", "https://api.example.com", "https://10.0.0.1"),
                 "stop `EgressDenied`",
                 "stop `EgressDenied`",
@@ -55,13 +55,13 @@ const SECTIONS: &[(&str, &[Row])] = &[
         "Filters",
         &[
             (
-                "the only default set is gone, and no filter is in the manifest",
+                "the only default set is missing, and the manifest has no filter",
                 |w| w.remove("ToolsFilters"),
                 "stop `FilterSetNotFound`",
                 "stop `FilterSetNotFound`",
             ),
             (
-                "the same, and a filter is in the manifest",
+                "the only default set is missing, and the manifest has a filter",
                 |w| {
                     w.remove("ToolsFilters");
                     w.edit("ServiceManifest", "{type: array}", "{type: array, filter: {retain: [/a]}}");
@@ -70,7 +70,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "new",
             ),
             (
-                "the same, and the exposition says `filters: []` (what loosens waits half a second)",
+                "the only default set is missing, and the exposition has `filters: []` (loosening waits half a second)",
                 |w| {
                     w.remove("ToolsFilters");
                     w.add("Exposition", "filters: []");
@@ -85,7 +85,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "tool get has its last good filter",
             ),
             (
-                "a filter does not compile, and enforcement is another",
+                "a filter does not compile, and the enforcement has changed",
                 |w| {
                     w.edit("ToolsFilters", "/a", "a");
                     w.add("Exposition", "enforcement: Enforced");
@@ -95,13 +95,13 @@ const SECTIONS: &[(&str, &[Row])] = &[
             ),
             ("a default set cannot be read", |w| w.add("ToolsFilters", UNKNOWN), "stop `InvalidFilter`", STALE_SETS),
             (
-                "a default set cannot be read, nor what service it is for",
+                "a default set cannot be read, nor the name of its service",
                 |w| w.edit("ToolsFilters", "version: '1'", "nonsense: 1"),
                 "stop `InvalidFilter`",
                 STALE_SETS,
             ),
             (
-                "another set cannot be read, and the exposition names its sets",
+                "a set cannot be read that the exposition does not name in `filters`",
                 |w| {
                     w.put("ToolsFilters", "other", "service: {name: s, version: '1'}, nonsense: 1");
                     w.edit(
@@ -115,13 +115,13 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "new",
             ),
             (
-                "a set that it names is gone",
+                "a set that the exposition names is missing",
                 |w| w.add("Exposition", "filters: [strict]"),
                 "stop `FilterSetNotFound`",
                 "stop `FilterSetNotFound`",
             ),
             (
-                "a set that it names cannot be read",
+                "a set that the exposition names cannot be read",
                 |w| {
                     w.add("ToolsFilters", "name: strict, nonsense: 1");
                     w.add("Exposition", "filters: [strict]");
@@ -130,7 +130,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 STALE_SETS,
             ),
             (
-                "a set that it names cannot be read, nor its name",
+                "a set that the exposition names cannot be read, nor the set's name",
                 |w| {
                     w.add("ToolsFilters", "name: [strict]");
                     w.add("Exposition", "filters: [strict]");
@@ -141,10 +141,10 @@ const SECTIONS: &[(&str, &[Row])] = &[
         ],
     ),
     (
-        "The plan and further tools",
+        "ConfigurationPlan and CustomTools",
         &[
             (
-                "the ConfigurationPlan is gone",
+                "the ConfigurationPlan is missing",
                 |w| w.add("Exposition", "configurationPlan: {name: prod}"),
                 "stop `PlanNotFound`",
                 "stop `PlanNotFound`",
@@ -168,7 +168,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "filters cannot be read, so the last good ones apply; the last good service is served",
             ),
             (
-                "CustomTools are in error (the tools that they would make are not published)",
+                "CustomTools have an error (their tools are not published)",
                 |w| {
                     w.put(
                         "CustomTools",
@@ -185,26 +185,26 @@ const SECTIONS: &[(&str, &[Row])] = &[
         "The group",
         &[
             (
-                "the GatewayGroup is gone",
+                "the GatewayGroup is missing",
                 |w| w.remove("GatewayGroup"),
                 "stop `GatewayGroupNotFound`",
                 "stop `GatewayGroupNotFound`",
             ),
-            ("the group cannot be read", |w| w.add("GatewayGroup", UNKNOWN), "left alone", "left alone"),
+            ("the group cannot be read", |w| w.add("GatewayGroup", UNKNOWN), "unchanged", "unchanged"),
             (
-                "the group is another operator's",
+                "the group belongs to another operator",
                 |w| w.add("GatewayGroup", "controllerName: example.com/other"),
-                "left alone",
-                "left alone",
+                "unchanged",
+                "unchanged",
             ),
             (
-                "the group takes no exposition of the namespace",
+                "the group does not allow expositions of the namespace",
                 |w| w.add("GatewayGroup", "allowedNamespaces: {from: Selector, selector: {matchLabels: {a: b}}}"),
                 "stop `RefNotPermitted`",
                 "stop `RefNotPermitted`",
             ),
             (
-                "the group is the second of its namespace",
+                "the group is the second one in its namespace",
                 |w| {
                     w.put("GatewayGroup", "second", "");
                     w.add("Exposition", "gatewayGroup: {name: second}");
@@ -213,7 +213,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "stop `Conflict`",
             ),
             (
-                "the group requires more than the exposition has",
+                "the exposition does not meet the group's `require`",
                 |w| w.add("GatewayGroup", "require: {enforced: true}"),
                 "stop `BelowGroupFloor`",
                 "stop `BelowGroupFloor`",
@@ -224,31 +224,31 @@ const SECTIONS: &[(&str, &[Row])] = &[
         "Callers",
         &[
             (
-                "nothing is said of who may call",
+                "the exposition has no `access`",
                 |w| w.edit("Exposition", ", access: {apiKeys: {secretRef: {name: partners}}}", ""),
                 "stop `AccessRequired`",
                 "stop `AccessRequired`",
             ),
             (
-                "the Secret with the callers' keys is gone",
+                "the Secret with the callers' keys is missing",
                 |w| drop(w.secrets.remove("team-a/partners")),
                 "stop `SecretNotFound`",
                 "stop `SecretNotFound`",
             ),
             (
-                "that Secret has no label",
+                "the Secret with the callers' keys has no label",
                 |w| w.put_secret("partners", Secret::Unlabelled),
                 "stop `SecretNotLabelled`",
                 "stop `SecretNotLabelled`",
             ),
             (
-                "that Secret is for upstreams",
+                "the Secret with the callers' keys is labelled for upstreams",
                 |w| w.put_secret("partners", secret(Upstream, &["acme"], &[], "c1.1")),
                 "stop `SecretNotLabelled`",
                 "stop `SecretNotLabelled`",
             ),
             (
-                "Secrets of the namespace may not be read",
+                "the operator may not read Secrets of the namespace",
                 |w| w.put_secret("partners", Secret::Forbidden),
                 "stop `RefNotPermitted`",
                 "stop `RefNotPermitted`",
@@ -259,13 +259,13 @@ const SECTIONS: &[(&str, &[Row])] = &[
         "Credentials of the upstream",
         &[
             (
-                "the Secret is gone",
+                "the Secret is missing",
                 |w| drop(w.secrets.remove("team-a/api")),
                 "stop `SecretNotFound`",
                 "stop `SecretNotFound`",
             ),
             (
-                "the key in it is gone",
+                "the key in the Secret is missing",
                 |w| w.put_secret("api", secret(Upstream, &["other"], &["api.example.com bearer"], "u1.2")),
                 "stop `SecretNotFound`",
                 "stop `SecretNotFound`",
@@ -277,19 +277,19 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "stop `SecretNotLabelled`",
             ),
             (
-                "the Secret is for callers",
+                "the Secret is labelled for callers",
                 |w| w.put_secret("api", secret(Callers, &["token"], &["api.example.com bearer"], "u1.1")),
                 "stop `SecretNotLabelled`",
                 "stop `SecretNotLabelled`",
             ),
             (
-                "the Secret may not be used at the host",
+                "the Secret's owner does not allow its use at the host",
                 |w| w.put_secret("api", secret(Upstream, &["token"], &["other.example.com bearer"], "u1.2")),
                 "stop `SecretUseNotAllowed`",
                 "stop `SecretUseNotAllowed`",
             ),
             (
-                "the Secret has another value",
+                "the value of the Secret has changed",
                 |w| w.put_secret("api", secret(Upstream, &["token"], &["api.example.com bearer"], "u1.2")),
                 "new",
                 "new",
@@ -299,9 +299,9 @@ const SECTIONS: &[(&str, &[Row])] = &[
     (
         "The exposition itself",
         &[(
-            "it cannot be read",
+            "the exposition cannot be read",
             |w| w.add("Exposition", UNKNOWN),
-            "left alone",
+            "unchanged",
             "it cannot be read, so what was served of it stays",
         )],
     ),
@@ -309,21 +309,22 @@ const SECTIONS: &[(&str, &[Row])] = &[
 
 const HEAD: &str = "# Keep or stop
 
-What an exposition serves when something that it needs is broken or gone. Made by `crds/src/compile/tests/keep_or_stop.rs`
-from its table, each row of which is a test.
+This page shows what an exposition serves when something that it needs is broken or missing. A test generates it from the
+table in `crds/src/compile/tests/keep_or_stop.rs` and checks each row.
 
-Malformed is invalid, never absent: what is in error keeps its last good form, where that was made under today's enforcement.
-Whatever an exposition names and does not find, or is not permitted, stops it: it answers 503 with the reason. All else in
-it goes on to what the resources say today: a broken filter delays no change to `access`, `tools` or `limits`, and a set
-that cannot be read holds up no edit of a set whose filters are served. *New* is what the resources say; *left alone* is
-what is served now, be it nothing.
+Malformed configuration is invalid, never absent. A resource with an error keeps its last good version, if that version was
+compiled under the current enforcement. If an exposition names something that does not exist or that it may not use, the
+exposition stops: it answers 503 with the reason. Everything else in the exposition follows the current resources: a broken
+filter delays no change to `access`, `tools` or `limits`, and a set that cannot be read delays no edit of a set whose
+filters are in service. *New* means that the current resources are served; *unchanged* means that whatever was served before
+stays, even if it was nothing.
 
-What is stopped remembers nothing: once it may be served again, it is made of what the resources say then. A tool whose
-filter is broken at that time is not published until the filter is mended.
+A stopped exposition remembers nothing: when it may be served again, it is compiled from the resources of that time. A tool
+whose filter is broken at that time is not published until the filter is fixed.
 
-`tamis serve` decides alike, with these differences: it needs no group, no `access` and no labels on Secrets; a broken file
-keeps what it said before; where nothing is known of a broken file, it stands for a default set that cannot be read, and an
-exposition in it answers 503.
+`tamis serve` behaves the same, with these differences. It needs no group, no `access` and no labels on Secrets. A broken
+file keeps its previous content. A broken file without previous content counts as a default set that cannot be read, and its
+expositions answer 503.
 ";
 
 fn page() -> String {

@@ -191,10 +191,10 @@ pub(super) fn outcome(compilation: &Compilation) -> String {
         return format!("stop `{}`", stopped.reason);
     }
     if compilation.foreign.contains(&id) || compilation.held.contains_key(&id) {
-        return "left alone".to_owned();
+        return "unchanged".to_owned();
     }
     match (compilation.snapshot.expositions.get(&id), compilation.degraded.get(&id)) {
-        (None, _) => "left alone".to_owned(),
+        (None, _) => "unchanged".to_owned(),
         (Some(_), None) => "new".to_owned(),
         (Some(_), Some(degraded)) => {
             let said: Vec<String> = degraded.iter().map(ToString::to_string).collect();
