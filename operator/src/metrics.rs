@@ -40,14 +40,14 @@ impl Metrics {
         let reconciles = IntCounterVec::new(
             Opts::new(
                 "tamis_reconcile_total",
-                "Reconciliations, by what is reconciled and result: compiling a Service with its expositions, a pass \
-                 that writes Expositions, the objects of a GatewayGroup, a Status. Of single expositions and of Status \
-                 only what failed is counted.",
+                "Reconciliations, by kind and result. Service: compiling a service with its expositions. Exposition: a pass \
+                 that writes expositions. GatewayGroup: the objects of a group. Status: the status of an object. Single \
+                 expositions and statuses are counted only if they fail.",
             ),
             &["kind", "result"],
         )?;
         let durations = HistogramVec::new(
-            HistogramOpts::new("tamis_reconcile_duration_seconds", "Time that a reconciliation took.")
+            HistogramOpts::new("tamis_reconcile_duration_seconds", "Duration of a reconciliation.")
                 .buckets(RECONCILE.to_vec()),
             &["kind"],
         )?;
@@ -61,21 +61,24 @@ impl Metrics {
         let resources = IntGaugeVec::new(
             Opts::new(
                 "tamis_resources",
-                "Objects, by kind and by whether their Accepted is true; counted every ten seconds by the operator that \
-                 leads, 0 elsewhere.",
+                "Objects, by kind and by whether their condition Accepted is true. The leader counts them every ten \
+                 seconds; other operators report 0.",
             ),
             &["kind", "accepted"],
         )?;
-        let leader = IntGauge::new("tamis_leader", "1 where this operator writes, 0 where it follows.")?;
+        let leader = IntGauge::new("tamis_leader", "1 if this operator leads and writes, 0 if it stands by.")?;
         let registry = Registry::new();
         registry.register(Box::new(reconciles.clone()))?;
         registry.register(Box::new(durations.clone()))?;
         registry.register(Box::new(programmed.clone()))?;
         registry.register(Box::new(resources.clone()))?;
         registry.register(Box::new(leader.clone()))?;
-        let ready = IntGauge::new("tamis_ready", "1 where /readyz says so.")?;
-        let build = IntGaugeVec::new(Opts::new("tamis_build_info", "1, with the version of tamis."), &["version"])?;
-        let started = Gauge::new("process_start_time_seconds", "When the process started, in seconds since 1970.")?;
+        let ready = IntGauge::new("tamis_ready", "1 if /readyz reports ready, otherwise 0.")?;
+        let build = IntGaugeVec::new(
+            Opts::new("tamis_build_info", "Always 1; the label has the version of Tamis."),
+            &["version"],
+        )?;
+        let started = Gauge::new("process_start_time_seconds", "Start time of the process, in seconds since 1970.")?;
         registry.register(Box::new(ready.clone()))?;
         registry.register(Box::new(build.clone()))?;
         registry.register(Box::new(started.clone()))?;

@@ -218,51 +218,52 @@ impl Metrics {
         let rejected = IntCounterVec::new(
             Opts::new(
                 "tamis_requests_rejected_total",
-                "Requests that were turned away before they became a call; without an exposition where none was found.",
+                "Requests rejected before they became a call. The exposition is empty if the request matched none.",
             ),
             &["namespace", "exposition", "reason"],
         )?;
         let closed = IntCounterVec::new(
             Opts::new(
                 "tamis_connections_closed_total",
-                "Connections that the gateway closed: evicted while idle for a newer one, slow to read an answer, or idle.",
+                "Connections closed by the gateway: idle and evicted in favour of a new one, too slow to read an answer, or idle \
+                 for too long.",
             ),
             &["reason"],
         )?;
         let memory = IntGaugeVec::new(
             Opts::new(
                 "tamis_memory_bytes",
-                "Memory for calls: the budget, what is held of it, and what is set aside for connections.",
+                "Memory for calls: the budget, the part in use, and the part reserved for connections.",
             ),
             &["kind"],
         )?;
         let offloaded = IntCounterVec::new(
             Opts::new(
                 "tamis_offloaded_work_total",
-                "Work of calls that ran outside the serving threads because it was estimated above 100 microseconds, by kind.",
+                "Work of calls that ran outside the serving threads because its estimate exceeded 100 microseconds, by kind.",
             ),
             &["work"],
         )?;
         let reloads = IntCounterVec::new(
-            Opts::new("tamis_config_reloads_total", "Configurations that were offered, by result."),
+            Opts::new("tamis_config_reloads_total", "Configuration reloads, by result."),
             &["result"],
         )?;
         let tls_reloads = IntCounterVec::new(
-            Opts::new("tamis_tls_reloads_total", "New certificates of the serving port, by result."),
+            Opts::new("tamis_tls_reloads_total", "Reloads of the serving port's certificate, by result."),
             &["result"],
         )?;
         let tls_expires = IntGaugeVec::new(
             Opts::new(
                 "tamis_tls_certificate_expiry_timestamp_seconds",
-                "When the certificate of the serving port ends, in seconds since 1970; not there where it serves without TLS.",
+                "When the certificate of the serving port expires, in seconds since 1970. Absent if the port serves without TLS.",
             ),
             &[],
         )?;
         let upstream_duration = HistogramVec::new(
             HistogramOpts::new(
                 "tamis_upstream_request_duration_seconds",
-                "Time that upstreams took, retries included, by HTTP status; by class where the status is none that is \
-                 registered, by a word where there was none.",
+                "Duration of upstream requests, including retries, by HTTP status: the class of an unregistered status, or \
+                 a word if there was no status.",
             )
             .buckets(MILLIS.to_vec()),
             &["code"],
@@ -275,13 +276,16 @@ impl Metrics {
         let not_loaded = IntGaugeVec::new(
             Opts::new(
                 "tamis_config_not_loaded",
-                "Expositions whose newest document is not what is served, by reason; `broken` is 1 while the folder of \
-                 `tamis serve` is in error.",
+                "Expositions that do not serve their newest document, by reason. `broken` is 1 while the folder of \
+                 `tamis serve` has an error.",
             ),
             &["reason"],
         )?;
-        let build = IntGaugeVec::new(Opts::new("tamis_build_info", "1, with the version of tamis."), &["version"])?;
-        let started = Gauge::new("process_start_time_seconds", "When the process started, in seconds since 1970.")?;
+        let build = IntGaugeVec::new(
+            Opts::new("tamis_build_info", "Always 1; the label has the version of Tamis."),
+            &["version"],
+        )?;
+        let started = Gauge::new("process_start_time_seconds", "Start time of the process, in seconds since 1970.")?;
         registry.register(Box::new(rejected.clone()))?;
         registry.register(Box::new(closed.clone()))?;
         registry.register(Box::new(memory.clone()))?;
@@ -309,39 +313,39 @@ impl Metrics {
             calls: counter("tamis_tool_calls_total", "Tool calls, by outcome.", &["outcome"])?,
             input: counter(
                 "tamis_filter_input_bytes_total",
-                "Bytes of outputs before the filter, as they came from upstream, decompressed.",
+                "Bytes of upstream outputs before filtering, after decompression.",
                 &[],
             )?,
-            output: counter("tamis_filter_output_bytes_total", "Bytes of the text blocks that models got.", &[])?,
+            output: counter("tamis_filter_output_bytes_total", "Bytes of the text blocks returned to models.", &[])?,
             saved: counter(
                 "tamis_filter_saved_bytes_total",
-                "Bytes that filters kept from models: input less output, call by call; a call whose output grew adds \
+                "Bytes that filters kept from models: input minus output of each call. A call whose output grew adds \
                  nothing.",
                 &[],
             )?,
-            errors: counter("tamis_filter_errors_total", "Filter stages that failed.", &["stage"])?,
+            errors: counter("tamis_filter_errors_total", "Failed filter stages.", &["stage"])?,
             missed: counter(
                 "tamis_filter_missed_paths_total",
-                "Paths of filters that no item of an output had: usually an upstream that has changed.",
+                "Filter paths that no item of an output had. Usually the upstream has changed.",
                 &[],
             )?,
-            filter_duration: histogram("tamis_filter_duration_seconds", "Time in the filter.", &MICROS)?,
+            filter_duration: histogram("tamis_filter_duration_seconds", "Duration of filtering.", &MICROS)?,
             call_duration: histogram(
                 "tamis_tool_call_duration_seconds",
-                "Time of a whole tool call, upstream included.",
+                "Duration of a tool call, including the upstream.",
                 &MILLIS,
             )?,
             reload_duration: histogram(
                 "tamis_config_reload_duration_seconds",
-                "Time to swap the expositions of a reload.",
+                "Duration of swapping the expositions of a reload.",
                 &MILLIS,
             )?,
-            expositions: gauge("tamis_config_expositions", "Expositions that are served.")?,
+            expositions: gauge("tamis_config_expositions", "Expositions that the gateway serves.")?,
             failing_watches: gauge(
                 "tamis_config_failing_watches",
-                "Watches of the Kubernetes API that fail at present: changes do not arrive.",
+                "Watches of the Kubernetes API that currently fail, so that changes do not arrive.",
             )?,
-            ready: gauge("tamis_ready", "1 where /readyz says so.")?,
+            ready: gauge("tamis_ready", "1 if /readyz reports ready, otherwise 0.")?,
             rejected,
             closed,
             memory,
@@ -430,6 +434,9 @@ pub fn every_metric() -> String {
     ExpositionSeries::new(&id).everything(&metrics);
     for word in NoStatus::ALL {
         metrics.upstream(Err(word), Duration::ZERO);
+    }
+    for result in ["applied", "failed"] {
+        metrics.tls_reloaded(result);
     }
     let standing = Standing { tls_expires: Some(0), ..Standing::default() };
     String::from_utf8_lossy(&metrics.render(standing)).into_owned()
