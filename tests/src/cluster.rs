@@ -39,6 +39,7 @@ pub use tamis::{Admin, ClusterGateway, Operator};
 pub use twins::{Random, Twin, Twins};
 pub use witness::{Sight, Witness};
 
+use crate::starts;
 use programs::Programs;
 use server::{ApiServer, Etcd};
 
@@ -71,15 +72,7 @@ impl Cluster {
     }
 
     async fn start_in(parent: &Path, network: Option<&Network>) -> Result<Self> {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match Self::attempt(parent, network).await {
-                // Another program took a port between our look and our use.
-                Err(error) if attempts < 3 && format!("{error:#}").contains("address already in use") => {}
-                other => return other,
-            }
-        }
+        starts::repeated("the API server", async || Self::attempt(parent, network).await).await
     }
 
     async fn attempt(parent: &Path, network: Option<&Network>) -> Result<Self> {

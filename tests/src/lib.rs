@@ -8,6 +8,7 @@ mod control_group;
 mod gateway;
 mod port;
 mod rpc;
+mod starts;
 mod upstream;
 
 pub mod cluster;

@@ -1,8 +1,10 @@
 //! The steps of `cargo xtask ci`.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::run::{cargo, root, step};
 use crate::tools::Tools;
@@ -57,7 +59,34 @@ pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
         }
         None => cargo(["test", "--workspace", "--bins", "--lib", "--tests"]),
     };
-    step("tests", command.args(filter))
+    let report = root().join("target").join("repeated-starts");
+    clear(&report)?;
+    let result = step("tests", command.args(filter).env("TAMIS_TEST_STARTS", &report));
+    // After the runner's summary, and only if there is one: nothing passes at the second try unseen.
+    for line in repeated_starts(&report)? {
+        eprintln!("    repeated start: {line}");
+    }
+    result
+}
+
+/// Removes the report of an earlier run, and makes its folder.
+fn clear(report: &Path) -> Result<()> {
+    fs::create_dir_all(report.parent().context("a folder")?)?;
+    match fs::remove_file(report) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{}", report.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The lines that tests wrote about programs that they had to start again (`tests/src/starts.rs`).
+fn repeated_starts(report: &Path) -> Result<Vec<String>> {
+    match fs::read_to_string(report) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("{}", report.display())),
+    }
 }
 
 /// The tests against Argo CD, which are ignored otherwise.
@@ -83,4 +112,21 @@ fn ignored(tools: &Tools, file: &str, what: &str) -> Result<()> {
         None => cargo(["test", "--package", "tamis-tests", "--test", file, "--", "--ignored", "--nocapture"]),
     };
     step(what, &mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clear, repeated_starts};
+
+    #[test]
+    fn a_report_holds_the_lines_of_one_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let report = folder.path().join("target").join("report");
+        clear(&report).expect("makes the folder");
+        assert!(repeated_starts(&report).expect("there is no report").is_empty());
+        std::fs::write(&report, "one\ntwo\n").expect("writes");
+        assert_eq!(repeated_starts(&report).expect("is read"), ["one", "two"]);
+        clear(&report).expect("removes the report");
+        assert!(repeated_starts(&report).expect("there is no report").is_empty());
+    }
 }
