@@ -31,22 +31,30 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tamis")).args(arguments).env_remove("RUST_LOG").output().expect("runs")
 }
 
+/// A save that leaves a file's length and time as they were: a rescan does not see it, so what shows it is the system's
+/// notification. How long after a notification the folder is read is a table of `debounce.rs`.
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saved_file_shows_within_a_tenth_of_a_second() {
+async fn a_save_is_served_on_its_notification_without_a_rescan() {
     let dir = tempfile::tempdir().expect("a folder");
     documents(dir.path(), start_upstream(), "/x");
+    // Long ago: the times of young files are not trusted, and such files are read once more.
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let save = |name: &str, content: &str| {
+        let mut file = fs::File::create(dir.path().join(name)).expect("opens");
+        file.write_all(content.as_bytes()).expect("writes");
+        file.set_modified(old).expect("sets the time");
+    };
+    for name in ["s.yaml", "a.yaml"] {
+        save(name, &fs::read_to_string(dir.path().join(name)).expect("reads"));
+    }
     let served = Served::start(dir.path(), &[]);
     let client = connect(&served.url("a")).await;
     assert_eq!(text_of(&client, "get").await, X);
-    // Other programs share the machine: the best of a few says what this one does.
-    let mut best = Duration::MAX;
-    for (pointer, expected) in [("/y", Y), ("/x", X), ("/y", Y), ("/x", X), ("/y", Y)] {
-        fs::write(dir.path().join("a.yaml"), audience(pointer)).expect("saves");
-        let saved = Instant::now();
+    for (pointer, expected) in [("/y", Y), ("/x", X), ("/y", Y)] {
+        save("a.yaml", &audience(pointer));
         until("the change", async || text_of(&client, "get").await == expected).await;
-        best = best.min(saved.elapsed());
     }
-    assert!(best < Duration::from_millis(100), "{best:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

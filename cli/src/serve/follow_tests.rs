@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// Long enough for a machine that is busy with something else; the aim, 100 ms, is measured by `serve`'s own test.
+/// Long enough for a machine that is busy with something else. How long a look waits is a table of `debounce.rs`.
 const SOON: Duration = Duration::from_secs(5);
 const NEVER: Duration = Duration::from_millis(200);
 

@@ -172,10 +172,6 @@ fn printed(output: Output) -> String {
 
 #[test]
 fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() {
-    if Command::new("dpkg-query").arg("--version").output().is_err() {
-        eprintln!("skipped: an image is built on Debian or Ubuntu");
-        return;
-    }
     let args = Args {
         output: PathBuf::new(),
         tag: None,
@@ -187,7 +183,7 @@ fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() 
         json: false,
     };
     let revision = Revision { commit: None, time: 1_700_000_000 };
-    let [one, other] = [(); 2].map(|()| build(&args, &revision).expect("is built"));
+    let [one, other] = [(); 2].map(|()| build(&args, &revision).expect("is built, on Debian or Ubuntu"));
     assert_eq!(one.image.digest, other.image.digest);
     assert!(one.image.archive == other.image.archive, "the same image in archives that differ");
     drop(other);
