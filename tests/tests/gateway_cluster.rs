@@ -20,6 +20,8 @@ use tamis_config::{
     ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfig, GatewayConfigSpec,
     ServiceDocument, StopDocument,
 };
+use tamis_crds::ObjectName;
+use tamis_operator::group::{self, Child, ChildKind, GroupInput, Settings};
 use tamis_tests::Era;
 use tamis_tests::cluster::{Cluster, ClusterGateway, eventually};
 
@@ -28,25 +30,15 @@ const GROUP: &str = "public";
 const SOON: Duration = Duration::from_secs(20);
 const ARGUMENTS: &[&str] = &["--egress-allow", "127.0.0.1/32", "--drain-delay", "1s"];
 
-/// The Role that the operator gives a gateway, word for word.
-fn role() -> String {
-    let shards = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(GROUP, shard));
-    let secrets: Vec<_> = shards.chain([names::token_secret(GROUP), names::keys_secret(GROUP)]).collect();
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-        "metadata": {"name": "tamis-public", "namespace": NAMESPACE},
-        "rules": [
-            {"apiGroups": ["tamis.dev"], "resources": ["gatewayconfigs"], "verbs": ["get", "list", "watch"]},
-            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": ["get", "list", "watch"]},
-        ],
-    });
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": "tamis-public", "namespace": NAMESPACE},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tamis-public"},
-        "subjects": [{"kind": "ServiceAccount", "name": "tamis-public", "namespace": NAMESPACE}],
-    });
-    format!("{role}\n---\n{binding}\n")
+/// The Role that the operator gives a gateway, and its binding.
+fn role() -> Result<String> {
+    let name = ObjectName { namespace: NAMESPACE.to_owned(), name: GROUP.to_owned() };
+    let group = GroupInput { name, uid: "uid".to_owned(), spec: Arc::default(), paused: false };
+    let children = group::children(&group, &Settings::new("tamis:1", None));
+    let rights = |child: &&Child| matches!(child.kind, ChildKind::Role | ChildKind::RoleBinding);
+    let found: Vec<String> = children.iter().filter(rights).map(|child| child.body.to_string()).collect();
+    ensure!(found.len() == 2, "{found:?}");
+    Ok(found.join("\n---\n"))
 }
 
 fn id(name: &str) -> ExpositionId {
@@ -286,7 +278,7 @@ async fn prepare() -> Result<(Cluster, Writer, std::path::PathBuf)> {
     cluster.install_crds().await?;
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
     let kubeconfig = cluster.service_account(NAMESPACE, "tamis-public").await?;
-    cluster.apply(&role()).await?;
+    cluster.apply(&role()?).await?;
     let writer = Writer::of(&cluster);
     Ok((cluster, writer, kubeconfig))
 }

@@ -46,7 +46,7 @@ fn role(group: &GroupInput) -> Value {
     let name = &group.name.name;
     let secrets = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(name, shard));
     let secrets: Vec<String> = secrets.chain([names::token_secret(name), names::keys_secret(name)]).collect();
-    let read = ["get", "list", "watch"];
+    let read = ["list", "watch"];
     json!({"rules": [
         {"apiGroups": ["tamis.dev"], "resources": ["gatewayconfigs"], "verbs": read},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": read},
