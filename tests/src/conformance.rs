@@ -48,9 +48,9 @@ use Expected::{Except, Outside, Passes, Skipped};
 
 const PROMPTS: &str = "no prompts are published";
 const RESOURCES: &str = "no resources are published";
-const ASKS: &str = "an HTTP API never asks the client (sampling, elicitation, roots)";
+const ASKS: &str = "an HTTP API never sends requests to the client (sampling, elicitation, roots)";
 const CONTENT: &str = "an HTTP API's answer is text; other content needs an MCP source";
-const NOTIFIES: &str = "an HTTP API sends nothing before its answer; progress and logs need an MCP source";
+const NOTIFIES: &str = "an HTTP API sends nothing before its answer; progress and log messages need an MCP source";
 const TASKS: &str = "the tasks extension is not offered";
 const NO_STREAM: &str = "a call of an HTTP API is answered with JSON, not with a stream that could be resumed";
 
@@ -70,10 +70,10 @@ pub const EXPECTED: &[(&str, Expected)] = &[
         "server-stateless",
         Except(
             &["sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"],
-            "no tool of an HTTP API needs a capability of its client",
+            "no tool of an HTTP API requires a capability of the client",
         ),
     ),
-    ("caching", Outside("asks for resources and prompts too")),
+    ("caching", Outside("the scenario also requires resources and prompts")),
     ("completion-complete", Outside(PROMPTS)),
     ("prompts-list", Outside(PROMPTS)),
     ("prompts-get-simple", Outside(PROMPTS)),
@@ -122,7 +122,10 @@ pub const EXPECTED: &[(&str, Expected)] = &[
     ("tasks-status-notifications", Skipped(TASKS)),
     ("tasks-required-task-error", Outside(TASKS)),
     ("tasks-mrtr-composition", Outside(TASKS)),
-    ("json-schema-2020-12", Outside("a manifest's arguments make plain schemas; others need an imported one")),
+    (
+        "json-schema-2020-12",
+        Outside("the arguments in a manifest produce plain schemas; other schemas need to be imported"),
+    ),
     ("http-custom-header-server-validation", Outside("a manifest declares no `x-mcp-header` arguments")),
 ];
 
@@ -230,8 +233,8 @@ fn surprises_of(scenario: &str, expected: Option<Expected>, checks: &[Check]) ->
 #[must_use]
 pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
     let mut page = String::from(
-        "# Conformance\n\nWritten by a test from the results of the public suite, `@modelcontextprotocol/conformance` \
-         (its version is in `tests/clients/package.json`), run against `tamis serve`. Warnings count as failures.\n",
+        "# Conformance\n\nA test runs the public suite, `@modelcontextprotocol/conformance`, against `tamis serve` and writes \
+         this page from the results. `tests/clients/package.json` pins the suite's version. Warnings count as failures.\n",
     );
     for (run, scenarios) in results {
         let mut rows = Vec::new();
@@ -243,7 +246,7 @@ pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
             let failed = checks.len() - held - skipped;
             let note = match expected(scenario) {
                 Some(Passes) => String::new(),
-                Some(Except(ids, reason)) => format!("not `{}`: {reason}", ids.join("`, `")),
+                Some(Except(ids, reason)) => format!("`{}`: {reason}", ids.join("`, `")),
                 Some(Outside(reason)) => {
                     outside.entry(reason).or_default().push(scenario);
                     continue;
@@ -257,9 +260,10 @@ pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
             rows.push(format!("| {scenario} | {held} | {skipped} | {failed} | {note} |\n"));
         }
         page += &format!("\n## {}\n\n`conformance server {}`\n\n", run.revision, run.arguments.join(" "));
-        page += "| scenario | checks that succeed | that do not apply | that fail | |\n|---|---|---|---|---|\n";
+        page +=
+            "| scenario | passed checks | skipped checks | failed checks | exceptions |\n|---|---:|---:|---:|---|\n";
         page += &rows.concat();
-        page += "\nNot asked of a gateway that publishes HTTP APIs:\n\n";
+        page += "\nOut of scope for a gateway that publishes HTTP APIs:\n\n";
         for (reason, scenarios) in outside {
             page += &format!("- {reason}: {}\n", scenarios.join(", "));
         }
