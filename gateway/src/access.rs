@@ -1,7 +1,7 @@
-//! Who may call: keys of callers, each known by its SHA-256 only.
+//! Callers and their keys. The gateway knows only the SHA-256 of a key.
 //!
-//! A key is looked up by the first bytes of its digest and then compared in constant time. The first step's time tells
-//! nothing of use: whoever presents keys cannot choose their digests, and part of a digest leads to no key.
+//! A key is looked up by the first bytes of its digest and then compared in constant time. The time of the lookup reveals
+//! nothing useful: an attacker who tries keys cannot choose their digests, and part of a digest leads to no key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,29 +12,32 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use sha2::{Digest as _, Sha256};
 
-/// Callers of one exposition.
+/// Maximum number of callers of one exposition.
 pub(crate) const MAX_CALLERS: usize = 10_000;
-/// Bytes of a key; a longer one is nobody's.
+/// Maximum bytes of a key; a longer one belongs to no caller.
 const MAX_KEY_BYTES: usize = 512;
-/// Bytes of a caller's name.
+/// Maximum bytes of a caller's name.
 const MAX_NAME_BYTES: usize = 253;
-/// What stands before the hex digits.
+/// The prefix of the hex digits.
 const PREFIX: &str = "sha256:";
 
-/// The other place of a key, for clients that keep `Authorization` for themselves.
+/// The other header for a key, for clients that use `Authorization` for something else.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Why a request is turned away.
+/// What a request without a valid key is told, and nothing else.
+pub(crate) const KEY_REQUIRED: &str = "API key required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`";
+
+/// Why a request is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turned {
-    /// No key, or nobody's.
+pub(crate) enum AuthError {
+    /// It presents no key, or one that belongs to no caller.
     Unauthorized,
-    /// Nobody knows whose keys are good: the Secret is not there.
-    NoCallers,
+    /// The callers' keys are unknown, because their Secret does not exist.
+    CallersUnknown,
 }
 
-/// The digest of the key that a request presents: `Authorization: Bearer KEY` or `X-API-Key: KEY`. None where there is
-/// none, or several that differ: what is checked must be what the client meant.
+/// Returns the digest of the key that a request presents: `Authorization: Bearer KEY` or `X-API-Key: KEY`. Returns none if
+/// there is no key, or if there are several that differ: the gateway must check the key that the client meant.
 pub(crate) fn presented(headers: &HeaderMap) -> Option<KeyDigest> {
     let mut keys = headers
         .get_all(AUTHORIZATION)
@@ -45,24 +48,25 @@ pub(crate) fn presented(headers: &HeaderMap) -> Option<KeyDigest> {
     if keys.all(|other| other == key) { KeyDigest::of(key) } else { None }
 }
 
-/// What follows the scheme, which is in any case (RFC 9110, 11.1). Other schemes are somebody else's, a proxy's say.
+/// Returns the token after the scheme `Bearer`, in upper or lower case (RFC 9110, 11.1). Other schemes are meant for others, such
+/// as a proxy.
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(b"bearer".len())?;
     (scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(|byte| *byte == b' ')).then(|| rest.trim_ascii())
 }
 
-/// The SHA-256 of a caller's key. Its `Debug` says nothing.
+/// The SHA-256 of a caller's key. Its `Debug` output omits it.
 #[derive(Clone, Copy)]
 pub struct KeyDigest([u8; 32]);
 
 impl KeyDigest {
-    /// The digest of a key; none for one that is empty or longer than 512 bytes.
+    /// Digests a key. Returns none if it is empty or longer than 512 bytes.
     #[must_use]
     pub fn of(key: &[u8]) -> Option<Self> {
         (!key.is_empty() && key.len() <= MAX_KEY_BYTES).then(|| Self(Sha256::digest(key).into()))
     }
 
-    /// Reads `sha256:` and 64 hex digits; surrounding white space is the file's.
+    /// Parses `sha256:` and 64 hex digits. Files may add white space around them.
     fn parse(text: &str) -> Option<Self> {
         let digits = text.trim().strip_prefix(PREFIX)?.as_bytes();
         let mut digest = [0; 32];
@@ -76,7 +80,7 @@ impl KeyDigest {
         Some(Self(digest))
     }
 
-    /// What the table is sorted by.
+    /// The part of the digest that the table is sorted by.
     fn head(&self) -> u64 {
         self.0.first_chunk().map_or(0, |head| u64::from_be_bytes(*head))
     }
@@ -88,12 +92,12 @@ impl fmt::Debug for KeyDigest {
     }
 }
 
-/// Who may call an exposition: names and the digests of their keys. Read from a Secret once, asked at every request.
-/// Empty, it admits nobody.
+/// The callers of an exposition: names, and the digests of their keys. Read from a Secret once, looked up at every request.
+/// An empty list admits no caller.
 #[derive(Clone, Default)]
 pub struct Callers(Box<[(KeyDigest, Arc<str>)]>);
 
-/// A list of callers that cannot be used at all.
+/// Why a list of callers cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCallers {
     /// Not a JSON object of strings.
@@ -105,8 +109,8 @@ pub enum InvalidCallers {
 }
 
 impl Callers {
-    /// Reads a Secret's entries, the caller's name to `sha256:` and 64 hex digits. An entry that is anything else is
-    /// left out, with a warning that names `secret` and the entry, never its value.
+    /// Reads a Secret's entries, from a caller's name to `sha256:` and 64 hex digits. Any other entry is skipped, with a
+    /// warning that names `secret` and the entry, never its value.
     ///
     /// # Errors
     /// [`InvalidCallers::TooMany`].
@@ -134,7 +138,7 @@ impl Callers {
         if count > MAX_CALLERS {
             return Err(InvalidCallers::TooMany(count));
         }
-        // Of two callers with one key the name that sorts first counts.
+        // If two callers have the same key, the name that sorts first counts.
         table.sort_by(|(a, one), (b, other)| (a.0, one).cmp(&(b.0, other)));
         table.dedup_by(|(later, name), (first, kept)| {
             let same = later.0 == first.0;
@@ -146,17 +150,17 @@ impl Callers {
         Ok(Self(table.into()))
     }
 
-    /// Reads what a group's credential shard holds under the handle of a callers Secret: a JSON object of
+    /// Reads the value that a group's credential shard holds for a Secret of callers: a JSON object of
     /// `{"caller": "sha256:<hex>"}`. `secret` is for warnings.
     ///
     /// # Errors
-    /// [`InvalidCallers`]; its text holds nothing of the content.
+    /// [`InvalidCallers`], whose text omits the content.
     pub fn from_json(secret: &str, json: &[u8]) -> Result<Self, InvalidCallers> {
         let entries: BTreeMap<String, String> = serde_json::from_slice(json).map_err(|_| InvalidCallers::Malformed)?;
         Self::new(secret, entries)
     }
 
-    /// The name of the caller whose key has this digest.
+    /// Returns the name of the caller whose key has this digest.
     #[must_use]
     pub fn find(&self, presented: &KeyDigest) -> Option<&Arc<str>> {
         let head = presented.head();
@@ -171,20 +175,20 @@ impl Callers {
         found
     }
 
-    /// How many there are.
+    /// The number of callers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nobody is admitted.
+    /// Whether the list admits no caller.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// As Kubernetes has the keys of a Secret: such a name is one word of a record.
+/// Whether Kubernetes allows `name` as a key of a Secret. Such a name is one word of an audit record.
 fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::exposition::hex;
 use crate::gateway::Gateway;
 use crate::metrics::Totals;
-use crate::serve::Body;
+use crate::serve::{Body, Cut};
 
-/// Changes that a reader may lag behind; one that is slower is dropped and begins anew with a snapshot.
+/// Changes that a reader may lag behind. The stream of a slower reader is cut, and its next stream begins with a snapshot.
 const LAG: usize = 16_384;
 /// Streams at once.
 const STREAMS: usize = 32;
@@ -130,7 +130,7 @@ impl Drop for Place {
     }
 }
 
-/// The body of `/acks`, until `shutdown` or `revoked`. None where there are too many streams.
+/// The body of `/acks`; none if there are too many streams. `shutdown` completes it, `revoked` cuts it.
 pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken, revoked: CancellationToken) -> Option<Body> {
     let others = gateway.acks.streams.fetch_add(1, Ordering::Relaxed);
     let place = Place(Arc::clone(gateway));
@@ -158,7 +158,7 @@ pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken, revoked
 struct Reader {
     changes: watch::Receiver<u64>,
     shutdown: CancellationToken,
-    /// Cancelled when whoever opened it may do so no longer.
+    /// Cancelled when the token that opened the stream is revoked.
     revoked: CancellationToken,
     /// The version that was told; none before the snapshot.
     seen: Option<u64>,
@@ -169,28 +169,30 @@ struct Reader {
 }
 
 impl Reader {
-    async fn next(&mut self) -> Option<Bytes> {
-        let text = self.text().await?;
+    async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
+        let text = self.text().await.transpose()?;
         self.said_at = Instant::now();
         Some(text)
     }
 
-    async fn text(&mut self) -> Option<Bytes> {
-        let Some(seen) = self.seen else { return Some(event(&self.snapshot())) };
+    async fn text(&mut self) -> Result<Option<Bytes>, Cut> {
+        let Some(seen) = self.seen else { return Ok(Some(event(&self.snapshot()))) };
         loop {
             tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => return None,
-                () = self.revoked.cancelled() => return None,
+                () = self.shutdown.cancelled() => return Ok(None),
+                () = self.revoked.cancelled() => return Err(Cut::AccessWithdrawn),
                 () = sleep_until(self.count_at) => {
                     self.count_at = Instant::now() + COUNT;
                     let saved = self.count();
                     if !saved.is_empty() {
-                        return Some(event(&AckEvent::Counted { saved }));
+                        return Ok(Some(event(&AckEvent::Counted { saved })));
                     }
                 }
                 changed = self.changes.changed() => {
-                    changed.ok()?;
+                    if changed.is_err() {
+                        return Ok(None);
+                    }
                     tokio::time::sleep(GATHER).await;
                     self.changes.borrow_and_update();
                     let state = self.place.0.acks.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,15 +202,17 @@ impl Reader {
                         continue;
                     }
                     self.seen = Some(version);
-                    let changed = changed?;
+                    let changed = changed.ok_or(Cut::Lagged)?;
                     if let AckEvent::Changed { removed, .. } = &changed {
                         for id in removed {
                             self.counted.remove(id);
                         }
                     }
-                    return Some(event(&changed));
+                    return Ok(Some(event(&changed)));
                 }
-                () = sleep_until(self.said_at + KEEP_ALIVE) => return Some(Bytes::from_static(b": keep-alive\n\n")),
+                () = sleep_until(self.said_at + KEEP_ALIVE) => {
+                    return Ok(Some(Bytes::from_static(b": keep-alive\n\n")));
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceTool};
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
 
-use crate::access::{KeyDigest, Turned};
+use crate::access::{AuthError, KeyDigest};
 use crate::expressions::Expressions;
 use crate::gateway::Gateway;
 use crate::limiter::Limiter;
@@ -156,21 +156,22 @@ impl Exposition {
         CredentialScope { store, namespace: &self.id.namespace, handles: &self.handles }
     }
 
-    /// Whether whoever presents this key may call now; the caller's name, where access is by name.
+    /// Authenticates a request by the key that it presents. Returns the caller's name, if callers have names.
     ///
     /// # Errors
-    /// [`Turned`]: away.
+    /// [`AuthError`] if the request is not authenticated.
     pub(crate) fn admit(
         &self,
         store: &dyn Credentials,
         presented: impl FnOnce() -> Option<KeyDigest>,
-    ) -> Result<Option<Arc<str>>, Turned> {
+    ) -> Result<Option<Arc<str>>, AuthError> {
         match &self.access {
             None | Some(Access::Anonymous) => Ok(None),
             Some(Access::ApiKeys { secret, handle }) => {
-                let callers = store.callers(&self.id.namespace, secret, handle.as_ref()).ok_or(Turned::NoCallers)?;
+                let callers =
+                    store.callers(&self.id.namespace, secret, handle.as_ref()).ok_or(AuthError::CallersUnknown)?;
                 let name = presented().and_then(|key| callers.find(&key).cloned());
-                name.map(Some).ok_or(Turned::Unauthorized)
+                name.map(Some).ok_or(AuthError::Unauthorized)
             }
         }
     }

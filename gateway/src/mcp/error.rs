@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Era;
+use crate::access::KEY_REQUIRED;
 
 /// An error answer. Its message never holds data of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,9 +80,9 @@ impl RpcError {
         Self::busy(503, "the gateway's memory is in use", 1)
     }
 
-    /// No caller's key, or nobody's. Whoever sent it learns nothing else.
+    /// The request presents no key, or one that belongs to no caller.
     pub(crate) fn unauthorized() -> Self {
-        Self::new(-32000, 401, "a caller's key is wanted: `Authorization: Bearer KEY` or `X-API-Key: KEY`")
+        Self::new(-32000, 401, KEY_REQUIRED)
     }
 
     /// The client gave the call up; it waits for no answer.

@@ -1,6 +1,5 @@
-//! Bodies of answers: bytes that are there, or a stream of events.
+//! Bodies of responses: bytes that are there, or a stream, which may end before it is complete.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -11,7 +10,22 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use super::connections::Exchange;
 use crate::memory::Held;
 
-/// The body of an answer.
+/// Why a stream ends before it is complete. The response is cut then, and no client takes it for complete: HTTP/1.1 closes
+/// the connection without the last chunk, HTTP/2 resets the stream with INTERNAL_ERROR.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Cut {
+    /// Whoever opened the stream may no longer read it.
+    #[error("access was withdrawn")]
+    AccessWithdrawn,
+    /// Events that the reader has not seen are no longer there.
+    #[error("the reader fell too far behind")]
+    Lagged,
+}
+
+/// Pieces of a body as they come. An error is the last item.
+type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>;
+
+/// The body of a response.
 pub(crate) struct Body {
     content: Content,
     /// The request that it answers: over when the body is written, or given up.
@@ -22,7 +36,7 @@ enum Content {
     /// All of it; taken when it is sent.
     Full(Option<Held>),
     /// As it comes.
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pieces),
 }
 
 impl Body {
@@ -31,14 +45,14 @@ impl Body {
         Self { content: Content::Full(None), exchange: None }
     }
 
-    /// Bytes as they come.
-    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    /// Bytes as they come. The end of `stream` completes the body; an error cuts it.
+    pub(crate) fn stream(stream: impl Stream<Item = Result<Bytes, Cut>> + Send + 'static) -> Self {
         Self { content: Content::Stream(Box::pin(stream)), exchange: None }
     }
 
-    /// The stream of events.
+    /// The pieces of a stream.
     #[cfg(test)]
-    pub(crate) fn events(&mut self) -> &mut Pin<Box<dyn Stream<Item = Bytes> + Send>> {
+    pub(crate) fn events(&mut self) -> &mut Pieces {
         match &mut self.content {
             Content::Stream(stream) => stream,
             Content::Full(_) => panic!("no stream"),
@@ -75,21 +89,22 @@ impl AsRef<[u8]> for Written {
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Cut;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let Self { content, exchange } = &mut *self;
         match content {
             Content::Full(held) => Poll::Ready(held.take().map(|held| {
                 let written = Written { held, _exchange: exchange.take() };
                 Ok(Frame::data(Bytes::from_owner(written)))
             })),
-            Content::Stream(stream) => {
-                stream.as_mut().poll_next(context).map(|item| item.map(|bytes| Ok(Frame::data(bytes))))
-            }
+            Content::Stream(stream) => stream.as_mut().poll_next(context).map(|item| {
+                let item = item?;
+                if let Err(cut) = &item {
+                    tracing::debug!(reason = %cut, "response stream cut");
+                }
+                Some(item.map(Frame::data))
+            }),
         }
     }
 
@@ -104,3 +119,7 @@ impl HttpBody for Body {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

@@ -1,30 +1,38 @@
-//! `GET /`: what the sender of a request may call. Without a key, the anonymous expositions.
+//! `GET /`: the expositions that the sender of a request may call; without a key, the anonymous ones. Refusals are plain text.
 //!
-//! The work of a request is bounded: the anonymous list is made once a second at most, and keys are looked up for a
-//! bounded number of requests a second, since a key has to be tried at every exposition.
+//! The work of a request is bounded: the anonymous list is built at most once a second, and keys are looked up for a bounded
+//! number of requests a second, because a key has to be tried at every exposition.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::request::Parts;
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use tamis_config::Access;
 
-use crate::access::KeyDigest;
+use super::respond::{self, NO_STORE, plain};
+use super::{Body, admission, origin};
+use crate::access::{self, KEY_REQUIRED, KeyDigest};
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
+use crate::memory::{Held, Reservation};
+use crate::metrics::Rejection;
 use crate::registry::State;
 
-/// Expositions that one answer lists.
+/// Expositions in one list.
 const LISTED: usize = 500;
-/// How old the anonymous list may be.
+/// Maximum age of the anonymous list.
 const FRESH: Duration = Duration::from_secs(1);
-/// Lists for keys in one second.
+/// Keys that are looked up in one second.
 const KEYED: u32 = 20;
-/// Characters of a description.
+/// Characters of a description that are shown.
 const SHOWN: usize = 200;
 
-/// What is kept between requests.
+/// The list that is kept between requests, and the number of keys that were looked up.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     anonymous: Mutex<Option<(Instant, Bytes)>>,
@@ -33,22 +41,63 @@ pub(crate) struct Index {
 
 /// Why there is no list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unlisted {
-    /// The key is not one of any exposition.
+enum ListError {
+    /// The key belongs to no caller of any exposition.
     Unauthorized,
-    /// Keys are being looked up too often.
+    /// Too many keys are being looked up.
     Busy,
 }
 
-/// The list for whoever presents this key.
-///
-/// # Errors
-/// [`Unlisted`].
-pub(super) fn list(gateway: &Gateway, presented: Option<KeyDigest>) -> Result<Bytes, Unlisted> {
+/// Answers `GET /`.
+pub(super) fn answer(gateway: &Gateway, request: &Parts, peer: IpAddr) -> Response<Body> {
+    let reject = |reason, why| admission::reject(gateway, reason, request, peer, why);
+    if !origin::host_is_allowed(&request.headers, &request.uri, &gateway.options.hostnames) {
+        reject(Rejection::Origin, Some("Host is no name of this gateway"));
+        return plain(StatusCode::FORBIDDEN, "this Host may not be asked for a list; use an address of the gateway");
+    }
+    let mut response = match list(gateway, access::presented(&request.headers)) {
+        Ok(list) => match hold(gateway, &list) {
+            Some(held) => respond::json(StatusCode::OK, held),
+            None => {
+                reject(Rejection::Memory, None);
+                let busy = plain(StatusCode::SERVICE_UNAVAILABLE, "the gateway's memory is in use; try again\n");
+                return respond::retry_after(busy, 1);
+            }
+        },
+        Err(ListError::Unauthorized) => {
+            reject(Rejection::Unauthorized, None);
+            return respond::challenge(plain(StatusCode::UNAUTHORIZED, KEY_REQUIRED));
+        }
+        Err(ListError::Busy) => {
+            reject(Rejection::Rate, None);
+            let busy = plain(StatusCode::TOO_MANY_REQUESTS, "too many lists for keys in one second; try again\n");
+            return respond::retry_after(busy, 1);
+        }
+    };
+    // Browsers treat the list as data of this site, never as a page, and do not cache it.
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
+    );
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// Copies a list into memory of the share of unauthenticated senders; none if there is too little.
+fn hold(gateway: &Gateway, list: &[u8]) -> Option<Held> {
+    let mut held = Reservation::try_open(&gateway.strangers)?;
+    held.try_take(list.len() as u64).then(|| Held::new(list.to_vec(), held))
+}
+
+/// Returns the list for the caller with this key.
+fn list(gateway: &Gateway, presented: Option<KeyDigest>) -> Result<Bytes, ListError> {
     let now = Instant::now();
     let Some(key) = presented else { return Ok(anonymous(gateway, now)) };
     if !admit(&gateway.index.keyed, now) {
-        return Err(Unlisted::Busy);
+        return Err(ListError::Busy);
     }
     let store = gateway.options.credentials.as_ref();
     let mut is_known = false;
@@ -58,7 +107,7 @@ pub(super) fn list(gateway: &Gateway, presented: Option<KeyDigest>) -> Result<By
         is_known |= is_callers && admitted;
         admitted
     });
-    if is_known { Ok(listed) } else { Err(Unlisted::Unauthorized) }
+    if is_known { Ok(listed) } else { Err(ListError::Unauthorized) }
 }
 
 fn anonymous(gateway: &Gateway, now: Instant) -> Bytes {
@@ -71,7 +120,7 @@ fn anonymous(gateway: &Gateway, now: Instant) -> Bytes {
     list
 }
 
-/// Whether another key may be looked up in this second.
+/// Returns whether another key may be looked up in this second, and counts it.
 fn admit(keyed: &Mutex<Option<(Instant, u32)>>, now: Instant) -> bool {
     let mut keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
     let second = keyed.filter(|(begun, _)| now.saturating_duration_since(*begun) < Duration::from_secs(1));
@@ -122,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_looked_up_so_often_a_second_and_no_more() {
+    fn a_second_has_a_bounded_number_of_key_lookups() {
         let (keyed, start) = (Mutex::default(), Instant::now());
         let admitted = (0..1_000).filter(|_| admit(&keyed, start)).count();
         assert_eq!(admitted, KEYED as usize);

@@ -1,16 +1,21 @@
-//! The serving listener: MCP over HTTP.
+//! The serving listener: HTTP connections, the endpoints behind them, and how both end.
 
 mod accept;
+mod admission;
+mod auth;
 mod body;
 mod connections;
 mod deadlines;
 mod detached;
-mod guest;
+mod endpoint;
 mod http;
 mod index;
+mod mcp;
 mod origin;
 mod reading;
-mod session;
+mod request_body;
+mod respond;
+mod session_id;
 mod stream;
 mod tls;
 
@@ -28,17 +33,17 @@ use crate::mcp::{Era, era, headers};
 use crate::metrics::Rejection;
 
 pub(crate) use accept::{Event, Listening, run};
-pub(crate) use body::Body;
+pub(crate) use body::{Body, Cut};
 pub(crate) use connections::Closed;
 pub(crate) use index::Index;
 pub(crate) use origin::{host_is_allowed, is_allowed as origin_is_allowed};
-pub(crate) use session::Cancellable;
+pub(crate) use session_id::Cancellable;
 pub(crate) use stream::Listeners;
 pub use tls::{Tls, TlsError, TlsFiles};
 
 impl Gateway {
-    /// Serves MCP on `listener`, by TLS where the options have a certificate, until `shutdown`, then lets calls under way end and closes streams politely. Returns
-    /// once all is done, or after [`crate::GatewayLimits::drain`].
+    /// Serves on `listener`, with TLS if the options have a certificate, until `shutdown`. Then lets calls in flight finish and
+    /// completes streams. Returns when both are done, or after [`crate::GatewayLimits::drain`], which cuts what is left.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
         self.client.listens_on(&listener);
         let listening = Listening::serving(&self.options.limits, self.connections, self.options.tls.clone());
@@ -49,7 +54,7 @@ impl Gateway {
                 let keeps = request.version() < Version::HTTP_2;
                 async move {
                     let mut response = http::handle(&gateway, request, peer.ip(), &shutdown).await;
-                    // Its client goes elsewhere before this gateway stops; HTTP/2 has a message of its own for that.
+                    // Its client connects elsewhere before this gateway stops. HTTP/2 has GOAWAY for that.
                     if keeps && gateway.draining.load(Ordering::Relaxed) {
                         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     }
@@ -80,7 +85,7 @@ impl Gateway {
             () = flag => {}
             () = certificates => {}
         }
-        // Calls whose clients went away, and records that wait for the disk.
+        // Calls whose clients disconnected, and records that wait for the disk.
         self.detached.close();
         let settled = async {
             self.detached.wait().await;
@@ -89,12 +94,12 @@ impl Gateway {
             }
         };
         if tokio::time::timeout(self.options.limits.drain, settled).await.is_err() {
-            tracing::warn!("calls were still under way when the time to end them was over");
+            tracing::warn!("drain timed out with calls in flight");
         }
     }
 }
 
-/// The era as far as the headers alone tell it.
+/// The era of a request according to its headers alone.
 fn header_era(headers: &HeaderMap) -> Era {
     era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
 }

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Body;
-use super::guest::Guest;
+use super::auth::{Access, AuthContext};
+use super::body::Cut;
 use crate::call::Caller;
 use crate::dispatch::{LIST_CHANGED, Listen};
 use crate::exposition::Exposition;
@@ -21,21 +22,21 @@ use crate::memory;
 use crate::metrics::Rejection;
 use crate::shares::{Grant, Resource};
 
-/// How often a silent stream says that it is there.
+/// How often a silent stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often a stream asks whether its caller may still listen.
-const ASK_AGAIN: Duration = Duration::from_secs(3);
+/// How often a stream checks that its caller may still listen.
+const CHECK_ACCESS: Duration = Duration::from_secs(3);
 
-/// The part of the gateway's streams that one caller of one exposition may have: one in four.
+/// One caller of one exposition may have one in this many of the gateway's streams.
 const OF_A_CALLER: usize = 4;
 
-/// Streams by exposition and caller, a key's name or an address.
+/// The number of open streams by exposition and caller (a key's name or an address).
 #[derive(Debug, Default)]
 pub(crate) struct Listeners(Mutex<HashMap<Listener, usize>>);
 
 type Listener = (Arc<ExpositionId>, String);
 
-/// A place among the open streams: of all, and of its caller's.
+/// A place among the open streams of the gateway and of a caller.
 #[derive(Debug)]
 pub(super) struct Open {
     gateway: Arc<Gateway>,
@@ -45,7 +46,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// None where there are too many; that is counted.
+    /// Takes a place; none, and counted as a rejection, if there are too many streams.
     pub(super) fn new(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
         let open = Self::reserve(gateway, exposition, caller);
         if open.is_none() {
@@ -79,7 +80,7 @@ impl Listeners {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more, unless there are `most`.
+    /// Counts one more stream, unless there are `most` already.
     fn begin(&self, listener: &Listener, most: usize) -> bool {
         let mut open = self.lock();
         let count = open.entry(listener.clone()).or_default();
@@ -101,7 +102,7 @@ impl Listeners {
 
 struct Events {
     first: Option<Bytes>,
-    guest: Guest,
+    auth: AuthContext,
     changes: watch::Receiver<u64>,
     shutdown: CancellationToken,
     /// The subscription, in the modern era, and the members that name the server.
@@ -111,12 +112,17 @@ struct Events {
 }
 
 /// The stream that a legacy `GET` opens.
-pub(super) fn legacy(guest: Guest, changes: watch::Receiver<u64>, shutdown: &CancellationToken, open: Open) -> Body {
+pub(super) fn legacy(
+    auth: AuthContext,
+    changes: watch::Receiver<u64>,
+    shutdown: &CancellationToken,
+    open: Open,
+) -> Body {
     // A comment, so that the headers are sent at once.
     events(Events {
         first: Some(Bytes::from_static(b": open\n\n")),
         changes,
-        guest,
+        auth,
         shutdown: shutdown.clone(),
         listen: None,
         ended: false,
@@ -128,7 +134,7 @@ pub(super) fn legacy(guest: Guest, changes: watch::Receiver<u64>, shutdown: &Can
 pub(super) fn modern(
     listen: Listen,
     server_meta: String,
-    guest: Guest,
+    auth: AuthContext,
     changes: watch::Receiver<u64>,
     shutdown: &CancellationToken,
     open: Open,
@@ -136,7 +142,7 @@ pub(super) fn modern(
     events(Events {
         first: Some(event(&listen.acknowledgement())),
         changes,
-        guest,
+        auth,
         shutdown: shutdown.clone(),
         listen: Some((listen, server_meta)),
         ended: false,
@@ -151,38 +157,55 @@ fn events(events: Events) -> Body {
     }))
 }
 
+/// Why a stream looks at its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// The list of tools changed.
+    Changed,
+    /// It is time to check the caller's access, and perhaps to show that the stream is alive.
+    Tick,
+    /// The gateway stops, or the exposition was removed.
+    Ended,
+}
+
 impl Events {
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next event. A stream whose caller may no longer listen is cut, without another event. A stream that has told all
+    /// that there was ends, in the modern era with the answer to its request.
+    async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
         if let Some(first) = self.first.take() {
-            return Some(first);
+            return Some(Ok(first));
         }
         if self.ended {
             return None;
         }
         let keep_alive = Instant::now() + KEEP_ALIVE;
         loop {
-            let changed = tokio::select! {
+            let wake = tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => Some(false),
-                changed = self.changes.changed() => Some(changed.is_ok()),
-                () = tokio::time::sleep_until(keep_alive.min(Instant::now() + ASK_AGAIN)) => None,
+                () = self.shutdown.cancelled() => Wake::Ended,
+                changed = self.changes.changed() => if changed.is_ok() { Wake::Changed } else { Wake::Ended },
+                () = tokio::time::sleep_until(keep_alive.min(Instant::now() + CHECK_ACCESS)) => Wake::Tick,
             };
-            let changed = match changed {
-                Some(false) => false,
-                // A key that was withdrawn: the stream ends as it does when the gateway stops.
-                _ if !self.guest.is_welcome() => false,
-                None if Instant::now() < keep_alive => continue,
-                None => return Some(Bytes::from_static(b": keep-alive\n\n")),
-                Some(true) => true,
-            };
-            match (changed, &self.listen) {
-                (true, None) => return Some(event(LIST_CHANGED)),
-                (true, Some((listen, _))) if listen.tools => return Some(event(&listen.changed())),
-                (true, Some(_)) => {}
-                (false, None) => return None,
-                (false, Some((listen, server))) => {
+            let wake = match self.auth.access() {
+                Access::Granted => wake,
+                Access::Removed => Wake::Ended,
+                Access::Withdrawn => {
                     self.ended = true;
-                    return Some(event(&listen.end(server)));
+                    return Some(Err(Cut::AccessWithdrawn));
+                }
+            };
+            match wake {
+                Wake::Tick if Instant::now() < keep_alive => {}
+                Wake::Tick => return Some(Ok(Bytes::from_static(b": keep-alive\n\n"))),
+                Wake::Changed => match &self.listen {
+                    None => return Some(Ok(event(LIST_CHANGED))),
+                    Some((listen, _)) if listen.tools => return Some(Ok(event(&listen.changed()))),
+                    Some(_) => {}
+                },
+                Wake::Ended => {
+                    self.ended = true;
+                    let (listen, server) = self.listen.as_ref()?;
+                    return Some(Ok(event(&listen.end(server))));
                 }
             }
         }

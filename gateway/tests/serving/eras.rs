@@ -126,6 +126,44 @@ async fn each_error_has_its_code_and_status() {
 }
 
 #[tokio::test]
+async fn each_kind_of_endpoint_refuses_in_its_own_form() {
+    let (_upstream, running) = simple(Default::default()).await;
+    let message = r#"{"jsonrpc":"2.0","id":"m-9","method":"tools/list"}"#;
+    let post = |path: &str| {
+        let url = format!("http://{}{path}", running.address);
+        running.http.post(url).header("content-type", "application/json").body(message)
+    };
+    // Clients of MCP wait for an answer to their request.
+    for path in ["/mcp/default/none", "/mcp/default/api/", "/mcp/"] {
+        let (status, answer) = read(post(path).send().await.unwrap()).await;
+        let error = json!({"code": -32000, "message": "no exposition at this address"});
+        assert_eq!((status, answer), (404, json!({"jsonrpc": "2.0", "id": "m-9", "error": error})), "{path}");
+    }
+    let url = |path: &str| format!("http://{}{path}", running.address);
+    let elsewhere = [
+        post("/mcp"),
+        post("/"),
+        post("/sse"),
+        running.http.get(url("/.well-known/oauth-protected-resource/mcp/default/api")),
+        running.http.delete(url("/")),
+    ];
+    for request in elsewhere {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 404);
+        assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+        let text = response.text().await.unwrap();
+        assert_eq!(text, "no endpoint at this path; MCP clients call /mcp/NAMESPACE/EXPOSITION\n");
+    }
+    let list = running.http.get(url("/")).bearer_auth("wrong").send().await.unwrap();
+    assert_eq!((list.status().as_u16(), &list.headers()["www-authenticate"]), (401, &"Bearer".parse().unwrap()));
+    let text = list.text().await.unwrap();
+    assert_eq!(text, "API key required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`");
+    running
+        .until_metric("tamis_requests_rejected_total{exposition=\"\",namespace=\"\",reason=\"unknown\"}", |n| n == 8)
+        .await;
+}
+
+#[tokio::test]
 async fn other_methods_and_media_types_are_refused() {
     let (_upstream, running) = simple(Default::default()).await;
     let url = running.url("api");

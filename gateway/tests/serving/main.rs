@@ -15,6 +15,7 @@ mod offload;
 mod operations;
 mod reloads;
 mod stdio;
+mod streams;
 mod support;
 mod tls;
 mod withheld;

@@ -1,0 +1,85 @@
+//! Admission: the checks that every kind of endpoint makes before it reads a request's body or charges a limit. A refusal is
+//! counted and logged here; each kind of endpoint answers it in its own form.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use super::auth::AuthContext;
+use super::origin;
+use crate::access::AuthError;
+use crate::exposition::Exposition;
+use crate::gateway::Gateway;
+use crate::metrics::Rejection;
+use crate::refusals::Refused;
+use crate::registry::{Slot, State};
+
+/// An authenticated request to an exposition that is served.
+pub(super) struct Admitted {
+    pub(super) slot: Arc<Slot>,
+    pub(super) exposition: Arc<Exposition>,
+    pub(super) auth: AuthContext,
+}
+
+/// Why a request to an exposition is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// No exposition has the name.
+    Unknown,
+    /// The exposition is not served at the moment. An unauthenticated sender must not learn the reason.
+    Stopped,
+    /// The request presents no key, or one that belongs to no caller.
+    Unauthorized,
+}
+
+/// Returns whether a request comes from a web page that may call the gateway, or from no web page.
+pub(super) fn allows_origin(gateway: &Gateway, request: &Parts, peer: IpAddr) -> bool {
+    let allowed = origin::is_allowed(&request.headers, &gateway.options.hostnames);
+    if !allowed {
+        reject(gateway, Rejection::Origin, request, peer, None);
+    }
+    allowed
+}
+
+/// Counts and logs a request that no exposition answers.
+pub(super) fn reject(gateway: &Gateway, reason: Rejection, request: &Parts, peer: IpAddr, why: Option<&str>) {
+    gateway.metrics.rejected(reason);
+    gateway.refusals.note(reason, None, Refused { peer: Some(peer), path: Some(request.uri.path()), why });
+}
+
+/// Finds the exposition `name` (`NAMESPACE/NAME`) and authenticates the request.
+///
+/// # Errors
+/// [`Refusal`], counted and logged.
+pub(super) fn admit(gateway: &Arc<Gateway>, name: &str, request: &Parts, peer: IpAddr) -> Result<Admitted, Refusal> {
+    let Some(slot) = gateway.registry.find(name) else {
+        reject(gateway, Rejection::Unknown, request, peer, None);
+        return Err(Refusal::Unknown);
+    };
+    let note = |reason, why| {
+        let refused = Refused { peer: Some(peer), path: None, why };
+        gateway.refusals.note(reason, Some(&slot.id), refused);
+    };
+    let exposition = match slot.state().as_ref() {
+        State::Serving(exposition) => Arc::clone(exposition),
+        State::Stopped(stopped) => {
+            gateway.metrics.rejected(Rejection::Stopped);
+            note(Rejection::Stopped, Some(&format!("{}: {}", stopped.reason, stopped.message)));
+            return Err(Refusal::Stopped);
+        }
+    };
+    match AuthContext::new(gateway, &slot, &exposition, &request.headers) {
+        Ok(auth) => Ok(Admitted { slot, exposition, auth }),
+        Err(AuthError::Unauthorized) => {
+            exposition.series.rejected(&gateway.metrics, Rejection::Unauthorized);
+            note(Rejection::Unauthorized, None);
+            Err(Refusal::Unauthorized)
+        }
+        Err(AuthError::CallersUnknown) => {
+            exposition.series.rejected(&gateway.metrics, Rejection::Stopped);
+            note(Rejection::Stopped, Some("SecretNotFound: the Secret with the callers' keys does not exist"));
+            Err(Refusal::Stopped)
+        }
+    }
+}
