@@ -137,7 +137,7 @@ fn usage_and_invalid_filters_are_2_and_say_what_to_do() {
         (vec!["--tool", "list-issues", "--format", "auto"], vec!["--format auto is not implemented yet"]),
         (vec!["--tool", "list-issues", "--budget", "0"], vec!["--budget"]),
         (vec!["--tool", "list-issues", "nowhere.json"], vec!["cannot read nowhere.json"]),
-        (vec!["--tool", "list-issues", "-f", "nowhere.yaml"], vec!["nowhere.yaml", "there is no such file or folder"]),
+        (vec!["--tool", "list-issues", "-f", "nowhere.yaml"], vec!["nowhere.yaml", "no such file or folder"]),
         (vec!["--tool", "list-issues", "-f", "typo.yaml"], vec!["typo.yaml:15:7: error:", "maxItem", "did you mean"]),
         (vec![], vec!["--tool"]),
     ] {

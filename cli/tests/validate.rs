@@ -101,7 +101,7 @@ fn findings_are_lines_or_json_and_errors_are_code_1() {
     }
     let (code, said, _) = run(&["validate", "/no/such/place"]);
     assert_eq!(code, Some(1));
-    assert_eq!(said, "/no/such/place:1:1: error: there is no such file or folder, check the path\n");
+    assert_eq!(said, "/no/such/place:1:1: error: no such file or folder; check the path\n");
     assert_eq!(run(&["validate"]).0, Some(2));
 }
 

@@ -92,13 +92,13 @@ impl Diagnostic {
     /// `FIELD: what, remedy`: all but the place, for those who know which object it is about.
     #[must_use]
     pub fn statement(&self) -> String {
-        let parts = [(&self.field, ": "), (&self.message, ", "), (&self.remedy, "")];
+        let parts = [(&self.field, ": "), (&self.message, "; "), (&self.remedy, "")];
         let mut text = String::new();
         for (part, separator) in parts.into_iter().filter(|(part, _)| !part.is_empty()) {
             text.push_str(part);
             text.push_str(separator);
         }
-        text.truncate(text.trim_end_matches([',', ' ']).len());
+        text.truncate(text.trim_end_matches([';', ' ']).len());
         text
     }
 

@@ -171,8 +171,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 fn unreadable(path: &Path, error: &io::Error) -> ParsedFile {
     match error.kind() {
         io::ErrorKind::FileTooLarge => broken(path, error.to_string(), "split it into several files"),
-        io::ErrorKind::NotFound => broken(path, "there is no such file or folder", "check the path"),
-        _ => broken(path, format!("cannot be read: {error}"), "check that it is a file and who may read it"),
+        io::ErrorKind::NotFound => broken(path, "no such file or folder", "check the path"),
+        _ => broken(path, format!("cannot be read: {error}"), "check that it is a file, and check its permissions"),
     }
 }
 

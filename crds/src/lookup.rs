@@ -75,7 +75,7 @@ impl Resources {
                     "several services have a filter for `{tool}`: {}",
                     list(services.iter().map(|s| &s.name))
                 ),
-                remedy: "give the files of one of them".into(),
+                remedy: "pass the files of only one of them".into(),
             });
         }
         if let Some(first) = unnamed.iter().min_by_key(|s| (s.spec.enforcement != Enforcement::Enforced, &s.name)) {
@@ -91,7 +91,7 @@ impl Resources {
             }),
             (several, _) => Err(NotFound {
                 message: format!("{} manifests have a tool `{tool}` with a filter", several.len()),
-                remedy: "give the files of one of them".into(),
+                remedy: "pass the files of only one of them".into(),
             }),
         }
     }
@@ -101,19 +101,19 @@ impl Resources {
             [one] => Ok(self.found(one, tool)),
             [] => Err(match self.filters.iter().find(|s| name(s) == wanted) {
                 Some(set) => NotFound {
-                    message: format!("the set `{wanted}` has no filter for `{tool}`"),
+                    message: format!("set `{wanted}` has no filter for `{tool}`"),
                     remedy: meant(tool, set.spec.filters.keys())
-                        .unwrap_or_else(|| format!("it has some for {}", list(set.spec.filters.keys()))),
+                        .unwrap_or_else(|| format!("it has filters for {}", list(set.spec.filters.keys()))),
                 },
                 None => NotFound {
-                    message: format!("there is no set `{wanted}`"),
+                    message: format!("set `{wanted}` does not exist"),
                     remedy: meant(wanted, self.filters.iter().map(name))
-                        .unwrap_or_else(|| "give the file that has it with -f".into()),
+                        .unwrap_or_else(|| "pass the file that defines it with -f".into()),
                 },
             }),
             _ => Err(NotFound {
-                message: format!("several sets are called `{wanted}`"),
-                remedy: "give the files of one service".into(),
+                message: format!("several sets are named `{wanted}`"),
+                remedy: "pass the files of only one service".into(),
             }),
         }
     }
@@ -169,7 +169,7 @@ impl Resources {
         let message = format!("no filter names the tool `{tool}`");
         let remedy = match meant(tool, known()) {
             Some(remedy) => remedy,
-            None if known().next().is_none() => "give the file that has the filter with -f".into(),
+            None if known().next().is_none() => "pass the file that defines the filter with -f".into(),
             None => format!("there are filters for {}", list(known())),
         };
         NotFound { message, remedy }

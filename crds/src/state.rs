@@ -51,9 +51,9 @@ impl FolderState {
             } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())
             {
                 let message = if file.foreign {
-                    "the file holds no Tamis document any more, its last documents stay"
+                    "the file no longer holds a Tamis document, so its last documents stay in use"
                 } else {
-                    "the file is empty, its last documents stay"
+                    "the file is empty, so its last documents stay in use"
                 };
                 let remedy = "delete the file to remove them";
                 update.diagnostics.push(Diagnostic::warning(&file.file, Position::START, "", message, remedy));

@@ -13,7 +13,7 @@ use tamis_crds::{Loaded, diagnose, parse_document};
 const HEAD: &str = "# Validation messages
 
 `crds/tests/errors.rs` generates this page from a table of invalid inputs: each block shows what `tamis validate` prints. Each
-finding is one line, `FILE:LINE:COLUMN: error|warning: FIELD: what, remedy`. All findings of all files are printed together.
+finding is one line, `FILE:LINE:COLUMN: error|warning: FIELD: problem; remedy`. All findings of all files are printed together.
 ";
 
 /// Everything that `tamis validate` would print about one file.

@@ -13,16 +13,16 @@ use crate::{Reason, Resource};
 pub(super) fn access(exposition: &Resource<ExpositionSpec>, env: &CompileEnv<'_>) -> Result<Option<Access>, Stop> {
     let at = FieldPath::spec(["access"]);
     let stop = |message: &str| {
-        let remedy = "write `apiKeys: {secretRef: {name: ..}}`, or `anonymous: true` for everyone";
+        let remedy = "set `apiKeys: {secretRef: {name: ..}}`, or `anonymous: true` to allow every caller";
         Err(Stop::new(Reason::AccessRequired, at.clone(), message, remedy))
     };
     let Some(access) = &exposition.spec.access else {
-        return if env.cluster.is_some() { stop("says nothing of who may call") } else { Ok(None) };
+        return if env.cluster.is_some() { stop("is missing, so no caller is allowed") } else { Ok(None) };
     };
     match (access.anonymous.unwrap_or(false), &access.api_keys) {
-        (true, Some(_)) => stop("says that everyone may call, and that callers need a key"),
+        (true, Some(_)) => stop("combines `anonymous: true` with `apiKeys`"),
         (true, None) => Ok(Some(Access::Anonymous)),
-        (false, None) => stop("says of nobody that they may call"),
+        (false, None) => stop("allows no caller"),
         (false, Some(keys)) => {
             let namespace = &exposition.name.namespace;
             let cluster = env.cluster.as_ref();
@@ -55,11 +55,11 @@ pub(super) fn callers(
     match cluster.secrets.find(namespace, secret) {
         SecretState::Found(facts) if facts.role == SecretRole::Callers => Ok(facts.whole()),
         SecretState::Found(_) => {
-            let message = format!("Secret {namespace}/{secret} is for upstreams, not for callers");
+            let message = format!("Secret {namespace}/{secret} is labelled for upstreams, not for callers");
             Err(Stop::new(Reason::SecretNotLabelled, path, message, label))
         }
         SecretState::Unlabelled => {
-            let message = format!("Secret {namespace}/{secret} does not take part");
+            let message = format!("Secret {namespace}/{secret} is not labelled for use by Tamis");
             Err(Stop::new(Reason::SecretNotLabelled, path, message, label))
         }
         SecretState::Missing => Err(missing(namespace, secret, path)),
@@ -68,11 +68,11 @@ pub(super) fn callers(
 }
 
 pub(super) fn missing(namespace: &str, secret: &str, path: FieldPath) -> Stop {
-    let message = format!("there is no Secret {namespace}/{secret}");
-    Stop::new(Reason::SecretNotFound, path, message, "add it")
+    let message = format!("Secret {namespace}/{secret} does not exist");
+    Stop::new(Reason::SecretNotFound, path, message, "create it")
 }
 
 pub(super) fn forbidden(namespace: &str, path: FieldPath) -> Stop {
-    let message = format!("the operator may not read Secrets of namespace {namespace}");
-    Stop::new(Reason::RefNotPermitted, path, message, "bind its role there")
+    let message = format!("the operator is not allowed to read Secrets in namespace {namespace}");
+    Stop::new(Reason::RefNotPermitted, path, message, "bind its role in that namespace")
 }

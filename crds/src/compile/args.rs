@@ -16,14 +16,14 @@ pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &m
         if name.starts_with('_') {
             scribe.error(&at, "names that begin with `_` are reserved", "rename the argument");
         } else if !is_name(name) {
-            scribe.error(&at, "is not a name for an argument", "use 1 to 64 of A-Z a-z 0-9 _ - .");
+            scribe.error(&at, "is not a valid argument name", "use 1 to 64 of A-Z a-z 0-9 _ - .");
         }
         let fits = |value: &JsonText| {
             kind_of(value) == arg.kind || (arg.kind == ArgType::Number && kind_of(value) == ArgType::Integer)
         };
         let values = arg.values.as_deref().unwrap_or(&[]);
         if arg.values.as_ref().is_some_and(Vec::is_empty) {
-            scribe.error(&at.key("enum"), "takes no value at all", "list the values, or remove it");
+            scribe.error(&at.key("enum"), "allows no value", "list the allowed values, or remove it");
         }
         for (index, value) in values.iter().enumerate().filter(|(_, value)| !fits(value)) {
             scribe.error(&at.key("enum").index(index), mismatch(value, arg.kind), remedy(arg.kind));
@@ -37,8 +37,8 @@ pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &m
             if arg.required {
                 scribe.warning(
                     &at.key("default"),
-                    "is never used, since the argument is required",
-                    "remove one of the two",
+                    "is never used because the argument is required",
+                    "remove `default` or `required`",
                 );
             }
         }
@@ -46,15 +46,15 @@ pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &m
             if arg.items.is_some() {
                 scribe.error(
                     &at.key("items"),
-                    "belongs to arguments of type array",
-                    "remove it, or write `type: array`",
+                    "applies to arguments of type array only",
+                    "remove it, or set `type: array`",
                 );
             }
             if arg.style.is_some() {
                 scribe.error(
                     &at.key("style"),
-                    "belongs to arguments of type array",
-                    "remove it, or write `type: array`",
+                    "applies to arguments of type array only",
+                    "remove it, or set `type: array`",
                 );
             }
         }
@@ -126,7 +126,7 @@ fn mismatch(value: &JsonText, wanted: ArgType) -> String {
 }
 
 fn remedy(wanted: ArgType) -> &'static str {
-    if wanted == ArgType::String { "quote it, or change the type" } else { "change it, or the type" }
+    if wanted == ArgType::String { "quote it, or change the type" } else { "change the value, or the type" }
 }
 
 /// The type of a value. `null` is of none that an argument can have, so it is taken for an object, which no check lets

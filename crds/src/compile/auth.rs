@@ -28,36 +28,42 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) 
     let named = matches!(kind, AuthKind::Header | AuthKind::Query | AuthKind::Body);
     match &spec.name {
         None if named => {
-            scribe.error(&at.key("name"), format!("type {word} needs a name"), "say where the credential goes");
+            scribe.error(
+                &at.key("name"),
+                format!("type {word} requires a name"),
+                "name the header, query parameter or body member",
+            );
         }
-        Some(_) if !named => scribe.error(&at.key("name"), format!("type {word} takes no name"), "remove it"),
+        Some(_) if !named => scribe.error(&at.key("name"), format!("is not allowed for type {word}"), "remove it"),
         Some(name) if kind == AuthKind::Header => header_name(name, &at.key("name"), scribe),
-        Some(name) if name.is_empty() => scribe.error(&at.key("name"), "is empty", "say where the credential goes"),
+        Some(name) if name.is_empty() => {
+            scribe.error(&at.key("name"), "is empty", "name the header, query parameter or body member")
+        }
         _ => {}
     }
     if spec.prefix.is_some() && kind != AuthKind::Header {
-        scribe.error(&at.key("prefix"), format!("type {word} takes no prefix"), "remove it");
+        scribe.error(&at.key("prefix"), format!("is not allowed for type {word}"), "remove it");
     }
     if let Some(prefix) = &spec.prefix {
         header_text(prefix, &at.key("prefix"), scribe);
     }
     if spec.username.is_some() && kind != AuthKind::Basic {
-        scribe.error(&at.key("username"), format!("type {word} takes no username"), "remove it");
+        scribe.error(&at.key("username"), format!("is not allowed for type {word}"), "remove it");
     }
     if spec.username.as_deref().is_some_and(|name| name.contains(':')) {
-        scribe.error(&at.key("username"), "has a colon, which ends a user name", "remove it");
+        scribe.error(&at.key("username"), "contains a colon, which would end the user name", "remove it");
     }
     match (&spec.secret_ref, kind) {
         (None, AuthKind::None) => {}
         (None, _) => {
-            scribe.error(&at.key("secretRef"), format!("type {word} needs a credential"), "add {name: .., key: ..}");
+            scribe.error(&at.key("secretRef"), format!("type {word} requires a credential"), "set {name: .., key: ..}");
         }
-        (Some(_), AuthKind::None) => scribe.error(&at.key("secretRef"), "type none takes no credential", "remove it"),
+        (Some(_), AuthKind::None) => scribe.error(&at.key("secretRef"), "is not allowed for type none", "remove it"),
         (Some(reference), _) => {
             for (field, text) in [("name", &reference.name), ("key", &reference.key)] {
                 if !is_secret_name(text) {
-                    let remedy = "use a-z A-Z 0-9 - _ and . only";
-                    scribe.error(&at.key("secretRef").key(field), "is not a name in Kubernetes", remedy);
+                    let remedy = "use only a-z A-Z 0-9 - _ and .";
+                    scribe.error(&at.key("secretRef").key(field), "is not a valid Kubernetes name", remedy);
                 }
             }
         }
@@ -82,15 +88,15 @@ pub(super) fn header_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let lower = name.to_ascii_lowercase();
     if name.is_empty() || !name.chars().all(token) {
-        scribe.error(at, "is not a header name", "use letters, digits and -");
+        scribe.error(at, "is not a valid header name", "use letters, digits and -");
     } else if OWNED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
-        scribe.error(at, "this header belongs to the connection", "remove it");
+        scribe.error(at, "this header is managed by the connection", "remove it");
     }
 }
 
 /// No line ends and no other control characters.
 pub(super) fn header_text(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        scribe.error(at, "has a line end or another control character", "remove it");
+        scribe.error(at, "contains a line break or another control character", "remove it");
     }
 }

@@ -63,8 +63,8 @@ pub(super) fn check_headers<'t>(
 ) -> Result<(), Stop> {
     for (name, tool) in tools.filter_map(|name| service.tools.get_key_value(name)) {
         if let Some(header) = service.sent_credential(tool).and_then(account_header) {
-            let message = format!("tool `{name}` sends a header `{header}` of its own next to `auth`");
-            let remedy = "remove the header, or the `auth`";
+            let message = format!("tool `{name}` sends its own `{header}` header in addition to `auth`");
+            let remedy = "remove the header, or `auth`";
             return Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
         }
     }
@@ -90,17 +90,17 @@ fn secret<'c>(
         SecretState::Missing => return Err(missing(namespace, name, path.clone())),
         SecretState::Forbidden => return Err(forbidden(namespace, path.clone())),
         SecretState::Unlabelled => {
-            let message = format!("Secret {namespace}/{name} does not take part");
+            let message = format!("Secret {namespace}/{name} is not labelled for use by Tamis");
             let remedy = format!(
-                "label it `{label}: upstream`, and list how it may be used in the annotation `{}`",
+                "label it `{label}: upstream`, and list its allowed uses in the annotation `{}`",
                 names::ALLOWED_USE_ANNOTATION
             );
             return stop(Reason::SecretNotLabelled, message, remedy);
         }
     };
     if facts.role != SecretRole::Upstream {
-        let message = format!("Secret {namespace}/{name} is for callers, and never sent anywhere");
-        return stop(Reason::SecretNotLabelled, message, format!("name one that is labelled `{label}: upstream`"));
+        let message = format!("Secret {namespace}/{name} is labelled for callers and is never sent upstream");
+        return stop(Reason::SecretNotLabelled, message, format!("use a Secret that is labelled `{label}: upstream`"));
     }
     if !facts.keys.contains(key) {
         let message = format!("Secret {namespace}/{name} has no key `{key}`");
@@ -116,10 +116,10 @@ fn not_allowed(namespace: &str, name: &str, facts: &SecretFacts, usage: &Credent
         None => format!("Secret {namespace}/{name} may not be used in this way"),
     };
     if let Some(line) = facts.invalid_uses.first() {
-        message.push_str(&format!("; line {line} of its annotation `{annotation}` cannot be read"));
+        message.push_str(&format!("; line {line} of its annotation `{annotation}` cannot be parsed"));
     }
     let remedy = match usage.line() {
-        Some(line) => format!("its owner can add the line `{line}` to its annotation `{annotation}`"),
+        Some(line) => format!("ask its owner to add the line `{line}` to its annotation `{annotation}`"),
         None => "use a name without spaces and a path that begins with /".to_owned(),
     };
     Stop::new(Reason::SecretUseNotAllowed, path.clone(), message, remedy)

@@ -63,7 +63,7 @@ impl<'r> Customs<'r> {
                 let at = FieldPath::spec(["customTools", alias]);
                 let mut scribe = Scribe::new(&custom.origin, diagnostics);
                 if let Some(other) = taken.get(alias) {
-                    let message = format!("a tool of this name is in {other} too");
+                    let message = format!("a tool of this name is already defined in {other}");
                     scribe.because(Reason::Conflict).error(&at, message, "choose another name");
                     lost |= !document.tools.contains_key(alias);
                     continue;
@@ -89,10 +89,10 @@ impl<'r> Customs<'r> {
             }
             if refused > 0 {
                 let message = format!(
-                    "{refused} tools have no room: the tools of a service, each with all that it repeats, may have {} MiB",
+                    "{refused} tools exceed the limit: the tools of a service, with all that aliases repeat, may have {} MiB",
                     MAX_SERVICE_BYTES >> 20
                 );
-                let remedy = "use fewer tools, or shorten the descriptions of those that they are made of";
+                let remedy = "define fewer tools, or shorten the descriptions of the tools that they wrap";
                 let error = custom.origin.error(&FieldPath::spec(["customTools"]), message, remedy);
                 diagnostics.push(error.because(Reason::TooLarge));
             }
@@ -196,14 +196,18 @@ fn tool(
             let input = at.key("input").key("properties");
             for name in given.iter().filter(|name| !takes.contains(name)) {
                 let message = format!("tool `{}` has no such argument", spec.tool);
-                scribe.error(&input.key(name), message, "say with `arguments` where it goes, or remove it");
+                scribe.error(
+                    &input.key(name),
+                    message,
+                    "map it to an argument of the tool with `arguments`, or remove it",
+                );
             }
         }
     }
     for name in &base.required {
         let there = spec.arguments.as_ref().map_or_else(|| given.contains(name), |map| map.contains_key(name));
         if !there {
-            let message = format!("tool `{}` wants the argument `{name}`", spec.tool);
+            let message = format!("tool `{}` requires the argument `{name}`", spec.tool);
             scribe.error(&at.key("arguments"), message, "give it a value");
         }
     }
@@ -220,7 +224,7 @@ fn tool(
 fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, scribe: &mut Scribe<'_>) -> bool {
     let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        scribe.error(at, "is not the schema of an object", "write `type: object`, with `properties`");
+        scribe.error(at, "is not an object schema", "write `type: object`, with `properties`");
         return false;
     }
     if let Err(problems) = tamis_schema::compile(input.as_str(), patterns) {
@@ -262,7 +266,7 @@ fn check_arguments(
             for place in placeholders(text).filter(|place| !given.iter().any(|given| given == place)) {
                 let remedy = match did_you_mean(place, given.iter().map(String::as_str)) {
                     Some(known) => format!("did you mean `{{{known}}}`?"),
-                    None => "declare it in `input`; a space behind the brace makes it ordinary text".to_owned(),
+                    None => "declare it in `input`, or write a space after the brace to keep it as text".to_owned(),
                 };
                 scribe.error(at, format!("there is no argument `{place}`"), remedy);
             }

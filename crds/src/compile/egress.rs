@@ -25,7 +25,7 @@ pub(super) fn check(
     let egress = group.spec.egress.as_ref().unwrap_or(&nothing);
     let refused = |url: &str| permitted(url, namespace, &own, egress).err();
     let Some(what) = service.destinations().into_iter().find_map(refused) else { return Ok(()) };
-    let remedy = format!("call another host, or have GatewayGroup {} allow it in `egress`", group.name);
+    let remedy = format!("call another host, or allow this host in `egress` of GatewayGroup {}", group.name);
     Err(Stop::new(Reason::EgressDenied, path.clone(), what, remedy))
 }
 
@@ -36,7 +36,7 @@ fn permitted(base_url: &str, namespace: &str, own: &str, egress: &EgressSpec) ->
     let Some(host) = url.host() else { return Ok(()) };
     let covered = |list: &[String]| list.iter().any(|entry| covers(entry, &host));
     if covered(&egress.deny) {
-        return Err(format!("the group denies {host}"));
+        return Err(format!("the gateway group denies {host}"));
     }
     let refused = match &host {
         Host::Ipv4(ip) => reserved(IpAddr::V4(*ip)),

@@ -37,7 +37,7 @@ impl Stop {
 impl Stop {
     /// As callers and conditions are told of it.
     pub(super) fn stopped(self) -> Stopped {
-        let message = format!("{}, {}", self.message, self.remedy);
+        let message = format!("{}; {}", self.message, self.remedy);
         Stopped { reason: self.reason.as_str().into(), message }
     }
 }
@@ -85,9 +85,9 @@ pub(super) fn all<'r>(
             Ok(Placement::Unreadable(group)) => match previous {
                 Some(previous) => (None, Some(previous.document)),
                 None => {
-                    let message = format!("{}, which may hold the GatewayGroup, cannot be read", group.file);
+                    let message = format!("{} cannot be read and may define the GatewayGroup", group.file);
                     let path = FieldPath::spec(["gatewayGroup"]);
-                    let stop = Stop::new(Reason::InvalidManifest, path, message, "mend it");
+                    let stop = Stop::new(Reason::InvalidManifest, path, message, "fix its errors");
                     stopped(compilation, context, resource, id, stop);
                     continue;
                 }
@@ -329,7 +329,12 @@ impl<'a, 'r> Exposer<'a, 'r> {
                 false => FieldPath::spec(["filters"]).index(index),
             };
             if names[..index].contains(name) {
-                return Err(Stop::new(Reason::Conflict, path, format!("`{name}` occurs twice"), "remove one of them"));
+                return Err(Stop::new(
+                    Reason::Conflict,
+                    path,
+                    format!("`{name}` occurs twice"),
+                    "remove the duplicate",
+                ));
             }
             match self.sets.named(namespace, &spec.service, name) {
                 Ok(set) => chosen.sets.push(set),
@@ -355,8 +360,8 @@ impl<'a, 'r> Exposer<'a, 'r> {
             }
             (Some((reason, culprit)), None) => {
                 let field = if *reason == Reason::InvalidFilter { "filters" } else { "configurationPlan" };
-                let message = format!("{culprit}, and it may say what is filtered");
-                Err(Stop::new(*reason, FieldPath::spec([field]), message, "mend it"))
+                let message = format!("{culprit} and may determine the filters");
+                Err(Stop::new(*reason, FieldPath::spec([field]), message, "fix its errors"))
             }
         }
     }
@@ -378,20 +383,20 @@ impl<'a, 'r> Exposer<'a, 'r> {
             }
             (Some((Ok(_), _)), Planned::Failed(culprit, _)) => {
                 let field = FieldPath::spec(["configurationPlan"]);
-                Stop::new(Reason::InvalidManifest, field, culprit.clone(), "mend it")
+                Stop::new(Reason::InvalidManifest, field, culprit.clone(), "fix its errors")
             }
             (Some((Err(reason), service)), _) => {
                 let message = match reason {
                     Reason::TooLarge => format!("the manifest of {} {} is too large", wanted.name, wanted.version),
                     _ => format!("the manifest of {} {} has errors", wanted.name, wanted.version),
                 };
-                stop(*reason, message, format!("mend {}", service.resource.origin.file()))
+                stop(*reason, message, format!("fix the errors in {}", service.resource.origin.file()))
             }
             (None, _) => {
                 let unusable = self.context.unusable.manifest(namespace, wanted);
-                let file = unusable.map_or("it", |unusable| &unusable.file);
+                let file = unusable.map_or("the manifest", |unusable| &unusable.file);
                 let message = format!("the manifest of {} {} cannot be read", wanted.name, wanted.version);
-                stop(Reason::InvalidManifest, message, format!("mend {file}"))
+                stop(Reason::InvalidManifest, message, format!("fix the errors in {file}"))
             }
         };
         let previous = self.previous.ok_or(failed)?;

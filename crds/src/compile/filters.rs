@@ -94,7 +94,7 @@ impl<'r> Sets<'r> {
                 if !judged {
                     continue;
                 }
-                let message = format!("set `{name}` of this service is in {} too", twin.origin.place());
+                let message = format!("set `{name}` of this service is already defined in {}", twin.origin.place());
                 let path = FieldPath::spec(["name"]);
                 let error = set.origin.error(&path, message, "rename or remove one of them");
                 sets.diagnostics.push(error.because(Reason::Conflict));
@@ -136,8 +136,8 @@ impl<'r> Sets<'r> {
         }
         let more = unknown.count();
         if more > 0 {
-            let message = format!("service {} has none of {more} more tools that are named", service.name());
-            let error = set.origin.error(&FieldPath::spec(["filters"]), message, "correct the names above first");
+            let message = format!("{more} more filters name tools that service {} does not have", service.name());
+            let error = set.origin.error(&FieldPath::spec(["filters"]), message, "fix the names above first");
             self.diagnostics.push(error.because(Reason::ToolNotFound));
         }
     }
@@ -170,7 +170,7 @@ impl<'r> Sets<'r> {
             format!("did you mean `{known}`?")
         } else if let Some(other) = elsewhere {
             let ServiceRef { name, version } = &other.spec.service;
-            format!("the one in namespace {} is for {name} {version}", other.name.namespace)
+            format!("the set of that name in namespace {} belongs to {name} {version}", other.name.namespace)
         } else {
             "add a ToolsFilters with that name".to_owned()
         };

@@ -57,9 +57,9 @@ impl<'r> Groups<'r> {
             let older = *first.entry(&group.name.namespace).or_insert(group);
             if older.name != group.name && is_ours(group, cluster) {
                 second.insert(&group.name);
-                let message = format!("GatewayGroup {} is older, and a namespace has one group", older.name);
+                let message = format!("the namespace already has the older GatewayGroup {}", older.name);
                 let path = FieldPath::default().key("metadata").key("namespace");
-                let remedy = "move this group to a namespace of its own";
+                let remedy = "move this group to another namespace";
                 diagnostics.push(group.origin.error(&path, message, remedy).because(Reason::Conflict));
             }
         }
@@ -88,13 +88,13 @@ impl<'r> Groups<'r> {
             if let Some(found) = self.find(wanted_namespace, &wanted.name) {
                 return self.permitted(found, exposition, env);
             }
-            let message = format!("there is no GatewayGroup {wanted_namespace}/{}", wanted.name);
+            let message = format!("GatewayGroup {wanted_namespace}/{} does not exist", wanted.name);
             // Groups of other namespaces are none of the author's business.
             let own = self.all.iter().filter(|g| g.name.namespace == namespace && wanted_namespace == namespace);
             let names = own.map(|g| g.name.name.as_str());
             let remedy = match did_you_mean(&wanted.name, names) {
                 Some(name) => format!("did you mean `{name}`?"),
-                None => "add it, or remove the field".to_owned(),
+                None => "create it, or remove the field".to_owned(),
             };
             return Err(Stop::new(Reason::GatewayGroupNotFound, path, message, remedy));
         }
@@ -113,10 +113,10 @@ impl<'r> Groups<'r> {
             Some(found) => self.permitted(found, exposition, env),
             None => {
                 let message = match default {
-                    Some(group) => format!("names no group, and the default group {group} is not there"),
+                    Some(group) => format!("names no group, and the default group {group} does not exist"),
                     None => "names no group, and there is no default group".to_owned(),
                 };
-                let remedy = format!("name a GatewayGroup, or add one called `default` to namespace {namespace}");
+                let remedy = format!("name a GatewayGroup, or create one named `default` in namespace {namespace}");
                 Err(Stop::new(Reason::GatewayGroupNotFound, path, message, remedy))
             }
         }
@@ -143,12 +143,12 @@ impl<'r> Groups<'r> {
         let path = FieldPath::spec(["gatewayGroup"]);
         if self.second.contains(&group.name) {
             let message =
-                format!("GatewayGroup {} is not the first of its namespace, so it serves nothing", group.name);
-            return Err(Stop::new(Reason::Conflict, path, message, "name the older group of that namespace"));
+                format!("GatewayGroup {} is not the oldest of its namespace, so it serves nothing", group.name);
+            return Err(Stop::new(Reason::Conflict, path, message, "name the oldest group of that namespace"));
         }
         let namespace = exposition.name.namespace.as_str();
         let refused = |remedy: &str| {
-            let message = format!("GatewayGroup {} takes no exposition of namespace {namespace}", group.name);
+            let message = format!("GatewayGroup {} does not allow expositions of namespace {namespace}", group.name);
             Err(Stop::new(Reason::RefNotPermitted, path.clone(), message, remedy))
         };
         let allowed = group.spec.allowed_namespaces.as_ref();
@@ -156,10 +156,10 @@ impl<'r> Groups<'r> {
             (NamespacesFrom::All, _) => Ok(placement),
             (NamespacesFrom::Same, _) if group.name.namespace == namespace => Ok(placement),
             (NamespacesFrom::Same, _) => {
-                refused("write `allowedNamespaces: {from: All}` into the group, or use another")
+                refused("set `allowedNamespaces: {from: All}` in the group, or use another group")
             }
             (NamespacesFrom::Selector, None) => {
-                refused("namespaces have labels in a cluster only: write `allowedNamespaces: {from: All}` or `Same`")
+                refused("set `allowedNamespaces: {from: All}` or `Same`: namespaces have labels in a cluster only")
             }
             (NamespacesFrom::Selector, Some(cluster)) => {
                 let wanted = allowed.and_then(|allowed| allowed.selector.as_ref());
@@ -171,13 +171,13 @@ impl<'r> Groups<'r> {
                     Ok(placement)
                 } else if !cluster.namespaces.may_read(namespace) {
                     let message = format!(
-                        "GatewayGroup {} chooses namespaces by labels, and the operator may not read those of {namespace}",
+                        "GatewayGroup {} selects namespaces by label, and the operator is not allowed to read the labels of {namespace}",
                         group.name
                     );
-                    let remedy = "let it `get` the namespace (docs/rbac.md), or write `from: Same` or `All`";
+                    let remedy = "allow it to `get` the namespace (docs/rbac.md), or set `from: Same` or `All`";
                     Err(Stop::new(Reason::RefNotPermitted, path, message, remedy))
                 } else {
-                    refused("give the namespace the labels that the group's selector wants, or use another group")
+                    refused("add the labels of the group's selector to the namespace, or use another group")
                 }
             }
         }
@@ -194,8 +194,8 @@ impl<'r> Groups<'r> {
         let whose =
             group.map_or("without a GatewayGroup".to_owned(), |group| format!("in GatewayGroup {}", group.name));
         let above = |path, what: &str, ceiling: String, field: &str| {
-            let message = format!("{what} is at most {ceiling} {whose}");
-            let remedy = format!("write at most that, or raise `{field}` in the GatewayGroup");
+            let message = format!("{what} must be at most {ceiling} {whose}");
+            let remedy = format!("lower it, or raise `{field}` in the GatewayGroup");
             Err(Stop::new(Reason::BelowGroupFloor, path, message, remedy))
         };
         let ceiling = spec.response_ceiling();
@@ -208,7 +208,7 @@ impl<'r> Groups<'r> {
             let own = exposition.limits.as_ref().is_some_and(|limits| limits.timeout.is_some());
             let path =
                 if own { FieldPath::spec(["limits", "timeout"]) } else { FieldPath::spec(["configurationPlan"]) };
-            return above(path, "the time for a call", format!("{ceiling}ms"), "maxTimeout");
+            return above(path, "the timeout of a call", format!("{ceiling}ms"), "maxTimeout");
         }
         Ok(())
     }
@@ -224,11 +224,11 @@ impl<'r> Groups<'r> {
         let full = exposition.audit.is_some_and(|audit| audit.mode == AuditMode::Full);
         let file = group.and_then(|g| g.spec.audit).is_some_and(|audit| audit.sink == AuditSink::File);
         if full && !file && !env.full_audit {
-            let message = "Full needs a place for whole outputs";
+            let message = "mode Full requires a sink for full outputs";
             let remedy = match env.cluster {
-                Some(_) => "write `audit: {sink: File}` into the GatewayGroup",
+                Some(_) => "set `audit: {sink: File}` in the GatewayGroup",
                 None => {
-                    "pass `--audit-dir DIR` to `tamis serve`; in a cluster write `audit: {sink: File}` into the GatewayGroup"
+                    "pass `--audit-dir DIR` to `tamis serve`; in a cluster set `audit: {sink: File}` in the GatewayGroup"
                 }
             };
             return Err(Stop::new(Reason::Conflict, FieldPath::spec(["audit", "mode"]), message, remedy));
@@ -241,14 +241,14 @@ impl<'r> Groups<'r> {
             Err(Stop::new(Reason::BelowGroupFloor, path, message, remedy))
         };
         if enforced && enforcement != Enforcement::Enforced {
-            return below(FieldPath::spec(["enforcement"]), "Enforced", "write `enforcement: Enforced`");
+            return below(FieldPath::spec(["enforcement"]), "`enforcement: Enforced`", "set it");
         }
         if authenticated && !access.is_some_and(Access::authenticates) {
-            let remedy = "say who may call with `apiKeys`; `anonymous` is not enough";
+            let remedy = "set `apiKeys` instead of `anonymous`";
             return below(FieldPath::spec(["access"]), "authenticated callers", remedy);
         }
         if audit == Some(AuditMode::Full) && !full {
-            return below(FieldPath::spec(["audit"]), "a full audit", "write `audit: {mode: Full}`");
+            return below(FieldPath::spec(["audit"]), "full audit records", "set `audit: {mode: Full}`");
         }
         Ok(())
     }
@@ -272,10 +272,10 @@ impl<'r> Groups<'r> {
             more => format!(" (and {more} more)"),
         };
         let message = format!(
-            "GatewayGroup {} requires allow-lists, and the filter of `{tool}` in {whose} lets pass what it does not name{more}",
+            "GatewayGroup {} requires allow-lists, but the filter of `{tool}` in {whose} passes data that it does not name{more}",
             group.name
         );
-        let remedy = "name what may pass with `select`, `retain` or, of text, `text.keep`, without globs and without `passthrough`";
+        let remedy = "name the data that may pass with `select`, `retain` or, for text, `text.keep`, without globs and without `passthrough`";
         Err(Stop::new(Reason::BelowGroupFloor, FieldPath::spec(["filters"]), message, remedy))
     }
 }

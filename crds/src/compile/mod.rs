@@ -125,10 +125,10 @@ pub enum Degraded {
 impl fmt::Display for Degraded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PreviousExposition => f.write_str("it cannot be read, so what was served of it stays"),
+            Self::PreviousExposition => f.write_str("the exposition cannot be read; its last good version is served"),
             Self::PreviousService => f.write_str("the last good service is served"),
-            Self::PreviousFilters => f.write_str("filters cannot be read, so the last good ones apply"),
-            Self::PreviousFilter(tool) => write!(f, "tool {tool} has its last good filter"),
+            Self::PreviousFilters => f.write_str("filters cannot be read; the last good filters apply"),
+            Self::PreviousFilter(tool) => write!(f, "tool {tool} uses its last good filter"),
             Self::Unpublished(tool) => write!(f, "tool {tool} is not published"),
         }
     }
@@ -202,7 +202,7 @@ fn duplicate_names<S>(kind: &str, resources: &[Arc<Resource<S>>], diagnostics: &
     let mut seen: BTreeMap<_, &Resource<S>> = BTreeMap::new();
     for resource in resources.iter().filter(|r| !r.unnamed) {
         if let Some(first) = seen.get(&resource.name) {
-            let message = format!("{kind} {} is in {} too", resource.name, first.origin.place());
+            let message = format!("{kind} {} is already defined in {}", resource.name, first.origin.place());
             let path = crate::origin::FieldPath::default().key("metadata").key("name");
             let error = resource.origin.error(&path, message, "rename or remove one of them");
             diagnostics.push(error.because(Reason::Conflict));

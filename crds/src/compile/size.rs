@@ -43,7 +43,9 @@ pub(super) fn exposition(document: &ExpositionDocument) -> Option<String> {
         filters += *known.entry(Arc::as_ptr(filter)).or_insert_with(|| length(&**filter));
     }
     if filters > MAX_EXPOSITION_BYTES {
-        return Some(format!("the filters of its tools have {filters} bytes, {MAX_EXPOSITION_BYTES} is the limit"));
+        return Some(format!(
+            "the filters of its tools have {filters} bytes, more than the limit of {MAX_EXPOSITION_BYTES}"
+        ));
     }
     if length(document) <= SMALL_EXPOSITION {
         return None;

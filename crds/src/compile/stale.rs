@@ -32,7 +32,7 @@ pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut 
             },
             (None, None) => {
                 // Callers see it: what is wrong with the document is said to its author only.
-                let message = format!("{} cannot be read, mend it", unusable.file);
+                let message = format!("{} cannot be read; fix its errors", unusable.file);
                 compilation
                     .snapshot
                     .stopped

@@ -99,9 +99,9 @@ fn the_documents_of_the_contract_compile() {
         said(&compilation),
         [
             "test.yaml:39:17: warning: spec.filters.list-issues.exclude[0]: `body_html` is not among the keys that `select` \
-             gives, remove it: `select` keeps nothing else",
-            "test.yaml:59:3: warning: spec.filters: not published, since no filter set names them: delete-all, name each in \
-             a set, with `passthrough: true` where all of it may pass"
+             gives; remove it: `select` keeps nothing else",
+            "test.yaml:59:3: warning: spec.filters: not published because no filter set names them: delete-all; name each \
+             tool in a filter set, with `passthrough: true` if its whole output may pass"
         ]
     );
     let id = ExpositionId { namespace: "team-a".into(), name: "github-partner".into() };
@@ -547,7 +547,7 @@ fn a_collector_is_named_by_its_base_url() {
         ("endpoint: 'otel:4318'", "spec.tracing.endpoint: is not the base URL"),
         ("endpoint: 'http://a:b@otel'", "spec.tracing.endpoint: is not the base URL"),
         ("endpoint: 'http://otel?key=b'", "spec.tracing.endpoint: is not the base URL"),
-        ("endpoint: 'http://otel', samplingRatePerMillion: 1000001", "spec.tracing.samplingRatePerMillion: is more"),
+        ("endpoint: 'http://otel', samplingRatePerMillion: 1000001", "spec.tracing.samplingRatePerMillion: is greater"),
     ];
     let said = |tracing: &str| {
         let text = format!(

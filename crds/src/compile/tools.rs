@@ -62,8 +62,8 @@ impl<'r> Exposer<'_, 'r> {
         let lost = lost.into_iter().filter(|tool| selection.selects(tool));
         self.degraded.extend(lost.map(Degraded::Unpublished));
         if !unnamed.is_empty() {
-            let message = format!("not published, since no filter set names them: {}", listing(&unnamed));
-            let remedy = "name each in a set, with `passthrough: true` where all of it may pass";
+            let message = format!("not published because no filter set names them: {}", listing(&unnamed));
+            let remedy = "name each tool in a filter set, with `passthrough: true` if its whole output may pass";
             let warning = self.resource.origin.warning(&FieldPath::spec(["filters"]), message, remedy);
             self.diagnostics.push(warning);
         }
@@ -96,9 +96,8 @@ impl<'r> Exposer<'_, 'r> {
             return Ok(());
         }
         let ServiceDocument { name, version, .. } = document;
-        let message = format!(
-            "no filter applies: {name} {version} has no filter set without a name, and no filter in its manifest"
-        );
+        let message =
+            format!("no filter applies: {name} {version} has no unnamed filter set and no filter in its manifest");
         let remedy =
             "add a ToolsFilters for it, name sets here, or write `filters: []` to publish its tools unfiltered";
         Err(Stop::new(Reason::FilterSetNotFound, FieldPath::spec(["filters"]), message, remedy))
@@ -153,9 +152,11 @@ impl<'r> Exposer<'_, 'r> {
         for other in naming {
             let name = named_in(&other.spec, tool, declared).map_or(tool, |(name, _)| name);
             let path = FieldPath::spec(["filters", name]);
-            let message =
-                format!("set {} names the tool too and wins in exposition {}", first.name, self.resource.name);
-            let remedy = "remove one of them, or list the sets in another order";
+            let message = format!(
+                "set {} also names the tool and takes precedence in exposition {}",
+                first.name, self.resource.name
+            );
+            let remedy = "remove one of the filters, or reorder the sets";
             self.diagnostics.push(other.origin.warning(&path, message, remedy).because(Reason::Conflict));
         }
     }

@@ -1,28 +1,28 @@
-//! What `kubectl explain` says where a schema ends: a filter is an object or a list, which a structural schema cannot
-//! type, so its fields are told in the description of the field that holds it.
+//! The text of `kubectl explain` for filters. A filter is an object or a list, which a structural schema cannot type, so the
+//! description of the field that holds a filter describes its members.
 
 use serde_json::{Value as Json, json};
 use tamis_engine::{FilterSpec, PatchSpec};
 
 use super::structural::prose;
 
-/// Descriptions, by place.
+/// Returns the descriptions, by place.
 pub(super) fn additions() -> Vec<(&'static str, Json)> {
     let fields = format!(
-        "A filter is an object with the fields below, or a list of such objects, its branches, of which the first whose \
-         `test` holds applies; the last may say `otherwise: true` instead.\n{}\nAn operation of `patches`:\n{}",
+        "A filter is an object with the fields below, or a list of such objects, its branches. The first branch whose `test` \
+                 holds applies; the last branch may set `otherwise: true` instead.\n{}\nFields of an operation of `patches`:\n{}",
         members::<FilterSpec>(),
         members::<PatchSpec>(),
     );
-    let filters = format!("What of each tool's output may pass: the tool's name, and its filter.\n{fields}");
-    let filter = format!("The tool's default filter; it gives way to every set that names the tool.\n{fields}");
+    let filters = format!("The filter of each tool, by the name of the tool.\n{fields}");
+    let filter = format!("The default filter of the tool. Every filter set that names the tool replaces it.\n{fields}");
     vec![
         ("ToolsFiltersSpec.filters", json!({ "description": filters })),
         ("ResponseSpec.filter", json!({ "description": filter })),
     ]
 }
 
-/// The members of a type, each with what its comment says.
+/// Lists the members of a type, each with its doc comment.
 fn members<T: schemars::JsonSchema>() -> String {
     let schema = schemars::schema_for!(T).to_value();
     let members = schema["properties"].as_object().into_iter().flatten();

@@ -1,8 +1,8 @@
-//! The CustomResourceDefinitions of the kinds, and the admission policies that stand beside them.
+//! The CustomResourceDefinitions of the kinds, and the admission policies that accompany them.
 //!
-//! A definition is made of what `kube` derives of a kind (names, columns), the schema that `schemars` derives of its
-//! types, turned into one that the API server takes (`structural`), and what types cannot say (`rules`). `crds/yaml/`
-//! holds the result.
+//! A definition combines what `kube` derives from a kind (names, columns), the schema that `schemars` derives from its types,
+//! converted to one that the API server accepts (`structural`), and what types cannot express (`rules`). `crds/yaml/` holds
+//! the result.
 
 mod explain;
 mod policies;
@@ -26,7 +26,7 @@ pub use policies::{PodKey, ServiceAccount, policies};
 pub(crate) use rules::MAX_TOOLS;
 use structural::{Additions, OPEN, RULES, structural};
 
-/// The schema of every kind that people write, by the plural of the kind.
+/// Returns the schema of every kind that people write, by the plural of the kind.
 fn written_schemas() -> Vec<(String, Json)> {
     let of = |mut crd: Json| {
         let plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
@@ -35,14 +35,14 @@ fn written_schemas() -> Vec<(String, Json)> {
     custom_resource_definitions().into_iter().map(of).filter(|(plural, _)| plural != "gatewayconfigs").collect()
 }
 
-/// The CustomResourceDefinition of every kind.
+/// Returns the CustomResourceDefinition of every kind.
 #[must_use]
 pub fn custom_resource_definitions() -> Vec<Json> {
     let additions = [rules::additions(), explain::additions()].concat();
     all().into_iter().map(|(crd, spec, status)| definition(crd, &spec, status, &additions)).collect()
 }
 
-/// Of every kind: what `kube` derived, and what `schemars` says of `spec` and `status`.
+/// Returns, for every kind, the derived definition and the derived schemas of `spec` and `status`.
 fn all() -> [(CustomResourceDefinition, Json, Option<Json>); 7] {
     let resource = || Some(schema::<ResourceStatus>());
     [
@@ -56,7 +56,7 @@ fn all() -> [(CustomResourceDefinition, Json, Option<Json>); 7] {
     ]
 }
 
-/// Documents as one YAML stream, as `kubectl apply -f -` reads it.
+/// Returns the documents as one YAML stream, as `kubectl apply -f -` reads it.
 #[must_use]
 pub fn yaml(documents: &[Json]) -> String {
     let mut stream = String::new();
@@ -75,7 +75,7 @@ fn schema<T: JsonSchema>() -> Json {
     schemars::schema_for!(T).to_value()
 }
 
-/// Labels of what is installed once a cluster.
+/// Labels of objects that are installed once per cluster.
 fn labels(component: &str) -> Json {
     json!({
         "app.kubernetes.io/name": "tamis",
@@ -84,11 +84,11 @@ fn labels(component: &str) -> Json {
     })
 }
 
-/// What `kube` derived, with our schema and with what is the same for every kind.
+/// Completes the definition that `kube` derived with our schema and the parts that are the same for every kind.
 fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, additions: &Additions) -> Json {
     let kind = crd.spec.names.kind.clone();
     let mut crd = serde_json::to_value(crd).expect("a definition is JSON");
-    // Deleting a definition deletes every object of the kind: no chart does that by being uninstalled.
+    // Deleting a definition deletes every object of the kind, so uninstalling a chart must not do it.
     crd["metadata"]["annotations"] = json!({ "helm.sh/resource-policy": "keep" });
     crd["metadata"]["labels"] = labels("crds");
     let mut spec_schema = structural(spec, additions);
@@ -114,8 +114,8 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
     if written_by_people {
         root[OPEN] = true.into();
     }
-    // Server-side apply makes null of a `spec` whose fields have all been removed, which is no object. Where `{}` is a
-    // whole specification it stays one; nobody who writes `spec: {}` finds anything else in the cluster.
+    // Server-side apply turns a `spec` whose fields have all been removed into null, which is not an object. Where `{}` is a
+    // complete specification, this default keeps it one. An author who writes `spec: {}` finds the same in the cluster.
     let may_be_empty = spec["type"] == "object" && spec["required"].as_array().is_none_or(Vec::is_empty);
     if may_be_empty {
         root["properties"]["spec"]["default"] = json!({});
@@ -126,8 +126,8 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
     }
     if let Some(status) = status {
         root["properties"]["status"] = structural(&status, additions);
-        // An object without any status counts as ready for kstatus (helm --wait, Flux): one that the operator has not
-        // seen says of itself that it was seen at no generation.
+        // For kstatus (helm --wait, Flux) an object without any status is ready. The default therefore says that an object
+        // has been observed at no generation until the operator has seen it.
         root["properties"]["status"]["default"] = json!({ "observedGeneration": -1 });
     }
     crd["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": root });

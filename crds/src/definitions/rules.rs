@@ -1,39 +1,39 @@
-//! What the API server holds the kinds to beyond the types of their fields: bounds, and CEL rules.
+//! Validation rules of the kinds, beyond the types of their fields: bounds and CEL rules.
 //!
-//! The compile step checks all of this again and more: files never meet an API server, and neither does an object that
-//! was stored under an older definition. Messages say what is wrong and the remedy; the API server puts the field
-//! before them. Bounds are generous: most are there because the API server wants to know how much a rule can cost.
+//! The compile step checks all of this again, and more: files never meet an API server, and neither does an object that was
+//! stored under an older definition. Messages state the constraint and, where it is not obvious, the remedy; the API server
+//! prefixes the field. Bounds are generous. Most exist because the API server must estimate the cost of a rule.
 
 use serde_json::{Value as Json, json};
 
 use super::structural::{RULES, rule};
 use crate::resources::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
 
-/// Tools of one service, and filters of one set.
+/// Maximum number of tools of one service, and of filters of one set.
 pub(crate) const MAX_TOOLS: u32 = 5000;
-/// Entries of `retain`, `patches`, `select` and `exclude`, and branches of a filter, as the engine has it.
+/// Maximum number of entries of `retain`, `patches`, `select` and `exclude`, and of branches of a filter, as in the engine.
 const MAX_STAGE_ENTRIES: u32 = 1000;
-/// Regular expressions in `text.strip` and in `text.keep`, and characters of each, as the engine has it.
+/// Maximum number of regular expressions in `text.strip` and in `text.keep`, and of characters of each, as in the engine.
 const MAX_PATTERNS: (u32, u32) = (256, 4096);
-/// Characters of a JSON Pointer or of a source path.
+/// Maximum number of characters of a JSON Pointer or of a source path.
 const MAX_PATH: u32 = 4096;
-/// Characters of a template, as the engine has it.
+/// Maximum number of characters of a template, as in the engine.
 const MAX_TEMPLATE: u32 = 65_536;
-/// Filter sets of one exposition.
+/// Maximum number of filter sets of one exposition.
 const MAX_SETS: u32 = 64;
-/// Entries of other lists and maps.
+/// Maximum number of entries of other lists and maps.
 const MAX_ENTRIES: u32 = 256;
-/// Characters of a name or version.
+/// Maximum number of characters of a name or version.
 const MAX_NAME: u32 = 128;
-/// Characters of a URL.
+/// Maximum number of characters of a URL.
 const MAX_URL: u32 = 2048;
 
-/// What is said of the fields, by place.
+/// Returns the keywords to add to the schemas, by place.
 pub(super) fn additions() -> Vec<(&'static str, Json)> {
     [common(), manifest(), filters(), exposition(), plan(), group(), carrier()].concat()
 }
 
-/// Rules on whole objects. Only their names can be seen from there.
+/// Returns the rules on whole objects of a kind. Only metadata and `spec` as a whole are visible there.
 pub(super) fn on_object(kind: &str) -> Vec<Json> {
     let name = "self.metadata.name.size() <= 63";
     match kind {
@@ -41,11 +41,11 @@ pub(super) fn on_object(kind: &str) -> Vec<Json> {
         // 40 leaves room in the 63 of a label.
         "GatewayGroup" => vec![rule(
             "self.metadata.name.size() <= 40 && !self.metadata.name.contains('.')",
-            "metadata.name of a GatewayGroup becomes part of names of Services, Secrets and pods: write at most 40 of a-z, 0-9 and -",
+            "metadata.name must have at most 40 characters of a-z, 0-9 and -; it becomes part of the names of Services, Secrets and pods",
         )],
         "GatewayConfig" => Vec::new(),
-        "Exposition" => vec![rule(name, "metadata.name of an Exposition becomes a label: write at most 63 characters")],
-        _ => vec![rule(name, "metadata.name is too long: write at most 63 characters")],
+        "Exposition" => vec![rule(name, "metadata.name must have at most 63 characters; it becomes a label")],
+        _ => vec![rule(name, "metadata.name must have at most 63 characters")],
     }
 }
 
@@ -53,27 +53,27 @@ fn rules<const N: usize>(rules: [(&str, &str); N]) -> Json {
     json!({ RULES: rules.map(|(cel, message)| rule(cel, message)).to_vec() })
 }
 
-/// Text of 1 to so many characters.
+/// A non-empty string of at most `longest` characters.
 fn text(longest: u32) -> Json {
     json!({ "minLength": 1, "maxLength": longest })
 }
 
-/// A map of at most [`MAX_ENTRIES`] entries.
+/// A map with at most [`MAX_ENTRIES`] entries.
 fn entries() -> Json {
     json!({ "maxProperties": MAX_ENTRIES })
 }
 
-/// A list of distinct names of filter sets. The order counts, so it is no set to the API server.
+/// A list of distinct names of filter sets. The order matters, so the API server must not treat it as a set.
 fn set_names() -> Json {
     json!({
         "maxItems": MAX_SETS,
-        RULES: [rule("self.all(set, self.exists_one(other, other == set))", "a set occurs twice, remove one of them")],
+        RULES: [rule("self.all(set, self.exists_one(other, other == set))", "a filter set occurs twice; remove the duplicate")],
     })
 }
 
-/// Where requests go.
+/// The base URL of an upstream.
 fn upstream_url() -> Json {
-    // On the text, not on `url(self).getHostname()`, whose length the API server cannot bound.
+    // A match on the text, not on `url(self).getHostname()`, whose length the API server cannot bound.
     let http = "self.matches('(?i)^(https:|http://(([^/:@]*[.])?localhost|[^/:@]*[.]svc([.]cluster[.]local)?|127[.][0-9.]+|\\\\[::1\\\\])[.]?([:/]|$))') || !isURL(self)";
     json!({
         "minLength": 1,
@@ -81,26 +81,26 @@ fn upstream_url() -> Json {
         RULES: [
             rule(
                 "isURL(self) && url(self).getScheme() in ['http', 'https']",
-                "is not a URL: write https://HOST",
+                "must be an HTTP or HTTPS URL, for example https://HOST",
             ),
-            rule("!self.contains('?') && !self.contains('#')", "has a query or a fragment: write parameters into `request.query`"),
-            rule(http, "http is for loopback and in-cluster names only: write https"),
+            rule("!self.contains('?') && !self.contains('#')", "must have no query and no fragment; move parameters to `request.query`"),
+            rule(http, "http is allowed for loopback and in-cluster names only; use https"),
         ],
     })
 }
 
 fn secret_name() -> Json {
-    // A file name too under `tamis serve --secrets`.
+    // The name is also a file name under `tamis serve --secrets`.
     json!({ "minLength": 1, "maxLength": 253, "pattern": "^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$" })
 }
 
-/// References are written as a whole: two writers of halves would make one that neither meant.
+/// A reference is written as a whole: two writers of one half each would create a reference that neither intended.
 fn atomic() -> Json {
     json!({ "x-kubernetes-map-type": "atomic" })
 }
 
-/// A map by tool. It has one owner under server-side apply: the API server records the owner of every field below a map that
-/// is not atomic, in quadratic time for a map that is open, and it makes null of such a map when its last entry is removed.
+/// A map by tool, with one owner under server-side apply. For a map that is not atomic, the API server records the owner of
+/// every field below it, in quadratic time if the map is open, and it turns the map into null when its last entry is removed.
 fn tools() -> Json {
     json!({ "maxProperties": MAX_TOOLS, "x-kubernetes-map-type": "atomic" })
 }
@@ -110,12 +110,12 @@ fn common() -> Vec<(&'static str, Json)> {
         format!("['header', 'query', 'body'].exists(type, type == self.type) ? has(self.{field}) : !has(self.{field})")
     };
     let auth = json!({ RULES: [
-        rule(&named("name"), "types header, query and body need `name`, where the credential goes; the others take none"),
-        rule("!has(self.prefix) || self.type == 'header'", "only type header takes a `prefix`: remove it"),
-        rule("!has(self.username) || self.type == 'basic'", "only type basic takes a `username`: remove it"),
+        rule(&named("name"), "`name` is required for types header, query and body, and not allowed for other types"),
+        rule("!has(self.prefix) || self.type == 'header'", "`prefix` is allowed for type header only; remove it"),
+        rule("!has(self.username) || self.type == 'basic'", "`username` is allowed for type basic only; remove it"),
         rule(
             "(self.type == 'none') != has(self.secretRef)",
-            "every type but none needs a credential: add `secretRef: {name: .., key: ..}`; type none takes none",
+            "`secretRef: {name: .., key: ..}` is required for every type but none, and not allowed for type none",
         ),
     ] });
     vec![
@@ -142,7 +142,7 @@ fn common() -> Vec<(&'static str, Json)> {
                     "type(self) == int ? self >= 16777216 && self <= 1099511627776 : \
                      self.matches('^[0-9]+(k|M|G|Ki|Mi|Gi)?$') && !quantity(self).isLessThan(quantity('16Mi')) && \
                      !quantity(self).isGreaterThan(quantity('1024Gi'))",
-                    "is no number of bytes from 16Mi to 1024Gi: write a number, alone or with k, M, G, Ki, Mi or Gi",
+                    "must be a number of bytes from 16Mi to 1024Gi; write a number, optionally with k, M, G, Ki, Mi or Gi",
                 )],
             }),
         ),
@@ -154,7 +154,7 @@ fn common() -> Vec<(&'static str, Json)> {
                     "type(self) == int ? self >= 1 && self <= 1073741824 : \
                      self.matches('^[0-9]+(k|M|G|Ki|Mi|Gi)?$') && !quantity(self).isLessThan(quantity('1')) && \
                      !quantity(self).isGreaterThan(quantity('1Gi'))",
-                    "is no number of bytes up to 1Gi: write a number, alone or with k, M, G, Ki, Mi or Gi",
+                    "must be a number of bytes from 1 to 1Gi; write a number, optionally with k, M, G, Ki, Mi or Gi",
                 )],
             }),
         ),
@@ -167,7 +167,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
     vec![
         (
             "ServiceManifestSpec",
-            rules([(sources, "needs exactly one source: write `http`, the only one implemented yet")]),
+            rules([(sources, "must have exactly one source; set `http`, the only one implemented yet")]),
         ),
         ("ServiceManifestSpec.name", text(MAX_NAME)),
         ("ServiceManifestSpec.version", text(MAX_NAME)),
@@ -179,7 +179,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
                 "maxLength": 16,
                 RULES: [rule(
                     "self.upperAscii() in ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']",
-                    "is not a method: write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
+                    "must be one of GET, HEAD, POST, PUT, PATCH, DELETE and OPTIONS",
                 )],
             }),
         ),
@@ -187,7 +187,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
             "ActionSpec.path",
             json!({
                 "maxLength": MAX_URL,
-                RULES: [rule("self.startsWith('/')", "does not begin with /: write the path below `baseUrl`, as in /users")],
+                RULES: [rule("self.startsWith('/')", "must begin with /; write the path below `baseUrl`, for example /users")],
             }),
         ),
         ("ActionSpec.args", entries()),
@@ -207,7 +207,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
             "PaginationSpec",
             rules([(
                 "(self.type == 'cursor') == has(self.nextPath)",
-                "type cursor needs `nextPath`, where an answer says how to go on; type offset takes none",
+                "`nextPath`, the path of the next cursor in an answer, is required for type cursor and not allowed for type offset",
             )]),
         ),
     ]
@@ -225,10 +225,10 @@ fn filters() -> Vec<(&'static str, Json)> {
     all
 }
 
-/// The fields of one filter. What one field alone cannot show is left to the policy `tamis-filters`: a rule here would be
-/// multiplied by the tools, branches and operations that the bounds admit, which is more than the API server accepts.
+/// The fields of one filter. Constraints between fields are left to the policy `tamis-filters`: a rule here would be
+/// multiplied by the tools, branches and operations that the bounds admit, which exceeds what the API server accepts.
 fn stages() -> Vec<(&'static str, Json)> {
-    // `~2` is a literal `*`, where `*` is not an ordinary character.
+    // `~2` is a literal `*`, in paths where `*` is a glob.
     let pointer = |escapes: &str| json!({ "maxLength": MAX_PATH, "pattern": format!("^([^~]|~[{escapes}])*$") });
     let (strict, extended) = (pointer("01"), pointer("012"));
     let patterns = || json!({ "maxItems": MAX_PATTERNS.0 });
@@ -241,7 +241,7 @@ fn stages() -> Vec<(&'static str, Json)> {
         ("FilterSpec.retain.*", extended),
         ("FilterSpec.patches", json!({ "maxItems": MAX_STAGE_ENTRIES })),
         ("PatchSpec", json!({ "required": ["op", "path"] })),
-        // Not an `enum`: the API server joins the errors of a schema in quadratic time, and the policy stops at the first.
+        // Not an `enum`: the API server joins the errors of a schema in quadratic time, whereas the policy stops at the first.
         ("PatchSpec.op", json!({ "maxLength": 16 })),
         ("PatchSpec.path", strict.clone()),
         ("PatchSpec.from", strict.clone()),
@@ -275,11 +275,11 @@ fn exposition() -> Vec<(&'static str, Json)> {
     let access = json!({ RULES: [
         rule(
             &format!("({anonymous}) || {known}"),
-            "says of nobody that they may call: write `apiKeys`, or `anonymous: true`",
+            "allows no caller; set `apiKeys`, or `anonymous: true`",
         ),
         rule(
             &format!("!({anonymous} && ({known}))"),
-            "`anonymous: true` lets everyone call, with a key or without: remove it, or the other",
+            "`anonymous: true` cannot be combined with `apiKeys` or `jwt`, because it allows every caller; remove one of them",
         ),
     ] });
     let count = || json!({ "minimum": 1 });
@@ -298,7 +298,7 @@ fn exposition() -> Vec<(&'static str, Json)> {
             "LimitsSpec",
             rules([(
                 "!has(self.burst) || has(self.requestsPerSecond)",
-                "`burst` means nothing without `requestsPerSecond`: add that, or remove it",
+                "`burst` has no effect without `requestsPerSecond`; set that, or remove `burst`",
             )]),
         ),
     ]
@@ -320,15 +320,16 @@ fn group() -> Vec<(&'static str, Json)> {
         (!has(self.controllerName) || self.controllerName == oldSelf.controllerName)";
     let own = |what: &str| {
         let cel = "self.all(key, !key.startsWith('app.kubernetes.io/') && !key.contains('tamis.dev/'))";
-        let message = format!("app.kubernetes.io/ and tamis.dev/ {what} are the operator's own: use others");
+        let message =
+            format!("{what} of app.kubernetes.io/ and tamis.dev/ are reserved for the operator; use other keys");
         json!({ "maxProperties": MAX_ENTRIES, RULES: [rule(cel, &message)] })
     };
     let amounts = || {
         json!({
             "maxProperties": 2,
             RULES: [
-                rule("self.all(key, key in ['cpu', 'memory'])", "only `cpu` and `memory` can be given"),
-                rule("self.all(key, isQuantity(self[key]))", "is no amount: write 500m or 2 for cpu, 512Mi for memory"),
+                rule("self.all(key, key in ['cpu', 'memory'])", "only `cpu` and `memory` are supported"),
+                rule("self.all(key, isQuantity(self[key]))", "must be a quantity, for example 500m or 2 for cpu, 512Mi for memory"),
             ],
         })
     };
@@ -338,13 +339,13 @@ fn group() -> Vec<(&'static str, Json)> {
             rules([
                 (
                     "!(has(self.replicas) && has(self.autoscaling))",
-                    "`replicas` stands beside `autoscaling`: remove one of them",
+                    "`replicas` and `autoscaling` are mutually exclusive; remove one of them",
                 ),
-                (immutable, "`controllerName` cannot be changed, added or removed: make another GatewayGroup"),
+                (immutable, "`controllerName` is immutable; create another GatewayGroup"),
                 (
                     "!has(self.require) || !has(self.require.audit) || self.require.audit != 'Full' || \
                      (has(self.audit) && self.audit.sink == 'File')",
-                    "`require.audit: Full` needs a place for whole outputs: write `audit: {sink: File}`",
+                    "`require.audit: Full` requires a sink for full outputs; set `audit: {sink: File}`",
                 ),
             ]),
         ),
@@ -352,7 +353,7 @@ fn group() -> Vec<(&'static str, Json)> {
         ("GatewayGroupSpec.controllerName", text(253)),
         (
             "AutoscalingSpec",
-            rules([("self.minReplicas <= self.maxReplicas", "`minReplicas` is above `maxReplicas`: lower it")]),
+            rules([("self.minReplicas <= self.maxReplicas", "`minReplicas` must not exceed `maxReplicas`; lower it")]),
         ),
         ("AutoscalingSpec.minReplicas", json!({ "minimum": 1, "maximum": 1000 })),
         ("AutoscalingSpec.maxReplicas", json!({ "minimum": 1, "maximum": 1000 })),
@@ -361,7 +362,7 @@ fn group() -> Vec<(&'static str, Json)> {
             "AllowedNamespaces",
             rules([(
                 "(self.from == 'Selector') == has(self.selector)",
-                "`from: Selector` needs `selector`, and only that takes one: add it, or change `from`",
+                "`selector` is required for `from: Selector` and not allowed otherwise; add or remove it, or change `from`",
             )]),
         ),
         (
@@ -373,7 +374,7 @@ fn group() -> Vec<(&'static str, Json)> {
         ),
         (
             "ListenerSpec.port",
-            json!({ "minimum": 1, RULES: [rule("self != 9090", "9090 is the admin port: choose another")] }),
+            json!({ "minimum": 1, RULES: [rule("self != 9090", "9090 is the admin port; choose another port")] }),
         ),
         ("ListenerSpec.hostname", json!({ "maxLength": 253, "pattern": "^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?$" })),
         (
@@ -382,7 +383,7 @@ fn group() -> Vec<(&'static str, Json)> {
                 "maxLength": MAX_URL,
                 RULES: [rule(
                     "isURL(self) && url(self).getScheme() in ['http', 'https']",
-                    "is not a URL: write https://HOST",
+                    "must be an HTTP or HTTPS URL, for example https://HOST",
                 )],
             }),
         ),
@@ -393,12 +394,12 @@ fn group() -> Vec<(&'static str, Json)> {
                 "maxLength": MAX_URL,
                 RULES: [rule(
                     "isURL(self) && url(self).getScheme() in ['http', 'https'] && !self.contains('@') && !self.contains('?') && !self.contains('#')",
-                    "is not the base URL of a collector, without user, password and query: write http://HOST:4318",
+                    "must be the base URL of a collector, without user, password, query and fragment, for example http://HOST:4318",
                 )],
             }),
         ),
         ("TracingSpec.samplingRatePerMillion", json!({ "minimum": 0, "maximum": 1_000_000 })),
-        ("CommandsSpec.enabled", rules([("!self", "true is not implemented yet: write false")])),
+        ("CommandsSpec.enabled", rules([("!self", "true is not implemented yet; set false")])),
         ("EgressSpec.allow", json!({ "maxItems": MAX_ENTRIES })),
         ("EgressSpec.allow.*", text(256)),
         ("EgressSpec.deny", json!({ "maxItems": MAX_ENTRIES })),
@@ -411,13 +412,13 @@ fn group() -> Vec<(&'static str, Json)> {
         ("ServiceSpec.loadBalancerSourceRanges", json!({ "maxItems": MAX_ENTRIES })),
         (
             "ServiceSpec.loadBalancerSourceRanges.*",
-            json!({ "maxLength": 64, RULES: [rule("isCIDR(self)", "is no network: write 203.0.113.0/24")] }),
+            json!({ "maxLength": 64, RULES: [rule("isCIDR(self)", "must be a network in CIDR notation, for example 203.0.113.0/24")] }),
         ),
         (
             "DisruptionBudgetSpec",
             rules([(
                 "has(self.maxUnavailable) != has(self.minAvailable)",
-                "says how many may be away in one way: write `maxUnavailable` or `minAvailable`",
+                "must set exactly one of `maxUnavailable` and `minAvailable`",
             )]),
         ),
         ("DisruptionBudgetSpec.maxUnavailable", share()),
@@ -454,7 +455,7 @@ fn group() -> Vec<(&'static str, Json)> {
     ]
 }
 
-/// What only some types of Services take.
+/// The fields that only some types of Services accept.
 fn service() -> Json {
     let of = |types: &str, fields: &[&str], message: &str| {
         let given = fields.iter().map(|field| format!("has(self.{field})")).collect::<Vec<_>>().join(" || ");
@@ -464,12 +465,12 @@ fn service() -> Json {
         of(
             "'LoadBalancer'",
             &["loadBalancerClass", "loadBalancerSourceRanges"],
-            "`loadBalancerClass` and `loadBalancerSourceRanges` are for `type: LoadBalancer`: write that, or remove them",
+            "`loadBalancerClass` and `loadBalancerSourceRanges` require `type: LoadBalancer`; set the type, or remove the fields",
         ),
         of(
             "'NodePort', 'LoadBalancer'",
             &["nodePort", "externalTrafficPolicy"],
-            "`nodePort` and `externalTrafficPolicy` are for `type: NodePort` and `LoadBalancer`: write one, or remove them",
+            "`nodePort` and `externalTrafficPolicy` require `type: NodePort` or `type: LoadBalancer`; set the type, or remove the fields",
         ),
     ] })
 }
@@ -480,7 +481,7 @@ fn share() -> Json {
         "maxLength": 4,
         RULES: [rule(
             "type(self) == int ? self >= 0 : self.matches('^(100|[1-9]?[0-9])%$')",
-            "is no number and no share: write 1 or 25%",
+            "must be a number or a percentage, for example 1 or 25%",
         )],
     })
 }
@@ -489,20 +490,20 @@ fn toleration() -> Json {
     rules([
         (
             "has(self.key) || (has(self.operator) && self.operator == 'Exists')",
-            "needs `key`, or `operator: Exists` for every taint",
+            "must have a `key`, or `operator: Exists` to tolerate every taint",
         ),
         (
             "!has(self.value) || !has(self.operator) || self.operator == 'Equal'",
-            "`operator: Exists` takes no `value`: remove it",
+            "`value` is not allowed with `operator: Exists`; remove it",
         ),
         (
             "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            "`tolerationSeconds` is for `effect: NoExecute`: write that, or remove it",
+            "`tolerationSeconds` requires `effect: NoExecute`; set the effect, or remove the field",
         ),
     ])
 }
 
-/// A variable of a gateway's environment that is free to be set.
+/// The name of an environment variable that is not reserved.
 fn variable() -> Json {
     let names = RESERVED_ENV.map(|name| format!("'{name}'")).join(", ");
     let prefixes = RESERVED_ENV_PREFIXES.map(|prefix| format!("self.startsWith('{prefix}')")).join(" || ");
@@ -512,7 +513,7 @@ fn variable() -> Json {
         "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
         RULES: [rule(
             &format!("!(self in [{names}] || {prefixes})"),
-            &format!("is set by Kubernetes or the operator ({said}): use another name"),
+            &format!("is reserved for Kubernetes and the operator ({said}); use another name"),
         )],
     })
 }
@@ -523,7 +524,10 @@ fn carrier() -> Vec<(&'static str, Json)> {
         ("GatewayConfigSpec.digest", json!({ "pattern": "^[0-9a-f]{64}$" })),
         (
             "GatewayConfigSpec",
-            rules([("self.part < self.parts", "`part` is not below `parts`: let the operator write GatewayConfigs")]),
+            rules([(
+                "self.part < self.parts",
+                "`part` must be less than `parts`; only the operator writes GatewayConfigs",
+            )]),
         ),
     ]
 }

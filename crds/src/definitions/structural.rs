@@ -1,7 +1,7 @@
-//! From the JSON Schema of a Rust type to one that the API server takes: structural, and without defaults.
+//! Converts the JSON Schema of a Rust type into a schema that the API server accepts: structural, and without defaults.
 //!
-//! The types stay as they are: the same schemas serve the loader and editors, which want `$ref`, `additionalProperties:
-//! false` and alternatives. Here all of that becomes what a CustomResourceDefinition may say.
+//! The types stay as they are: the loader and editors use the same schemas, and rely on `$ref`, `additionalProperties: false`
+//! and alternatives. This module converts all of that to what a CustomResourceDefinition may contain.
 
 use std::fmt::Write as _;
 
@@ -9,32 +9,31 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::resources::LATER;
 
-/// What the API server leaves as it was sent.
+/// The keyword that makes the API server keep unknown members.
 pub(super) const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
-/// Which members name an entry of a list.
+/// The keyword that lists the members which identify an entry of a list.
 const KEYS: &str = "x-kubernetes-list-map-keys";
-/// CEL rules.
+/// The keyword for CEL rules.
 pub(super) const RULES: &str = "x-kubernetes-validations";
 
-/// The keyword in a schema that marks text with a unit, of which durations are the only kind.
+/// The schema keyword that marks text with a unit; durations are the only kind.
 const UNIT: &str = "x-tamis-unit";
 
-/// Fields of later work that will hold a list, or text, and not an object: who writes one today should read that it is
-/// not implemented, not that its type is wrong.
+/// Fields of later releases that will hold a list or text rather than an object. An author who writes one today should read
+/// that it is not implemented, not that its type is wrong.
 const LATER_LISTS: &[&str] =
     &["ActionSpec.command", "ActionSpec.successCodes", "CommandsSpec.allow", "PlanHeadersSpec.forward"];
 const LATER_TEXTS: &[&str] = &["ActionSpec.jsonFlag", "ActionSpec.inlineScript"];
 
-/// What is said of a place beyond its type: a place is `Type`, `Type.field`, or `Type.field.*` for what a list or map
-/// holds.
+/// Keywords to add to a place: `Type`, `Type.field`, or `Type.field.*` for the entries of a list or map.
 pub(super) type Additions = [(&'static str, Json)];
 
-/// Keywords that mean the same to the API server. There is no `default` among them, on purpose: defaults live in the
-/// code that reads a field. One that the API server wrote into an object would look like drift to whoever applied it.
+/// Keywords that mean the same to the API server. `default` is absent on purpose: the code that reads a field supplies its
+/// default. A default that the API server wrote into an object would look like drift to the tool that applied it.
 const KEPT: &[&str] =
     &["type", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"];
 
-/// The structural schema of a type, from what `schemars` says of it.
+/// Returns the structural schema of a type, from the schema that `schemars` derives.
 pub(super) fn structural(schema: &Json, additions: &Additions) -> Json {
     let none = Map::new();
     let definitions = schema.get("$defs").and_then(Json::as_object).unwrap_or(&none);
@@ -43,10 +42,10 @@ pub(super) fn structural(schema: &Json, additions: &Additions) -> Json {
     converter.convert(schema, name).finish(schema)
 }
 
-/// Keeps what the API server would otherwise drop without a word: members that an object does not know, and null. The
-/// policy `tamis-fields` refuses both, and where it is not installed the operator finds them in the stored object.
+/// Keeps the members that the API server would otherwise drop silently: unknown members, and null. The policy
+/// `tamis-fields` rejects both; where it is not installed, the operator finds them in the stored object.
 ///
-/// `schema` itself stays without null: server-side apply makes null of a `spec` whose fields have all been removed.
+/// `schema` itself stays without null: server-side apply turns a `spec` whose fields have all been removed into null.
 pub(super) fn keep_unknown(schema: &mut Json) {
     let Some(members) = schema.as_object_mut() else { return };
     if members.contains_key("properties") {
@@ -62,9 +61,9 @@ pub(super) fn keep_unknown(schema: &mut Json) {
         values["nullable"] = true.into();
         keep_unknown(values);
     }
-    // The keys of a list that is a map: their absence is an error.
+    // A key of a list of type map must be present, so it is not nullable.
     let keys: Vec<Json> = members.get(KEYS).and_then(Json::as_array).cloned().unwrap_or_default();
-    // Null in a list is kept as it is, and refused for its type.
+    // Null in a list is kept as it is, and rejected for its type.
     if let Some(items) = members.get_mut("items") {
         keep_unknown(items);
         for key in keys.iter().filter_map(Json::as_str) {
@@ -75,7 +74,7 @@ pub(super) fn keep_unknown(schema: &mut Json) {
     }
 }
 
-/// One CEL rule, and what is said where it does not hold.
+/// A CEL rule and the message for its violation.
 pub(super) fn rule(cel: &str, message: &str) -> Json {
     json!({ "rule": cel, "message": message })
 }
@@ -85,8 +84,8 @@ struct Converter<'s> {
     additions: &'s Additions,
 }
 
-/// A converted schema. What an enum's values mean is kept apart, since a field that has the enum's type has a
-/// description of its own and still wants to list them.
+/// A converted schema. The descriptions of an enum's values are kept separately, because a field of the enum's type has its own
+/// description and appends them to it.
 struct Converted {
     schema: Map<String, Json>,
     values: String,
@@ -98,7 +97,7 @@ impl Converted {
         Self { schema, values: String::new() }
     }
 
-    /// With the description that stands beside it, where there is one.
+    /// Takes over the description of the source schema, if there is one.
     fn describe(mut self, at: &Json) -> Self {
         if let Some(text) = at.get("description").and_then(Json::as_str) {
             self.schema.insert("description".to_owned(), prose(text).into());
@@ -116,7 +115,7 @@ impl Converted {
 }
 
 impl Converter<'_> {
-    /// `place` is the name of the type, or the place in another type's.
+    /// Converts a schema and adds its keywords. `place` is the name of the type, or the place in another type's schema.
     fn convert(&self, at: &Json, place: &str) -> Converted {
         let mut converted = self.bare(at, place);
         for (_, more) in self.additions.iter().filter(|(of, _)| *of == place) {
@@ -136,7 +135,7 @@ impl Converter<'_> {
         if let Some(alternatives) = at.get("anyOf").and_then(Json::as_array) {
             let mut values = alternatives.iter().filter(|a| a["type"] != "null");
             return match (values.next(), values.next()) {
-                // An optional value. Null is not one: an absent field is.
+                // An optional value. Null is not allowed: the field is then absent.
                 (Some(one), None) => self.bare(one, place).describe(at),
                 // An object or a list.
                 _ => self.either(alternatives, place).describe(at),
@@ -166,9 +165,9 @@ impl Converter<'_> {
         converted
     }
 
-    /// A node that is an object or a list. A structural schema gives a node one type or none, so the node has none: the
-    /// API server then applies `properties` to an object and `items` to a list. That it is one of the two is left to a
-    /// policy.
+    /// Converts a node that is an object or a list. A structural schema allows one type per node or none, so the node has
+    /// none: the API server then applies `properties` to an object and `items` to a list. A policy checks that the node is
+    /// one of the two.
     fn either(&self, alternatives: &[Json], place: &str) -> Converted {
         let mut schema = Map::from_iter([(OPEN.to_owned(), true.into())]);
         for alternative in alternatives {
@@ -212,7 +211,7 @@ impl Converter<'_> {
 /// A field of later work is refused by its name: one that is ignored could be one that was meant to protect.
 fn later(place: &str) -> Converted {
     let field = place.rsplit('.').next().unwrap_or(place);
-    let message = format!("`{field}` is not implemented yet, remove it");
+    let message = format!("`{field}` is not implemented yet; remove it");
     let rules = json!([rule("false", &message)]);
     Converted::new(if LATER_LISTS.contains(&place) {
         json!({ "type": "array", "items": { "x-kubernetes-int-or-string": true }, RULES: rules })
@@ -223,18 +222,18 @@ fn later(place: &str) -> Converted {
     })
 }
 
-/// Text like `1m30s`, from a millisecond to an hour.
+/// A duration such as `1m30s`, from a millisecond to an hour.
 fn duration() -> Json {
     json!({
         "maxLength": 32,
         RULES: [rule(
             "self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1ms') && duration(self) <= duration('1h')",
-            "is no duration from 1ms to 1h: write a number with ms, s, m or h, for example 30s",
+            "must be a duration from 1ms to 1h; write a number with ms, s, m or h, for example 30s",
         )],
     })
 }
 
-/// Merges keywords; rules are added to those that are there.
+/// Merges keywords; rules are appended to existing ones.
 fn add(schema: &mut Map<String, Json>, more: &Json) {
     for (key, value) in more.as_object().into_iter().flatten() {
         match (schema.get_mut(key), value) {
@@ -246,7 +245,7 @@ fn add(schema: &mut Map<String, Json>, more: &Json) {
     }
 }
 
-/// `["string", "null"]` is `string`; a number or text has no type of its own.
+/// Reduces `["string", "null"]` to `string`. A value that is a number or text has no type.
 fn one_type(schema: &mut Map<String, Json>) {
     if let Some(Json::Array(types)) = schema.get("type") {
         let types: Vec<Json> = types.iter().filter(|t| **t != "null").cloned().collect();
@@ -257,7 +256,7 @@ fn one_type(schema: &mut Map<String, Json>) {
     }
 }
 
-/// The API server knows `int32` and `int64` alone.
+/// Converts integer formats: the API server knows `int32` and `int64` only.
 fn integer(schema: &mut Map<String, Json>) {
     let (format, maximum) = match schema.get("format").and_then(Json::as_str) {
         Some("uint8") => ("int32", Some(u32::from(u8::MAX))),
@@ -268,13 +267,13 @@ fn integer(schema: &mut Map<String, Json>) {
     };
     schema.insert("format".to_owned(), format.into());
     schema.insert("minimum".to_owned(), 0.into());
-    // Bounds are floating point there: the largest `uint64` has none.
+    // Bounds are floating-point numbers there, so `uint64` gets no maximum.
     if let Some(maximum) = maximum {
         schema.insert("maximum".to_owned(), maximum.into());
     }
 }
 
-/// Named values: their names in `enum`, their meanings in prose.
+/// Converts named values: their names go to `enum`, their descriptions to prose.
 fn enumeration(at: &Json, converted: &mut Converted) {
     let Some(values) = at.get("oneOf").and_then(Json::as_array) else { return };
     let names: Vec<Json> = values.iter().filter_map(|value| value.get("const").cloned()).collect();
@@ -287,7 +286,7 @@ fn enumeration(at: &Json, converted: &mut Converted) {
     converted.schema.insert("enum".to_owned(), names.into());
 }
 
-/// A comment of the code as `kubectl explain` should print it: paragraphs without line ends, names without links.
+/// Formats a doc comment for `kubectl explain`: paragraphs without line breaks, names without links.
 pub(super) fn prose(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
     paragraphs.collect::<Vec<_>>().join("\n").replace("[`", "`").replace("`]", "`")

@@ -86,7 +86,7 @@ fn fields_of_later_work_are_refused_by_name() {
             let said = at["description"].as_str().is_some_and(|text| text.starts_with("Not implemented yet"))
                 && !path.contains(".output.");
             let field = path.rsplit('.').next().unwrap();
-            let rule = json!({ "rule": "false", "message": format!("`{field}` is not implemented yet, remove it") });
+            let rule = json!({ "rule": "false", "message": format!("`{field}` is not implemented yet; remove it") });
             let refuses = at[RULES].as_array().is_some_and(|rules| rules.contains(&rule));
             assert_eq!(said, refuses, "{path}");
             if refuses {

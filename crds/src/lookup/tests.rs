@@ -62,10 +62,10 @@ fn the_set_that_a_gateway_would_apply_is_found() {
     }
     let embedded = resources(&[manifest, plain]);
     let found = embedded.filter_of("list-repos", None).expect("found");
-    let diagnostic = found.diagnose(&Finding::error("maxItems", "is wrong", "mend it"));
+    let diagnostic = found.diagnose(&Finding::error("maxItems", "is wrong", "fix it"));
     assert_eq!(
         diagnostic.to_string(),
-        "test.yaml:15:42: error: spec.http.actions.list-repos.response.filter.maxItems: is wrong, mend it"
+        "test.yaml:15:42: error: spec.http.actions.list-repos.response.filter.maxItems: is wrong; fix it"
     );
 }
 
@@ -83,12 +83,12 @@ fn what_cannot_be_found_says_what_to_do() {
         ),
         ("list-isues", None, "no filter names the tool `list-isues`", "did you mean `list-issues`?"),
         ("whoami", None, "no filter names the tool `whoami`", "there are filters for `list-issues`"),
-        ("whoami", Some("partner"), "the set `partner` has no filter for `whoami`", "it has some for `list-issues`"),
-        ("list-issues", Some("partners"), "there is no set `partners`", "did you mean `partner`?"),
+        ("whoami", Some("partner"), "set `partner` has no filter for `whoami`", "it has filters for `list-issues`"),
+        ("list-issues", Some("partners"), "set `partners` does not exist", "did you mean `partner`?"),
     ] {
         let found = resources.filter_of(tool, wanted).map(drop).expect_err(message);
         assert_eq!((found.message.as_str(), found.remedy.as_str()), (message, remedy));
     }
     let empty = Resources::default().filter_of("x", None).map(drop).expect_err("nothing there");
-    assert_eq!(empty.remedy, "give the file that has the filter with -f");
+    assert_eq!(empty.remedy, "pass the file that defines the filter with -f");
 }

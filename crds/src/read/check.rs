@@ -41,7 +41,7 @@ impl Spec for ServiceManifestSpec {
 /// As many as the API server takes.
 fn bounded(entries: usize, at: &FieldPath, scribe: &mut Scribe<'_>) {
     if entries > MAX_TOOLS as usize {
-        scribe.error(at, format!("has {entries} entries, at most {MAX_TOOLS} are allowed"), "split it");
+        scribe.error(at, format!("has {entries} entries, more than the limit of {MAX_TOOLS}"), "split it");
     }
 }
 
@@ -57,7 +57,7 @@ impl Spec for ToolsFiltersSpec {
         }
         bounded(self.filters.len(), &FieldPath::spec(["filters"]), scribe);
         if self.filters.is_empty() {
-            scribe.warning(&FieldPath::spec(["filters"]), "filters no tool", "name one");
+            scribe.warning(&FieldPath::spec(["filters"]), "filters no tool", "add a filter");
         }
     }
 }
@@ -72,13 +72,13 @@ impl Spec for ExpositionSpec {
             && !is_secret_name(&keys.secret_ref.name)
         {
             let path = FieldPath::spec(["access", "apiKeys", "secretRef"]).key("name");
-            scribe.error(&path, "is not a name in Kubernetes", "use a-z A-Z 0-9 - _ and . only");
+            scribe.error(&path, "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
         }
         if self.enforcement == Enforcement::Enforced && self.filters.as_ref().is_some_and(Vec::is_empty) {
-            let remedy = "name the sets that protect it";
+            let remedy = "name the filter sets that protect it";
             scribe.warning(
                 &FieldPath::spec(["filters"]),
-                "an Enforced exposition without any set publishes nothing",
+                "an Enforced exposition without filter sets publishes nothing",
                 remedy,
             );
         }
@@ -91,7 +91,7 @@ impl Spec for GatewayGroupSpec {
         for (field, destinations) in egress {
             for (index, text) in destinations.iter().enumerate().filter(|(_, text)| !is_destination(text)) {
                 let path = FieldPath::spec(["egress", field]).index(index);
-                let message = format!("`{}` is no address, network or host", super::excerpt(text));
+                let message = format!("`{}` is not an address, network or host", super::excerpt(text));
                 scribe.error(&path, message, "write 10.1.0.0/16, 192.0.2.7, api.internal or *.example.com");
             }
         }
@@ -102,7 +102,7 @@ impl Spec for GatewayGroupSpec {
         }
         if allowed.is_some_and(|allowed| allowed.from != NamespacesFrom::Selector && allowed.selector.is_some()) {
             let path = FieldPath::spec(["allowedNamespaces", "selector"]);
-            scribe.error(&path, "means nothing without `from: Selector`", "add that, or remove it");
+            scribe.error(&path, "has no effect without `from: Selector`", "add that, or remove it");
         }
         if let Some(quantity) = &self.max_response_bytes {
             response_bytes(quantity, &FieldPath::spec(["maxResponseBytes"]), scribe);
@@ -111,8 +111,12 @@ impl Spec for GatewayGroupSpec {
             timeout(text, self.max_timeout_ms(), &FieldPath::spec(["maxTimeout"]), scribe);
         }
         if let Some(Memory(Quantity(text))) = self.memory.as_ref().filter(|memory| memory.bytes().is_none()) {
-            let message = format!("`{}` is no number of bytes from 16Mi to 1024Gi", super::excerpt(text));
-            scribe.error(&FieldPath::spec(["memory"]), message, "write a number, alone or with k, M, G, Ki, Mi or Gi");
+            let message = format!("`{}` is not a number of bytes from 16Mi to 1024Gi", super::excerpt(text));
+            scribe.error(
+                &FieldPath::spec(["memory"]),
+                message,
+                "write a number, optionally with k, M, G, Ki, Mi or Gi",
+            );
         }
         if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
             scribe.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
@@ -121,7 +125,7 @@ impl Spec for GatewayGroupSpec {
             && !is_secret_name(&tls.secret_ref.name)
         {
             let path = FieldPath::spec(["listener", "tls", "secretRef"]).key("name");
-            scribe.error(&path, "is not a name in Kubernetes", "use a-z A-Z 0-9 - _ and . only");
+            scribe.error(&path, "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
         }
         let url = self.listener.as_ref().and_then(|listener| listener.external_url.as_deref());
         if url.is_some_and(|url| !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))) {
@@ -131,12 +135,12 @@ impl Spec for GatewayGroupSpec {
         if let Some(tracing) = &self.tracing {
             if !is_collector(&tracing.endpoint) {
                 let path = FieldPath::spec(["tracing", "endpoint"]);
-                let problem = "is not the base URL of a collector, without user, password and query";
+                let problem = "is not the base URL of a collector without user, password and query";
                 scribe.error(&path, problem, "write http://HOST:4318");
             }
             if tracing.sampling_rate_per_million.is_some_and(|rate| rate > 1_000_000) {
                 let path = FieldPath::spec(["tracing", "samplingRatePerMillion"]);
-                scribe.error(&path, "is more than a million", "write at most 1000000");
+                scribe.error(&path, "is greater than 1000000", "write at most 1000000");
             }
         }
     }
@@ -177,7 +181,7 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
 
 fn timeout(text: &str, ms: Option<u64>, at: &FieldPath, scribe: &mut Scribe<'_>) {
     if !ms.is_some_and(|ms| (1..=MAX_TIMEOUT_MS).contains(&ms)) {
-        let message = format!("`{}` is no duration from 1ms to 1h", super::excerpt(text));
+        let message = format!("`{}` is not a duration from 1ms to 1h", super::excerpt(text));
         scribe.error(at, message, "write a number with ms, s, m or h, for example 30s");
     }
 }
@@ -185,7 +189,7 @@ fn timeout(text: &str, ms: Option<u64>, at: &FieldPath, scribe: &mut Scribe<'_>)
 fn service_ref(service: &ServiceRef, scribe: &mut Scribe<'_>) {
     for (field, text) in [("name", &service.name), ("version", &service.version)] {
         if text.trim().is_empty() {
-            scribe.error(&FieldPath::spec(["service", field]), "is empty", "write what the ServiceManifest says");
+            scribe.error(&FieldPath::spec(["service", field]), "is empty", "write the value of the ServiceManifest");
         }
     }
 }
@@ -195,10 +199,10 @@ fn check_limits(limits: &LimitsSpec, scribe: &mut Scribe<'_>) {
     let counts =
         [("requestsPerSecond", limits.requests_per_second), ("burst", limits.burst), ("concurrent", limits.concurrent)];
     for (field, _) in counts.iter().filter(|(_, count)| *count == Some(0)) {
-        scribe.error(&at.key(field), "0 lets nobody call", "write a larger number, or remove the field for no limit");
+        scribe.error(&at.key(field), "0 rejects every call", "set a larger number, or remove the field for no limit");
     }
     if limits.burst.is_some() && limits.requests_per_second.is_none() {
-        scribe.error(&at.key("burst"), "means nothing without `requestsPerSecond`", "add that, or remove it");
+        scribe.error(&at.key("burst"), "has no effect without `requestsPerSecond`", "add that, or remove it");
     }
     if let Some(text) = &limits.timeout {
         timeout(text, limits.timeout_ms(), &at.key("timeout"), scribe);
@@ -211,8 +215,8 @@ fn check_limits(limits: &LimitsSpec, scribe: &mut Scribe<'_>) {
 fn response_bytes(quantity: &Quantity, at: &FieldPath, scribe: &mut Scribe<'_>) {
     if !quantity.bytes().is_some_and(|bytes| (1..=MAX_RESPONSE_BYTES).contains(&bytes)) {
         let Quantity(text) = quantity;
-        let message = format!("`{}` is no number of bytes up to 1Gi", super::excerpt(text));
-        scribe.error(at, message, "write a number, alone or with k, M, G, Ki, Mi or Gi");
+        let message = format!("`{}` is not a number of bytes up to 1Gi", super::excerpt(text));
+        scribe.error(at, message, "write a number, optionally with k, M, G, Ki, Mi or Gi");
     }
 }
 

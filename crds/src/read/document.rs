@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
     fn document(&mut self, document: Node) {
         self.count += 1;
         let Some(entries) = document.entries() else {
-            let message = format!("the document is {}, but a mapping is wanted", document.describe());
-            return self.error(&document, "", message, "begin with apiVersion, kind, metadata and spec");
+            let message = format!("expected a mapping, found {}", document.describe());
+            return self.error(&document, "", message, "start the document with apiVersion, kind, metadata and spec");
         };
         match (document.get("apiVersion"), document.get("kind")) {
             (None, None) if kimbap::is_manifest(entries) => {
@@ -100,10 +100,10 @@ impl<'a> Reader<'a> {
                 }
             }
             (None, None) => {
-                let remedy = format!("write apiVersion: {API_VERSION} and a kind");
+                let remedy = format!("add apiVersion: {API_VERSION} and a kind");
                 self.error(&document, "", "the document has no apiVersion and no kind", remedy);
             }
-            (None, Some(_)) => self.error(&document, "apiVersion", "is missing", format!("write {API_VERSION}")),
+            (None, Some(_)) => self.error(&document, "apiVersion", "is missing", format!("set it to {API_VERSION}")),
             (Some(_), None) => self.error(&document, "kind", "is missing", "add it"),
             (Some(version), Some(kind)) => self.object(&version.clone(), &kind.clone(), document),
         }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, version: &Node, kind: &Node, document: Node) {
         let (Some(version_text), Some(kind_text)) = (version.as_source(), kind.as_source()) else {
-            return self.error(&document, "apiVersion", "apiVersion and kind are text", "write names");
+            return self.error(&document, "apiVersion", "apiVersion and kind must be strings", "write their names");
         };
         if version_text != API_VERSION && (self.is_object || version_text != RESHAPR_API_VERSION) {
             return self.foreign(version, version_text, kind_text, document);
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
                 }
             }
             "GatewayConfig" => {
-                self.error(kind, "kind", "GatewayConfig is written by the operator only", "remove the document");
+                self.error(kind, "kind", "only the operator writes GatewayConfigs", "remove the document");
             }
             unknown => {
                 let known = KINDS.iter().filter(|(_, implemented)| *implemented).map(|(name, _)| *name);
@@ -166,11 +166,12 @@ impl<'a> Reader<'a> {
         let is_kind = KINDS.iter().any(|(name, _)| *name == kind_text) || kind_text == "ToolsOutputFilters";
         let group = version_text.split('/').next().unwrap_or("");
         if is_kind || did_you_mean(group, GROUPS).is_some() {
-            let message = format!("`{}` is not a version of tamis.dev that is known here", excerpt(version_text));
+            let message = format!("`{}` is not a supported apiVersion", excerpt(version_text));
             self.error(version, "apiVersion", message, format!("write {API_VERSION}"));
         } else {
-            let message = format!("a {} of {} is not ours and is skipped", excerpt(kind_text), excerpt(version_text));
-            let remedy = "move it elsewhere to silence this";
+            let message =
+                format!("{} of {} is not a Tamis document and is skipped", excerpt(kind_text), excerpt(version_text));
+            let remedy = "move it to another folder to silence this warning";
             self.diagnostics.push(Diagnostic::warning(self.file, document.position, "", message, remedy));
         }
     }
@@ -216,7 +217,7 @@ impl<'a> Reader<'a> {
                 None => "move it into `spec`, or remove it".to_owned(),
             };
             let field = entry.key.to_string();
-            self.diagnostics.push(Diagnostic::error(self.file, entry.position, field, "is not a field", remedy));
+            self.diagnostics.push(Diagnostic::error(self.file, entry.position, field, "unknown field", remedy));
         }
         let mut json = String::new();
         if let Some(spec) = entries.iter_mut().find(|e| &*e.key == "spec") {
@@ -267,7 +268,7 @@ impl<'a> Reader<'a> {
             return Some((ObjectName { namespace: DEFAULT_NAMESPACE.to_owned(), name }, true));
         };
         let Some(entries) = metadata.value.entries() else {
-            let message = format!("is {}, but a mapping is wanted", metadata.value.describe());
+            let message = format!("expected a mapping, found {}", metadata.value.describe());
             self.error(&metadata.value, "metadata", message, "write name and namespace");
             return None;
         };
@@ -277,7 +278,7 @@ impl<'a> Reader<'a> {
                 None => "remove it, or write it into `annotations`".to_owned(),
             };
             let field = format!("metadata.{}", entry.key);
-            self.diagnostics.push(Diagnostic::error(self.file, entry.position, field, "is not a field", remedy));
+            self.diagnostics.push(Diagnostic::error(self.file, entry.position, field, "unknown field", remedy));
         }
         let namespace = match metadata.value.entry("namespace") {
             None => Some(DEFAULT_NAMESPACE.to_owned()),
@@ -297,7 +298,7 @@ impl<'a> Reader<'a> {
     fn object_name(&mut self, entry: &Entry, field: &str, longest: usize) -> Option<String> {
         let remedy = format!("use at most {longest} of a-z, 0-9, `-` and `.`, a letter or digit first and last");
         let Value::Scalar(scalar) = &entry.value.value else {
-            self.error(&entry.value, field, format!("is {}, but a name is wanted", entry.value.describe()), remedy);
+            self.error(&entry.value, field, format!("expected a name, found {}", entry.value.describe()), remedy);
             return None;
         };
         let name = &*scalar.source;
@@ -305,13 +306,13 @@ impl<'a> Reader<'a> {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || (c == '.' && longest > 63);
         let valid = name.len() <= longest && name.chars().all(inner) && !name.contains("..");
         if !valid || !end(name.chars().next()) || !end(name.chars().next_back()) {
-            self.error(&entry.value, field, format!("`{}` is not a name that Kubernetes takes", excerpt(name)), remedy);
+            self.error(&entry.value, field, format!("`{}` is not a valid Kubernetes name", excerpt(name)), remedy);
             return None;
         }
         if matches!(scalar.resolved, Resolved::Number(_) | Resolved::Bool(_) | Resolved::Null)
             || scalar.kubectl_reads().is_some()
         {
-            let message = format!("kubectl does not read `{name}` as text");
+            let message = format!("kubectl does not read `{name}` as a string");
             let diagnostic =
                 Diagnostic::warning(self.file, entry.value.position, field, message, format!("quote it: \"{name}\""));
             self.diagnostics.push(diagnostic);

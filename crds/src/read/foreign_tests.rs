@@ -80,14 +80,14 @@ fn one_notice_names_the_files() {
         loaded.diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let remedy = "a Tamis document begins with apiVersion, kind, metadata and spec";
-    let one = format!("package.json:1:1: warning: the file holds no Tamis document and is skipped, {remedy}");
+    let one = format!("package.json:1:1: warning: the file holds no Tamis document and is skipped; {remedy}");
     assert_eq!(said(&files[..1]), [one]);
     assert!(
-        said(&files[..2])[0].contains("this file and 1 other hold no Tamis document and are skipped: tsconfig.json, ")
+        said(&files[..2])[0].contains("this file and 1 other hold no Tamis document and are skipped: tsconfig.json; ")
     );
     let many = format!(
         "package.json:1:1: warning: this file and 13 others hold no Tamis document and are skipped: tsconfig.json, \
-         values.yaml, docker-compose.yml, Chart.yaml and 9 more, {remedy}"
+         values.yaml, docker-compose.yml, Chart.yaml and 9 more; {remedy}"
     );
     assert_eq!(said(&files), [many]);
 }

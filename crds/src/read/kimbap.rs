@@ -48,7 +48,7 @@ pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Dia
                     refused = true;
                     say(Diagnostic::error, "this adapter is not implemented yet", "use `adapter: http`".to_owned());
                 }
-                _ => say(Diagnostic::error, "is not an adapter", "write http, the only one yet".to_owned()),
+                _ => say(Diagnostic::error, "unknown adapter", "use http, the only one implemented yet".to_owned()),
             },
             key if OTHER_ADAPTERS.contains(&key) => {
                 say(Diagnostic::error, "is not implemented yet", "use `adapter: http`".to_owned());
@@ -57,16 +57,16 @@ pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Dia
                 say(
                     Diagnostic::warning,
                     "has no effect here",
-                    "put what a model should know into `description`".to_owned(),
+                    "move information for the model to `description`".to_owned(),
                 );
             }
             _ => {
                 let known = ["name", "version", "description", "adapter", "base_url", "auth", "actions"];
                 let remedy = match did_you_mean(&entry.key, known) {
                     Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("remove it; possible here: {}", known.join(", ")),
+                    None => format!("remove it, or use one of: {}", known.join(", ")),
                 };
-                say(Diagnostic::error, "is not a field", remedy);
+                say(Diagnostic::error, "unknown field", remedy);
             }
         }
     }

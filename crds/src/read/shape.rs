@@ -76,13 +76,13 @@ impl Checker<'_> {
                 _ => self.wrong(node, "a number", field),
             },
             (Shape::Object(_) | Shape::Map(_), _) => {
-                self.wrong_kind(node, "a mapping", "write members below it", field);
+                self.wrong_kind(node, "a mapping", "write its members below the field", field);
             }
             (Shape::List(_), _) => self.wrong_kind(node, "a list", "write it with `-` or in brackets", field),
             (Shape::OneOf(names), _) => self.wrong(node, &format!("one of {}", names.join(", ")), field),
             (Shape::Bool, _) => self.wrong(node, "true or false", field),
             (Shape::Integer { .. } | Shape::Number, _) => self.wrong(node, "a number", field),
-            (Shape::Text | Shape::Quantity(_) | Shape::TextOrInteger, _) => self.wrong(node, "text", field),
+            (Shape::Text | Shape::Quantity(_) | Shape::TextOrInteger, _) => self.wrong(node, "a string", field),
         }
     }
 
@@ -107,9 +107,9 @@ impl Checker<'_> {
         let remedy = match did_you_mean(&entry.key, object.members()) {
             Some(name) => format!("did you mean `{name}`?"),
             None if free.is_empty() => "remove it".to_owned(),
-            None => format!("remove it; possible here: {}", free.join(", ")),
+            None => format!("remove it, or use one of: {}", free.join(", ")),
         };
-        self.error(entry.position, field, "is not a field", remedy);
+        self.error(entry.position, field, "unknown field", remedy);
     }
 
     /// Writes the members that `each` accepts.
@@ -159,19 +159,19 @@ impl Checker<'_> {
         match &scalar.resolved {
             Resolved::Text => {
                 if let Some(other) = scalar.kubectl_reads() {
-                    let message = format!("kubectl reads {source} as {other}, not as text");
+                    let message = format!("kubectl reads {source} as {other}, not as a string");
                     self.warning(at, field, message, format!("quote it: \"{source}\""));
                 }
             }
             Resolved::Number(_) | Resolved::NotJson => {
-                let message = format!("kubectl reads {source} as a number, not as text");
+                let message = format!("kubectl reads {source} as a number, not as a string");
                 self.warning(at, field, message, format!("quote it: \"{source}\""));
             }
             Resolved::Bool(_) => {
                 self.error(
                     at,
                     field,
-                    format!("{source} is a boolean, but text is wanted"),
+                    format!("expected a string, found the boolean {source}"),
                     format!("quote it: \"{source}\""),
                 );
             }
@@ -188,10 +188,10 @@ impl Checker<'_> {
         } else if !names.contains(&source) {
             let all = names.join(", ");
             let remedy = match did_you_mean(source, names.iter().copied()) {
-                Some(name) => format!("did you mean {name}? possible: {all}"),
+                Some(name) => format!("did you mean {name}? supported values: {all}"),
                 None => format!("write one of {all}"),
             };
-            self.error(at, field, format!("`{}` is not possible here", excerpt(source)), remedy);
+            self.error(at, field, format!("unsupported value `{}`", excerpt(source)), remedy);
         }
         self.string(source);
     }
@@ -201,10 +201,10 @@ impl Checker<'_> {
             (Resolved::Bool(value), _) => self.json.push_str(if *value { "true" } else { "false" }),
             (Resolved::Null, _) => self.empty(at, field),
             (Resolved::Text, Some(value)) => {
-                self.error(at, field, format!("`{}` is text in YAML 1.2", scalar.source), format!("write {value}"));
+                self.error(at, field, format!("`{}` is a string in YAML 1.2", scalar.source), format!("write {value}"));
             }
             (Resolved::Text, _) if matches!(&*scalar.source, "true" | "false") => {
-                self.error(at, field, "is text, but true or false is wanted", "remove the quotes");
+                self.error(at, field, "expected true or false, found a string", "remove the quotes");
             }
             _ => self.wrong_scalar(at, scalar, "true or false", field),
         }
@@ -229,7 +229,7 @@ impl Checker<'_> {
                 self.error(at, field, format!("{} is not a whole number", scalar.source), "write one");
             }
             Resolved::Text if !scalar.plain && is_integer(&scalar.source) => {
-                self.error(at, field, "is text, but a number is wanted", "remove the quotes");
+                self.error(at, field, "expected a number, found a string", "remove the quotes");
             }
             _ => self.wrong_scalar(at, scalar, "a number", field),
         }
@@ -259,7 +259,7 @@ impl Checker<'_> {
                     Resolved::Bool(value) => self.json.push_str(if *value { "true" } else { "false" }),
                     Resolved::Number(n) => self.json.push_str(n),
                     Resolved::NotJson => {
-                        self.error(at, field, format!("JSON has no {source}"), "quote it, or write a number");
+                        self.error(at, field, format!("JSON cannot represent {source}"), "quote it, or write a number");
                     }
                     Resolved::Text => self.string(source),
                 }
@@ -273,7 +273,7 @@ impl Checker<'_> {
             _ => self.error(
                 node.position,
                 field,
-                format!("is {}, but {wanted} is wanted", node.describe()),
+                format!("expected {wanted}, found {}", node.describe()),
                 format!("write {wanted}"),
             ),
         }
@@ -284,7 +284,7 @@ impl Checker<'_> {
         match &node.value {
             Value::Scalar(scalar) if scalar.resolved == Resolved::Null => self.empty(node.position, field),
             _ => {
-                let message = format!("is {}, but {wanted} is wanted", node.describe());
+                let message = format!("expected {wanted}, found {}", node.describe());
                 self.error(node.position, field, message, remedy);
             }
         }
@@ -294,7 +294,7 @@ impl Checker<'_> {
         if scalar.resolved == Resolved::Null {
             self.empty(at, field);
         } else {
-            let message = format!("`{}` is not {wanted}", excerpt(&scalar.source));
+            let message = format!("expected {wanted}, found `{}`", excerpt(&scalar.source));
             self.error(at, field, message, format!("write {wanted}"));
         }
     }
@@ -319,7 +319,7 @@ impl Checker<'_> {
 fn self_reading(scalar: &Scalar) -> String {
     match &scalar.resolved {
         Resolved::Number(n) => n.to_string(),
-        _ => "text".to_owned(),
+        _ => "a string".to_owned(),
     }
 }
 

@@ -177,7 +177,7 @@ fn action(file: &Arc<str>, entries: &mut [Entry], field: &str, diagnostics: &mut
         let mut field = field.clone();
         push_index(&mut field, index);
         let Value::Map(mut members) = item.value else {
-            let message = format!("is {}, but an argument with a `name` is wanted", item.describe());
+            let message = format!("expected an argument with a `name`, found {}", item.describe());
             diagnostics.push(Diagnostic::error(file, item.position, field, message, "write {name: .., type: ..}"));
             continue;
         };

@@ -1,11 +1,11 @@
-//! Pieces that several kinds share.
+//! Types that several kinds share.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The keyword in a schema that marks a field of later work.
+/// The schema keyword that marks a field of a later release.
 pub(crate) const LATER: &str = "x-tamis-not-implemented";
 
 /// The service that a resource binds to.
@@ -18,32 +18,32 @@ pub struct ServiceRef {
     pub version: String,
 }
 
-/// An object by name, in another namespace perhaps.
+/// A reference to an object that may be in another namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamespacedName {
-    /// Its `metadata.name`.
+    /// `metadata.name` of the object.
     pub name: String,
-    /// Its `metadata.namespace`; the referring resource's own where absent.
+    /// `metadata.namespace` of the object. Defaults to the namespace of the referring resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// An object of the same namespace.
+/// A reference to an object of the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocalName {
-    /// Its `metadata.name`.
+    /// `metadata.name` of the object.
     pub name: String,
 }
 
-/// A value in a Secret.
+/// A reference to one value of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretKeyRef {
-    /// The Secret's name. `tamis serve` reads `<name>/<key>` below `--secrets`, or `TAMIS_SECRET_<NAME>_<KEY>`.
+    /// `metadata.name` of the Secret. `tamis serve` reads `<name>/<key>` below `--secrets`, or `TAMIS_SECRET_<NAME>_<KEY>`.
     pub name: String,
-    /// The key in it.
+    /// The key in the Secret's data.
     pub key: String,
 }
 
@@ -52,7 +52,7 @@ pub struct SecretKeyRef {
 pub struct Quantity(pub String);
 
 impl Quantity {
-    /// The number of bytes; none where the text is no such number.
+    /// Returns the number of bytes, or `None` if the text is not a quantity or overflows.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         let split = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());
@@ -71,18 +71,18 @@ impl Quantity {
     }
 }
 
-/// Memory of a gateway, written as a [`Quantity`].
+/// The memory of a gateway, written as a [`Quantity`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Memory(pub Quantity);
 
 impl Memory {
-    /// The least that a gateway can work with.
+    /// The smallest amount that a gateway can work with.
     pub const LEAST: u64 = 16 << 20;
-    /// The most that can be named.
+    /// The largest amount that can be configured.
     pub const MOST: u64 = 1 << 40;
 
-    /// The number of bytes; none where it is no number, or out of bounds.
+    /// Returns the number of bytes, or `None` if the text is not a quantity or out of bounds.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         self.0.bytes().filter(|bytes| (Self::LEAST..=Self::MOST).contains(bytes))
@@ -132,13 +132,13 @@ impl JsonSchema for Quantity {
     }
 }
 
-/// A number of things, or a share of them: `1`, `25%`.
+/// A count or a percentage: `1`, `25%`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Share {
-    /// So many.
+    /// A count.
     Number(u32),
-    /// So many percent, with the sign.
+    /// A percentage, with the sign.
     Percent(String),
 }
 
@@ -151,8 +151,8 @@ impl JsonSchema for Share {
     }
 }
 
-/// A field that a later version will understand. It may be written nowhere yet: the shape check refuses it by name, and
-/// so does this type, since a field that is ignored could be one that was meant to protect.
+/// A field that a later release will implement. No document can set it yet: the shape check rejects it by name, and so
+/// does this type, because an ignored field could be one that was meant to protect data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Later {}
 

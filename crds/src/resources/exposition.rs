@@ -1,4 +1,4 @@
-//! `Exposition`: who sees which service, how.
+//! `Exposition`: publishes a service for one audience.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -37,43 +37,44 @@ use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, Servic
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpositionSpec {
-    /// The service that is published.
+    /// The service to publish.
     pub service: ServiceRef,
-    /// The gateways that publish it; by default the group `default` of the same namespace, else the default group.
+    /// The gateway group that publishes the service. Defaults to the group `default` of the same namespace, then to the
+    /// operator's default group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_group: Option<NamespacedName>,
-    /// Which tools are published; all, where absent.
+    /// The tools to publish. Defaults to all tools of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolSelection>,
-    /// Names of filter sets, in order. Absent: the unnamed sets of the service, and at least one of them or a filter in
-    /// the manifest; `[]`: none, so that the tools are published unfiltered.
+    /// Names of the filter sets to apply, in order. If absent, the unnamed sets of the service apply, and at least one of
+    /// them or a filter in the manifest must exist. `[]` publishes the tools unfiltered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<String>>,
-    /// Raises the enforcement of all its sets.
+    /// The minimum enforcement of all filter sets of the exposition.
     #[serde(default)]
     pub enforcement: Enforcement,
-    /// How the upstream is reached; as the manifest says, where absent.
+    /// The ConfigurationPlan that says how to reach the upstream. Defaults to the settings of the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration_plan: Option<LocalName>,
-    /// Who may call. Without it only `tamis serve` on loopback publishes.
+    /// Who may call the tools. Required in a cluster; without it, only `tamis serve` on loopback publishes the exposition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessSpec>,
-    /// Bounds on calls.
+    /// Limits on calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsSpec>,
-    /// What an audit record holds.
+    /// What each audit record holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
 }
 
-/// Tool names, or patterns of them in which `*` stands for anything and `?` for one character.
+/// Tool names or patterns, in which `*` matches any text and `?` matches one character.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSelection {
-    /// What is published; all, where absent.
+    /// The tools to publish. Defaults to all tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<Vec<String>>,
-    /// What is left out of that.
+    /// The tools to leave out of `include`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
 }
@@ -82,10 +83,10 @@ pub struct ToolSelection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AccessSpec {
-    /// `true`: everyone who reaches the address.
+    /// `true` allows every caller who can reach the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous: Option<bool>,
-    /// Callers with an API key, which they send as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
+    /// Allows callers with an API key, sent as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeysSpec>,
     /// Not implemented yet: callers with a token of an issuer.
@@ -93,63 +94,64 @@ pub struct AccessSpec {
     pub jwt: Option<Later>,
 }
 
-/// Callers with an API key.
+/// Callers who authenticate with an API key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiKeysSpec {
-    /// The Secret with one entry a caller: the caller's name, and `sha256:` with the hex SHA-256 of the caller's key.
+    /// The Secret with one entry for each caller: the key is the caller's name, the value `sha256:` and the hex SHA-256 of
+    /// the caller's API key.
     pub secret_ref: LocalName,
 }
 
-/// Bounds on the calls of one exposition.
+/// Limits on the calls of one exposition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LimitsSpec {
-    /// Calls a second, over time.
+    /// Sustained calls per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<u32>,
-    /// Calls at once beyond that rate.
+    /// Calls that may exceed that rate at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// Calls under way at once.
+    /// Calls in flight at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrent: Option<u32>,
-    /// How long one call may take, retries and pages included, with a unit: `30s`, `500ms`, `1m30s`. 30 s by default.
+    /// The longest time for one call, retries and pages included, with a unit: `30s`, `500ms`, `1m30s`. Defaults to `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-tamis-unit" = "s"))]
     pub timeout: Option<String>,
-    /// Bytes of one output after decompression: `16Mi` by default.
+    /// The largest size of one output after decompression. Defaults to `16Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_response_bytes: Option<Quantity>,
 }
 
-/// What an audit record holds.
+/// What each audit record holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuditSpec {
-    /// `Digest`, or `Full` where the group's sink is a file.
+    /// `Digest`, or `Full` if the group writes audit records to files.
     pub mode: AuditMode,
 }
 
-/// What an audit record holds.
+/// What each audit record holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum AuditMode {
-    /// A keyed signature of the answer, sizes and verdict.
+    /// A keyed signature of the answer, the sizes and the verdict.
     #[default]
     Digest,
-    /// The output before filtering too, in a file of its own.
+    /// Additionally the output before filtering, in a separate file.
     Full,
 }
 
 impl LimitsSpec {
-    /// `timeout` in milliseconds; none where it is absent or no duration.
+    /// Returns `timeout` in milliseconds, or `None` if it is absent or not a duration.
     #[must_use]
     pub fn timeout_ms(&self) -> Option<u64> {
         duration_ms(self.timeout.as_deref()?)
     }
 }
 
-/// Kubernetes' durations: numbers with `ms`, `s`, `m` or `h`, added up.
+/// Parses a Kubernetes duration: numbers with `ms`, `s`, `m` or `h`, added up.
 pub(super) fn duration_ms(mut text: &str) -> Option<u64> {
     let mut total = 0_u64;
     if text.is_empty() {

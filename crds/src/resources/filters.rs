@@ -1,4 +1,4 @@
-//! `ToolsFilters`: what may pass.
+//! `ToolsFilters`: selects the parts of each tool's output that may pass.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tamis_engine::{Enforcement, ToolFilter};
 
 use super::{ResourceStatus, ServiceRef};
 
-/// What of each tool's output may pass.
+/// Selects the parts of each tool's output that may pass.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -39,15 +39,15 @@ use super::{ResourceStatus, ServiceRef};
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsFiltersSpec {
-    /// The set's name, by which an Exposition asks for it. A set without one is the default of its service.
+    /// The name by which an Exposition refers to the set. A set without a name is a default set of its service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The service whose tools are filtered.
+    /// The service whose tools the set filters.
     pub service: ServiceRef,
-    /// `Advisory` saves context, `Enforced` protects data: an exposition with one `Enforced` set is `Enforced` altogether.
+    /// `Advisory` saves context, `Enforced` protects data. One `Enforced` set makes the whole exposition `Enforced`.
     #[serde(default)]
     pub enforcement: Enforcement,
-    /// Tool name to filter.
+    /// Filters by tool name.
     #[serde(deserialize_with = "tamis_config::shared::deserialize")]
     pub filters: IndexMap<String, Arc<ToolFilter>>,
 }

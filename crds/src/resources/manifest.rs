@@ -1,4 +1,4 @@
-//! `ServiceManifest`: what can be called.
+//! `ServiceManifest`: describes an API and its tools.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
 use super::{Later, ResourceStatus, SecretKeyRef};
 
-/// What can be called: exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`, `llm`, of
-/// which `http` is implemented yet.
+/// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
+/// and `llm`. Only `http` is implemented yet.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -39,12 +39,12 @@ use super::{Later, ResourceStatus, SecretKeyRef};
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceManifestSpec {
-    /// What others bind to; `metadata.name` by default.
+    /// The name by which other resources refer to the service. Defaults to `metadata.name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What others bind to; a string, so quote `"1.0"`.
+    /// The version by which other resources refer to the service; a string, so quote `"1.0"`.
     pub version: String,
-    /// What the service is for; clients show it to the model.
+    /// The purpose of the service. Clients show it to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// An HTTP API.
@@ -79,10 +79,10 @@ pub struct ServiceManifestSpec {
 pub struct HttpSpec {
     /// Scheme, host, port and path prefix. `https`, except for loopback and in-cluster names.
     pub base_url: String,
-    /// How calls are authenticated.
+    /// How requests are authenticated. Actions can override it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthSpec>,
-    /// Tool name to action.
+    /// Actions by tool name.
     pub actions: IndexMap<String, ActionSpec>,
 }
 
@@ -90,24 +90,24 @@ pub struct HttpSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuthSpec {
-    /// Where the credential goes.
+    /// Where the credential is sent.
     #[serde(rename = "type")]
     pub kind: AuthType,
-    /// The header, query parameter or top-level body member, for `header`, `query` and `body`.
+    /// The name of the header, query parameter or top-level body member, for `header`, `query` and `body`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Put before the credential in a header, for example `"Token "`.
+    /// Text before the credential in a header, for example `"Token "`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// The user of `basic`; without it the credential is `user:password`.
+    /// The user name for `basic`. Without it the credential is `user:password`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// The credential.
+    /// The Secret that holds the credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretKeyRef>,
 }
 
-/// Where a credential goes.
+/// Where a credential is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthType {
@@ -121,7 +121,7 @@ pub enum AuthType {
     Query,
     /// A top-level member of a JSON body.
     Body,
-    /// No authentication; switches the service's off for one action.
+    /// No authentication. In an action, it turns the service's authentication off.
     None,
 }
 
@@ -129,57 +129,57 @@ pub enum AuthType {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActionSpec {
-    /// A name for people.
+    /// A display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the tool does; the model reads it.
+    /// What the tool does. The model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What the model should beware of; follows the description.
+    /// What the model should beware of. Appended to the description.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// `GET`, `POST`, .. ; `GET` by default.
+    /// The HTTP method. Defaults to `GET`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Path below the base URL; `{name}` stands for a path parameter or an argument.
+    /// The path below the base URL. `{name}` stands for a path parameter or an argument.
     pub path: String,
-    /// Argument name to what it takes. Names that begin with `_` are reserved.
+    /// Arguments by name. Names that begin with `_` are reserved.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub args: IndexMap<String, ArgSpec>,
-    /// Where the arguments go.
+    /// Where the arguments are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestSpec>,
-    /// What comes back.
+    /// How the answer is read and filtered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseSpec>,
-    /// What a call may do.
+    /// How much harm a call can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<RiskSpec>,
-    /// Whether a repeated call changes nothing more.
+    /// Whether a repeated call has no further effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// Overrides the service's authentication.
+    /// Overrides the authentication of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthSpec>,
-    /// When to try again.
+    /// When a failed request is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetrySpec>,
-    /// How to fetch further pages.
+    /// How the gateway fetches further pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pagination: Option<PaginationSpec>,
-    /// Status code to the text that the caller gets for it.
+    /// The text that the caller receives, by status code.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub error_mapping: IndexMap<String, String>,
-    /// Has no effect here: other names of kimbap's own command line.
+    /// Other names in kimbap's own command line. Ignored here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// Not implemented yet: the arguments of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Later>,
-    /// Not implemented yet: how a program is asked for JSON.
+    /// Not implemented yet: the option that makes a program print JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_flag: Option<Later>,
-    /// Not implemented yet: exit codes of a program that are no failure.
+    /// Not implemented yet: the exit codes that mean success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_codes: Option<Later>,
     /// Not implemented yet: a script for macOS.
@@ -191,34 +191,34 @@ pub struct ActionSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ArgSpec {
-    /// Its JSON type.
+    /// The JSON type.
     #[serde(rename = "type")]
     pub kind: ArgType,
-    /// What it is for; the model reads it.
+    /// The purpose of the argument. The model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether a call must have it.
+    /// Whether every call must have the argument.
     #[serde(default)]
     pub required: bool,
-    /// What is sent where a call leaves it out.
+    /// The value that is sent if a call omits the argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<JsonText>,
-    /// The values it takes.
+    /// The allowed values.
     #[serde(rename = "enum", default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<JsonText>>,
-    /// Elements of an `array`.
+    /// The elements of an `array`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<ItemsSpec>,
-    /// How an `array` is written into a query.
+    /// How an `array` is encoded in a query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub style: Option<ArgStyle>,
 }
 
-/// Elements of an `array` argument.
+/// The elements of an `array` argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ItemsSpec {
-    /// Their JSON type.
+    /// The JSON type of the elements.
     #[serde(rename = "type")]
     pub kind: ArgType,
 }
@@ -241,7 +241,7 @@ pub enum ArgType {
     Object,
 }
 
-/// How a list is written into a query.
+/// How a list is encoded in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArgStyle {
@@ -251,12 +251,12 @@ pub enum ArgStyle {
     Comma,
 }
 
-/// Where the arguments go. `{name}` stands for an argument; a query parameter, header or body member that is exactly one
-/// argument which a call leaves out is left out too.
+/// Where the arguments are sent. `{name}` stands for an argument. A query parameter, header or body member that consists
+/// of a single argument is omitted if the call omits that argument.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestSpec {
-    /// Values of the path's `{name}`.
+    /// Values for the `{name}` placeholders of the path.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub path_params: IndexMap<String, String>,
     /// Query parameters.
@@ -265,34 +265,34 @@ pub struct RequestSpec {
     /// Headers.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub headers: IndexMap<String, String>,
-    /// A JSON body. A string in it that is exactly `{name}` becomes the argument's own JSON value.
+    /// A JSON body. A string that consists of exactly `{name}` becomes the argument's own JSON value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<JsonText>,
 }
 
-/// What comes back.
+/// How the answer is read and filtered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResponseSpec {
-    /// Dotted path into the answer: what is below it is the output.
+    /// The dotted path of the output in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extract: Option<String>,
     /// The shape of the output.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ResponseType>,
-    /// The tool's default filter; it gives way to every set that names the tool.
+    /// The default filter of the tool. Every filter set that names the tool replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Arc<ToolFilter>>,
 }
 
-/// What a call may do; becomes the MCP annotations.
+/// How much harm a call can do. It determines the MCP annotations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RiskSpec {
-    /// `high` and `critical` calls that change something are marked destructive.
+    /// Mutating calls of level `high` or `critical` are marked destructive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<RiskLevel>,
-    /// Whether a call changes something; by default every method but `GET` and `HEAD` does.
+    /// Whether a call changes state. Defaults to `true` for every method but `GET` and `HEAD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutating: Option<bool>,
 }
@@ -301,26 +301,26 @@ pub struct RiskSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RiskLevel {
-    /// Next to none.
+    /// Next to no harm.
     Low,
-    /// Some, which can be undone.
+    /// Harm that can be undone.
     Medium,
-    /// Some that cannot be undone.
+    /// Harm that cannot be undone.
     High,
-    /// Much.
+    /// Severe harm.
     Critical,
 }
 
-/// When a failed request is sent again: linear backoff, `Retry-After` honoured.
+/// When a failed request is sent again. The backoff is linear, and `Retry-After` is honoured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetrySpec {
-    /// Attempts in all, the first included; 1 to 10.
+    /// The number of attempts, the first included: 1 to 10.
     pub max_attempts: u32,
-    /// Milliseconds before the second attempt, twice that before the third; 1000 by default.
+    /// Milliseconds before the second attempt; twice that before the third. Defaults to 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_ms: Option<u64>,
-    /// Status codes worth another attempt; 429, 502, 503 and 504 by default.
+    /// Status codes that are retried. Defaults to 429, 502, 503 and 504.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<Vec<u16>>,
 }
@@ -329,18 +329,18 @@ pub struct RetrySpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PaginationSpec {
-    /// By cursor or by offset.
+    /// The kind of pagination.
     #[serde(rename = "type")]
     pub kind: PageType,
-    /// Pages that one call may fetch; 10 by default, 100 at most.
+    /// The number of pages that one call may fetch. Defaults to 10; at most 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u32>,
-    /// Dotted path of the next cursor in an answer; `cursor` needs it.
+    /// The dotted path of the next cursor in an answer. Required for `cursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_path: Option<String>,
 }
 
-/// The parameter that moves on.
+/// The kind of pagination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PageType {

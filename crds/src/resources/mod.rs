@@ -1,5 +1,5 @@
-//! The custom resources, as `contract.md` names their fields. Shapes only: what the fields say together is checked by
-//! [`crate::compile`].
+//! The custom resources, with the field names of their documents. This module holds only shapes: [`crate::compile`] checks
+//! how the fields fit together.
 
 #![expect(clippy::duplicated_attributes, reason = "columns of `kube` that share a type are no duplicates")]
 
@@ -45,16 +45,16 @@ pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 
 use crate::origin::Origin;
 
-/// `apiVersion` of every kind.
+/// The `apiVersion` of every kind.
 pub const API_VERSION: &str = "tamis.dev/v1alpha1";
-/// `apiVersion` of reShapr's documents, which files may have in place of [`API_VERSION`]. A cluster knows no such kinds.
+/// The `apiVersion` of reShapr's documents, which files may use in place of [`API_VERSION`]. A cluster has no such kinds.
 pub(crate) const RESHAPR_API_VERSION: &str = "reshapr.io/v1alpha1";
-/// API groups that documents in files may have.
+/// The API groups that documents in files may use.
 pub(crate) const GROUPS: [&str; 2] = ["tamis.dev", "reshapr.io"];
-/// The namespace of a document that names none.
+/// The namespace of a document that sets none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// The kinds of the group that exist, and whether files may hold them today.
+/// The kinds of the API group, and whether files may hold them.
 pub(crate) const KINDS: &[(&str, bool)] = &[
     ("ServiceManifest", true),
     ("ToolsFilters", true),
@@ -65,12 +65,12 @@ pub(crate) const KINDS: &[(&str, bool)] = &[
     ("GatewayConfig", false),
 ];
 
-/// `metadata`, as far as it matters here.
+/// The namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     /// `metadata.namespace`, or [`DEFAULT_NAMESPACE`].
     pub namespace: String,
-    /// `metadata.name`, or one made of the file's name for the documents that have none.
+    /// `metadata.name`, or a name derived from the file name if the document has none.
     pub name: String,
 }
 
@@ -80,53 +80,53 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// One document, read.
+/// A parsed document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource<S> {
-    /// Its name.
+    /// The namespace and name.
     pub name: ObjectName,
-    /// Whether the name was made up, since the document has no `metadata`.
+    /// Whether the name was generated because the document has no `metadata`.
     pub unnamed: bool,
-    /// What it says.
+    /// The specification.
     pub spec: S,
-    /// Where it says it.
+    /// The position of the document and its fields.
     pub origin: Origin,
 }
 
-/// Everything that a set of files says, by kind, each in the order of files and documents.
+/// The documents of a set of files by kind, each in the order of files and documents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Resources {
-    /// What can be called.
+    /// ServiceManifests.
     pub manifests: Vec<Arc<Resource<ServiceManifestSpec>>>,
-    /// What may pass.
+    /// ToolsFilters.
     pub filters: Vec<Arc<Resource<ToolsFiltersSpec>>>,
-    /// Who sees which service, how.
+    /// Expositions.
     pub expositions: Vec<Arc<Resource<ExpositionSpec>>>,
-    /// What a gateway allows.
+    /// GatewayGroups.
     pub groups: Vec<Arc<Resource<GatewayGroupSpec>>>,
-    /// Further tools of services.
+    /// CustomTools.
     pub tools: Vec<Arc<Resource<CustomToolsSpec>>>,
-    /// How upstreams are reached.
+    /// ConfigurationPlans.
     pub plans: Vec<Arc<Resource<ConfigurationPlanSpec>>>,
-    /// What is there and cannot be read: invalid, which is not the same as absent.
+    /// Documents that exist but cannot be read: invalid, which is not the same as absent.
     pub unusable: Vec<Arc<Unusable>>,
 }
 
-/// A document that cannot be read. What relies on it keeps what it had, or stops; it is never treated as absent, since
-/// a filter set that cannot be read would else be no filter.
+/// A document that cannot be read. Whatever relies on it keeps the last known good state, or stops. The document is never
+/// treated as absent: an unreadable filter set would then be no filter at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unusable {
-    /// Its kind; none where not even that can be read.
+    /// The kind, if it can be read.
     pub kind: Option<String>,
-    /// Its name, where that can be read.
+    /// The namespace and name, if they can be read.
     pub name: Option<ObjectName>,
-    /// The service that it is or binds to, where that can be read.
+    /// The service that the document defines or refers to, if it can be read.
     pub service: Option<ServiceRef>,
-    /// The name of a ToolsFilters' set, where that can be read.
+    /// `spec.name` of a ToolsFilters, if it can be read.
     pub set: Option<String>,
-    /// The file, or kind and name, as messages say it.
+    /// The file, or kind and name, for messages.
     pub file: Arc<str>,
-    /// The first thing that is wrong with it.
+    /// The first error in the document.
     pub message: String,
 }
 
@@ -144,7 +144,7 @@ fn head<S: Clone>(resource: &Resource<S>, empty: impl FnOnce(&mut S)) -> Arc<Res
 }
 
 impl Resources {
-    /// How many documents there are.
+    /// Returns the number of usable documents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.manifests.len()
@@ -155,14 +155,14 @@ impl Resources {
             + self.plans.len()
     }
 
-    /// Whether there is no document.
+    /// Returns whether there are no usable documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The same documents without what they say of each tool and without their trees: enough to know what binds to what.
-    /// A reader that holds many large documents keeps these and reads the whole of one when it is needed.
+    /// Returns the same documents without their per-tool contents and trees: enough to know which resource refers to which.
+    /// A reader that holds many large documents keeps these and reads a whole document when it is needed.
     #[must_use]
     pub fn heads(&self) -> Self {
         Self {
@@ -173,7 +173,7 @@ impl Resources {
         }
     }
 
-    /// Adds the documents of another set; they are shared, not copied.
+    /// Adds the documents of another set. They are shared, not copied.
     pub fn extend(&mut self, other: &Self) {
         self.manifests.extend(other.manifests.iter().cloned());
         self.filters.extend(other.filters.iter().cloned());

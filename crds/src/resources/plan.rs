@@ -1,4 +1,4 @@
-//! `ConfigurationPlan`: what expositions share towards an upstream.
+//! `ConfigurationPlan`: how expositions reach an upstream.
 
 use indexmap::IndexMap;
 use kube::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AuthSpec, Later, ResourceStatus};
 
-/// How the upstream of a service is reached by the expositions that name the plan: another endpoint, another credential,
+/// How the expositions that name the plan reach the upstream of their service: another endpoint, another credential,
 /// other headers.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -33,53 +33,53 @@ use super::{AuthSpec, Later, ResourceStatus};
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigurationPlanSpec {
-    /// In the place of the manifest's `baseUrl`.
+    /// Replaces the manifest's `baseUrl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// In the place of the manifest's `auth`, of actions too.
+    /// Replaces the manifest's `auth`, including that of single actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthSpec>,
-    /// Changes to the headers of requests to the upstream.
+    /// Changes to the headers of upstream requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<PlanHeadersSpec>,
-    /// Names of filter sets, in order, for expositions that give none.
+    /// Names of the filter sets to apply, in order, to expositions that set no `filters`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<String>>,
-    /// Not implemented yet: certificates towards the upstream.
+    /// Not implemented yet: TLS certificates for the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Later>,
-    /// How long calls may take, where the exposition's `limits` say nothing.
+    /// Timeouts of calls, for expositions whose `limits` set none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<PlanTimeoutsSpec>,
 }
 
-/// Changes to the headers of requests.
+/// Changes to the headers of upstream requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanHeadersSpec {
-    /// Headers with a fixed value, in the place of what the manifest says of them.
+    /// Headers with a fixed value. They replace headers of the same name in the manifest.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub set: IndexMap<String, String>,
-    /// Headers of the manifest that are not sent.
+    /// Headers of the manifest to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
-    /// Not implemented yet: headers of the caller that are passed on.
+    /// Not implemented yet: headers of the caller to forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Later>,
 }
 
-/// How long calls may take.
+/// Timeouts of calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanTimeoutsSpec {
-    /// One call, retries and pages included, with a unit: `30s`.
+    /// The longest time for one call, retries and pages included, with a unit: `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-tamis-unit" = "s"))]
     pub call: Option<String>,
 }
 
 impl ConfigurationPlanSpec {
-    /// `timeouts.call` in milliseconds; none where it is absent or no duration.
+    /// Returns `timeouts.call` in milliseconds, or `None` if it is absent or not a duration.
     #[must_use]
     pub fn call_timeout_ms(&self) -> Option<u64> {
         super::exposition::duration_ms(self.timeouts.as_ref()?.call.as_deref()?)

@@ -1,151 +1,153 @@
-//! What of the pods of a `GatewayGroup` can be set.
+//! Settings of the pods of a `GatewayGroup`.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What of the gateways' pods can be set: nothing here can give a pod more rights.
+/// Settings of the gateways' pods. No setting can give a pod more rights.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodSpec {
-    /// The image; the operator's own default where absent. A group that names one is pinned to it: an update of the
-    /// operator leaves its pods as they are until the group itself changes.
+    /// The container image. Defaults to the operator's image. A group that sets an image is pinned to it: an update of the
+    /// operator does not change its pods until the group itself changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// `IfNotPresent` by default.
+    /// When the image is pulled. Defaults to `IfNotPresent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<String>,
-    /// Names of Secrets to pull the image with.
+    /// Names of the Secrets for pulling the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<String>,
     /// Requests and limits of CPU and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<PodResources>,
-    /// Labels of the pods, beside the operator's own.
+    /// Additional labels of the pods.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, String>,
-    /// Annotations of the pods.
+    /// Additional annotations of the pods.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub annotations: IndexMap<String, String>,
-    /// Labels of the nodes that they may run on.
+    /// Labels that a node must have to run the pods.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub node_selector: IndexMap<String, String>,
-    /// Taints of nodes that they may run on all the same.
+    /// Taints of nodes that the pods tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<TolerationSpec>,
-    /// How they are spread over zones, racks or nodes, in the place of the default: over zones, as far as that goes. Nodes
-    /// of one zone are told apart by the operator anyway, as far as that goes.
+    /// How the pods are spread over zones, racks or nodes. By default they are spread over zones where possible. The operator
+    /// always spreads pods of one zone over its nodes where possible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["topologyKey"]))]
     pub topology_spread_constraints: Vec<SpreadSpec>,
-    /// Their PriorityClass.
+    /// The PriorityClass of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
-    /// Variables of their environment, such as `RUST_LOG`. Values can be read by whoever may read the group: no secrets.
+    /// Environment variables of the gateways, such as `RUST_LOG`. Every reader of the group can read the values: do not store
+    /// secrets here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub env: Vec<EnvSpec>,
-    /// Seconds that a gateway has to end: 45 by default, and at least that, since calls under way have 30.
+    /// Seconds that a gateway has for a graceful shutdown. Defaults to 45, which is also the minimum: calls in flight have 30
+    /// seconds to finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<u32>,
 }
 
-/// A taint that is no hindrance.
+/// A taint that the pods tolerate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TolerationSpec {
-    /// The taint's key; every taint where absent, with `operator: Exists`.
+    /// The key of the taint. If absent, with `operator: Exists`, the pods tolerate every taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Whether the value counts.
+    /// How the value is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<TolerationOperator>,
-    /// The taint's value.
+    /// The value of the taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The taint's effect; every one where absent.
+    /// The effect of the taint. If absent, the pods tolerate every effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
-    /// Seconds that a pod stays once the taint is there, for `NoExecute`; for ever where absent.
+    /// Seconds that a pod stays on the node once the taint exists, for `NoExecute`. If absent, the pod stays forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<u32>,
 }
 
-/// Whether a taint's value counts.
+/// How the value of a taint is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TolerationOperator {
-    /// The value is this one; the default.
+    /// The value is equal; the default.
     Equal,
-    /// Any value.
+    /// Every value matches.
     Exists,
 }
 
-/// What a taint does.
+/// The effect of a taint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TaintEffect {
-    /// No new pods.
+    /// New pods are not scheduled on the node.
     NoSchedule,
-    /// New pods elsewhere, where that is possible.
+    /// New pods are scheduled on other nodes if possible.
     PreferNoSchedule,
-    /// Pods that are there go too.
+    /// New pods are not scheduled, and running pods are evicted.
     NoExecute,
 }
 
-/// How pods are spread over one kind of place. Counted are the pods of the group.
+/// How the group's pods are spread over one topology domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpreadSpec {
-    /// The label of nodes that names the place: `topology.kubernetes.io/zone`, `kubernetes.io/hostname`.
+    /// The node label that names the domain: `topology.kubernetes.io/zone`, `kubernetes.io/hostname`.
     pub topology_key: String,
-    /// By how many pods two places may differ; 1 by default.
+    /// The largest difference in pods between two domains. Defaults to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_skew: Option<u32>,
-    /// What happens where that cannot be kept; `ScheduleAnyway` by default.
+    /// What happens to a pod that would exceed `maxSkew`. Defaults to `ScheduleAnyway`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_unsatisfiable: Option<WhenUnsatisfiable>,
 }
 
-/// What happens to a pod that cannot be placed as wanted.
+/// What happens to a pod that would violate a spread constraint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum WhenUnsatisfiable {
-    /// It runs all the same.
+    /// The pod is scheduled nevertheless.
     #[default]
     ScheduleAnyway,
-    /// It waits.
+    /// The pod stays pending.
     DoNotSchedule,
 }
 
-/// A variable of the environment.
+/// An environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvSpec {
-    /// Its name. Those that the operator and Kubernetes set are theirs.
+    /// The name. Names that Kubernetes or the operator set are reserved.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: String,
 }
 
 impl EnvSpec {
-    /// Whether a name is one that Kubernetes or the operator sets, or changes what program runs.
+    /// Returns whether Kubernetes or the operator sets this name, or the name changes which program runs.
     #[must_use]
     pub fn is_reserved(name: &str) -> bool {
         RESERVED_ENV.contains(&name) || RESERVED_ENV_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     }
 }
 
-/// Variables that a group cannot set.
+/// Environment variables that a group cannot set.
 pub(crate) const RESERVED_ENV: [&str; 6] = ["GROUP", "NAMESPACE", "POD_NAME", "POD_NAMESPACE", "KUBECONFIG", "PATH"];
-/// Beginnings of such variables.
+/// Prefixes of environment variables that a group cannot set.
 pub(crate) const RESERVED_ENV_PREFIXES: [&str; 2] = ["KUBERNETES_", "LD_"];
 
-/// Requests and limits.
+/// Resource requests and limits of the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PodResources {
-    /// What is set aside: `cpu`, `memory`.
+    /// The resources to reserve: `cpu`, `memory`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub requests: IndexMap<String, String>,
-    /// What is the most: `cpu`, `memory`.
+    /// The most that the container may use: `cpu`, `memory`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub limits: IndexMap<String, String>,
 }

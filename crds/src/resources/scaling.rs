@@ -1,25 +1,25 @@
-//! How many gateways a `GatewayGroup` has, and how many may be away.
+//! Autoscaling and disruption budgets of a `GatewayGroup`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Share;
 
-/// As many gateways as the load needs.
+/// Scales the number of gateways with the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AutoscalingSpec {
-    /// At least so many.
+    /// The smallest number of gateways.
     pub min_replicas: u32,
-    /// At most so many.
+    /// The largest number of gateways.
     pub max_replicas: u32,
-    /// Percent of the requested CPU that is aimed at; 70 by default.
+    /// The target CPU utilization, in percent of the requested CPU. Defaults to 70.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cpu_utilization: Option<u32>,
-    /// Percent of the requested memory that is aimed at too; not looked at by default.
+    /// The target memory utilization, in percent of the requested memory. By default memory is not considered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_memory_utilization: Option<u32>,
-    /// How fast the number changes; what Kubernetes does by default where absent.
+    /// How fast the number of gateways changes. Defaults to the behavior of Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behavior: Option<ScalingBehavior>,
 }
@@ -28,70 +28,71 @@ pub struct AutoscalingSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScalingBehavior {
-    /// When there are to be more.
+    /// Rules for scaling up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
-    /// When there are to be fewer.
+    /// Rules for scaling down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }
 
-/// How fast the number changes in one direction.
+/// How fast the number of gateways changes in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScalingRules {
-    /// Seconds to look back, so that a short peak or lull changes nothing; 0 upwards and 300 downwards by default.
+    /// Seconds to look back, so that a short peak or lull changes nothing. Defaults to 0 for `scaleUp` and 300 for
+    /// `scaleDown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stabilization_window_seconds: Option<u32>,
-    /// Which of several policies counts.
+    /// Which policy applies if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub select_policy: Option<SelectPolicy>,
-    /// The most that may change in some time.
+    /// The largest changes within a period.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<ScalingPolicy>,
 }
 
-/// Which of several policies counts.
+/// Which policy applies if there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectPolicy {
-    /// The one that changes most; the default.
+    /// The policy that allows the largest change; the default.
     Max,
-    /// The one that changes least.
+    /// The policy that allows the smallest change.
     Min,
-    /// None: the number does not change in this direction.
+    /// No policy: the number does not change in this direction.
     Disabled,
 }
 
-/// The most that may change in some time.
+/// The largest change within a period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScalingPolicy {
-    /// What `value` counts.
+    /// The unit of `value`.
     #[serde(rename = "type")]
     pub type_: ScalingUnit,
-    /// So many gateways, or percent of them.
+    /// The number of gateways, or the percentage of them.
     pub value: u32,
-    /// In so many seconds.
+    /// The period, in seconds.
     pub period_seconds: u32,
 }
 
-/// What a policy counts.
+/// The unit of a scaling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ScalingUnit {
     /// Gateways.
     Pods,
-    /// Percent of the gateways that there are.
+    /// Percent of the current gateways.
     Percent,
 }
 
-/// How many gateways may be away at once: one of the two.
+/// How many gateways may be unavailable at once: set one of the two fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DisruptionBudgetSpec {
-    /// At most so many are away: a number, or a share as in `25%`.
+    /// The largest number of unavailable gateways: a number or a percentage, as in `25%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<Share>,
-    /// At least so many stay: a number, or a share as in `75%`.
+    /// The smallest number of available gateways: a number or a percentage, as in `75%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_available: Option<Share>,
 }

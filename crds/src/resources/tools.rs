@@ -1,4 +1,4 @@
-//! `CustomTools`: tools under names, schemas and arguments of one's own.
+//! `CustomTools`: aliases of tools, with their own names, schemas and arguments.
 
 use indexmap::IndexMap;
 use kube::CustomResource;
@@ -8,7 +8,7 @@ use tamis_engine::JsonText;
 
 use super::{ResourceStatus, ServiceRef};
 
-/// Further tools of a service, each made of one that its manifest has.
+/// Additional tools of a service. Each one wraps a tool of the service's manifest.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -34,29 +34,29 @@ use super::{ResourceStatus, ServiceRef};
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CustomToolsSpec {
-    /// The service whose tools they are made of. Every exposition of it publishes them, as its `tools` allows.
+    /// The service whose tools they wrap. Every Exposition of the service publishes them, subject to its `tools`.
     pub service: ServiceRef,
-    /// Name to tool.
+    /// Tools by name.
     pub custom_tools: IndexMap<String, CustomToolSpec>,
 }
 
-/// A tool made of another.
+/// A tool that wraps another tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CustomToolSpec {
-    /// The tool that is called. Filters are looked up under the alias first, then under this name.
+    /// The tool to call. Filters are looked up by the alias first, then by this name.
     pub tool: String,
-    /// A name for people; the tool's own where absent.
+    /// A display name. Defaults to the wrapped tool's title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does; the tool's own where absent.
+    /// What the tool does. Defaults to the wrapped tool's description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// JSON Schema of its arguments, an object; the tool's own where absent.
+    /// The JSON Schema of the arguments, which must be an object. Defaults to the wrapped tool's schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<JsonText>,
-    /// Arguments of the tool: values, or texts in which `{name}` stands for an argument of the alias. The alias' own
-    /// arguments are passed on under their names where absent.
+    /// Arguments for the wrapped tool: values, or strings in which `{name}` stands for an argument of the alias. If absent,
+    /// the alias passes its own arguments on under their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<IndexMap<String, JsonText>>,
 }

@@ -104,7 +104,11 @@ impl<'a> Composer<'a> {
             };
             let key = self.node(event, span, depth + 1)?;
             let Value::Scalar(scalar) = key.value else {
-                return Err(self.error(key.position, format!("a key is {}", key.describe()), "write a name"));
+                return Err(self.error(
+                    key.position,
+                    format!("expected a key, found {}", key.describe()),
+                    "write a name",
+                ));
             };
             if scalar.resolved == Resolved::Null {
                 return Err(self.error(key.position, "a key is empty", "write a name"));
@@ -150,8 +154,8 @@ impl<'a> Composer<'a> {
             }
             _ => Err(self.error(
                 source.position,
-                "`<<` merges something that is not a mapping",
-                "give an alias of a mapping, or a list of them; quote \"<<\" where it is a name",
+                "`<<` must merge mappings",
+                "use an alias of a mapping or a list of aliases, or quote \"<<\" if it is a name",
             )),
         }
     }
@@ -160,13 +164,13 @@ impl<'a> Composer<'a> {
         let Some((node, weight)) = self.anchors.get(&id) else {
             return Err(self.error(
                 position,
-                "an alias of what is not complete or not in this document",
+                "the alias refers to an incomplete node or to another document",
                 "write it out",
             ));
         };
         self.expansion += weight;
         if self.expansion > MAX_ALIAS_EXPANSION {
-            return Err(self.error(position, "aliases expand the file beyond all measure", "write out what is needed"));
+            return Err(self.error(position, "aliases expand the file beyond the limit", "write the values out"));
         }
         // What it holds is where it was written; the thing itself is here.
         Ok(Node { position, ..node.clone() })
@@ -189,11 +193,7 @@ impl<'a> Composer<'a> {
         if fits {
             Ok(Value::Scalar(plain))
         } else {
-            Err(self.error(
-                position,
-                format!("`{source}` is not what its tag `!!{}` says", tag.suffix),
-                "remove the tag",
-            ))
+            Err(self.error(position, format!("`{source}` does not match its tag `!!{}`", tag.suffix), "remove the tag"))
         }
     }
 
@@ -206,7 +206,7 @@ impl<'a> Composer<'a> {
 
     fn tag(&self, tag: &Tag, position: Position) -> Box<Diagnostic> {
         let name = if tag.is_yaml_core_schema() { format!("!!{}", tag.suffix) } else { tag.to_string() };
-        self.error(position, format!("tag `{name}` is not known here"), "remove it")
+        self.error(position, format!("unknown tag `{name}`"), "remove it")
     }
 
     fn syntax(&self, error: &ScanError) -> Box<Diagnostic> {
@@ -222,15 +222,15 @@ impl<'a> Composer<'a> {
             return self.too_deep(position);
         }
         if line.chars().take(position.column as usize).skip_while(|c| *c != ':').any(|c| c == '\t') {
-            return self.error(position, "a tab behind a colon", "write a space");
+            return self.error(position, "a tab after a colon", "write a space");
         }
         let remedy = match error.info() {
             info if info.contains("mapping values are not allowed") => {
-                "quote text that has a colon, or mend the indentation"
+                "quote strings that contain a colon, or fix the indentation"
             }
-            info if info.contains("unknown anchor") => "define it before, in the same document, with `&`",
-            info if info.contains("flow") => "close the bracket or brace, or quote the text that has one",
-            _ => "mend the line or the one before it",
+            info if info.contains("unknown anchor") => "define it with `&` earlier in the same document",
+            info if info.contains("flow") => "close the bracket or brace, or quote the string that contains one",
+            _ => "fix this line or the line before it",
         };
         self.error(position, format!("not YAML: {}", error.info()), remedy)
     }

@@ -20,7 +20,7 @@ pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Option<Node>> {
     if reader.rest.is_empty() {
         Ok(Some(node))
     } else {
-        Err(reader.error("something follows the document", "put each document into a file of its own, or write YAML"))
+        Err(reader.error("unexpected content after the document", "put each document into its own file, or use YAML"))
     }
 }
 
@@ -53,9 +53,7 @@ impl<'a> Reader<'a> {
             let position = self.position;
             if !self.rest.starts_with('"') {
                 self.more()?;
-                return Err(
-                    self.error("a key must be text in double quotes", "write one, or remove the comma before it")
-                );
+                return Err(self.error("expected a key in double quotes", "write one, or remove the comma before it"));
             }
             let key: Box<str> = self.string()?.into();
             if let Some(first) = seen.insert(key.clone(), position) {
@@ -115,19 +113,20 @@ impl<'a> Reader<'a> {
             ends || c == '\n'
         });
         let Some(end) = end.filter(|end| self.rest.as_bytes()[end + 1] == b'"') else {
-            return Err(self.error("the text does not end", "close it with a double quote; write \\n for a line end"));
+            return Err(
+                self.error("the string is not closed", "add the closing double quote, and write \\n for a line break")
+            );
         };
         let literal = &self.rest[..end + 2];
-        let text = serde_json::from_str(literal).map_err(|_| {
-            self.error("an escape that JSON does not have", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX")
-        })?;
+        let text = serde_json::from_str(literal)
+            .map_err(|_| self.error("unknown escape", "use \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\uXXXX"))?;
         self.skip(literal.len());
         Ok(text)
     }
 
     /// Something has to follow.
     fn more(&self) -> Result<()> {
-        if self.rest.is_empty() { Err(self.error("the file ends too early", "write the rest of it")) } else { Ok(()) }
+        if self.rest.is_empty() { Err(self.error("unexpected end of file", "complete the document")) } else { Ok(()) }
     }
 
     fn literal(&mut self) -> Result<Scalar> {
@@ -144,7 +143,7 @@ impl<'a> Reader<'a> {
             _ if serde_json::from_str::<&serde_json::value::RawValue>(source).is_ok() => {
                 Resolved::Number(source.into())
             }
-            _ => return Err(self.error("a value is missing or not JSON", "write text in double quotes")),
+            _ => return Err(self.error("expected a JSON value", "write strings in double quotes")),
         };
         self.skip(end);
         Ok(Scalar { source: source.into(), resolved, plain: true })

@@ -63,10 +63,10 @@ impl Scalar {
 
     pub(super) fn describe(&self) -> &'static str {
         match self.resolved {
-            Resolved::Null => "empty",
+            Resolved::Null => "an empty value",
             Resolved::Bool(_) => "a boolean",
             Resolved::Number(_) | Resolved::NotJson => "a number",
-            Resolved::Text => "text",
+            Resolved::Text => "a string",
         }
     }
 }

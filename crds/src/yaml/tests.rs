@@ -151,7 +151,7 @@ fn what_is_too_much_is_refused_quickly() {
     let said = parse(&"a.yaml".into(), &large).unwrap_err().to_string();
     assert_eq!(
         said,
-        "a.yaml:1:1: error: the file has 16777217 bytes, more than the 16777216 that are read, split it into several files"
+        "a.yaml:1:1: error: the file has 16777217 bytes, more than the 16777216 that are read; split it into several files"
     );
 }
 

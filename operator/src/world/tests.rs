@@ -410,7 +410,7 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     let second = f.world.get(Kind::ToolsFilters, &name("second")).expect("is known").clone();
     assert!(second.is_unusable() && second.bytes == 0 && !second.is_packed());
     let said: Vec<_> = second.diagnostics.iter().map(|d| (d.reason.as_str(), d.statement())).collect();
-    let expected = "the namespace's quota `source-bytes` (500) is used up, delete or shorten some of its ServiceManifests, \
+    let expected = "the namespace's quota `source-bytes` (500) is used up; delete or shorten some of its ServiceManifests, \
                     ToolsFilters and CustomTools, or ask for a larger quota";
     assert_eq!(said, [("QuotaExceeded", expected.to_owned())]);
     // It is not absent: an exposition that names it waits for it, and one that is served goes on.

@@ -265,7 +265,7 @@ async fn immutable(client: &Client) -> Result<()> {
     apply(client, &group("named", json!({ "controllerName": "a.example/b" })), false).await?;
     apply(client, &group("named", json!({ "controllerName": "a.example/b", "replicas": 2 })), false).await?;
     apply(client, &group("unnamed", json!({})), false).await?;
-    let text = "`controllerName` cannot be changed, added or removed";
+    let text = "`controllerName` is immutable";
     let table = vec![
         (group("named", json!({ "controllerName": "a.example/c" })), text),
         (group("named", json!({})), text),

@@ -290,7 +290,11 @@ fn two_of_a_name_the_oldest_holds() {
         said,
         [
             ("ServiceManifest team-a/t", Reason::Conflict, "service s 1 is in ServiceManifest team-a/s too"),
-            ("ToolsFilters team-a/y", Reason::Conflict, "set `n` of this service is in ToolsFilters team-a/x too"),
+            (
+                "ToolsFilters team-a/y",
+                Reason::Conflict,
+                "set `n` of this service is already defined in ToolsFilters team-a/x"
+            ),
         ]
     );
     let (document, service) = served(&compilation);

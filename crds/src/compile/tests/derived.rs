@@ -105,14 +105,14 @@ fn what_is_wrong_with_a_plan_is_said_of_the_plan() {
     let table = [
         ("endpoint: 'http://prod.example.com'", "spec.endpoint: http is for"),
         ("endpoint: 'https://u:p@prod.example.com'", "spec.endpoint: has a user"),
-        ("auth: {type: bearer}", "spec.auth.secretRef: type bearer needs"),
+        ("auth: {type: bearer}", "spec.auth.secretRef: type bearer requires"),
         ("headers: {set: {Authorization: x}}", "spec.headers.set.Authorization: a credential"),
-        ("headers: {set: {Host: x}}", "spec.headers.set.Host: this header belongs"),
+        ("headers: {set: {Host: x}}", "spec.headers.set.Host: this header is managed"),
         ("headers: {set: {X-A: '{id}'}}", "spec.headers.set.X-A: has a place for an argument"),
-        ("headers: {set: {X-A: \"a\\nb\"}}", "spec.headers.set.X-A: has a line end"),
+        ("headers: {set: {X-A: \"a\\nb\"}}", "spec.headers.set.X-A: contains a line break"),
         ("headers: {set: {X-A: a, x-a: b}}", "spec.headers.set.x-a: occurs twice"),
         ("headers: {set: {X-A: a}, remove: [x-a]}", "spec.headers.remove[0]: is set and removed"),
-        ("headers: {remove: ['a b']}", "spec.headers.remove[0]: is not a header name"),
+        ("headers: {remove: ['a b']}", "spec.headers.remove[0]: is not a valid header name"),
     ];
     for (plan, expected) in table {
         let compilation = planned(plan).compile(None);
@@ -193,8 +193,8 @@ fn what_is_wrong_with_an_alias_is_said_of_it_and_the_rest_is_published() {
     let table = [
         ("'bad name': {tool: get}", Reason::InvalidManifest, "is not a name for a tool"),
         ("mine: {tool: nobody}", Reason::ToolNotFound, "service s has no tool `nobody`"),
-        ("mine: {tool: get, input: {type: array}}", Reason::InvalidManifest, "is not the schema of an object"),
-        ("mine: {tool: get, input: 5}", Reason::InvalidManifest, "is not the schema of an object"),
+        ("mine: {tool: get, input: {type: array}}", Reason::InvalidManifest, "is not an object schema"),
+        ("mine: {tool: get, input: 5}", Reason::InvalidManifest, "is not an object schema"),
         (
             "mine: {tool: get, input: {type: object, properties: {id: {type: nonsense}}}}",
             Reason::InvalidManifest,
@@ -226,8 +226,8 @@ fn what_is_wrong_with_an_alias_is_said_of_it_and_the_rest_is_published() {
             "tool `get` has no such argument",
         ),
         ("mine: {tool: get, arguments: {id: '{nobody}'}}", Reason::InvalidManifest, "there is no argument `nobody`"),
-        ("mine: {tool: get, arguments: {size: 1}}", Reason::InvalidManifest, "tool `get` wants the argument `id`"),
-        ("get: {tool: list}", Reason::Conflict, "a tool of this name is in ServiceManifest team-a/s too"),
+        ("mine: {tool: get, arguments: {size: 1}}", Reason::InvalidManifest, "tool `get` requires the argument `id`"),
+        ("get: {tool: list}", Reason::Conflict, "a tool of this name is already defined in ServiceManifest team-a/s"),
     ];
     for (tools, reason, expected) in table {
         let compilation = custom(&format!("{tools}, good: {{tool: list}}")).compile(None);

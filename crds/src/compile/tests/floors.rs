@@ -6,9 +6,9 @@ use super::*;
 fn a_group_can_require_allow_lists() {
     let below = |tool: &str, whose: &str, more: &str| {
         format!(
-            "GatewayGroup default/g requires allow-lists, and the filter of `{tool}` in {whose} lets pass what it does not \
-             name{more}, name what may pass with `select`, `retain` or, of text, `text.keep`, without globs and without \
-             `passthrough`"
+            "GatewayGroup default/g requires allow-lists, but the filter of `{tool}` in {whose} passes data that it does not \
+             name{more}; name the data that may pass with `select`, `retain` or, for text, `text.keep`, without globs and \
+             without `passthrough`"
         )
     };
     const SET: &str = "set default/a";
@@ -41,7 +41,7 @@ fn a_group_can_require_allow_lists() {
             "allowLists: true, enforced: true",
             "Advisory",
             "plain: {retain: [/a]}",
-            Err("GatewayGroup default/g requires Enforced, write `enforcement: Enforced`".to_owned()),
+            Err("GatewayGroup default/g requires `enforcement: Enforced`; set it".to_owned()),
         ),
         (
             "enforced: true",

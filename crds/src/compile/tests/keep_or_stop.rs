@@ -11,7 +11,7 @@ use crate::cluster::SecretRole::{Callers, Upstream};
 type Row = (&'static str, fn(&mut World), &'static str, &'static str);
 
 const STALE_SERVICE: &str = "the last good service is served";
-const STALE_SETS: &str = "filters cannot be read, so the last good ones apply";
+const STALE_SETS: &str = "filters cannot be read; the last good filters apply";
 const UNKNOWN: &str = "nonsense: 1";
 
 const SECTIONS: &[(&str, &[Row])] = &[
@@ -82,7 +82,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 "a filter does not compile",
                 |w| w.edit("ToolsFilters", "/a", "a"),
                 "tool get is not published",
-                "tool get has its last good filter",
+                "tool get uses its last good filter",
             ),
             (
                 "a filter does not compile, and the enforcement has changed",
@@ -165,7 +165,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
                     w.add("Exposition", "configurationPlan: {name: prod}");
                 },
                 "stop `InvalidManifest`",
-                "filters cannot be read, so the last good ones apply; the last good service is served",
+                "filters cannot be read; the last good filters apply; the last good service is served",
             ),
             (
                 "CustomTools have an error (their tools are not published)",
@@ -302,7 +302,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
             "the exposition cannot be read",
             |w| w.add("Exposition", UNKNOWN),
             "unchanged",
-            "it cannot be read, so what was served of it stays",
+            "the exposition cannot be read; its last good version is served",
         )],
     ),
 ];

@@ -25,7 +25,7 @@ pub(super) fn spec() -> Json {
     );
     let message = format!(
         "'GatewayGroup ' + oldObject.metadata.name + ' publishes ' + string(variables.attached) + \
-         ' expositions, which end with it: delete those first, or annotate the group with {ALLOW}=true'"
+         ' expositions; delete them first, or annotate the group with {ALLOW}=true'"
     );
     json!({
         "failurePolicy": "Fail",
@@ -39,7 +39,7 @@ pub(super) fn spec() -> Json {
         "variables": [{ "name": "attached", "expression": attached }],
         "validations": [{
             "expression": format!("variables.attached == 0 || {leaving} || ({allowed})"),
-            "message": format!("the GatewayGroup publishes expositions: delete those first, or annotate it with {ALLOW}=true"),
+            "message": format!("the GatewayGroup publishes expositions; delete them first, or annotate it with {ALLOW}=true"),
             "messageExpression": message,
             "reason": "Forbidden",
         }],

@@ -27,7 +27,7 @@ pub(super) fn spec() -> Json {
         let spec = &schema["properties"]["spec"];
         let text = texts::of(spec, "object.spec", "'spec'", 0).unwrap_or_else(|| "''".to_owned());
         expressions.push(format!(
-            "((size(object) > {MANY} ? ['the object' + '{CROWD}'] : object.filter(k, !(k in {top})).map(k, k + ': is not a field: \
+            "((size(object) > {MANY} ? ['the object' + '{CROWD}'] : object.filter(k, !(k in {top})).map(k, k + ': unknown field; \
              move it into spec, or remove it')) + [{text}]).filter(text, text != '').join('; ')"
         ));
         let check = checks::of(spec, "object.spec", 0).unwrap_or_else(|| "true".to_owned());
@@ -45,7 +45,7 @@ pub(super) fn spec() -> Json {
         let said = format!("variables.{plural}");
         validations.push(json!({
             "expression": check,
-            "message": "holds a field that its kind does not have, or a field that is null",
+            "message": "has an unknown field, or a field that is null",
             "messageExpression": format!("size({said}) > 1000 ? {said}.substring(0, 1000) + ' ..' : {said}"),
         }));
     }
@@ -211,7 +211,7 @@ mod texts {
         };
         let mut parts = vec![format!(
             "(size({at}) > {MANY} ? [{place} + '{CROWD}'] : {at}.filter({k}, !({k} in {known})).map({k}, {place} + '.' + {k} + \
-                 ': is not a field: remove it; possible here: {possible}')\n\
+                 ': unknown field; remove it, or use one of: {possible}')\n\
                  + {at}.filter({k}, {k} in {known} && {null}).map({k}, {place} + '.' + {k} + '{NULL}'))"
         )];
         for (name, schema) in members {
@@ -237,11 +237,11 @@ mod texts {
 /// grows with the square of its length.
 const MANY: usize = 64;
 /// The message for an object with more members than that.
-const CROWD: &str = ": holds more fields than it has: remove those that it does not have";
+const CROWD: &str = ": has more fields than its type; remove the unknown fields";
 /// What is said of something nested.
-const HELD: &str = ": holds a field that it does not have, or null: remove it";
+const HELD: &str = ": has an unknown field, or a field that is null; remove it";
 /// What is said of null, which server-side apply also makes of an object whose fields have all been removed.
-const NULL: &str = ": has no value: write one, or remove the field";
+const NULL: &str = ": has no value; set one, or remove the field";
 
 fn is_later(schema: &Json) -> bool {
     schema["x-kubernetes-validations"].as_array().is_some_and(|rules| rules.iter().any(|rule| rule["rule"] == "false"))

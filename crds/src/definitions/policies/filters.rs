@@ -35,23 +35,23 @@ variables.wrong.map(f,
 const FORMS: &str = "\
 variables.wrong.map(f,
   type(f.of) == map ? ''
-  : type(f.of) != list ? f.at + ': is no filter: write an object, or a list of branches'
-  : WRONG_FORMS.map(n, f.at + '[' + string(n) + ']: is no branch: write an object with `test`').join('; '))
+  : type(f.of) != list ? f.at + ': is not a filter; write an object or a list of branches'
+  : WRONG_FORMS.map(n, f.at + '[' + string(n) + ']: is not a branch; write an object with `test`').join('; '))
 .filter(text, text != '').join('; ')";
 
 /// `test` and `otherwise`: on every branch of a list, one of them, and nowhere else.
 const GUARDS: &str = "\
 variables.wrong.map(f,
   type(f.of) == map
-  ? ('test' in f.of ? f.at + '.test: belongs to the list form: make the filter a list of branches, or remove it'
-     : 'otherwise' in f.of && f.of.otherwise == true ? f.at + '.otherwise: belongs to the list form: make the filter a list of branches, or remove it'
+  ? ('test' in f.of ? f.at + '.test: is allowed in a list of branches only; make the filter a list, or remove it'
+     : 'otherwise' in f.of && f.of.otherwise == true ? f.at + '.otherwise: is allowed in a list of branches only; make the filter a list, or remove it'
      : '')
   : type(f.of) == list
   ? WRONG_GUARDS.map(n, f.at + '[' + string(n) + ']' + ('test' in f.of[n]
-        ? ': `otherwise` stands beside `test`: keep one of them'
-        : ': is a branch without `test`: add it, or `otherwise: true` on the last one')).join('; ')
+        ? ': `otherwise` and `test` are mutually exclusive; keep one of them'
+        : ': is a branch without `test`; add one, or `otherwise: true` on the last branch')).join('; ')
     + WRONG_LAST.filter(n, n != size(f.of) - 1).map(n, f.at + '[' + string(n)
-        + '].otherwise: is not on the last branch, and those after it never apply: move it to the end').join('; ')
+        + '].otherwise: is not on the last branch, so later branches never apply; move it to the end').join('; ')
   : '')
 .filter(text, text != '').join('; ')";
 
@@ -59,13 +59,13 @@ variables.wrong.map(f,
 const PATCHES: &str = "\
 variables.branches.filter(b, has(b.of.patches)).map(b, WRONG_PATCHES.map(n, [b.of.patches[n]].map(p,
   b.at + '.patches[' + string(n) + ']' + (
-    !(p.op in ['add', 'remove', 'replace', 'move', 'copy', 'test']) ? '.op: `' + p.op + '` is no operation: write add, remove, replace, move, copy or test'
+    !(p.op in ['add', 'remove', 'replace', 'move', 'copy', 'test']) ? '.op: `' + p.op + '` is not an operation; use add, remove, replace, move, copy or test'
     : !POINTER(p.path) ? '.path: `' + p.path + '` ' + 'NO_POINTER'
-    : p.op in ['move', 'copy'] && !('from' in p) ? '.from: is missing: `' + p.op + '` needs it'
+    : p.op in ['move', 'copy'] && !('from' in p) ? '.from: is missing; `' + p.op + '` requires it'
     : p.op in ['move', 'copy'] && !POINTER(p.from) ? '.from: `' + p.from + '` ' + 'NO_POINTER'
-    : p.op == 'move' && p.path.startsWith(p.from + '/') ? ': moves `' + p.from + '` into itself: move it elsewhere, or `copy` it'
-    : p.op in ['add', 'replace', 'test'] && !('value' in p) ? '.value: is missing: `' + p.op + '` needs it; null is a value'
-    : '.from: `' + p.op + '` takes none: remove it, or use `move` or `copy`'))[0]).join('; '))
+    : p.op == 'move' && p.path.startsWith(p.from + '/') ? ': moves `' + p.from + '` into itself; move it elsewhere, or `copy` it'
+    : p.op in ['add', 'replace', 'test'] && !('value' in p) ? '.value: is missing; `' + p.op + '` requires it, and null is a value'
+    : '.from: is not allowed for `' + p.op + '`; remove it, or use `move` or `copy`'))[0]).join('; '))
 .filter(text, text != '').join('; ')";
 
 /// Pointers that do not begin with `/`, and source paths that cannot be read.
@@ -75,21 +75,21 @@ variables.branches.map(b, (
   + (has(b.of.root) && !POINTER(b.of.root) ? [b.at + '.root: `' + b.of.root + '` ' + 'NO_POINTER'] : [])
   + (has(b.of.test) && !POINTER(b.of.test.path) ? [b.at + '.test.path: `' + b.of.test.path + '` ' + 'NO_POINTER'] : [])
   + (has(b.of.exclude) ? WRONG_EXCLUDE.map(n, b.at + '.exclude[' + string(n) + ']: `' + b.of.exclude[n]
-      + '` has an escape that is none: write ~0 for ~, ~1 for /, ~2 for *') : [])
-  + (has(b.of.select) && '' in b.of.select ? [b.at + '.select: the output key is empty: give the member a name'] : [])
+      + '` has an unknown escape; write ~0 for ~, ~1 for /, ~2 for *') : [])
+  + (has(b.of.select) && '' in b.of.select ? [b.at + '.select: the output key is empty; name the member'] : [])
   + (has(b.of.select) ? WRONG_SELECT.map(key, b.at + '.select.' + key + ': `' + b.of.select[key]
-      + '` is no source path: write names with dots between them, [n] for an element, [*] for all') : [])
+      + '` is not a source path; write names separated by dots, [n] for an element, [*] for all elements') : [])
   ).join('; '))
 .filter(text, text != '').join('; ')";
 
 /// What stands beside what excludes it, and what is not implemented.
 const REST: &str = "\
 variables.branches.map(b, (
-  (!PASSTHROUGH ? [b.at + '.passthrough: excludes every other stage: remove it, or the stages'] : [])
-  + (has(b.of.output) && has(b.of.output.strategy) ? [b.at + '.output.strategy: is not implemented yet, remove it'] : [])
-  + (has(b.of.output) && has(b.of.output.levels) ? [b.at + '.output.levels: is not implemented yet: use `select` to keep fewer fields'] : [])
+  (!PASSTHROUGH ? [b.at + '.passthrough: excludes every other stage; remove it, or the stages'] : [])
+  + (has(b.of.output) && has(b.of.output.strategy) ? [b.at + '.output.strategy: is not implemented yet; remove it'] : [])
+  + (has(b.of.output) && has(b.of.output.levels) ? [b.at + '.output.levels: is not implemented yet; use `select` to keep fewer fields'] : [])
   + (has(b.of.output) && has(b.of.output.budget) && has(b.of.output.budget.tokens)
-     ? [b.at + '.output.budget.tokens: is not implemented yet: use `bytes`, at about 3.5 bytes a token'] : [])
+     ? [b.at + '.output.budget.tokens: is not implemented yet; use `bytes`, at about 3.5 bytes a token'] : [])
   ).join('; '))
 .filter(text, text != '').join('; ')";
 
@@ -145,7 +145,7 @@ pub(super) fn spec() -> Json {
         "variables": variables,
         "validations": [{
             "expression": cel::all("variables.filters", "e", "", &entry),
-            "message": "a filter is not right",
+            "message": "a filter is invalid",
             // The API server takes no message above 5 kB.
             "messageExpression":
                 "size(variables.problems) > 1000 ? variables.problems.substring(0, 1000) + ' ..' : variables.problems",
@@ -195,7 +195,7 @@ fn paths(cel: &str) -> String {
     let source = |argument: &str| format!("{argument}.matches('{SOURCE}')");
     let cel = expand(cel, "POINTER", pointer);
     let cel = expand(&cel, "EXCLUDE", exclude);
-    expand(&cel, "SOURCE", source).replace("NO_POINTER", "is no JSON Pointer, which begins with `/`")
+    expand(&cel, "SOURCE", source).replace("NO_POINTER", "is not a JSON Pointer; begin it with `/`")
 }
 
 /// A source path of `select`: names, each with indices, and dots between them. A backslash escapes `.`, `[`, `]` and

@@ -59,7 +59,7 @@ impl FromStr for ServiceAccount {
         let (namespace, name) =
             text.split_once('/').ok_or("write NAMESPACE/NAME, for example tamis-system/tamis-operator")?;
         if !valid(namespace) || !valid(name) {
-            return Err("is no name of a ServiceAccount: use a-z, 0-9, - and .");
+            return Err("is not a valid ServiceAccount name; use a-z, 0-9, - and .");
         }
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
@@ -85,7 +85,7 @@ impl FromStr for PodKey {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
         if text.is_empty() || text.len() > 317 || text.starts_with('/') || !text.bytes().all(allowed) {
             return Err(
-                "is not the key of a label or annotation: write example.com/team, or example.com/ for its domain",
+                "is not the key of a label or annotation; write example.com/team, or example.com/ for its domain",
             );
         }
         Ok(Self(text.to_owned()))

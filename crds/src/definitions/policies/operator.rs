@@ -50,7 +50,7 @@ pub(super) fn spec(operators: &[ServiceAccount], pod_metadata: &[PodKey]) -> Jso
         "variables": variables,
         "validations": [{
             "expression": "variables.problem == ''",
-            "message": "the operator writes nothing of this kind",
+            "message": "the operator may not write objects of this kind",
             "messageExpression": "variables.problem",
             "reason": "Forbidden",
         }],
@@ -120,26 +120,26 @@ request.operation == 'UPDATE' && variables.kind == 'apps/deployments' ? dyn(oldO
         ("reach", reach()),
         ("secret", "\
 !(variables.writes && variables.kind == '/secrets') ? ''
-: has(object.type) && !(object.type in ['Opaque', 'tamis.dev/credentials']) ? 'writes no Secret of type ' + object.type : ''".to_owned()),
+: has(object.type) && !(object.type in ['Opaque', 'tamis.dev/credentials']) ? 'may not write Secrets of type ' + object.type : ''".to_owned()),
         ("problem", format!("\
 variables.kind in {status} && request.operation == 'UPDATE' ? ''
 : variables.kind == 'events.k8s.io/events' && variables.writes
   ? (has(object.regarding) && has(object.regarding.apiVersion) && object.regarding.apiVersion.startsWith('tamis.dev/') ? ''
-     : 'the operator tells Events of its own kinds only')
+     : 'the operator may write Events for Tamis kinds only')
 : variables.kind == 'coordination.k8s.io/leases' && variables.writes
   ? (request.userInfo.username.startsWith('system:serviceaccount:' + variables.place + ':')
      && (variables.name == 'tamis-operator' || request.userInfo.username.endsWith(':' + variables.name)) ? ''
-     : 'the operator takes one Lease, of its own namespace and its own name, not ' + variables.place + '/' + variables.name)
+     : 'the operator may write only the Lease of its own namespace and name, not ' + variables.place + '/' + variables.name)
 : variables.kind in {children} || variables.kind in ['/secrets', 'tamis.dev/gatewayconfigs']
   ? (!('*' in variables.namespaces || variables.place in variables.namespaces) || variables.place in {closed}
-     ? 'the operator has no group in namespace ' + variables.place + ', by its policy'
-     : request.operation == 'DELETE' && variables.kind == '/secrets' ? 'the operator deletes no Secrets'
+     ? 'the operator may not manage gateway groups in namespace ' + variables.place
+     : request.operation == 'DELETE' && variables.kind == '/secrets' ? 'the operator may not delete Secrets'
      : !variables.named
-     ? 'the operator writes objects of GatewayGroups only, by their names: not ' + request.resource.resource + ' ' + variables.name
+     ? 'the operator may write only objects named after a GatewayGroup, not ' + request.resource.resource + ' ' + variables.name
      : [variables.workload, variables.fields, variables.labels, variables.annotations, variables.rights, variables.reach,
         variables.secret].filter(text, text != '')
        .map(text, 'the operator ' + text).join('; '))
-: 'the operator has nothing to do with ' + request.operation + ' of ' + variables.kind")),
+: 'the operator is not allowed to ' + request.operation + ' ' + variables.kind")),
     ]
 }
 
@@ -155,17 +155,17 @@ variables.writes && variables.kind == 'rbac.authorization.k8s.io/roles'
         || (rule.apiGroups == [''] && rule.resources == ['secrets'] && has(rule.resourceNames) && size(rule.resourceNames) > 0
           && rule.resourceNames.all(n, n == variables.name + '-token' || n == variables.name + '-keys'
             || (n.startsWith(variables.name + '-credentials-') && n.matches('-credentials-[0-{shards}]$'))))))
-     ? 'gives gateways no rights but to read their configuration' : '')
+     ? 'may give gateways only the rights to read their configuration' : '')
 : variables.writes && variables.kind == 'rbac.authorization.k8s.io/rolebindings'
   ? (object.roleRef.kind == 'Role' && object.roleRef.name == variables.name && (!has(object.subjects) || object.subjects.all(s,
       s.kind == 'ServiceAccount' && s.name == variables.name && has(s.namespace) && s.namespace == variables.place)
       || (has(variables.before.subjects) && variables.before.subjects == object.subjects))
-     ? '' : 'binds the Role of a group to its gateways only')
+     ? '' : 'may bind the Role of a group to its gateways only')
 : variables.writes && variables.kind == '/serviceaccounts' && has(object.metadata.annotations)
   && object.metadata.annotations.exists(key, !key.startsWith('tamis.dev/')
     && !(has(variables.before.metadata) && has(variables.before.metadata.annotations)
       && key in variables.before.metadata.annotations && variables.before.metadata.annotations[key] == object.metadata.annotations[key]))
-  ? 'gives a ServiceAccount no annotations, which clouds take for rights'
+  ? 'may not annotate ServiceAccounts, because clouds derive rights from annotations'
 : ''"
     )
 }
@@ -178,24 +178,24 @@ fn reach() -> String {
 : variables.kind == '/services'
   ? (['ExternalName'].exists(type, has(object.spec.type) && object.spec.type == type
        && !(has(variables.specBefore.type) && variables.specBefore.type == type))
-     ? 'makes no Service of type ExternalName'
+     ? 'may not create Services of type ExternalName'
      : has(object.spec.externalIPs) && size(object.spec.externalIPs) > 0
        && !(has(variables.specBefore.externalIPs) && variables.specBefore.externalIPs == object.spec.externalIPs)
-     ? 'takes no external addresses'
+     ? 'may not set external addresses'
      : !(has(object.spec.selector) && '{GROUP_LABEL}' in object.spec.selector
          && variables.name == 'tamis-' + object.spec.selector['{GROUP_LABEL}'])
        && !(has(variables.specBefore.selector) && has(object.spec.selector) && variables.specBefore.selector == object.spec.selector)
-     ? 'makes Services of the pods of a group only' : '')
+     ? 'may create Services for the pods of a group only' : '')
 : variables.kind in ['networking.k8s.io/networkpolicies', 'policy/poddisruptionbudgets']
   ? ([variables.kind == 'policy/poddisruptionbudgets' ? 'selector' : 'podSelector'].all(field,
        (field in variables.specBefore && field in object.spec && variables.specBefore[field] == object.spec[field])
        || (field in object.spec && has(object.spec[field].matchLabels) && '{GROUP_LABEL}' in object.spec[field].matchLabels
            && variables.name == 'tamis-' + object.spec[field].matchLabels['{GROUP_LABEL}']))
-     ? '' : 'selects the pods of a group only')
+     ? '' : 'may select the pods of a group only')
 : variables.kind == 'autoscaling/horizontalpodautoscalers'
   && !(object.spec.scaleTargetRef.kind == 'Deployment' && object.spec.scaleTargetRef.name == variables.name)
   && !(has(variables.specBefore.scaleTargetRef) && variables.specBefore.scaleTargetRef == object.spec.scaleTargetRef)
-  ? 'scales the gateways of a group only'
+  ? 'may scale the gateways of a group only'
 : ''"
     )
 }

@@ -54,7 +54,7 @@ pub(super) fn account() -> String {
 !(variables.writes && variables.kind == 'apps/deployments') ? ''
 : !(has(variables.pod.serviceAccountName) && (variables.pod.serviceAccountName == variables.name
     || (has(variables.podBefore.serviceAccountName) && variables.podBefore.serviceAccountName == variables.pod.serviceAccountName)))
-  ? 'runs pods of a group under its own ServiceAccount only, ' + variables.name
+  ? 'may run the pods of a group under their own ServiceAccount only, ' + variables.name
 : ''"
     .to_owned()
 }
@@ -75,7 +75,7 @@ pub(super) fn metadata(field: &str) -> String {
     || (has(variables.templateBefore.metadata) && has(variables.templateBefore.metadata.{field})
       && key in variables.templateBefore.metadata.{field}
       && variables.templateBefore.metadata.{field}[key] == variables.template.metadata.{field}[key])))
-  ? 'writes no such {field} on pods of a group: only {field} of ' + variables.podKeys.join(', ')
+  ? 'may not write these {field} on the pods of a group; allowed are {field} of ' + variables.podKeys.join(', ')
 : ''"
     )
 }
@@ -112,12 +112,12 @@ pub(super) fn fields() -> String {
    : [])
  + ('containers' in variables.pod && !variables.pod.containers.all(c,
      c.name == 'gateway' || ('containers' in variables.podBefore && variables.podBefore.containers.exists(b, b.name == c.name)))
-   ? ['containers beside `gateway`'] : [])
+   ? ['containers other than `gateway`'] : [])
  + ('containers' in variables.pod && !variables.pod.containers.all(c, {confined}
      || ('containers' in variables.podBefore && variables.podBefore.containers.exists(b, b.name == c.name
        && (('securityContext' in b) ? 'securityContext' in c && b.securityContext == c.securityContext : !('securityContext' in c)))))
    ? ['a container that may gain privileges'] : [])
-].map(bad, size(bad) == 0 ? '' : 'gives pods of a group nothing but what a gateway needs, and not: ' + bad.join(', '))[0]",
+].map(bad, size(bad) == 0 ? '' : 'may not give the pods of a group fields that a gateway does not need: ' + bad.join(', '))[0]",
         free = list(&FREE),
         confined = CONFINED.trim(),
     )

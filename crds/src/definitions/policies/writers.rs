@@ -15,7 +15,7 @@ pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
     );
     let message = format!(
         "'only the operator (' + {users}.join(', ') + ') writes GatewayConfigs, not ' + request.userInfo.username + \
-         ': change the ServiceManifest, ToolsFilters or Exposition that this one is made of'"
+         '; change the ServiceManifest, ToolsFilters or Exposition that it is compiled from'"
     );
     json!({
         "failurePolicy": "Fail",
