@@ -73,7 +73,7 @@ fn properties(schema: &Json, path: &str, each: &mut impl FnMut(String, &Json)) {
 
 fn table(lines: &[Line]) -> String {
     let mut text = String::new();
-    let head = "\n| value | default | what it is for |\n|---|---|---|\n";
+    let head = "\n| value | default | description |\n|---|---|---|\n";
     if !matches!(lines.first(), Some(Line::Section(_))) {
         text.push_str(head);
     }

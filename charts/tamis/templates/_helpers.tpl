@@ -110,20 +110,20 @@ annotations:
 {{- $watched := include "tamis.watched" . | fromJsonArray }}
 {{- if $watched }}
 {{- range .Values.groupNamespaces }}
-{{- if not (has . $watched) }}{{ fail (printf "groupNamespaces: %s is not looked after: add it to watchNamespaces" .) }}{{ end }}
+{{- if not (has . $watched) }}{{ fail (printf "groupNamespaces: the operator does not watch %s; add it to watchNamespaces" .) }}{{ end }}
 {{- end }}
 {{- range .Values.secretNamespaces }}
-{{- if not (has . $watched) }}{{ fail (printf "secretNamespaces: %s is not looked after: add it to watchNamespaces" .) }}{{ end }}
+{{- if not (has . $watched) }}{{ fail (printf "secretNamespaces: the operator does not watch %s; add it to watchNamespaces" .) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- if not .Values.gatewayGroup.create }}
-{{- if .Values.ingress.enabled }}{{ fail "ingress.enabled: there is no default group to lead to: set gatewayGroup.create" }}{{ end }}
-{{- if .Values.httpRoute.enabled }}{{ fail "httpRoute.enabled: there is no default group to lead to: set gatewayGroup.create" }}{{ end }}
+{{- if .Values.ingress.enabled }}{{ fail "ingress.enabled requires the default group; set gatewayGroup.create" }}{{ end }}
+{{- if .Values.httpRoute.enabled }}{{ fail "httpRoute.enabled requires the default group; set gatewayGroup.create" }}{{ end }}
 {{- end }}
-{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) }}{{ fail "ingress.hosts: is empty: name at least one host" }}{{ end }}
-{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) }}{{ fail "httpRoute.parentRefs: is empty: name the Gateway that it attaches to" }}{{ end }}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) }}{{ fail "ingress.hosts is empty; name at least one host" }}{{ end }}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) }}{{ fail "httpRoute.parentRefs is empty; name the Gateway that the route attaches to" }}{{ end }}
 {{- if and .Values.gatewayGroup.create (eq .Values.gatewayGroup.name "operator") (eq (include "tamis.groupNamespace" .) .Release.Namespace) }}
-{{- fail "gatewayGroup.name: a group `operator` beside the operator would have objects of the same name: choose another" }}
+{{- fail "gatewayGroup.name: the objects of a group `operator` in the operator's namespace would clash with the operator's; choose another name" }}
 {{- end }}
 {{- end }}
 

@@ -257,7 +257,7 @@ fn a_group_sets_floors() {
 
 #[test]
 fn a_group_of_another_namespace_is_not_suggested() {
-    let table = [("publi", "did you mean `public`?"), ("secre", "add it, or remove the field")];
+    let table = [("publi", "did you mean `public`?"), ("secre", "create it, or remove the field")];
     for (name, remedy) in table {
         let exposition = format!("gatewayGroup: {{name: {name}}}, filters: []");
         let text = with(&[

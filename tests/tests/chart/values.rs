@@ -129,19 +129,19 @@ pub(crate) fn refused() -> Vec<(Value, &'static str)> {
         (json!({"service": {"port": 0}}), "'/service/port'"),
         (json!({"log": {"format": "xml"}}), "'/log/format'"),
         (json!({"ingress": {"enabled": true, "hosts": ["mcp.example.com"]}}), "'/ingress/hosts/0'"),
-        (json!({"ingress": {"enabled": true}}), "ingress.hosts: is empty: name at least one host"),
-        (json!({"httpRoute": {"enabled": true}}), "httpRoute.parentRefs: is empty"),
+        (json!({"ingress": {"enabled": true}}), "ingress.hosts is empty; name at least one host"),
+        (json!({"httpRoute": {"enabled": true}}), "httpRoute.parentRefs is empty"),
         (
             json!({"ingress": {"enabled": true, "hosts": [{"host": "a.example.com"}]}, "gatewayGroup": {"create": false}}),
-            "there is no default group to lead to",
+            "requires the default group",
         ),
         (
             json!({"watchNamespaces": ["team-a"], "secretNamespaces": ["team-b"]}),
-            "secretNamespaces: team-b is not looked after: add it to watchNamespaces",
+            "secretNamespaces: the operator does not watch team-b; add it to watchNamespaces",
         ),
         (
             json!({"watchNamespaces": ["team-a"], "groupNamespaces": ["edge"]}),
-            "groupNamespaces: edge is not looked after",
+            "groupNamespaces: the operator does not watch edge",
         ),
         (json!({"gatewayGroup": {"name": "operator"}}), "would have objects of the same name"),
     ]

@@ -105,7 +105,7 @@ async fn install(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
     let client = cluster.client();
     let bad = [
-        (object("ToolsFilters", "a", &filters::set(&json!({ "t": 1 }))), "is no filter"),
+        (object("ToolsFilters", "a", &filters::set(&json!({ "t": 1 }))), "is not a filter"),
         (object("GatewayConfig", "a", &objects::config()), "only the operator"),
     ];
     for (object, text) in bad {

@@ -42,8 +42,8 @@ fn who_may_call() {
         ("{}", "stop `AccessRequired`"),
         ("{anonymous: true, apiKeys: {secretRef: {name: partners}}}", "stop `AccessRequired`"),
         ("{anonymous: false, apiKeys: {secretRef: {name: partners}}}", "new"),
-        ("{jwt: {issuer: a}}", "left alone"),
-        ("{apiKeys: {secretRef: {name: ../partners}}}", "left alone"),
+        ("{jwt: {issuer: a}}", "unchanged"),
+        ("{apiKeys: {secretRef: {name: ../partners}}}", "unchanged"),
     ];
     for (access, expected) in table {
         let mut world = World::good();
@@ -78,14 +78,14 @@ fn which_group_serves_and_from_where_it_takes() {
             Some("allowedNamespaces: {from: Selector, selector: {matchLabels: {team: b}}}"),
             "stop `RefNotPermitted`",
         ),
-        (public, None, Some("allowedNamespaces: {from: Selector}"), "left alone"),
+        (public, None, Some("allowedNamespaces: {from: Selector}"), "unchanged"),
         (public, None, None, "stop `GatewayGroupNotFound`"),
         ("gatewayGroup: {name: other}", None, None, "stop `GatewayGroupNotFound`"),
         ("-", None, Some("allowedNamespaces: {from: All}"), "stop `GatewayGroupNotFound`"),
         ("-", Some("public"), Some("allowedNamespaces: {from: All}"), "new in gateways/public"),
         ("-", Some("public"), Some(""), "stop `RefNotPermitted`"),
         ("-", Some("public"), None, "stop `GatewayGroupNotFound`"),
-        ("-", Some("public"), Some("allowedNamespaces: {from: All}, controllerName: example.com/b"), "left alone"),
+        ("-", Some("public"), Some("allowedNamespaces: {from: All}, controllerName: example.com/b"), "unchanged"),
         (
             "-",
             Some("public"),
