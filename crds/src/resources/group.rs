@@ -274,7 +274,7 @@ pub struct FloorsSpec {
     /// Every exposition must be `Enforced`.
     #[serde(default)]
     pub enforced: bool,
-    /// Every filter of an `Enforced` exposition must be an allow-list: `retain` without globs, `select` that names nothing but
+    /// Every filter of an `Enforced` exposition must be an allow-list: `retain` without globs, `select` if the output holds nothing but
     /// the payload, or, for text, `keep`. A filter with only `exclude` or `remove` is rejected, and so is
     /// `passthrough: true`. Set `enforced` as well to reject `Advisory` expositions.
     #[serde(default)]

@@ -143,6 +143,6 @@ pub(crate) fn refused() -> Vec<(Value, &'static str)> {
             json!({"watchNamespaces": ["team-a"], "groupNamespaces": ["edge"]}),
             "groupNamespaces: the operator does not watch edge",
         ),
-        (json!({"gatewayGroup": {"name": "operator"}}), "would have objects of the same name"),
+        (json!({"gatewayGroup": {"name": "operator"}}), "would clash with the operator's"),
     ]
 }

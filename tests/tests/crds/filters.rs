@@ -43,10 +43,16 @@ fn refused() -> Vec<(Value, &'static str)> {
         (json!([]), ": Invalid value: 0"),
         (json!(["a"]), "[0]: expected"),
         (json!([{ "test": { "path": "/a", "value": 1 } }, 2]), "[1]: expected"),
-        (json!({ "test": { "path": "/a", "value": 1 }, "retain": ["/a"] }), ".test: is allowed in a list of branches only"),
+        (
+            json!({ "test": { "path": "/a", "value": 1 }, "retain": ["/a"] }),
+            ".test: is allowed in a list of branches only",
+        ),
         (json!({ "otherwise": true, "retain": ["/a"] }), ".otherwise: is allowed in a list of branches only"),
         (json!([{ "retain": ["/a"] }]), "[0]: is a branch without `test`"),
-        (json!([{ "otherwise": true, "test": { "path": "/a", "value": 1 } }]), "[0]: `otherwise` and `test` are mutually exclusive"),
+        (
+            json!([{ "otherwise": true, "test": { "path": "/a", "value": 1 } }]),
+            "[0]: `otherwise` and `test` are mutually exclusive",
+        ),
         (
             json!([{ "otherwise": true }, { "test": { "path": "/a", "value": 1 } }]),
             "[0].otherwise: is not on the last branch",
@@ -104,7 +110,10 @@ fn refused() -> Vec<(Value, &'static str)> {
         (json!({ "patches": { "op": "add" } }), ".patches"),
         (json!({ "patches": ["add"] }), ".patches[0]: expected"),
         (patch(json!({ "path": "/a" })), ".patches[1].op: Required value"),
-        (patch(json!({ "op": "delete", "path": "/a" })), ".patches[1].op: `delete` is not an operation; use add, remove"),
+        (
+            patch(json!({ "op": "delete", "path": "/a" })),
+            ".patches[1].op: `delete` is not an operation; use add, remove",
+        ),
         (patch(json!({ "op": 1, "path": "/a" })), ".patches[1].op: expected"),
         (patch(json!({ "op": "add", "value": 1 })), ".patches[1].path: Required value"),
         (patch(json!({ "op": "remove", "path": "a" })), ".patches[1].path: `a` is not a JSON Pointer"),

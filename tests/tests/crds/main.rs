@@ -164,15 +164,15 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
 
 async fn explained(cluster: &Cluster) -> Result<()> {
     let table = [
-        ("expo.spec.filters", "Absent: the unnamed sets of the service"),
+        ("expo.spec.filters", "the unnamed sets of the service apply"),
         ("expo.spec.enforcement", "`Enforced`: Protects data"),
         ("expo.spec.access.apiKeys.secretRef", "sha256:"),
         ("tf.spec.filters", "- `dropNulls`: Drops members whose value is null"),
-        ("sm.spec.http.actions.response.filter", "of which the first whose `test` holds applies"),
-        ("sm.spec.http.actions.args.type", "Its JSON type"),
+        ("sm.spec.http.actions.response.filter", "The first branch whose `test` holds applies"),
+        ("sm.spec.http.actions.args.type", "The JSON type"),
         ("gwg.spec.autoscaling", "minReplicas\t<integer> -required-"),
-        ("ct.spec.customTools", "Name to tool"),
-        ("cplan.spec.endpoint", "In the place of the manifest's"),
+        ("ct.spec.customTools", "Tools by name"),
+        ("cplan.spec.endpoint", "Replaces the manifest's"),
         ("gwc.spec.digest", "SHA-256"),
         ("expo.status.conditions", "Ready"),
     ];

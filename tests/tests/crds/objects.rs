@@ -56,12 +56,21 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
     let secret = json!({ "name": "s", "key": "k" });
     let mut table = vec![
         // Names.
-        (object("GatewayGroup", &"g".repeat(41), &json!({})), "write at most 40 of a-z, 0-9 and -"),
-        (object("GatewayGroup", "a.b", &json!({})), "write at most 40 of a-z, 0-9 and -"),
-        (object("Exposition", &"e".repeat(64), &json!({ "service": service() })), "metadata.name must have at most 63 characters; it becomes a label"),
-        (object("ServiceManifest", &"m".repeat(64), &json!({ "version": "1" })), "write at most 63 characters"),
+        (
+            object("GatewayGroup", &"g".repeat(41), &json!({})),
+            "metadata.name must have at most 40 characters of a-z, 0-9 and -",
+        ),
+        (object("GatewayGroup", "a.b", &json!({})), "metadata.name must have at most 40 characters of a-z, 0-9 and -"),
+        (
+            object("Exposition", &"e".repeat(64), &json!({ "service": service() })),
+            "metadata.name must have at most 63 characters; it becomes a label",
+        ),
+        (
+            object("ServiceManifest", &"m".repeat(64), &json!({ "version": "1" })),
+            "metadata.name must have at most 63 characters",
+        ),
         // ServiceManifest.
-        (object("ServiceManifest", "m", &json!({ "version": "1" })), "must have exactly one source: write `http`"),
+        (object("ServiceManifest", "m", &json!({ "version": "1" })), "must have exactly one source; set `http`"),
         (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
         (object("ServiceManifest", "m", &json!({ "version": "", "openapi": {} })), "spec.version"),
         (
@@ -73,35 +82,38 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             "spec.llm: Invalid value: `llm` is not implemented",
         ),
         (http(&json!({ "baseUrl": "a.example" })), "must be an HTTP or HTTPS URL, for example https://HOST"),
-        (http(&json!({ "baseUrl": "ftp://a.example" })), "is not a URL"),
-        (http(&json!({ "baseUrl": "http://a.example" })), "http is for loopback and in-cluster names only"),
-        (http(&json!({ "baseUrl": "http://localhost.evil.example" })), "http is for loopback"),
-        (http(&json!({ "baseUrl": "http://a.svc@evil.example" })), "http is for loopback"),
-        (http(&json!({ "baseUrl": "https://a.example?a=b" })), "has a query or a fragment"),
+        (http(&json!({ "baseUrl": "ftp://a.example" })), "must be an HTTP or HTTPS URL"),
+        (http(&json!({ "baseUrl": "http://a.example" })), "http is allowed for loopback and in-cluster names only"),
+        (http(&json!({ "baseUrl": "http://localhost.evil.example" })), "http is allowed for loopback"),
+        (http(&json!({ "baseUrl": "http://a.svc@evil.example" })), "http is allowed for loopback"),
+        (http(&json!({ "baseUrl": "https://a.example?a=b" })), "must have no query and no fragment"),
         (http(&json!({ "auth": { "type": "bearer" } })), "`secretRef: {name: .., key: ..}` is required"),
-        (http(&json!({ "auth": { "type": "none", "secretRef": secret } })), "type none takes none"),
+        (http(&json!({ "auth": { "type": "none", "secretRef": secret } })), "not allowed for type none"),
         (
             http(&json!({ "auth": { "type": "header", "secretRef": secret } })),
-            "types header, query and body need `name`",
+            "`name` is required for types header, query and body",
         ),
-        (http(&json!({ "auth": { "type": "bearer", "name": "a", "secretRef": secret } })), "the others take none"),
+        (
+            http(&json!({ "auth": { "type": "bearer", "name": "a", "secretRef": secret } })),
+            "not allowed for other types",
+        ),
         (
             http(&json!({ "auth": { "type": "bearer", "prefix": "a", "secretRef": secret } })),
-            "only type header takes a `prefix`",
+            "`prefix` is allowed for type header only",
         ),
         (
             http(&json!({ "auth": { "type": "bearer", "username": "a", "secretRef": secret } })),
-            "only type basic takes a `username`",
+            "`username` is allowed for type basic only",
         ),
         (http(&json!({ "auth": { "type": "oauth" } })), "supported values: \"header\", \"bearer\""),
         (http(&json!({ "auth": { "type": "bearer", "secretRef": { "name": "../a", "key": "k" } } })), "secretRef.name"),
-        (action(&json!({ "method": "FETCH" })), "is not a method: write GET, HEAD"),
+        (action(&json!({ "method": "FETCH" })), "must be one of GET, HEAD"),
         (action(&json!({ "path": "a" })), "must begin with /"),
         (action(&json!({ "retry": { "maxAttempts": 11 } })), "less than or equal to 10"),
         (action(&json!({ "retry": { "maxAttempts": 2, "backoffMs": 60_001 } })), "less than or equal to 60000"),
         (action(&json!({ "retry": { "maxAttempts": 2, "retryOn": [200] } })), "greater than or equal to 400"),
-        (action(&json!({ "pagination": { "type": "cursor" } })), "type cursor needs `nextPath`"),
-        (action(&json!({ "pagination": { "type": "offset", "nextPath": "a" } })), "type offset takes none"),
+        (action(&json!({ "pagination": { "type": "cursor" } })), "is required for type cursor"),
+        (action(&json!({ "pagination": { "type": "offset", "nextPath": "a" } })), "not allowed for type offset"),
         (action(&json!({ "command": ["ls"] })), "`command` is not implemented yet"),
         (action(&json!({ "successCodes": [0, 1] })), "`successCodes` is not implemented yet"),
         (action(&json!({ "jsonFlag": "--json" })), "`jsonFlag` is not implemented yet"),
@@ -112,7 +124,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (exposition(&json!({ "service": { "name": "", "version": "1" } })), "spec.service.name"),
         (exposition(&json!({ "enforcement": "enforced" })), "supported values: \"Advisory\", \"Enforced\""),
         (exposition(&json!({ "filters": ["a", "b", "a"] })), "a filter set occurs twice; remove the duplicate"),
-        (exposition(&json!({ "access": {} })), "allows no caller: write `apiKeys`"),
+        (exposition(&json!({ "access": {} })), "allows no caller; set `apiKeys`"),
         (exposition(&json!({ "access": { "anonymous": false } })), "allows no caller"),
         (
             exposition(&json!({ "access": { "anonymous": true, "apiKeys": { "secretRef": { "name": "a" } } } })),
@@ -123,7 +135,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (exposition(&json!({ "limits": { "concurrent": -1 } })), "greater than or equal to 1"),
         (exposition(&json!({ "limits": { "burst": 2 } })), "`burst` has no effect without `requestsPerSecond`"),
         (exposition(&json!({ "limits": { "timeout": 30 } })), "spec.limits.timeout"),
-        (exposition(&json!({ "limits": { "timeout": "2h" } })), "is not a duration from 1ms to 1h"),
+        (exposition(&json!({ "limits": { "timeout": "2h" } })), "must be a duration from 1ms to 1h"),
         (exposition(&json!({ "limits": { "timeout": "99999999999999999999h" } })), "spec.limits.timeout"),
         (exposition(&json!({ "audit": {} })), "spec.audit.mode"),
         // GatewayGroup.
@@ -139,7 +151,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "allowedNamespaces": { "from": "Selector" } })), "`selector` is required for `from: Selector`"),
         (
             group(&json!({ "allowedNamespaces": { "from": "All", "selector": { "matchLabels": { "a": "b" } } } })),
-            "only that takes one",
+            "not allowed otherwise",
         ),
         (
             group(&json!({ "allowedNamespaces": { "from": "Selector", "selector": { "matchLabels": {} } } })),
@@ -147,10 +159,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         (group(&json!({ "listener": { "port": 9090 } })), "9090 is the admin port"),
         (group(&json!({ "listener": { "port": 70_000 } })), "less than or equal to 65535"),
-        (group(&json!({ "listener": { "externalUrl": "a.example" } })), "is not a URL"),
+        (group(&json!({ "listener": { "externalUrl": "a.example" } })), "must be an HTTP or HTTPS URL"),
         (group(&json!({ "tracing": {} })), "spec.tracing.endpoint: Required value"),
-        (group(&json!({ "tracing": { "endpoint": "otel:4318" } })), "write http://HOST:4318"),
-        (group(&json!({ "tracing": { "endpoint": "http://a:b@otel:4318" } })), "without user, password and query"),
+        (group(&json!({ "tracing": { "endpoint": "otel:4318" } })), "for example http://HOST:4318"),
+        (group(&json!({ "tracing": { "endpoint": "http://a:b@otel:4318" } })), "without user, password, query and fragment"),
         (
             group(&json!({ "tracing": { "endpoint": "http://otel", "samplingRatePerMillion": 1_000_001 } })),
             "less than or equal to 1000000",
@@ -160,10 +172,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             group(&json!({ "listener": { "tls": { "secretRef": { "name": "a", "key": "b" } } } })),
             "unknown field; remove it",
         ),
-        (
-            group(&json!({ "listener": { "service": { "loadBalancerClass": "a" } } })),
-            "require `type: LoadBalancer`",
-        ),
+        (group(&json!({ "listener": { "service": { "loadBalancerClass": "a" } } })), "require `type: LoadBalancer`"),
         (
             group(&json!({ "listener": { "service": { "type": "ClusterIP", "nodePort": 30000 } } })),
             "require `type: NodePort` or `type: LoadBalancer`",
@@ -178,22 +187,25 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             group(&json!({ "listener": { "service": { "annotations": { "tamis.dev/desired": "a" } } } })),
             "are reserved for the operator",
         ),
-        (group(&json!({ "disruptionBudget": {} })), "write `maxUnavailable` or `minAvailable`"),
-        (group(&json!({ "disruptionBudget": { "maxUnavailable": 1, "minAvailable": 1 } })), "in one way"),
+        (group(&json!({ "disruptionBudget": {} })), "must set exactly one of `maxUnavailable` and `minAvailable`"),
+        (group(&json!({ "disruptionBudget": { "maxUnavailable": 1, "minAvailable": 1 } })), "exactly one of"),
         (group(&json!({ "disruptionBudget": { "maxUnavailable": "101%" } })), "must be a number or a percentage"),
         (
             group(&json!({ "autoscaling": { "minReplicas": 1, "maxReplicas": 2, "behavior": {
                 "scaleUp": { "policies": [{ "type": "Pods", "value": 0, "periodSeconds": 60 }] } } } })),
             "greater than or equal to 1",
         ),
-        (group(&json!({ "pod": { "tolerations": [{ "operator": "Equal" }] } })), "must have a `key`, or `operator: Exists`"),
+        (
+            group(&json!({ "pod": { "tolerations": [{ "operator": "Equal" }] } })),
+            "must have a `key`, or `operator: Exists`",
+        ),
         (
             group(&json!({ "pod": { "tolerations": [{ "key": "a", "operator": "Exists", "value": "b" }] } })),
-            "takes no `value`",
+            "`value` is not allowed with `operator: Exists`",
         ),
         (
             group(&json!({ "pod": { "tolerations": [{ "key": "a", "tolerationSeconds": 5 }] } })),
-            "is for `effect: NoExecute`",
+            "requires `effect: NoExecute`",
         ),
         (
             group(&json!({ "pod": { "env": [{ "name": "KUBERNETES_SERVICE_HOST", "value": "a" }] } })),
@@ -221,24 +233,27 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "store": { "redis": {} } })), "`store` is not implemented yet"),
         (group(&json!({ "commands": { "enabled": true } })), "true is not implemented yet; set false"),
         (group(&json!({ "commands": { "allow": ["ls"] } })), "`allow` is not implemented yet"),
-        (group(&json!({ "require": { "audit": "Full" } })), "write `audit: {sink: File}`"),
+        (group(&json!({ "require": { "audit": "Full" } })), "set `audit: {sink: File}`"),
         (group(&json!({ "pod": { "labels": { "app.kubernetes.io/name": "a" } } })), "are reserved for the operator"),
         (group(&json!({ "pod": { "labels": { "tamis.dev/gateway-group": "a" } } })), "are reserved for the operator"),
-        (group(&json!({ "pod": { "resources": { "limits": { "memory": "much" } } } })), "is no amount: write 500m"),
+        (
+            group(&json!({ "pod": { "resources": { "limits": { "memory": "much" } } } })),
+            "must be a quantity, for example 500m",
+        ),
         (group(&json!({ "pod": { "resources": { "limits": { "gpu": "1" } } } })), "only `cpu` and `memory`"),
         (group(&json!({ "pod": { "imagePullPolicy": "Sometimes" } })), "supported values: \"Always\""),
         (group(&json!({ "pod": { "hostNetwork": true } })), "unknown field; remove it"),
         // The others.
-        (plan(&json!({ "endpoint": "http://a.example" })), "http is for loopback"),
+        (plan(&json!({ "endpoint": "http://a.example" })), "http is allowed for loopback"),
         (plan(&json!({ "tls": {} })), "`tls` is not implemented yet"),
         (plan(&json!({ "headers": { "forward": ["a"] } })), "`forward` is not implemented yet"),
-        (plan(&json!({ "timeouts": { "call": "soon" } })), "is not a duration from 1ms to 1h"),
-        (plan(&json!({ "filters": ["a", "a"] })), "a set occurs twice"),
+        (plan(&json!({ "timeouts": { "call": "soon" } })), "must be a duration from 1ms to 1h"),
+        (plan(&json!({ "filters": ["a", "a"] })), "a filter set occurs twice"),
         (object("CustomTools", "t", &json!({ "service": service(), "customTools": { "a": { "tool": "" } } })), "tool"),
     ];
     let sizes = ["0", "1 MB", "2Gi", "-1", "1e3"].map(|size| json!(size)).into_iter().chain([json!(0), json!(1 << 31)]);
     table.extend(sizes.map(|size| {
-        (exposition(&json!({ "limits": { "maxResponseBytes": size } })), "is not a number of bytes up to 1Gi")
+        (exposition(&json!({ "limits": { "maxResponseBytes": size } })), "must be a number of bytes from 1 to 1Gi")
     }));
     table
 }
