@@ -163,7 +163,7 @@ mod tests {
         let file = "a.yaml".into();
         let start = tamis_crds::yaml::Position::START;
         for finding in [
-            Diagnostic::error(&file, start, "spec.a", "is wrong", "mend it"),
+            Diagnostic::error(&file, start, "spec.a", "is wrong", "fix it"),
             Diagnostic::warning(&file, start, "", "is odd", ""),
         ] {
             assert_eq!(Coloured(&finding, false).to_string(), finding.to_string());

@@ -36,8 +36,8 @@ fn refused() -> Vec<(Value, &'static str)> {
     let patch = |patch: Value| json!({ "patches": [{ "op": "remove", "path": "/x" }, patch] });
     vec![
         (json!("retain"), ": is not a filter; write an object"),
-        (json!(1), ": is no filter"),
-        (json!(true), ": is no filter"),
+        (json!(1), ": is not a filter"),
+        (json!(true), ": is not a filter"),
         // Two policies refuse null, and the API server gives the message of either.
         (json!(null), ": "),
         (json!([]), ": Invalid value: 0"),
@@ -142,7 +142,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         table.push((in_set(&filter), said("spec.filters.get-issue")));
         // In a manifest, an unknown field inside a list is reported at its action.
         let text = said("spec.http.actions.get-issue.response.filter");
-        let text = if text.contains("holds a field") { "spec.http.actions.get-issue" } else { text };
+        let text = if text.contains("has an unknown field") { "spec.http.actions.get-issue" } else { text };
         table.push((in_manifest(&filter), text));
     }
     let odd = object("ToolsFilters", "f", &set(&json!({ "a.b": { "maxItems": -1 } })));

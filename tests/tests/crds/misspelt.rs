@@ -99,15 +99,15 @@ fn misspellings() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("Exposition", "/spec/toolz", json!({}), "spec.toolz: unknown field; remove it"),
         ("Exposition", "/spec/tools/exlude", json!(["b"]), "spec.tools.exlude: unknown field"),
         ("Exposition", "/spec/enforcement", json!(null), "spec.enforcement: Unsupported value: null"),
-        ("Exposition", "/spec/tools", json!(null), "spec.tools: has no value: write one"),
+        ("Exposition", "/spec/tools", json!(null), "spec.tools: has no value; set one"),
         ("Exposition", "/enforcement", json!("Enforced"), "enforcement: unknown field; move it into spec"),
         ("ToolsFilters", "/spec/filtres", json!({}), "spec.filtres: unknown field; remove it"),
         // Two policies refuse this one, and the API server gives the message of either.
         ("ToolsFilters", "/spec/filters/get", json!(null), "spec.filters.get: "),
         ("ToolsFilters", "/spec/filters/get/retian", json!(["/a"]), "spec.filters.get.retian: unknown field"),
         ("ToolsFilters", "/spec/filters/get/retain", json!(null), "spec.filters.get.retain: has no value"),
-        ("ToolsFilters", "/spec/filters/get/patches/0/form", json!("/a"), "spec.filters.get: holds a field"),
-        ("ToolsFilters", "/spec/filters/list/0/exlude", json!(["a"]), "spec.filters.list: holds a field"),
+        ("ToolsFilters", "/spec/filters/get/patches/0/form", json!("/a"), "spec.filters.get: has an unknown field"),
+        ("ToolsFilters", "/spec/filters/list/0/exlude", json!(["a"]), "spec.filters.list: has an unknown field"),
         ("ServiceManifest", "/spec/http/action", json!({}), "spec.http.action: unknown field"),
         (
             "ServiceManifest",
@@ -135,7 +135,7 @@ fn misspellings() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ),
         ("ConfigurationPlan", "/spec/headers/remov", json!(["a"]), "spec.headers.remov: unknown field"),
         ("GatewayGroup", "/spec/require/enforcd", json!(true), "spec.require.enforcd: unknown field"),
-        ("GatewayGroup", "/spec/pod/env/0/valu", json!("a"), "spec.pod.env: holds a field"),
+        ("GatewayGroup", "/spec/pod/env/0/valu", json!("a"), "spec.pod.env: has an unknown field"),
     ]
 }
 
@@ -300,7 +300,7 @@ pub(crate) async fn kept(client: &Client) -> Result<()> {
     }
     let sent = object("ToolsFilters", "kept", &filters::set(&costly.into()));
     match send(client, Write::Create, "Ignore", &sent, &Value::Null, false).await? {
-        Err(said) => ensure!(said.contains("holds a field that"), "{said}"),
+        Err(said) => ensure!(said.contains("has an unknown field"), "{said}"),
         Ok(stored) => {
             ensure!(stored["spec"] == sent["spec"], "something was dropped");
             ensure!(!tamis_crds::read_object(&stored).resources.unusable.is_empty(), "the operator would use it");
@@ -330,7 +330,7 @@ pub(crate) async fn emptied(client: &Client) -> Result<()> {
     }
     let exposition = |tools: Value| object("Exposition", "emptied", &json!({ "service": service(), "tools": tools }));
     apply(client, &exposition(json!({ "exclude": ["a"] })), false).await?;
-    let text = "spec.tools: has no value: write one, or remove the field";
+    let text = "spec.tools: has no value; set one, or remove the field";
     crate::refused(client, vec![(exposition(json!({})), text)]).await?;
     api(client, "Exposition").delete("emptied", &DeleteParams::default()).await?;
     Ok(())

@@ -184,7 +184,7 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
     // The label is taken away: it stops.
     let unlabel = ["label", "secret", "one", "-n", "team-a", "tamis.dev/credentials-"];
     stage.cluster.kubectl(&unlabel, None).await?;
-    stage.issue_stopped("open", "does not take part").await?;
+    stage.issue_stopped("open", "is not labelled for use").await?;
     stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
     Ok(())
 }

@@ -73,7 +73,7 @@ async fn a_tenant_cannot_hold_up_another() -> Result<()> {
 
     let attacker = Attacker::repeats_a_description(&stage);
     endure(&mut stage, &mut victim, "5,000 tools that repeat 190 kB each", attacker).await?;
-    is_refused(&stage, "customtools", "many", "TooLarge", "tools have no room").await?;
+    is_refused(&stage, "customtools", "many", "TooLarge", "tools exceed the limit").await?;
 
     let attacker = Attacker::edits_a_large_set(&stage);
     endure(&mut stage, &mut victim, "a set of 900 kB edited for 100 expositions, 30 more of them unused", attacker)
