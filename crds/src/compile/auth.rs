@@ -37,7 +37,7 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) 
         Some(_) if !named => scribe.error(&at.key("name"), format!("is not allowed for type {word}"), "remove it"),
         Some(name) if kind == AuthKind::Header => header_name(name, &at.key("name"), scribe),
         Some(name) if name.is_empty() => {
-            scribe.error(&at.key("name"), "is empty", "name the header, query parameter or body member")
+            scribe.error(&at.key("name"), "is empty", "name the header, query parameter or body member");
         }
         _ => {}
     }

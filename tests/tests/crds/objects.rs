@@ -162,7 +162,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (group(&json!({ "listener": { "externalUrl": "a.example" } })), "must be an HTTP or HTTPS URL"),
         (group(&json!({ "tracing": {} })), "spec.tracing.endpoint: Required value"),
         (group(&json!({ "tracing": { "endpoint": "otel:4318" } })), "for example http://HOST:4318"),
-        (group(&json!({ "tracing": { "endpoint": "http://a:b@otel:4318" } })), "without user, password, query and fragment"),
+        (
+            group(&json!({ "tracing": { "endpoint": "http://a:b@otel:4318" } })),
+            "without user, password, query and fragment",
+        ),
         (
             group(&json!({ "tracing": { "endpoint": "http://otel", "samplingRatePerMillion": 1_000_001 } })),
             "less than or equal to 1000000",
