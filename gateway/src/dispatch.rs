@@ -1,4 +1,4 @@
-//! From a request to what has to be done for it. The same for HTTP and standard input.
+//! Decides what a request asks for, whatever transport carries it.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -15,10 +15,10 @@ use crate::mcp::message::string;
 use crate::mcp::{Era, Params, RpcError, arguments, headers};
 use crate::trace::Parent;
 
-/// What a request needs.
+/// What a request asks for.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Nothing more: this is the answer.
+    /// This answer.
     Answer(Vec<u8>),
     /// A tool call.
     Call(ToolCall),
@@ -29,15 +29,15 @@ pub(crate) enum Task {
 /// An accepted `subscriptions/listen`.
 #[derive(Debug, Clone)]
 pub(crate) struct Listen {
-    /// The request's id, as JSON; what each message is tagged with.
-    pub(crate) id: Bytes,
-    /// Whether changes of the tools were asked for.
+    /// The request's id, as JSON. Each message is tagged with it.
+    id: Bytes,
+    /// Whether the client asked for changes of the list of tools.
     pub(crate) tools: bool,
 }
 
-/// One request with what is known of it.
+/// A request, and what is known about it.
 pub(crate) struct Request<'a> {
-    /// What it addresses.
+    /// The exposition that it addresses.
     pub(crate) exposition: &'a Exposition,
     /// The bytes that `id` and `params` borrow from.
     pub(crate) source: &'a Bytes,
@@ -47,9 +47,9 @@ pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     /// Its parameters.
     pub(crate) params: &'a Params<'a>,
-    /// How it is spoken.
+    /// Its era.
     pub(crate) era: Era,
-    /// Its HTTP headers, where there are any.
+    /// Its HTTP headers, if it came over HTTP.
     pub(crate) headers: Option<&'a HeaderMap>,
     /// Who sent it.
     pub(crate) caller: &'a Caller,
@@ -57,7 +57,7 @@ pub(crate) struct Request<'a> {
     pub(crate) is_traced: bool,
 }
 
-/// Decides what a request needs.
+/// Decides what a request asks for.
 ///
 /// # Errors
 /// The JSON-RPC error to answer with.
@@ -108,7 +108,7 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
     })
 }
 
-/// A name that a caller sent, short enough for a message.
+/// Shortens a name that a caller sent, for a message.
 fn shown(name: &str) -> &str {
     let end = name.char_indices().nth(64).map_or(name.len(), |(at, _)| at);
     &name[..end]
@@ -134,9 +134,9 @@ fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Res
     Ok(out)
 }
 
-/// The members that a modern result which may be cached has. Nothing here may: a reload can change it at any time.
+/// The caching members of a modern result. Nothing may be cached, because a reload can change it at any time.
 fn cacheable(exposition: &Exposition) -> String {
-    // What everyone may see alike is public.
+    // Without keys, all callers get the same result.
     let scope = match exposition.access {
         None | Some(Access::Anonymous) => "public",
         Some(Access::ApiKeys { .. }) => "private",
@@ -191,7 +191,7 @@ fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
         #[serde(rename = "toolsListChanged", default)]
         tools: bool,
     }
-    let malformed = || RpcError::invalid_params("notifications must be an object of what to be told of");
+    let malformed = || RpcError::invalid_params("notifications must be an object that names kinds of notifications");
     let wanted = request.params.notifications.filter(|raw| raw.get().starts_with('{')).ok_or_else(malformed)?;
     let wanted: Wanted = serde_json::from_str(wanted.get()).map_err(|_| malformed())?;
     Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), tools: wanted.tools })
@@ -199,13 +199,18 @@ fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
 
 /// Messages of a modern subscription.
 impl Listen {
-    fn tag(&self) -> String {
+    /// The request's id, as JSON.
+    pub(crate) fn id(&self) -> &str {
         // Checked when the request was read.
-        let id = std::str::from_utf8(&self.id).unwrap_or("null");
+        std::str::from_utf8(&self.id).unwrap_or("null")
+    }
+
+    fn tag(&self) -> String {
+        let id = self.id();
         format!(r#""io.modelcontextprotocol/subscriptionId":{id}"#)
     }
 
-    /// The first message: what of the wishes is granted.
+    /// The first message: the kinds of notifications that the client will get.
     pub(crate) fn acknowledgement(&self) -> String {
         let granted = if self.tools { r#""toolsListChanged":true"# } else { "" };
         format!(
@@ -214,7 +219,7 @@ impl Listen {
         )
     }
 
-    /// The tools are others than before.
+    /// The message that the list of tools changed.
     pub(crate) fn changed(&self) -> String {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{{}}}}}}}"#,
@@ -224,8 +229,7 @@ impl Listen {
 
     /// The last message: the answer to the request.
     pub(crate) fn end(&self, server_meta: &str) -> String {
-        let id = std::str::from_utf8(&self.id).unwrap_or("null");
-        let tag = self.tag();
+        let (id, tag) = (self.id(), self.tag());
         format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#)
     }
 }

@@ -20,7 +20,8 @@ use crate::options::Options;
 use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
 use crate::seal::Keyring;
-use crate::serve::{Cancellable, Index, Listeners};
+use crate::serve::Index;
+use crate::session::{InFlight, Listeners};
 use crate::shares::{self, Share, Shares};
 use crate::upstream::{Client, ClientError};
 
@@ -45,8 +46,8 @@ pub struct Gateway {
     /// Calls that outlive their connection, waited for when the gateway stops.
     pub(crate) detached: TaskTracker,
     pub(crate) draining: AtomicBool,
-    /// Legacy calls that their clients may cancel by name.
-    pub(crate) cancellable: Cancellable,
+    /// Legacy calls over HTTP that their clients may cancel by id.
+    pub(crate) in_flight: Arc<InFlight>,
     pub(crate) client: Arc<Client>,
     /// Where work runs that would hold up a serving thread.
     pub(crate) compute: Arc<Compute>,
@@ -153,7 +154,7 @@ impl Gateway {
             },
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
-            cancellable: Cancellable::default(),
+            in_flight: Arc::default(),
             compute: Arc::default(),
             shared: Mutex::default(),
             status: Mutex::default(),

@@ -4,9 +4,10 @@
 //! version that they started with), [`Gateway::serve`], [`Gateway::serve_admin`] and [`Gateway::serve_stdio`] serve.
 //!
 //! ```text
-//! serve, stdio      connections and lines        one message at a time
+//! serve, stdio      connections and lines        they read, write and spawn
+//! session           message -> action            pure, the same for HTTP and stdio
 //! mcp               messages, eras, errors       pure
-//! dispatch          what a request needs
+//! dispatch          what a request needs         pure
 //! reload            documents -> expositions     what differs, nothing else
 //! registry          path -> exposition           swapped one by one
 //! cluster           GatewayConfigs, Secrets      watched, kept on disk
@@ -51,6 +52,7 @@ mod reload;
 mod seal;
 mod serve;
 mod service;
+mod session;
 mod shares;
 mod stdio;
 mod trace;

@@ -1,11 +1,11 @@
-//! MCP over standard input and output: one message a line, one exposition, one client.
+//! MCP over standard input and output: one message or batch a line, one exposition, one client.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
 use tamis_config::ExpositionId;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
@@ -13,22 +13,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::{self, Caller, ToolCall};
-use crate::dispatch::{self, LIST_CHANGED, Listen, Task};
+use crate::dispatch::{Listen, Task};
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
-use crate::mcp::era::{self, BATCHES, negotiate};
-use crate::mcp::message::{self, Unreadable, string};
-use crate::mcp::{Era, Incoming, Params, RpcError, encode, headers};
+use crate::mcp::{Era, RpcError};
 use crate::memory::{Exhausted, Held, Reservation};
 use crate::registry::{Slot, State};
+use crate::session::{
+    self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, in_flight,
+};
 
 /// Answers that wait to be written.
 const QUEUE: usize = 64;
+/// The one session of [`InFlight`].
+const SESSION: &str = "";
 
-/// The session could not be had, or broke.
+/// Why a session cannot begin, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// No document names the exposition.
+    /// No document has the exposition.
     #[error("no exposition {0}")]
     NoSuchExposition(ExpositionId),
     /// Reading or writing failed.
@@ -42,20 +45,17 @@ struct Session {
     slot: Arc<Slot>,
     out: mpsc::Sender<Held>,
     tasks: TaskTracker,
-    /// Requests under way by id, for `notifications/cancelled`.
-    under_way: Mutex<HashMap<Box<str>, CancellationToken>>,
-    /// Whether a legacy client has shaken hands, and so is told of changes.
-    legacy: AtomicBool,
-    /// Whether the version that was settled on has batches.
-    batches: AtomicBool,
+    in_flight: Arc<InFlight>,
+    /// The version that the legacy handshake negotiated. From then on the client is notified of changes.
+    negotiated: Mutex<Option<&'static str>>,
     shutdown: CancellationToken,
 }
 
 impl Gateway {
-    /// Serves one exposition to one client until its input ends or `shutdown`; calls under way end first.
+    /// Serves one exposition to one client until its input ends or `shutdown`. Calls in flight finish first.
     ///
     /// # Errors
-    /// [`StdioError`] where there is no such exposition, or reading or writing fails.
+    /// [`StdioError`] if there is no such exposition, or reading or writing fails.
     pub async fn serve_stdio(
         self: Arc<Self>,
         exposition: &ExpositionId,
@@ -73,9 +73,8 @@ impl Gateway {
             slot,
             out,
             tasks: TaskTracker::new(),
-            under_way: Mutex::default(),
-            legacy: AtomicBool::new(false),
-            batches: AtomicBool::new(false),
+            in_flight: Arc::default(),
+            negotiated: Mutex::default(),
             shutdown: shutdown.child_token(),
         });
         let follower = tokio::spawn(Arc::clone(&session).follow());
@@ -87,19 +86,13 @@ impl Gateway {
         session.shutdown.cancel();
         session.tasks.close();
         if tokio::time::timeout(limits.drain, session.tasks.wait()).await.is_err() {
-            tracing::warn!("calls were still under way when the time to end them was over");
+            tracing::warn!("drain timed out with calls in flight");
         }
         let _ = follower.await;
         drop(session);
         let written = writer.await.map_err(std::io::Error::other)?;
         Ok(read.and(written)?)
     }
-}
-
-/// Makes a call, with memory of its own.
-async fn run(gateway: &Gateway, exposition: &Exposition, call: &ToolCall) -> Result<Held, RpcError> {
-    let held = Reservation::open(&exposition.share).await.map_err(|Exhausted| RpcError::exhausted())?;
-    call::run(gateway, exposition, call, held).await
 }
 
 /// Writes answers, one a line.
@@ -126,8 +119,8 @@ impl Session {
                 return Ok(());
             }
             if read > limit && !line.ends_with(b"\n") {
-                self.send(encode::error(None, &RpcError::invalid_request("the message is too long"), Era::Legacy))
-                    .await;
+                let error = RpcError::invalid_request("the message is too long");
+                self.send(Refusal { id: None, error, era: Era::Legacy }.encode()).await;
                 // The rest of the line is not a message.
                 while !line.ends_with(b"\n") {
                     line.clear();
@@ -139,183 +132,150 @@ impl Session {
             }
             let text = line.trim_ascii();
             if !text.is_empty() {
-                self.line(Bytes::copy_from_slice(text)).await;
+                self.line(&Bytes::copy_from_slice(text)).await;
             }
         }
     }
 
     async fn send(&self, message: impl Into<Held>) {
-        // A client that is gone hears nothing; its input ends too.
+        // If the client is gone, its input ends too.
         let _ = self.out.send(message.into()).await;
     }
 
-    /// One line: a message, or a batch of them.
-    async fn line(self: &Arc<Self>, source: Bytes) {
-        let Ok(text) = std::str::from_utf8(&source) else {
-            return self.send(encode::error(None, &RpcError::parse_error(), Era::Legacy)).await;
-        };
-        let Some(batch) = message::batch(text, self.gateway.options.limits.batch) else {
-            if let Some(answer) = self.message(&source, text, false).await {
-                self.send(answer).await;
-            }
-            return;
-        };
-        let limit = self.gateway.options.limits.batch;
-        let refuse = |error: &RpcError| encode::error(None, error, Era::Legacy);
-        let batch = match batch {
-            Err(error) => return self.send(refuse(&error)).await,
-            Ok(_) if !self.batches.load(Ordering::Relaxed) => {
-                return self.send(refuse(&RpcError::invalid_request("this version has no batches"))).await;
-            }
-            Ok(batch) if batch.is_empty() || batch.len() > limit => {
-                return self.send(refuse(&RpcError::batch_size(limit))).await;
-            }
-            Ok(batch) => batch,
-        };
-        let mut answers = Vec::with_capacity(batch.len());
-        for raw in batch {
-            answers.extend(self.message(&source, raw.get(), true).await);
-        }
-        if !answers.is_empty() {
-            self.send(Held::list(answers)).await;
-        }
+    fn negotiated(&self) -> Option<&'static str> {
+        *self.negotiated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acts on one message. The answer, where it is there at once; a call answers later, but in a batch.
-    async fn message(self: &Arc<Self>, source: &Bytes, text: &str, batched: bool) -> Option<Held> {
-        match message::parse(text) {
-            Err(Unreadable { id, error }) => {
-                Some(encode::error(id.map(|id| id.get().as_bytes()), &error, Era::Legacy).into())
-            }
-            Ok(Incoming::Response) => None,
-            Ok(Incoming::Notification { method, params }) => {
-                if method == "notifications/cancelled"
-                    && let Some(id) = params.request_id
-                    && let Some(token) = self.under_way().get(id.get())
-                {
-                    token.cancel();
-                }
-                None
-            }
-            Ok(Incoming::Request { id, method, params }) => {
-                let era = era::decide(None, params.meta_version().as_deref(), Some(&method));
-                match self.request(source, id, &method, &params, era, batched).await {
-                    Ok(answer) => answer,
-                    Err(error) => Some(encode::error(Some(id.get().as_bytes()), &error, era).into()),
-                }
-            }
-        }
-    }
-
-    async fn request(
-        self: &Arc<Self>,
-        source: &Bytes,
-        id: &RawValue,
-        method: &str,
-        params: &Params<'_>,
-        era: Era,
-        batched: bool,
-    ) -> Result<Option<Held>, RpcError> {
-        if era == Era::Modern {
-            headers::check_meta(params)?;
-            let version = params.meta_version().unwrap_or_default();
-            if !era::MODERN_VERSIONS.contains(&version.as_ref()) {
-                return Err(era::unsupported(&version));
-            }
-        }
+    /// Acts on one line.
+    async fn line(self: &Arc<Self>, source: &Bytes) {
         let state = self.slot.state();
-        let exposition = match state.as_ref() {
-            State::Serving(exposition) => Arc::clone(exposition),
-            State::Stopped(stopped) => {
-                return Err(RpcError::stopped(format!("not served: {}: {}", stopped.reason, stopped.message)));
-            }
-        };
-        let request = dispatch::Request {
-            exposition: &exposition,
-            source,
-            id,
-            method,
-            params,
-            era,
-            headers: None,
+        let reader = Reader {
+            exposition: match state.as_ref() {
+                State::Serving(exposition) => Ok(exposition),
+                State::Stopped(stopped) => Err(stopped),
+            },
+            transport: Transport::Stdio(self.negotiated()),
             caller: &Caller::Parent,
             is_traced: self.gateway.options.traces.is_some(),
+            batch: self.gateway.options.limits.batch,
         };
-        let task = dispatch::dispatch(&request)?;
-        if era == Era::Legacy && method == "initialize" {
-            let version = negotiate(params.protocol_version.and_then(string).as_deref());
-            self.batches.store(version == BATCHES, Ordering::Relaxed);
-            self.legacy.store(true, Ordering::Relaxed);
-        }
-        match task {
-            Task::Answer(body) => Ok(Some(body.into())),
-            Task::Call(call) if batched => run(&self.gateway, &exposition, &call).await.map(Some),
-            Task::Call(call) => {
-                let token = CancellationToken::new();
-                self.under_way().insert(id.get().into(), token.clone());
-                let (session, id) = (Arc::clone(self), id.to_owned());
+        match session::read(reader, source) {
+            Input::Message(action) => self.act(action).await,
+            Input::Batch(messages) => {
+                let begin = |message| self.begin(session::read_of_batch(reader, message));
+                let answers: Vec<_> = messages.iter().map(begin).collect();
+                let session = Arc::clone(self);
                 self.tasks.spawn(async move {
-                    let answered = tokio::select! {
-                        answered = run(&session.gateway, &exposition, &call) => Some(answered),
-                        () = token.cancelled() => None,
-                    };
-                    session.under_way().remove(id.get());
-                    // A cancelled request is not answered.
-                    if let Some(answered) = answered {
-                        let error = |e| encode::error(Some(id.get().as_bytes()), &e, call.era).into();
-                        session.send(answered.unwrap_or_else(error)).await;
+                    let answers: Vec<_> = join_all(answers).await.into_iter().flatten().collect();
+                    if !answers.is_empty() {
+                        session.send(Held::list(answers)).await;
                     }
                 });
-                Ok(None)
-            }
-            Task::Listen(listen) => {
-                let token = CancellationToken::new();
-                self.under_way().insert(id.get().into(), token.clone());
-                let server = exposition.service.server_meta.clone();
-                self.tasks.spawn(Arc::clone(self).listen(listen, server, id.get().into(), token));
-                Ok(None)
             }
         }
     }
 
-    /// A modern subscription.
-    async fn listen(self: Arc<Self>, listen: Listen, server: String, id: Box<str>, cancelled: CancellationToken) {
-        let mut changes = self.slot.changes();
-        self.send(listen.acknowledgement().into_bytes()).await;
-        loop {
-            tokio::select! {
-                changed = changes.changed() => match changed {
-                    Ok(()) if listen.tools => self.send(listen.changed().into_bytes()).await,
-                    Ok(()) => {}
-                    Err(_) => break,
+    /// Acts on a single message. Calls and subscriptions become tasks.
+    async fn act(self: &Arc<Self>, action: Action) {
+        match action {
+            Action::Nothing => {}
+            Action::Cancel(id) => self.in_flight.cancel(SESSION, &id),
+            Action::Refuse(refusal) => self.send(refusal.encode()).await,
+            Action::Perform(Request { id, era, exposition, negotiated, task }) => match task {
+                Task::Answer(answer) => {
+                    if negotiated.is_some() {
+                        *self.negotiated.lock().unwrap_or_else(PoisonError::into_inner) = negotiated;
+                    }
+                    self.send(answer).await;
+                }
+                Task::Call(call) => {
+                    let (session, answer) = (Arc::clone(self), self.call(exposition, call));
+                    self.tasks.spawn(async move {
+                        if let Some(answer) = answer.await {
+                            session.send(answer).await;
+                        }
+                    });
+                }
+                Task::Listen(listen) => match StreamPlace::take(&self.gateway, &exposition, &Caller::Parent) {
+                    Ok(place) => self.listen(listen, &exposition, place),
+                    Err(error) => self.send(Refusal { id: Some(id), error, era }.encode()).await,
                 },
-                () = self.shutdown.cancelled() => break,
-                () = cancelled.cancelled() => {
-                    self.under_way().remove(&id);
-                    return;
+            },
+        }
+    }
+
+    /// Begins to act on a message of a batch, so that the next line can cancel it, and returns its answer.
+    fn begin(self: &Arc<Self>, action: Action) -> BoxFuture<'static, Option<Held>> {
+        let answer = match action {
+            Action::Nothing => None,
+            Action::Cancel(id) => {
+                self.in_flight.cancel(SESSION, &id);
+                None
+            }
+            Action::Refuse(refusal) => Some(refusal.encode()),
+            Action::Perform(Request { id, era, exposition, negotiated: _, task }) => match task {
+                Task::Answer(answer) => Some(answer),
+                Task::Call(call) => return self.call(exposition, call).boxed(),
+                Task::Listen(_) => {
+                    let error = RpcError::method_not_found(era);
+                    Some(Refusal { id: Some(id), error, era }.encode())
+                }
+            },
+        };
+        ready(answer.map(Held::from)).boxed()
+    }
+
+    /// Registers a call, and returns the future that makes it, with memory of its own. A cancelled call has no answer.
+    fn call(&self, exposition: Arc<Exposition>, call: ToolCall) -> impl Future<Output = Option<Held>> + Send + use<> {
+        let gateway = Arc::clone(&self.gateway);
+        let registered = self.in_flight.begin(SESSION, call.id());
+        async move {
+            let run = async {
+                let held = Reservation::open(&exposition.share).await.map_err(|Exhausted| RpcError::exhausted())?;
+                call::run(&gateway, &exposition, &call, held).await
+            };
+            let answered = tokio::select! {
+                answered = run => answered,
+                () = in_flight::cancelled(registered.as_ref()) => return None,
+            };
+            let refused = |error| Refusal { id: Some(call.id.clone()), error, era: call.era }.encode().into();
+            Some(answered.unwrap_or_else(refused))
+        }
+    }
+
+    /// Spawns a modern subscription.
+    fn listen(self: &Arc<Self>, listen: Listen, exposition: &Exposition, place: StreamPlace) {
+        let registered = self.in_flight.begin(SESSION, listen.id());
+        let subscription = Some((listen, exposition.service.server_meta.clone()));
+        let mut notifications = Notifications::new(&self.slot, &self.shutdown, subscription);
+        let session = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let _place = place;
+            if let Some(first) = notifications.acknowledgement() {
+                session.send(first.into_bytes()).await;
+            }
+            loop {
+                let notice = tokio::select! {
+                    biased;
+                    () = in_flight::cancelled(registered.as_ref()) => return,
+                    notice = notifications.next() => notice,
+                };
+                match notice {
+                    Notice::Message(text) => session.send(text.into_owned().into_bytes()).await,
+                    Notice::End(None) => return,
+                    Notice::End(Some(last)) => return session.send(last.into_bytes()).await,
                 }
             }
-        }
-        self.under_way().remove(&id);
-        self.send(listen.end(&server).into_bytes()).await;
+        });
     }
 
-    /// Tells a legacy client of changes.
+    /// Notifies a legacy client of changes.
     async fn follow(self: Arc<Self>) {
-        let mut changes = self.slot.changes();
-        loop {
-            tokio::select! {
-                changed = changes.changed() => match changed {
-                    Ok(()) if self.legacy.load(Ordering::Relaxed) => self.send(LIST_CHANGED.as_bytes().to_vec()).await,
-                    Ok(()) => {}
-                    Err(_) => return,
-                },
-                () = self.shutdown.cancelled() => return,
+        let mut notifications = Notifications::new(&self.slot, &self.shutdown, None);
+        while let Notice::Message(text) = notifications.next().await {
+            if self.negotiated().is_some() {
+                self.send(text.into_owned().into_bytes()).await;
             }
         }
-    }
-
-    fn under_way(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, CancellationToken>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

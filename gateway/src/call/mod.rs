@@ -55,7 +55,7 @@ pub(crate) struct ToolCall {
 
 impl ToolCall {
     /// The request's id, as JSON.
-    fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         // Checked when the request was read.
         std::str::from_utf8(&self.id).unwrap_or("null")
     }

@@ -1,4 +1,4 @@
-//! Which era a request belongs to, and which version it speaks.
+//! The two eras of MCP, and the versions of each.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use super::RpcError;
 pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 /// The stateless versions.
 pub(crate) const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
-/// What a request without a version header speaks.
+/// The version of a request without a version header.
 pub(crate) const ASSUMED: &str = "2025-03-26";
-/// The one version that has JSON-RPC batches.
+/// The only version that has JSON-RPC batches.
 pub(crate) const BATCHES: &str = "2025-03-26";
 
-/// The two ways in which MCP is spoken.
+/// The two forms of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     /// Before 2026-07-28.
@@ -22,10 +22,11 @@ pub(crate) enum Era {
     Modern,
 }
 
-/// The era of a request, from its `MCP-Protocol-Version` header, the version in its `_meta` and its method.
+/// Returns the era of a message with this `MCP-Protocol-Version` header, this version in `_meta`, and this method. Only
+/// `session::Transport::era` calls it, so that there is one place that knows what each transport has of these.
 ///
-/// A version in `_meta` is a habit of the modern era alone, so an unknown one there is a modern request of a version
-/// that is not supported.
+/// Only the modern era has a version in `_meta`, so an unknown one there is a modern request of a version that is not
+/// supported.
 pub(crate) fn decide(header: Option<&str>, meta: Option<&str>, method: Option<&str>) -> Era {
     let modern = header.is_some_and(is_modern)
         || meta.is_some_and(|version| !LEGACY_VERSIONS.contains(&version))
@@ -40,7 +41,7 @@ fn is_modern(version: &str) -> bool {
     dated && version >= MODERN_VERSIONS[0]
 }
 
-/// The version of a legacy request by its header.
+/// Returns the version that a legacy request's header names.
 ///
 /// # Errors
 /// A header that names no released version: 400.
@@ -49,13 +50,21 @@ pub(crate) fn legacy_version(header: Option<&str>) -> Result<&'static str, RpcEr
     LEGACY_VERSIONS.into_iter().find(|v| *v == named).ok_or_else(|| unsupported(named))
 }
 
-/// What `initialize` answers: the version asked for where it is one of ours, else the latest.
+/// Checks the version of a modern request.
+///
+/// # Errors
+/// The version is not served: 400.
+pub(crate) fn check_modern_version(version: &str) -> Result<(), RpcError> {
+    if MODERN_VERSIONS.contains(&version) { Ok(()) } else { Err(unsupported(version)) }
+}
+
+/// Returns the version for the answer to `initialize`: the requested one if it is served, else the latest.
 pub(crate) fn negotiate(requested: Option<&str>) -> &'static str {
     LEGACY_VERSIONS.into_iter().find(|v| Some(*v) == requested).unwrap_or(LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1])
 }
 
-/// The error for a version that is not served, with those that are.
-pub(crate) fn unsupported(requested: &str) -> RpcError {
+/// The error for a version that is not served. It lists those that are.
+fn unsupported(requested: &str) -> RpcError {
     let mut data = String::from(r#"{"supported":["#);
     for (i, version) in MODERN_VERSIONS.iter().enumerate() {
         let _ = write!(data, "{}\"{version}\"", if i == 0 { "" } else { "," });

@@ -1,5 +1,5 @@
-//! The headers that repeat the body for whoever routes without reading it (`Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`).
-//! They must agree with it, or the two would be routed and executed as different requests.
+//! Headers that repeat parts of the body for proxies that route without reading it (`Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`).
+//! They must agree with the body, or a request could be routed as one and executed as another.
 
 use std::borrow::Cow;
 
@@ -16,20 +16,20 @@ pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-ver
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The only value of a header, as text.
+/// Returns the only value of a header, as text.
 ///
 /// # Errors
-/// It is there twice, or is not text.
+/// The header occurs more than once, or is not text.
 pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(RpcError::header_mismatch(format!("header {name} is there more than once")));
+        return Err(RpcError::header_mismatch(format!("header {name} occurs more than once")));
     }
     value.to_str().map(Some).map_err(|_| RpcError::header_mismatch(format!("header {name} is not text")))
 }
 
-/// Undoes `=?base64?...?=`, in which values travel that a header cannot hold.
+/// Decodes `=?base64?...?=`, the form of values that a header cannot contain.
 fn decode(value: &str) -> Option<Cow<'_, str>> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned),
@@ -37,7 +37,7 @@ fn decode(value: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Checks a modern request or notification: metadata, version, then the headers that repeat the body.
+/// Checks a modern request or notification: its metadata, its version, then the headers that repeat the body.
 ///
 /// # Errors
 /// 400 with -32602 (metadata missing), -32022 (version) or -32020 (headers).
@@ -57,8 +57,7 @@ pub(crate) fn check_modern(
             return Err(RpcError::header_mismatch("MCP-Protocol-Version and _meta name different versions"));
         }
         (None, _) => return Err(RpcError::header_mismatch("header MCP-Protocol-Version is missing")),
-        (Some(version), _) if !era::MODERN_VERSIONS.contains(&version) => return Err(era::unsupported(version)),
-        (Some(_), _) => {}
+        (Some(version), _) => era::check_modern_version(version)?,
     }
     if single(headers, &METHOD)?.is_none() {
         return Err(RpcError::header_mismatch("header Mcp-Method is missing"));
@@ -69,7 +68,7 @@ pub(crate) fn check_modern(
     check_repeats(headers, method, params)
 }
 
-/// What `Mcp-Name` repeats.
+/// Returns the member that `Mcp-Name` repeats.
 fn subject<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
     match method {
         "tools/call" | "prompts/get" => params.name.and_then(string),
@@ -78,8 +77,8 @@ fn subject<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
     }
 }
 
-/// Checks that `Mcp-Method` and `Mcp-Name`, where they are sent, say what the body says: in every era, since whatever
-/// routes or authorises by a header does not ask for the version.
+/// Checks that `Mcp-Method` and `Mcp-Name`, if present, agree with the body. This holds in every era, because a proxy that
+/// routes or authorises by a header does not check the version.
 ///
 /// # Errors
 /// -32020 with 400.
@@ -94,12 +93,12 @@ pub(crate) fn check_repeats(headers: &HeaderMap, method: &str, params: &Params<'
     Ok(())
 }
 
-/// Whether one of the headers that repeat the body is there.
+/// Returns whether a header that repeats the body is present.
 pub(crate) fn has_repeats(headers: &HeaderMap) -> bool {
     headers.contains_key(METHOD) || headers.contains_key(NAME)
 }
 
-/// Checks that a modern request carries what each must.
+/// Checks that a modern request has the mandatory metadata.
 ///
 /// # Errors
 /// -32602 with 400 that names the missing member.
@@ -121,7 +120,7 @@ pub(crate) struct ParamHeader {
     header: HeaderName,
 }
 
-/// The arguments of a schema that headers repeat: those on a path of `properties` from the root.
+/// Returns the arguments of a schema that headers repeat: those on a path of `properties` from the root.
 pub(crate) fn param_headers(schema: &serde_json::Value) -> Vec<ParamHeader> {
     fn walk(schema: &serde_json::Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) {
         let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else { return };
@@ -141,11 +140,11 @@ pub(crate) fn param_headers(schema: &serde_json::Value) -> Vec<ParamHeader> {
     found
 }
 
-/// Checks `Mcp-Param-*` against the arguments. The legacy era knows no such header, so there one may be absent; one that
-/// is sent must agree.
+/// Checks `Mcp-Param-*` against the arguments. The legacy era does not define such headers, so they may be absent there, but must
+/// agree if they are present.
 ///
 /// # Errors
-/// -32020 where a header and its argument differ, or, in the modern era, only one of them is there.
+/// -32020 if a header and its argument differ, or, in the modern era, if only one of them is present.
 pub(crate) fn check_params(
     headers: &HeaderMap,
     rules: &[ParamHeader],
@@ -172,7 +171,7 @@ pub(crate) fn check_params(
     Ok(())
 }
 
-/// Whether a scalar is what a header says: numbers by value.
+/// Returns whether a scalar equals a header's value. Numbers are compared by value.
 fn says(value: Value<'_>, given: &str) -> bool {
     match value.kind() {
         Kind::String => value.is(given),

@@ -24,7 +24,7 @@ pub(super) struct Admitted {
 
 /// Why a request to an exposition is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Denied {
     /// No exposition has the name.
     Unknown,
     /// The exposition is not served at the moment. An unauthenticated sender must not learn the reason.
@@ -51,11 +51,11 @@ pub(super) fn reject(gateway: &Gateway, reason: Rejection, request: &Parts, peer
 /// Finds the exposition `name` (`NAMESPACE/NAME`) and authenticates the request.
 ///
 /// # Errors
-/// [`Refusal`], counted and logged.
-pub(super) fn admit(gateway: &Arc<Gateway>, name: &str, request: &Parts, peer: IpAddr) -> Result<Admitted, Refusal> {
+/// [`Denied`], counted and logged.
+pub(super) fn admit(gateway: &Arc<Gateway>, name: &str, request: &Parts, peer: IpAddr) -> Result<Admitted, Denied> {
     let Some(slot) = gateway.registry.find(name) else {
         reject(gateway, Rejection::Unknown, request, peer, None);
-        return Err(Refusal::Unknown);
+        return Err(Denied::Unknown);
     };
     let note = |reason, why| {
         let refused = Refused { peer: Some(peer), path: None, why };
@@ -66,7 +66,7 @@ pub(super) fn admit(gateway: &Arc<Gateway>, name: &str, request: &Parts, peer: I
         State::Stopped(stopped) => {
             gateway.metrics.rejected(Rejection::Stopped);
             note(Rejection::Stopped, Some(&format!("{}: {}", stopped.reason, stopped.message)));
-            return Err(Refusal::Stopped);
+            return Err(Denied::Stopped);
         }
     };
     match AuthContext::new(gateway, &slot, &exposition, &request.headers) {
@@ -74,12 +74,12 @@ pub(super) fn admit(gateway: &Arc<Gateway>, name: &str, request: &Parts, peer: I
         Err(AuthError::Unauthorized) => {
             exposition.series.rejected(&gateway.metrics, Rejection::Unauthorized);
             note(Rejection::Unauthorized, None);
-            Err(Refusal::Unauthorized)
+            Err(Denied::Unauthorized)
         }
         Err(AuthError::CallersUnknown) => {
             exposition.series.rejected(&gateway.metrics, Rejection::Stopped);
             note(Rejection::Stopped, Some("SecretNotFound: the Secret with the callers' keys does not exist"));
-            Err(Refusal::Stopped)
+            Err(Denied::Stopped)
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::memory::Held;
 /// the connection without the last chunk, HTTP/2 resets the stream with INTERNAL_ERROR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Cut {
-    /// Whoever opened the stream may no longer read it.
+    /// The caller that opened the stream may no longer read it.
     #[error("access was withdrawn")]
     AccessWithdrawn,
     /// Events that the reader has not seen are no longer there.

@@ -1,4 +1,4 @@
-//! A future that runs to its end even if nobody waits for it any more.
+//! A future that runs to completion even if it is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// Polled in place while its connection lives. Dropped before its end, it goes on as a task of its own: in the legacy
-/// era a closed connection cancels nothing.
+/// Polled in place while its connection is open. Dropped before its end, it continues as a task of its own: in the legacy era,
+/// a closed connection cancels nothing.
 pub(crate) struct Detached<F: Future<Output: Send> + Send + 'static> {
     future: Option<Pin<Box<F>>>,
     tracker: TaskTracker,
@@ -35,7 +35,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Detached<F> {
 
 impl<F: Future<Output: Send> + Send + 'static> Drop for Detached<F> {
     fn drop(&mut self) {
-        // Without a runtime the process is ending, and the future with it.
+        // Without a runtime, the process is ending.
         if let (Some(future), Ok(handle)) = (self.future.take(), Handle::try_current()) {
             drop(self.tracker.spawn_on(future, &handle));
         }

@@ -14,27 +14,24 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{self, Admitted, Refusal};
+use super::admission::{self, Admitted};
 use super::auth::AuthContext;
 use super::detached::Detached;
-use super::reading::{self, Asked, Meaning, Read, Reader};
 use super::request_body::{self, BodyError};
 use super::respond::{self, events, json, plain};
-use super::stream::{self, Open};
-use super::{Body, header_era, session_id};
+use super::{Body, session_id, stream};
 use crate::call::{self, Caller};
 use crate::compute::NotRun;
 use crate::dispatch::Task;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
-use crate::mcp::encode;
-use crate::mcp::era::{self, BATCHES};
 use crate::mcp::message::{self, Unreadable};
-use crate::mcp::{Era, Incoming, RpcError, headers};
+use crate::mcp::{Era, Incoming, RpcError, encode};
 use crate::memory::{Exhausted, Held, Reservation, arguments_need};
 use crate::metrics::Rejection;
 use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
 use crate::registry::Slot;
+use crate::session::{self, Action, Input, Notifications, Reader, Refusal, Request, StreamPlace, Transport, in_flight};
 
 /// Answers a request to the MCP endpoint of the exposition `name`.
 pub(super) async fn answer(
@@ -45,7 +42,7 @@ pub(super) async fn answer(
     peer: IpAddr,
     shutdown: &CancellationToken,
 ) -> Response<Body> {
-    let era = header_era(&request.headers);
+    let era = Transport::Http(&request.headers).era(None);
     let Admitted { slot, exposition, auth } = match admission::admit(gateway, name, request, peer) {
         Ok(admitted) => admitted,
         Err(refusal) => return refused(gateway, refusal, request, body, era).await,
@@ -66,11 +63,17 @@ pub(super) async fn answer(
 }
 
 /// Answers a request that was not admitted.
-async fn refused(gateway: &Gateway, refusal: Refusal, request: &Parts, body: HttpIncoming, era: Era) -> Response<Body> {
-    let error = match refusal {
-        Refusal::Unknown => RpcError::no_such_exposition(),
-        Refusal::Stopped => RpcError::unavailable(),
-        Refusal::Unauthorized => {
+async fn refused(
+    gateway: &Gateway,
+    denied: admission::Denied,
+    request: &Parts,
+    body: HttpIncoming,
+    era: Era,
+) -> Response<Body> {
+    let error = match denied {
+        admission::Denied::Unknown => RpcError::no_such_exposition(),
+        admission::Denied::Stopped => RpcError::unavailable(),
+        admission::Denied::Unauthorized => {
             request_body::discard(&request.headers, body).await;
             return refuse(None, &RpcError::unauthorized(), era);
         }
@@ -104,14 +107,17 @@ impl Exchange<'_> {
         if !accepts(self.headers, "text/event-stream") {
             return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
         }
-        match Open::new(self.gateway, self.exposition, &self.caller) {
-            Some(open) => events(stream::legacy(self.auth, self.slot.changes(), self.shutdown, open)),
-            None => refuse(None, &RpcError::busy(503, "too many open streams", 5), Era::Legacy),
+        match StreamPlace::take(self.gateway, self.exposition, &self.caller) {
+            Ok(place) => {
+                let notifications = Notifications::new(self.slot, self.shutdown, None);
+                events(stream::body(notifications, self.auth, place))
+            }
+            Err(error) => refuse(None, &error, Era::Legacy),
         }
     }
 
     async fn post(&self, body: HttpIncoming) -> Response<Body> {
-        let era = header_era(self.headers);
+        let era = Transport::Http(self.headers).era(None);
         let rejected = |reason| self.exposition.series.rejected(&self.gateway.metrics, reason);
         if !is_json(self.headers) {
             rejected(Rejection::Protocol);
@@ -136,38 +142,33 @@ impl Exchange<'_> {
                 return refuse(None, &error, era);
             }
         };
-        let read = match self.off_thread(&body, &mut held, reading::body).await {
-            Ok(read) => read,
+        let input = match self.off_thread(&body, &mut held, session::read).await {
+            Ok(input) => input,
             Err(error) => {
                 rejected(if error.status == 503 { Rejection::Memory } else { Rejection::Protocol });
                 return refuse(None, &error, era);
             }
         };
-        let answered = match read {
-            Read::One(Ok(meaning)) => self.single(meaning, held).await,
-            Read::One(Err(refusal)) => Err(refuse(refusal.id.as_deref(), &refusal.error, refusal.era)),
-            Read::Batch(batch) => self.batch(batch, held).await,
-        };
-        answered.unwrap_or_else(|refused| {
-            rejected(Rejection::Protocol);
-            refused
-        })
+        match input {
+            Input::Message(action) => self.act(action, held).await,
+            Input::Batch(messages) => self.batch(messages, held).await,
+        }
     }
 
     fn reader(&self) -> Reader<'_> {
         Reader {
-            exposition: self.exposition,
-            headers: self.headers,
+            exposition: Ok(self.exposition),
+            transport: Transport::Http(self.headers),
             caller: &self.caller,
             is_traced: self.gateway.options.traces.is_some(),
             batch: self.gateway.options.limits.batch,
         }
     }
 
-    /// Reads `source` here if it is short, else off the serving threads.
+    /// Reads `source`, off the serving threads if it is long.
     ///
     /// # Errors
-    /// There was no memory, or no turn in the time that a call may take.
+    /// There was no memory for it, or no thread in the time that a call may take.
     async fn off_thread<T: Send + 'static>(
         &self,
         source: &Bytes,
@@ -185,7 +186,8 @@ impl Exchange<'_> {
         let need = if compares { arguments_need(source.len()) } else { 0 };
         let deadline = Instant::now() + Duration::from_millis(exposition.limits.timeout_ms);
         let work = move |_: &dyn Fn() -> bool| {
-            read(Reader { exposition: &exposition, headers: &headers, caller: &caller, is_traced, batch }, &source)
+            let (exposition, transport) = (Ok(&exposition), Transport::Http(&headers));
+            read(Reader { exposition, transport, caller: &caller, is_traced, batch }, &source)
         };
         let offload = self.gateway.offload(&self.exposition.id);
         let done = offload.run(Work::Request, deadline, Some((held, need)), work).await;
@@ -196,49 +198,62 @@ impl Exchange<'_> {
         })
     }
 
-    /// Whose calls those of this request are.
-    fn holder(&self) -> String {
-        format!("{} {}", self.exposition.id, self.caller.name().unwrap_or_default())
+    /// The session that requests are registered under, if the client names one: only the caller who was given the session
+    /// id can cancel its requests.
+    fn session(&self) -> Option<String> {
+        let id = session_id::named(self.headers)?;
+        Some(format!("{id} {} {}", self.exposition.id, self.caller.name().unwrap_or_default()))
     }
 
-    /// Acts on a request of one message; the error is an answer too, to a message that was never acted upon.
-    async fn single(&self, meaning: Meaning, mut held: Reservation) -> Result<Response<Body>, Response<Body>> {
-        let Asked { id, era, is_handshake, task } = match meaning {
-            Meaning::Accepted => return Ok(accepted()),
-            Meaning::Cancel(request) => {
-                if let Some(session) = session_id::named(self.headers) {
-                    self.gateway.cancellable.cancel(session, &self.holder(), &request);
-                }
-                return Ok(accepted());
+    /// Acts on a single message.
+    async fn act(&self, action: Action, mut held: Reservation) -> Response<Body> {
+        let Request { id, era, exposition, negotiated, task } = match action {
+            Action::Nothing => return accepted(),
+            Action::Cancel(id) => {
+                self.cancel(&id);
+                return accepted();
             }
-            Meaning::Request(asked) => asked,
+            Action::Refuse(Refusal { id, error, era }) => {
+                // An error that is answered in band is no violation of the protocol.
+                if error.status != 200 {
+                    self.exposition.series.rejected(&self.gateway.metrics, Rejection::Protocol);
+                }
+                return refuse(id.as_deref(), &error, era);
+            }
+            Action::Perform(request) => request,
         };
         let refused = |error: &RpcError| refuse(Some(&id), error, era);
         match task {
-            Err(error) if error.status == 200 => Ok(refused(&error)),
-            Err(error) => Err(refused(&error)),
-            Ok(Task::Answer(body)) => {
+            Task::Answer(body) => {
                 if held.take(body.len() as u64).await.is_err() {
-                    self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
-                    return Ok(refused(&RpcError::exhausted()));
+                    exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+                    return refused(&RpcError::exhausted());
                 }
                 let mut response = json(StatusCode::OK, Held::new(body, held));
-                if is_handshake && let Some(id) = session_id::issue() {
-                    response.headers_mut().insert(session_id::SESSION, id);
+                if negotiated.is_some()
+                    && let Some(id) = session_id::issue()
+                {
+                    response.headers_mut().insert(session_id::HEADER, id);
                 }
-                Ok(response)
+                response
             }
-            Ok(Task::Call(call)) => {
-                Ok(self.call(call, held).await.map_or_else(|e| refused(&e), |b| json(StatusCode::OK, b)))
+            Task::Call(call) => {
+                self.call(call, held).await.map_or_else(|error| refused(&error), |body| json(StatusCode::OK, body))
             }
-            Ok(Task::Listen(listen)) => Ok(match Open::new(self.gateway, self.exposition, &self.caller) {
-                Some(open) => {
-                    let server = self.exposition.service.server_meta.clone();
-                    let (auth, changes) = (self.auth.clone(), self.slot.changes());
-                    events(stream::modern(listen, server, auth, changes, self.shutdown, open))
+            Task::Listen(listen) => match StreamPlace::take(self.gateway, &exposition, &self.caller) {
+                Ok(place) => {
+                    let subscription = (listen, exposition.service.server_meta.clone());
+                    let notifications = Notifications::new(self.slot, self.shutdown, Some(subscription));
+                    events(stream::body(notifications, self.auth.clone(), place))
                 }
-                None => refused(&RpcError::busy(503, "too many open streams", 5)),
-            }),
+                Err(error) => refused(&error),
+            },
+        }
+    }
+
+    fn cancel(&self, id: &str) {
+        if let Some(session) = self.session() {
+            self.gateway.in_flight.cancel(&session, id);
         }
     }
 
@@ -250,56 +265,29 @@ impl Exchange<'_> {
         })
     }
 
-    /// Makes a call. In the modern era a connection that closes drops this future and cancels the call; in the legacy
-    /// era the call goes on until it is cancelled by its name.
+    /// Makes a call. In the modern era, a closed connection drops this future and so cancels the call. In the legacy era, the
+    /// call goes on until its client cancels it by its id.
     async fn call(&self, call: call::ToolCall, held: Reservation) -> Result<Held, RpcError> {
         if call.era == Era::Modern {
             return call::run(self.gateway, self.exposition, &call, held).await;
         }
         let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
-        let session = session_id::named(self.headers).map(|session| (Box::<str>::from(session), self.holder()));
+        let registered = self.session().and_then(|session| gateway.in_flight.begin(&session, call.id()));
         let run = async move {
-            let id = std::str::from_utf8(&call.id).unwrap_or_default();
-            let Some(under_way) =
-                session.as_ref().and_then(|(session, holder)| gateway.cancellable.begin(session, holder, id))
-            else {
-                return call::run(&gateway, &exposition, &call, held).await;
-            };
             tokio::select! {
                 answer = call::run(&gateway, &exposition, &call, held) => answer,
-                () = under_way.cancelled.cancelled() => Err(RpcError::cancelled()),
+                () = in_flight::cancelled(registered.as_ref()) => Err(RpcError::cancelled()),
             }
         };
         Detached::new(run, &self.gateway.detached).await
     }
 
-    /// Answers a batch, which one legacy version has.
-    async fn batch(
-        &self,
-        batch: Result<Vec<Bytes>, RpcError>,
-        mut held: Reservation,
-    ) -> Result<Response<Body>, Response<Body>> {
-        let legacy = |error: &RpcError| refuse(None, error, Era::Legacy);
-        let version = reading::version(self.headers).and_then(|header| match era::decide(header, None, None) {
-            Era::Legacy => era::legacy_version(header),
-            Era::Modern => Ok(""),
-        });
-        if version.map_err(|error| legacy(&error))? != BATCHES {
-            return Err(legacy(&RpcError::invalid_request("this version has no batches")));
-        }
-        let batch = batch.map_err(|error| legacy(&error))?;
-        let limit = self.gateway.options.limits.batch;
-        if batch.is_empty() || batch.len() > limit {
-            return Err(legacy(&RpcError::batch_size(limit)));
-        }
-        if headers::has_repeats(self.headers) {
-            // One header cannot repeat several messages.
-            return Err(legacy(&RpcError::header_mismatch("Mcp-Method and Mcp-Name belong to single messages")));
-        }
-        let answers = join_all(batch.into_iter().map(|message| self.one_of_batch(message))).await;
+    /// Answers the messages of a batch together.
+    async fn batch(&self, messages: Vec<Bytes>, mut held: Reservation) -> Response<Body> {
+        let answers = join_all(messages.into_iter().map(|message| self.one_of_batch(message))).await;
         let answers: Vec<_> = answers.into_iter().flatten().collect();
         if answers.is_empty() {
-            return Ok(accepted());
+            return accepted();
         }
         // They are copied into one.
         let size = answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1;
@@ -311,38 +299,41 @@ impl Exchange<'_> {
             let offload = self.gateway.offload(&self.exposition.id);
             offload.run(Work::Answer, deadline, need, move |_| Held::list(answers)).await
         };
-        Ok(match joined {
+        let legacy = |error: &RpcError| refuse(None, error, Era::Legacy);
+        match joined {
             Ok(all) => json(StatusCode::OK, all),
             Err(NotRun::Overdue) => legacy(&RpcError::busy(503, "the answers could not be joined in time", 1)),
             Err(NotRun::Exhausted) => {
                 self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
                 legacy(&RpcError::exhausted())
             }
-        })
+        }
     }
 
+    /// The answer to a message of a batch, if it gets one.
     async fn one_of_batch(&self, message: Bytes) -> Option<Held> {
-        let error = |id: Option<&[u8]>, error: &RpcError| Some(encode::error(id, error, Era::Legacy).into());
+        let refusal = |id, error| Some(Refusal { id, error, era: Era::Legacy }.encode().into());
         // The message itself is held by the batch.
-        let (read, room) = if message.len() <= LIGHT_READ {
-            (reading::of_batch(self.reader(), &message), None)
+        let (action, room) = if message.len() <= LIGHT_READ {
+            (session::read_of_batch(self.reader(), &message), None)
         } else {
             let mut room = match self.with_memory().await {
                 Ok(room) => room,
-                Err(exhausted) => return error(None, &exhausted),
+                Err(exhausted) => return refusal(None, exhausted),
             };
-            match self.off_thread(&message, &mut room, reading::of_batch).await {
-                Ok(read) => (read, Some(room)),
-                Err(not_read) => return error(None, &not_read),
+            match self.off_thread(&message, &mut room, session::read_of_batch).await {
+                Ok(action) => (action, Some(room)),
+                Err(not_read) => return refusal(None, not_read),
             }
         };
-        let (id, task) = match read? {
-            Ok(Asked { id, task, .. }) => (id, task),
-            Err(refusal) => return error(refusal.id.as_deref(), &refusal.error),
-        };
-        let task = match task {
-            Ok(task) => task,
-            Err(refused) => return error(Some(&id), &refused),
+        let (id, task) = match action {
+            Action::Nothing => return None,
+            Action::Cancel(id) => {
+                self.cancel(&id);
+                return None;
+            }
+            Action::Refuse(refusal) => return Some(refusal.encode().into()),
+            Action::Perform(Request { id, era: _, exposition: _, negotiated: _, task }) => (id, task),
         };
         let room = match room {
             Some(room) => Ok(room),
@@ -354,7 +345,7 @@ impl Exchange<'_> {
             (Task::Call(call), Ok(room)) => self.call(call, room).await,
             (Task::Listen(_), Ok(_)) => Err(RpcError::method_not_found(Era::Legacy)),
         };
-        answered.map_or_else(|refused| error(Some(&id), &refused), Some)
+        answered.map_or_else(|error| refusal(Some(id), error), Some)
     }
 }
 

@@ -12,7 +12,6 @@ mod http;
 mod index;
 mod mcp;
 mod origin;
-mod reading;
 mod request_body;
 mod respond;
 mod session_id;
@@ -23,13 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderMap, HeaderValue};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Version};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
-use crate::mcp::{Era, era, headers};
 use crate::metrics::Rejection;
 
 pub(crate) use accept::{Event, Listening, run};
@@ -37,8 +35,6 @@ pub(crate) use body::{Body, Cut};
 pub(crate) use connections::Closed;
 pub(crate) use index::Index;
 pub(crate) use origin::{host_is_allowed, is_allowed as origin_is_allowed};
-pub(crate) use session_id::Cancellable;
-pub(crate) use stream::Listeners;
 pub use tls::{Tls, TlsError, TlsFiles};
 
 impl Gateway {
@@ -97,9 +93,4 @@ impl Gateway {
             tracing::warn!("drain timed out with calls in flight");
         }
     }
-}
-
-/// The era of a request according to its headers alone.
-fn header_era(headers: &HeaderMap) -> Era {
-    era::decide(headers.get(headers::VERSION).and_then(|value| value.to_str().ok()), None, None)
 }

@@ -1,176 +1,42 @@
-//! Streams of notifications (server-sent events).
+//! Streams of notifications over HTTP, as server-sent events.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use tamis_config::ExpositionId;
-use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::Body;
 use super::auth::{Access, AuthContext};
 use super::body::Cut;
-use crate::call::Caller;
-use crate::dispatch::{LIST_CHANGED, Listen};
-use crate::exposition::Exposition;
-use crate::gateway::Gateway;
-use crate::memory;
-use crate::metrics::Rejection;
-use crate::shares::{Grant, Resource};
+use crate::session::{Notice, Notifications, StreamPlace};
 
 /// How often a silent stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often a stream checks that its caller may still listen.
 const CHECK_ACCESS: Duration = Duration::from_secs(3);
 
-/// One caller of one exposition may have one in this many of the gateway's streams.
-const OF_A_CALLER: usize = 4;
-
-/// The number of open streams by exposition and caller (a key's name or an address).
-#[derive(Debug, Default)]
-pub(crate) struct Listeners(Mutex<HashMap<Listener, usize>>);
-
-type Listener = (Arc<ExpositionId>, String);
-
-/// A place among the open streams of the gateway and of a caller.
-#[derive(Debug)]
-pub(super) struct Open {
-    gateway: Arc<Gateway>,
-    listener: Listener,
-    _streams: Grant,
-    _memory: Grant,
-}
-
-impl Open {
-    /// Takes a place; none, and counted as a rejection, if there are too many streams.
-    pub(super) fn new(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
-        let open = Self::reserve(gateway, exposition, caller);
-        if open.is_none() {
-            exposition.series.rejected(&gateway.metrics, Rejection::Streams);
-        }
-        open
-    }
-
-    fn reserve(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
-        let streams = exposition.share.take(Resource::Streams, 1).ok()?;
-        let memory = exposition.share.take(Resource::Bytes, memory::STREAM).ok()?;
-        let listener = (Arc::clone(&exposition.id), caller.listener());
-        let most = (gateway.options.limits.streams / OF_A_CALLER).max(1);
-        gateway.listeners.begin(&listener, most).then(|| Self {
-            gateway: Arc::clone(gateway),
-            listener,
-            _streams: streams,
-            _memory: memory,
-        })
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.gateway.listeners.end(&self.listener);
-    }
-}
-
-impl Listeners {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Listener, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts one more stream, unless there are `most` already.
-    fn begin(&self, listener: &Listener, most: usize) -> bool {
-        let mut open = self.lock();
-        let count = open.entry(listener.clone()).or_default();
-        let fits = *count < most;
-        *count += usize::from(fits);
-        fits
-    }
-
-    fn end(&self, listener: &Listener) {
-        let mut open = self.lock();
-        if let Some(count) = open.get_mut(listener) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(listener);
-            }
-        }
-    }
-}
-
 struct Events {
     first: Option<Bytes>,
+    notifications: Notifications,
     auth: AuthContext,
-    changes: watch::Receiver<u64>,
-    shutdown: CancellationToken,
-    /// The subscription, in the modern era, and the members that name the server.
-    listen: Option<(Listen, String)>,
     ended: bool,
-    _open: Open,
+    _place: StreamPlace,
 }
 
-/// The stream that a legacy `GET` opens.
-pub(super) fn legacy(
-    auth: AuthContext,
-    changes: watch::Receiver<u64>,
-    shutdown: &CancellationToken,
-    open: Open,
-) -> Body {
-    // A comment, so that the headers are sent at once.
-    events(Events {
-        first: Some(Bytes::from_static(b": open\n\n")),
-        changes,
-        auth,
-        shutdown: shutdown.clone(),
-        listen: None,
-        ended: false,
-        _open: open,
-    })
-}
-
-/// The stream that answers a modern `subscriptions/listen`.
-pub(super) fn modern(
-    listen: Listen,
-    server_meta: String,
-    auth: AuthContext,
-    changes: watch::Receiver<u64>,
-    shutdown: &CancellationToken,
-    open: Open,
-) -> Body {
-    events(Events {
-        first: Some(event(&listen.acknowledgement())),
-        changes,
-        auth,
-        shutdown: shutdown.clone(),
-        listen: Some((listen, server_meta)),
-        ended: false,
-        _open: open,
-    })
-}
-
-fn events(events: Events) -> Body {
+/// The body of the response to a legacy `GET`, or to a modern `subscriptions/listen`.
+pub(super) fn body(notifications: Notifications, auth: AuthContext, place: StreamPlace) -> Body {
+    // A comment has the headers sent at once, even if nothing changes for long.
+    let first = notifications.acknowledgement().map_or(Bytes::from_static(b": open\n\n"), |message| event(&message));
+    let events = Events { first: Some(first), notifications, auth, ended: false, _place: place };
     Body::stream(stream::unfold(events, |mut events| async {
         let next = events.next().await?;
         Some((next, events))
     }))
 }
 
-/// Why a stream looks at its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wake {
-    /// The list of tools changed.
-    Changed,
-    /// It is time to check the caller's access, and perhaps to show that the stream is alive.
-    Tick,
-    /// The gateway stops, or the exposition was removed.
-    Ended,
-}
-
 impl Events {
-    /// The next event. A stream whose caller may no longer listen is cut, without another event. A stream that has told all
-    /// that there was ends, in the modern era with the answer to its request.
+    /// The next event. A stream whose caller may no longer listen is cut, without another event.
     async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
         if let Some(first) = self.first.take() {
             return Some(Ok(first));
@@ -180,33 +46,25 @@ impl Events {
         }
         let keep_alive = Instant::now() + KEEP_ALIVE;
         loop {
-            let wake = tokio::select! {
+            let notice = tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => Wake::Ended,
-                changed = self.changes.changed() => if changed.is_ok() { Wake::Changed } else { Wake::Ended },
-                () = tokio::time::sleep_until(keep_alive.min(Instant::now() + CHECK_ACCESS)) => Wake::Tick,
+                notice = self.notifications.next() => Some(notice),
+                () = tokio::time::sleep_until(keep_alive.min(Instant::now() + CHECK_ACCESS)) => None,
             };
-            let wake = match self.auth.access() {
-                Access::Granted => wake,
-                Access::Removed => Wake::Ended,
-                Access::Withdrawn => {
+            match (self.auth.access(), notice) {
+                (Access::Withdrawn, _) => {
                     self.ended = true;
                     return Some(Err(Cut::AccessWithdrawn));
                 }
-            };
-            match wake {
-                Wake::Tick if Instant::now() < keep_alive => {}
-                Wake::Tick => return Some(Ok(Bytes::from_static(b": keep-alive\n\n"))),
-                Wake::Changed => match &self.listen {
-                    None => return Some(Ok(event(LIST_CHANGED))),
-                    Some((listen, _)) if listen.tools => return Some(Ok(event(&listen.changed()))),
-                    Some(_) => {}
-                },
-                Wake::Ended => {
+                (Access::Granted | Access::Removed, Some(Notice::End(last))) => {
                     self.ended = true;
-                    let (listen, server) = self.listen.as_ref()?;
-                    return Some(Ok(event(&listen.end(server))));
+                    return last.map(|message| Ok(event(&message)));
                 }
+                // The notice that follows is the end.
+                (Access::Removed, Some(Notice::Message(_)) | None) => {}
+                (Access::Granted, Some(Notice::Message(message))) => return Some(Ok(event(&message))),
+                (Access::Granted, None) if Instant::now() < keep_alive => {}
+                (Access::Granted, None) => return Some(Ok(Bytes::from_static(b": keep-alive\n\n"))),
             }
         }
     }

@@ -115,6 +115,12 @@ async fn every_request_to_an_upstream_counts_the_gateways() {
         let sent_now = seen.lock().unwrap().pop();
         assert_eq!(sent_now, sent.map(|hops| Some(hops.to_owned())), "{hops:?}");
         assert_eq!(status, if sent.is_some() { 200 } else { 508 }, "{hops:?}");
+        // A batch counts them as well, and answers for each of its calls.
+        let request = running.post("api", format!("[{message}]"));
+        let request = hops.iter().fold(request, |request, hops| request.header("tamis-hops", *hops));
+        let status = request.send().await.unwrap().status().as_u16();
+        assert_eq!(seen.lock().unwrap().pop(), sent.map(|hops| Some(hops.to_owned())), "{hops:?} in a batch");
+        assert_eq!(status, 200);
     }
 }
 

@@ -111,3 +111,61 @@ async fn a_line_that_is_too_long_is_refused_and_skipped() {
         Arc::clone(&running.gateway).serve_stdio(&unknown, tokio::io::empty(), tokio::io::sink(), Default::default());
     assert!(none.await.is_err());
 }
+
+#[tokio::test]
+async fn a_batch_is_answered_together_and_holds_up_no_line() {
+    let (upstream, running) = simple(Default::default()).await;
+    let mut client = Client::new(&running);
+    client.send(json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])).await;
+    assert_eq!(client.receive().await["error"]["code"], json!(-32600), "no version was negotiated");
+    let answer = client.ask(0, "initialize", json!({"protocolVersion": "2025-03-26"})).await;
+    assert_eq!(answer["result"]["protocolVersion"], "2025-03-26");
+    let slow = Page { status: 200, kind: "application/json", body: "{}".into(), delay: Duration::from_secs(20) };
+    upstream.page("/doc", slow);
+    client
+        .send(json!([
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read"}},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 2, "method": "ping"},
+            {"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
+        ]))
+        .await;
+    assert_eq!(client.ask(4, "ping", json!({})).await["id"], 4, "the next line is answered first");
+    until("the call is in flight", || upstream.hits() == 1).await;
+    // A batch can cancel, too.
+    client
+        .send(json!([
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
+        ]))
+        .await;
+    let answers = client.receive().await;
+    let answers = answers.as_array().unwrap();
+    assert_eq!(answers.len(), 2, "a cancelled request is not answered: {answers:?}");
+    assert_eq!((&answers[0]["id"], &answers[0]["result"]), (&json!(2), &json!({})));
+    assert_eq!((&answers[1]["id"], &answers[1]["error"]["code"]), (&json!(3), &json!(-32600)));
+    client.input.shutdown().await.unwrap();
+    assert!(client.session.await.unwrap());
+}
+
+#[tokio::test]
+async fn subscriptions_are_bounded_and_cancelled_by_id() {
+    let limits = tamis_gateway::GatewayLimits { streams: 4, ..Default::default() };
+    let (_upstream, running) = simple(limits).await;
+    let mut client = Client::new(&running);
+    let wanted = || json!({"_meta": meta(), "notifications": {"toolsListChanged": true}});
+    let acknowledged = client.ask(1, "subscriptions/listen", wanted()).await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    let refused = client.ask(2, "subscriptions/listen", wanted()).await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32000)), "{refused}");
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    // Its place is free once the subscription has noticed.
+    let mut answer = refused;
+    for id in 3..1_000 {
+        answer = client.ask(id, "subscriptions/listen", wanted()).await;
+        if answer["error"].is_null() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(answer["method"], "notifications/subscriptions/acknowledged");
+}
