@@ -1,4 +1,4 @@
-//! The way back to the operator: what became of each document, and what the expositions saved. `/acks` streams it.
+//! Acknowledgements to the operator: the result of each document, and what the expositions saved. `/acks` streams them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,21 +20,21 @@ use crate::serve::{Body, Cut};
 
 /// Changes that a reader may lag behind. The stream of a slower reader is cut, and its next stream begins with a snapshot.
 const LAG: usize = 16_384;
-/// Streams at once.
+/// Concurrent streams.
 const STREAMS: usize = 32;
-/// How long changes are gathered before they are sent.
+/// How long changes are collected before they are sent.
 const GATHER: Duration = Duration::from_millis(5);
-/// How often counters are looked at.
+/// How often counters are read.
 const COUNT: Duration = Duration::from_secs(1);
-/// How often a silent stream says that it is there.
+/// How often a silent stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What became of every document.
+/// The result of every document.
 #[derive(Debug)]
 pub(crate) struct Acks {
     instance: String,
     state: Mutex<State>,
-    /// Counts the changes.
+    /// The number of changes so far.
     version: watch::Sender<u64>,
     streams: AtomicUsize,
 }
@@ -42,9 +42,9 @@ pub(crate) struct Acks {
 #[derive(Debug, Default)]
 struct State {
     acks: BTreeMap<ExpositionId, Ack>,
-    /// Which expositions changed, newest last.
+    /// The expositions that changed, newest last.
     log: VecDeque<ExpositionId>,
-    /// Changes that are not in the log any more.
+    /// The number of changes that were dropped from the log.
     forgotten: u64,
 }
 
@@ -53,7 +53,7 @@ impl State {
         self.forgotten + self.log.len() as u64
     }
 
-    /// What changed since a version; none where that is too long ago.
+    /// Returns the changes since a version; none if they are no longer in the log.
     fn since(&self, version: u64) -> Option<AckEvent> {
         let skip = usize::try_from(version.checked_sub(self.forgotten)?).ok()?;
         let changed: BTreeSet<_> = self.log.iter().skip(skip).collect();
@@ -69,7 +69,7 @@ impl State {
 }
 
 impl Acks {
-    /// Of a process that begins. None where the system has no random numbers.
+    /// Creates an empty table; none if the system has no random numbers.
     pub(crate) fn new() -> Option<Self> {
         let mut instance = [0; 16];
         aws_lc_rs::rand::fill(&mut instance).ok()?;
@@ -81,12 +81,12 @@ impl Acks {
         })
     }
 
-    /// What became of an exposition's newest document.
+    /// Returns the result of an exposition's newest document.
     pub(crate) fn of(&self, id: &ExpositionId) -> Option<Ack> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).acks.get(id).cloned()
     }
 
-    /// How many newest documents were refused, and how many wait. `others` were refused too.
+    /// Returns how many of the newest documents were refused, and how many wait. `others` were refused, too.
     pub(crate) fn not_loaded<'a>(&self, others: impl Iterator<Item = &'a ExpositionId>) -> (usize, usize) {
         let guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_refused = |ack: &Ack| matches!(ack.state, AckState::Refused { .. });
@@ -96,7 +96,7 @@ impl Acks {
         (refused + others, waiting)
     }
 
-    /// Notes what became of documents; none for an exposition that is gone.
+    /// Notes the results of documents; none for an exposition that was removed.
     pub(crate) fn note(&self, acks: impl IntoIterator<Item = (ExpositionId, Option<(Digest, AckState)>)>) {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
@@ -154,13 +154,13 @@ pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken, revoked
     })))
 }
 
-/// One stream: how far it has come.
+/// A stream, and what it has sent.
 struct Reader {
     changes: watch::Receiver<u64>,
     shutdown: CancellationToken,
     /// Cancelled when the token that opened the stream is revoked.
     revoked: CancellationToken,
-    /// The version that was told; none before the snapshot.
+    /// The version that was sent; none before the snapshot.
     seen: Option<u64>,
     counted: BTreeMap<ExpositionId, Totals>,
     count_at: Instant,
@@ -233,15 +233,15 @@ impl Reader {
         }
     }
 
-    /// Totals that have grown.
+    /// Returns the totals that have grown.
     fn count(&mut self) -> Vec<Saved> {
         let slots = self.place.0.registry.all();
         let mut saved = Vec::new();
         for slot in slots.values() {
             let totals = slot.totals();
-            let told = self.counted.get(&slot.id).copied().unwrap_or_default();
-            // While a tool goes, its bytes may be missing for a moment.
-            if totals.input > told.input || totals.output > told.output {
+            let sent = self.counted.get(&slot.id).copied().unwrap_or_default();
+            // While a tool is being removed, its bytes may be missing for a moment.
+            if totals.input > sent.input || totals.output > sent.output {
                 self.counted.insert(slot.id.clone(), totals);
                 saved.push(Saved { id: slot.id.clone(), input_bytes: totals.input, output_bytes: totals.output });
             }

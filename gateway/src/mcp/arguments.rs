@@ -1,4 +1,4 @@
-//! The arguments of a tool call: kept as they were written, validated by the input schema, without the reserved inputs.
+//! The arguments of a tool call: kept as they were written, validated against the input schema, without the reserved inputs.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use tamis_schema::{Document, Invalid, Kind, Limits, Schema, steps_for};
 use super::encode;
 use crate::upstream::Arguments;
 
-/// Why arguments were not taken: the text of a tool result that is an error. Names arguments, never values.
+/// Why arguments were refused, as the text of a tool result that is an error. It names arguments, never values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InvalidArguments(pub(crate) String);
 
-/// The reserved inputs of one tool, by the names that they have there.
+/// The reserved inputs of a tool, under the names that they have there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reserved {
-    /// Whether a filter applies. Without one the inputs are taken away, and have no effect.
+    /// Whether a filter applies. Without one, the inputs are removed and have no effect.
     pub(crate) apply: bool,
     /// Whether enforcement allows the unfiltered output.
     pub(crate) raw: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Names that do not collide with `taken`.
+    /// Chooses names that are not `taken`.
     pub(crate) fn new(apply: bool, raw: bool, taken: impl Fn(&str) -> bool) -> Self {
         let free = |name: &'static str| {
             let mut name = Cow::Borrowed(name);
@@ -39,10 +39,10 @@ impl Reserved {
         Self { apply, raw, output_mode: free("_output_mode"), budget: free("_budget") }
     }
 
-    /// Takes the reserved inputs out of `arguments`.
+    /// Removes the reserved inputs from `arguments`.
     ///
     /// # Errors
-    /// One of them has a value that it cannot have, or that enforcement refuses.
+    /// One of them has an invalid value, or one that enforcement refuses.
     pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<Call, InvalidArguments> {
         let mut call = Call::default();
         if arguments.keys().all(|name| !name.starts_with('_')) {
@@ -73,13 +73,13 @@ impl Reserved {
     }
 }
 
-/// The number that a JSON text is, if it is whole: `100`, and `100.0` too, as JSON Schema's `integer` says.
+/// Parses a JSON text as a whole number: `100`, and `100.0` too, as JSON Schema defines `integer`.
 fn whole(text: &str) -> Option<usize> {
     if let Ok(number) = serde_json::from_str(text) {
         return Some(number);
     }
     let number = serde_json::from_str::<f64>(text).ok()?;
-    // Up to 2^53 every whole number is one of its own.
+    // Up to 2^53, doubles represent every whole number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within the range")]
     (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as usize)
 }
@@ -87,18 +87,18 @@ fn whole(text: &str) -> Option<usize> {
 /// Bounds on the arguments of one call.
 pub(crate) const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 64 };
 
-/// Parses the text of arguments. Refuses what two readers could understand differently, duplicate keys above all.
+/// Parses the text of arguments. Refuses texts that two parsers could read differently, in particular duplicate keys.
 ///
 /// # Errors
-/// Says what is wrong, without a value.
+/// Names the problem, without a value.
 pub(crate) fn document(text: &str) -> Result<Document<'_>, InvalidArguments> {
     Document::parse(text, LIMITS).map_err(|error| InvalidArguments(error.to_string()))
 }
 
-/// Reads the `arguments` of a call; absent and `null` are none.
+/// Reads the `arguments` of a call. Absent and `null` mean none.
 ///
 /// # Errors
-/// They are not an object, are too large or too deep, or have a key twice.
+/// They are not an object, are too large or too deep, or have a duplicate key.
 pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
     let Some(text) = raw else { return Ok(Arguments::new()) };
     let document = document(text)?;
@@ -116,10 +116,10 @@ pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
     Ok(arguments)
 }
 
-/// Validates arguments: the very values that go upstream. Takes at most `steps`, or as many as their size allows.
+/// Validates the values that go upstream. Takes at most `steps`, or as many as their size allows.
 ///
 /// # Errors
-/// Names the first arguments that do not fit, and why; or says that the check takes too many steps.
+/// Names the first invalid arguments and why, or says that validation takes too many steps.
 pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64>) -> Result<(), Unfit> {
     let mut text = String::with_capacity(2 + arguments.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum::<usize>());
     text.push('{');
@@ -132,7 +132,7 @@ pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64
         text.push_str(value.get());
     }
     text.push('}');
-    // An alias makes its arguments, so they are held to the bounds once more.
+    // An alias produces arguments of its own, so the bounds are checked again.
     let document = document(&text)?;
     let allowed = steps_for(document.bytes());
     match schema.check_within(&document, steps.unwrap_or(allowed).min(allowed)) {

@@ -1,13 +1,13 @@
-//! Answers, written by hand into one buffer: the filtered text is escaped into the content block and, where it is JSON,
-//! copied as it is into the structured content.
+//! Answers, written into one buffer without a tree: the filtered text is escaped into the content block and, if it is JSON,
+//! copied unchanged into the structured content.
 
 use tamis_engine::{Structured, json};
 
 use super::{Era, RpcError};
 
-/// A byte string that ends as JSON; [`String`] for what is rare, `Vec<u8>` where speed matters.
+/// A buffer for JSON: [`String`] for what is rare, `Vec<u8>` where speed matters.
 pub(crate) trait Sink {
-    /// Appends text as it is.
+    /// Appends text unchanged.
     fn put(&mut self, text: &str);
 
     /// Appends `text` as a JSON string, quotes included.
@@ -39,14 +39,14 @@ pub(crate) fn string(out: &mut impl Sink, text: &str) {
     out.put_string(text);
 }
 
-/// `{"jsonrpc":"2.0","id":ID,"result":`, to be closed by one `}`.
+/// Writes `{"jsonrpc":"2.0","id":ID,"result":`, which one `}` closes.
 pub(crate) fn open_result(out: &mut Vec<u8>, id: &str) {
     out.put(r#"{"jsonrpc":"2.0","id":"#);
     out.put(id);
     out.put(r#","result":"#);
 }
 
-/// A complete answer whose result is `result`, a JSON text.
+/// Returns a complete answer with the result `result`, a JSON text.
 pub(crate) fn result(id: &str, result: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(result.len() + id.len() + 40);
     open_result(&mut out, id);
@@ -55,7 +55,8 @@ pub(crate) fn result(id: &str, result: &str) -> Vec<u8> {
     out
 }
 
-/// A complete error answer; `id` is the request's, as JSON. Without an id the legacy era says `null`, as JSON-RPC does; the modern era leaves it out.
+/// Returns a complete error answer. `id` is the request's, as JSON. Without one, the legacy era has `null`, as JSON-RPC requires,
+/// and the modern era omits the member.
 pub(crate) fn error(id: Option<&[u8]>, error: &RpcError, era: Era) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);
     out.put(r#"{"jsonrpc":"2.0","#);
@@ -80,14 +81,14 @@ pub(crate) fn error(id: Option<&[u8]>, error: &RpcError, era: Era) -> Vec<u8> {
     out
 }
 
-/// What a tool call answers, before it is put into an envelope.
+/// The result of a tool call, without its envelope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToolResult<'a> {
-    /// The one text block.
+    /// The text block.
     pub(crate) text: &'a str,
-    /// A JSON text; none where the output is text.
+    /// A JSON text; none if the output is text.
     pub(crate) structured: Option<&'a str>,
-    /// Whether the legacy era gets `{"result": ..}` even where this is an object: its output schema says so.
+    /// Whether the legacy era gets `{"result": ..}` even for an object, because the output schema says so.
     pub(crate) wrap: bool,
     /// Whether the call failed.
     pub(crate) is_error: bool,

@@ -1,16 +1,16 @@
-//! JSON-RPC errors and the HTTP status that each is sent with.
+//! JSON-RPC errors, and the HTTP status of each.
 
 use std::borrow::Cow;
 
 use super::Era;
 use crate::access::KEY_REQUIRED;
 
-/// An error answer. Its message never holds data of an upstream.
+/// An error to answer with. Its message never contains data of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RpcError {
     /// JSON-RPC code.
     pub(crate) code: i32,
-    /// One sentence.
+    /// A sentence.
     pub(crate) message: Cow<'static, str>,
     /// JSON text of `data`.
     pub(crate) data: Option<String>,
@@ -30,7 +30,7 @@ impl RpcError {
         Self::new(-32700, 400, "the body is not JSON")
     }
 
-    /// The body is JSON, but no message that is allowed here.
+    /// The body is JSON, but not an acceptable message.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, 400, message)
     }
@@ -45,17 +45,17 @@ impl RpcError {
         Self::new(-32601, if era == Era::Modern { 404 } else { 200 }, "method not found")
     }
 
-    /// Parameters that the method cannot take, answered in band.
+    /// The method cannot take the parameters. Answered in band.
     pub(crate) fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 200, message)
     }
 
-    /// A modern request without the metadata that each must carry.
+    /// A modern request lacks metadata that is mandatory.
     pub(crate) fn missing_meta(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 400, message)
     }
 
-    /// A header is missing or says something else than the body.
+    /// A header is missing, or contradicts the body.
     pub(crate) fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32020, 400, message)
     }
@@ -65,17 +65,17 @@ impl RpcError {
         Self { data: Some(data), ..Self::new(-32022, 400, "unsupported protocol version") }
     }
 
-    /// Something here broke.
+    /// The gateway has a bug.
     pub(crate) fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32603, 500, message)
     }
 
-    /// A limit holds: try again.
+    /// A limit was reached. The client may retry.
     pub(crate) fn busy(status: u16, message: impl Into<Cow<'static, str>>, retry_after: u64) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(-32000, status, message) }
     }
 
-    /// Memory is exhausted: try again.
+    /// The memory is exhausted. The client may retry.
     pub(crate) fn exhausted() -> Self {
         Self::busy(503, "the gateway's memory is in use", 1)
     }
@@ -85,28 +85,28 @@ impl RpcError {
         Self::new(-32000, 401, KEY_REQUIRED)
     }
 
-    /// The client gave the call up; it waits for no answer.
+    /// The client cancelled the call, and expects no answer.
     pub(crate) fn cancelled() -> Self {
         Self::new(-32000, 200, "the call was cancelled")
     }
 
-    /// The exposition is not served at the moment. Callers are not known then, so the reason is in the log, in `/config`
-    /// and in the status, and not here.
+    /// The exposition is not served at the moment. The sender is not authenticated, so it does not learn the reason, which is in
+    /// the log, in `/config` and in the status.
     pub(crate) fn unavailable() -> Self {
         Self::new(-32000, 503, "the exposition is not available")
     }
 
-    /// The same for whoever started the process, who is told the reason.
+    /// The exposition is not served at the moment, for a client that may learn the reason.
     pub(crate) fn stopped(reason: String) -> Self {
         Self::new(-32000, 503, reason)
     }
 
-    /// The call has passed too many gateways: it probably reaches itself.
+    /// The call has passed too many gateways, and probably reaches itself.
     pub(crate) fn looped() -> Self {
         Self::new(-32000, 508, "the call has passed too many gateways")
     }
 
-    /// Nothing is published at the address.
+    /// No exposition is published at the address.
     pub(crate) fn no_such_exposition() -> Self {
         Self::new(-32000, 404, "no exposition at this address")
     }

@@ -1,4 +1,4 @@
-//! JSON-RPC messages, parsed without a tree: everything borrows from the request's bytes.
+//! JSON-RPC messages, parsed without a tree. Everything borrows from the request's bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::RpcError;
 
-/// A JSON string that is borrowed where it has no escapes.
+/// A JSON string, borrowed if it has no escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -32,12 +32,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// The text of a raw value that is a JSON string.
+/// Returns the text of a raw value if it is a JSON string.
 pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|text| text.0)
 }
 
-/// Keeps `null` apart from absent: an `Option` of a borrowed raw value would not.
+/// Distinguishes `null` from an absent member, which an `Option` of a borrowed raw value would not.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -58,10 +58,10 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// One message from a client.
+/// A message from a client.
 #[derive(Debug)]
 pub(crate) enum Incoming<'a> {
-    /// Wants an answer.
+    /// A message that gets an answer.
     Request {
         /// A string or a number, as it was written.
         id: &'a RawValue,
@@ -70,19 +70,19 @@ pub(crate) enum Incoming<'a> {
         /// Its parameters.
         params: Params<'a>,
     },
-    /// Wants none.
+    /// A message that gets no answer.
     Notification {
         /// The method.
         method: Cow<'a, str>,
         /// Its parameters.
         params: Params<'a>,
     },
-    /// An answer to a request that this server never sends.
+    /// An answer, although the gateway sends no requests.
     Response,
 }
 
-/// The members of `params` that any method here reads. Each is looked at only where its method needs it, so that a
-/// wrong type elsewhere does no harm.
+/// The members of `params` that the gateway's methods read. Each is parsed only by a method that needs it, so that a wrong type
+/// elsewhere does no harm.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Params<'a> {
@@ -110,30 +110,30 @@ pub(crate) struct Params<'a> {
     /// Of `resources/read`, for its header.
     #[serde(borrow, default)]
     pub(crate) uri: Option<&'a RawValue>,
-    /// What the protocol says of the request itself.
+    /// Metadata of the request.
     #[serde(rename = "_meta", borrow, default)]
     pub(crate) meta: Option<Meta<'a>>,
 }
 
-/// The members of `_meta` that anything here reads.
+/// The members of `_meta` that the gateway reads.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Meta<'a> {
-    /// The version that the request speaks.
+    /// The protocol version of the request.
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", borrow, default)]
     pub(crate) version: Option<&'a RawValue>,
-    /// What the client can do.
+    /// The client's capabilities.
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow, default)]
     pub(crate) capabilities: Option<&'a RawValue>,
-    /// The caller's span, as W3C Trace Context writes it.
+    /// The caller's span, in the format of W3C Trace Context.
     #[serde(borrow, default)]
     pub(crate) traceparent: Option<&'a RawValue>,
-    /// What tracing systems say of it.
+    /// Data of tracing systems about the span.
     #[serde(borrow, default)]
     pub(crate) tracestate: Option<&'a RawValue>,
 }
 
 impl Meta<'_> {
-    /// The version, where it is a string.
+    /// The version, if it is a string.
     pub(crate) fn version(&self) -> Option<Cow<'_, str>> {
         self.version.and_then(string)
     }
@@ -142,7 +142,7 @@ impl Meta<'_> {
 impl<'a> Params<'a> {
     fn parse(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let Some(raw) = raw else { return Ok(Self::default()) };
-        // A derived struct would take a list too, member by member.
+        // A derived struct would accept a list, too, member by member.
         if !raw.get().starts_with('{') {
             return Err(RpcError::invalid_params("params must be an object"));
         }
@@ -155,7 +155,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Why a message was not understood, with the id where it could be read.
+/// Why a message was not understood, with its id if that could be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable<'a> {
     /// The id to answer to.
@@ -164,7 +164,7 @@ pub(crate) struct Unreadable<'a> {
     pub(crate) error: RpcError,
 }
 
-/// Reads one message. Anything but one JSON object is refused here; batches are taken apart by the caller.
+/// Parses one message. Anything but one JSON object is refused; [`batch`] splits batches.
 pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
     let refuse = |id, error| Err(Unreadable { id, error });
     let envelope: Envelope<'_> = match serde_json::from_str(text) {
@@ -201,14 +201,14 @@ pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
     })
 }
 
-/// Bytes of an id: it is repeated in answers and traces.
+/// Maximum bytes of an id, which is repeated in answers and traces.
 const ID_BYTES: usize = 1 << 10;
 
 fn is_id(raw: &RawValue) -> bool {
     raw.get().len() <= ID_BYTES && matches!(raw.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// Takes a batch apart, where `text` is a list. Of one with more than `limit` messages no more than one further is kept.
+/// Splits a batch; none if `text` is not a list. Of a batch with more than `limit` messages, only one more is kept.
 pub(crate) fn batch(text: &str, limit: usize) -> Option<Result<Vec<&RawValue>, RpcError>> {
     if !text.trim_ascii_start().starts_with('[') {
         return None;

@@ -1,7 +1,7 @@
-//! The Model Context Protocol as messages: what a request is, which era it belongs to, how answers are written.
+//! The messages of the Model Context Protocol: how requests are parsed and checked, and how answers are written.
 //!
-//! Pure: bytes in, bytes out. Released versions come in two eras. The *legacy* ones begin with `initialize`; the
-//! *modern* one (2026-07-28) is stateless and says its version in each request.
+//! Pure: bytes in, bytes out. The released versions form two eras. The *legacy* versions begin with `initialize`. The *modern*
+//! one (2026-07-28) is stateless, and names its version in each request.
 
 pub(crate) mod arguments;
 pub(crate) mod encode;

@@ -1,4 +1,4 @@
-//! Accepting connections: how many, how slow they may be, how they end.
+//! The connection loop: how many connections, how slow they may be, how they end.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -24,27 +24,27 @@ use super::{Body, Tls};
 use crate::descriptors;
 use crate::options::GatewayLimits;
 
-/// Requests at once on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 256;
-/// Bytes of a request's headers.
+/// Maximum bytes of a request's headers.
 const HEADER_BYTES: u32 = 32 << 10;
-/// Bytes that hyper buffers of an HTTP/1 connection, headers included.
+/// Bytes that hyper buffers for an HTTP/1 connection, headers included.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes of bodies that an HTTP/2 peer may send before they are read: of one request, and of all on a connection.
+/// Flow-control windows of HTTP/2 in bytes: of one request's body, and of a whole connection.
 const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
-/// How often a silent HTTP/2 peer is asked whether it is there.
+/// Interval of keep-alive pings to HTTP/2 peers.
 const PING: Duration = Duration::from_secs(20);
-/// Connections to the admin port at once.
+/// Concurrent connections to the admin port.
 const ADMIN_CONNECTIONS: usize = 64;
-/// Descriptors that are kept open for the admin port, to be had when there are no others.
+/// File descriptors that are reserved for the admin port.
 const ADMIN_RESERVE: usize = 8;
 
-/// What happens to connections that are not served to their end.
+/// What happens to connections that are refused or closed early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// One was not taken in.
+    /// One connection was refused.
     Refused,
-    /// So many were closed.
+    /// This many connections were closed.
     Closed(Closed, usize),
 }
 
@@ -59,20 +59,21 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// The serving port: so many connections.
+    /// The bounds of the serving port.
     pub(crate) fn serving(limits: &GatewayLimits, connections: usize, tls: Option<Arc<Tls>>) -> Self {
         let &GatewayLimits { header_timeout, answer_timeout, answer_rate, drain, .. } = limits;
         let bounds = Bounds { connections, idle: header_timeout, answer: answer_timeout, rate: answer_rate };
         Self { bounds, header_timeout, drain, reserve: 0, tls }
     }
 
-    /// The admin port: few connections, and descriptors of its own.
+    /// The bounds of the admin port: few connections, and file descriptors of its own.
     pub(crate) fn admin(limits: &GatewayLimits) -> Self {
         Self { reserve: ADMIN_RESERVE, ..Self::serving(limits, ADMIN_CONNECTIONS, None) }
     }
 }
 
-/// Accepts connections until `shutdown`, then lets each end what it has begun, for as long as `drain` allows.
+/// Accepts connections until `shutdown`. Then lets requests in flight finish, and drops the connections that are still open
+/// after `drain`.
 pub(crate) async fn run<F, A>(
     listener: TcpListener,
     shutdown: &CancellationToken,
@@ -149,13 +150,13 @@ pub(crate) async fn run<F, A>(
         }
     };
     if tokio::time::timeout(drain, ended).await.is_err() {
-        tracing::warn!(open = open.len(), "connections were still busy when the time to end them was over");
+        tracing::warn!(open = open.len(), "drain timed out with open connections");
         abort.cancel();
         tasks.wait().await;
     }
 }
 
-/// Descriptors that are kept open to be given up when one is needed and there is none.
+/// File descriptors in reserve, for when the process has no others.
 #[derive(Debug)]
 struct Spare {
     files: Vec<File>,
@@ -178,13 +179,13 @@ impl Spare {
         }
     }
 
-    /// Whether there was one.
+    /// Releases one. Returns false if there is none.
     fn give_up_one(&mut self) -> bool {
         self.files.pop().is_some()
     }
 }
 
-/// Connections that cannot be accepted: how long to wait, and what to log.
+/// Backoff and log sampling for errors of `accept`.
 #[derive(Debug, Default)]
 struct Failing {
     pause: Duration,
@@ -197,18 +198,18 @@ impl Failing {
     const LONGEST: Duration = Duration::from_millis(100);
     const LOG_EVERY: Duration = Duration::from_secs(10);
 
-    /// How long to wait before the next attempt. Errors are logged once in ten seconds, with their number.
+    /// Returns how long to wait before the next attempt. Errors are logged once in ten seconds, with their number.
     fn note(&mut self, error: &io::Error, now: Instant) -> Duration {
         self.pause = (self.pause * 2).clamp(Self::SHORTEST, Self::LONGEST);
         self.since += 1;
-        if self.is_to_be_said(now) {
+        if self.is_due_in_log(now) {
             tracing::warn!(errors = self.since, "connections are not accepted: {error}");
             self.since = 0;
         }
         self.pause
     }
 
-    fn is_to_be_said(&mut self, now: Instant) -> bool {
+    fn is_due_in_log(&mut self, now: Instant) -> bool {
         let due = self.logged.is_none_or(|logged| now.duration_since(logged) >= Self::LOG_EVERY);
         if due {
             self.logged = Some(now);
@@ -232,7 +233,7 @@ async fn accepted_one<F, A>(
     F: Fn(Request<Incoming>, SocketAddr) -> A + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
-    // Answers are small and events smaller: neither waits for more to send.
+    // Answers are small, so do not delay them in the hope of more.
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("TCP_NODELAY not set: {e}");
     }
@@ -285,8 +286,8 @@ async fn serve<I, F, A>(
         .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(HEADER_BYTES);
     let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // Hyper's timeout begins with the first request line; before that it tells HTTP/1 from HTTP/2, for as long as the
-    // peer likes.
+    // Hyper's header timeout begins with the first request line. Before that, hyper waits without a limit for bytes that
+    // tell HTTP/1 from HTTP/2.
     let mut silent = std::pin::pin!(tokio::time::sleep(header_timeout));
     let mut watch = true;
     let mut ending = false;
@@ -325,14 +326,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_said_once_in_a_while_and_pauses_grow() {
+    fn errors_are_logged_once_in_a_while_and_pauses_grow() {
         let error = io::Error::from_raw_os_error(24);
         assert!(descriptors::are_exhausted(&error));
         let start = Instant::now();
         let mut failing = Failing::default();
         let pauses: Vec<u128> = (0..7).map(|_| failing.note(&error, start).as_millis()).collect();
         assert_eq!(pauses, [5, 10, 20, 40, 80, 100, 100]);
-        // The first was said; six wait to be counted.
+        // The first was logged, and six are counted until the next line.
         assert_eq!(failing.since, 6);
         failing.over();
         assert_eq!(failing.note(&error, start + Duration::from_secs(9)), Failing::SHORTEST);
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reserve_is_given_up_one_by_one_and_filled_again() {
+    fn the_reserve_is_released_one_by_one_and_refilled() {
         let mut spare = Spare::new(2);
         assert!(spare.give_up_one() && spare.give_up_one() && !spare.give_up_one());
         spare.refill();

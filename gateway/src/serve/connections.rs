@@ -1,6 +1,6 @@
-//! The connections of one listener: how many, whose, and which are closed to make room.
+//! The connections of one listener: how many, from which peers, and which are closed to make room.
 //!
-//! [`Table`] decides and is pure; [`Connections`] is the lock around it and the tokens that close.
+//! [`Table`] decides and is pure. [`Connections`] is the lock around it, with the tokens that close connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,53 +12,53 @@ use tokio_util::sync::CancellationToken;
 
 use super::deadlines::{Deadlines, Due};
 
-/// How many idle connections are closed at once when there is no room, as a part of all.
+/// One in this many connections is closed at once when there is no room.
 const EVICTED_PART: usize = 16;
 
 /// Bounds of one listener's connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Connections at once.
+    /// Concurrent connections.
     pub(super) connections: usize,
-    /// How long one may be open without a request.
+    /// How long a connection may be open without a request.
     pub(super) idle: Duration,
-    /// How long an answer may take to be read, its size not counted.
+    /// How long a client may take to read an answer, without the time for its size.
     pub(super) answer: Duration,
-    /// Bytes of an answer for which there is a second more.
+    /// Bytes of an answer for which a client gets one more second.
     pub(super) rate: u32,
 }
 
 impl Bounds {
-    /// Connections of one address. The rest is for all others, so that no address has all places; behind a proxy all
-    /// callers have one address.
+    /// Maximum number of connections from one address, so that none has all places. It is a large part, because behind a proxy
+    /// all callers have one address.
     fn per_peer(&self) -> usize {
         (self.connections - self.connections / 4).max(1)
     }
 
-    /// How often connections are looked at.
+    /// Interval of [`Connections::sweep`].
     pub(super) fn tick(&self) -> Duration {
         (self.idle / 4).clamp(self.answer / 32, self.answer / 6).max(Duration::from_millis(10))
     }
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     peer: Peer,
     started: Instant,
-    /// Requests that are being answered, streams among them.
+    /// Requests in flight, including streams.
     busy: AtomicU32,
-    /// When the last request ended, in milliseconds since the start of all; of a fresh one, when it was accepted.
+    /// When the last request ended, or the connection was accepted, in milliseconds since `started`.
     idle_since: AtomicU64,
     deadlines: Deadlines,
     bounds: Bounds,
-    /// Asks for an end as soon as nothing is under way.
+    /// Closes the connection once no request is in flight.
     pub(super) retire: CancellationToken,
-    /// Ends it now.
+    /// Closes the connection now.
     pub(super) abort: CancellationToken,
 }
 
-/// Whose a connection is: an address, or the network that one IPv6 customer has.
+/// The peer of a connection: an IPv4 address, or the /64 network that one IPv6 customer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Peer(IpAddr);
 
@@ -83,14 +83,14 @@ impl Connection {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// A request begins.
+    /// Begins a request.
     pub(super) fn begin(self: &Arc<Self>) -> Exchange {
         self.busy.fetch_add(1, Ordering::AcqRel);
         Exchange { connection: Arc::clone(self), due: None }
     }
 }
 
-/// One request, from its headers to the last byte of its answer.
+/// A request, from its headers to the last byte of its answer.
 #[derive(Debug)]
 pub(super) struct Exchange {
     connection: Arc<Connection>,
@@ -98,7 +98,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Its answer, of so many bytes, begins to be written.
+    /// Begins to write the answer, of this many bytes.
     pub(super) fn answered(&mut self, bytes: usize) {
         let Self { connection, due } = self;
         let bounds = connection.bounds;
@@ -117,10 +117,10 @@ impl Drop for Exchange {
     }
 }
 
-/// Why a connection was closed by the gateway; the label of a metric.
+/// Why the gateway closed a connection. The label of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// It was idle and its place was wanted.
+    /// It was idle, and another connection took its place.
     Evicted,
     /// Its peer did not read an answer in time.
     Slow,
@@ -140,12 +140,12 @@ impl Closed {
     }
 }
 
-/// Why a connection was not taken.
+/// Why a connection was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// Every place is in use by a connection with a request under way.
+    /// Every connection has a request in flight.
     Full,
-    /// Its address has its part.
+    /// Its peer has its maximum number of connections.
     Peer,
 }
 
@@ -176,8 +176,8 @@ impl Table {
         Some(connection)
     }
 
-    /// The idle connections that go first, `count` at most: the oldest of the address that has the most, or of the one
-    /// address that is asked for.
+    /// Returns the idle connections to close first, at most `count`: the oldest of the peer that has the most, or of the peer
+    /// `of`.
     fn idle(&self, count: usize, of: Option<Peer>) -> Vec<u64> {
         let candidates = self.open.iter().filter(|(_, connection)| of.is_none_or(|peer| peer == connection.peer));
         let mut idle: Vec<_> = candidates
@@ -200,7 +200,7 @@ pub(super) struct Connections {
     table: Mutex<Table>,
 }
 
-/// A place among the connections, given back when dropped.
+/// A place among the connections, released when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     connections: Arc<Connections>,
@@ -224,10 +224,10 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in, closing idle ones where there is no room. Says how many were closed.
+    /// Admits a connection, and closes idle ones if there is no room. Returns how many were closed.
     ///
     /// # Errors
-    /// [`Refused`]: there is no room, and none can be made.
+    /// [`Refused`] if there is no room, and no idle connection to close.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> (usize, Result<Place, Refused>) {
         let peer = Peer::of(address);
         let mut table = self.table();
@@ -258,19 +258,19 @@ impl Connections {
         (evicted, Ok(Place { connections: Arc::clone(self), id, connection }))
     }
 
-    /// Closes idle connections because there are no descriptors; how many.
+    /// Closes idle connections because the process has no file descriptors left. Returns how many.
     pub(super) fn make_room(&self) -> usize {
         let mut table = self.table();
         let count = table.open.len().div_ceil(EVICTED_PART);
         close(&mut table, count, None)
     }
 
-    /// How many are open.
+    /// The number of open connections.
     pub(super) fn len(&self) -> usize {
         self.table().open.len()
     }
 
-    /// Looks at every connection, once a tick: closes those whose peer reads too slowly, and those idle for too long.
+    /// Closes connections whose peers read too slowly, and those that were idle for too long. Called once a tick.
     pub(super) fn sweep(&self, closed: impl Fn(Closed)) {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let longest = u64::try_from(self.bounds.idle.as_millis()).unwrap_or(u64::MAX);
@@ -283,7 +283,7 @@ impl Connections {
             } else if connection.is_idle()
                 && now.saturating_sub(connection.idle_since.load(Ordering::Relaxed)) > longest
             {
-                // A peer that does not answer to being asked is not asked twice.
+                // A peer that ignores the polite way is disconnected.
                 if connection.retire.is_cancelled() {
                     connection.abort.cancel();
                 } else {
@@ -295,7 +295,7 @@ impl Connections {
     }
 }
 
-/// Closes idle connections; how many.
+/// Closes idle connections. Returns how many.
 fn close(table: &mut Table, count: usize, of: Option<Peer>) -> usize {
     let ids = table.idle(count.max(1), of);
     for id in &ids {

@@ -1,22 +1,22 @@
-//! Until when the answers on one connection have to be read. A wheel of counts: an answer touches two atomics, a look at it
-//! a third, and there is no lock, no timer and no memory for each answer.
+//! Deadlines by which the peer of a connection must have read its answers. A timing wheel of counts: an answer touches two
+//! atomics and a tick a third, with no lock, timer or allocation for each answer.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Ticks that the wheel looks ahead: the longest that an answer may take to be read, in ticks.
+/// Slots of the wheel: the longest time that a peer may take to read an answer, in ticks.
 const SLOTS: u8 = 64;
 
 /// The wheel of one connection.
 #[derive(Debug)]
 pub(super) struct Deadlines {
-    /// Now, as a slot.
+    /// The current slot.
     now: AtomicU8,
-    /// Answers that have to be read by each tick.
+    /// The number of answers whose deadline is each slot.
     due: [AtomicU32; SLOTS as usize],
 }
 
-/// The slot of an answer's deadline, to be given back.
+/// The slot of an answer's deadline, to be returned to [`Deadlines::end`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Due(u8);
 
@@ -27,9 +27,9 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// An answer begins to be written, which has so much time.
+    /// Begins an answer that the peer has to read within `time`.
     pub(super) fn begin(&self, time: Duration, tick: Duration) -> Due {
-        // The next tick may be near; and one slot less than all, since a look at the wheel may come in between.
+        // One tick more, since the next one may be near. Less than all slots, since a tick may come in between.
         let most = f64::from(u32::from(SLOTS) - 2);
         let ticks = ((time.as_secs_f64() / tick.as_secs_f64()).ceil() + 1.0).min(most) as u8;
         let slot = (self.now.load(Ordering::Relaxed) + ticks) % SLOTS;
@@ -37,12 +37,12 @@ impl Deadlines {
         Due(slot)
     }
 
-    /// It has been written.
+    /// Ends an answer that was written.
     pub(super) fn end(&self, Due(slot): Due) {
         self.due[usize::from(slot)].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// One tick later: whether an answer should have been read by now.
+    /// Advances by a tick. Returns whether an answer is overdue.
     pub(super) fn tick(&self) -> bool {
         let now = (self.now.load(Ordering::Relaxed) + 1) % SLOTS;
         self.now.store(now, Ordering::Relaxed);

@@ -1,16 +1,16 @@
-//! `Origin`: which web pages may talk to the gateway.
+//! `Origin` and `Host`: which web pages may call the gateway.
 //!
-//! A page of another site must not reach a server on loopback or in a private network through its visitor's browser.
-//! That the page's host equals the request's `Host` proves nothing: a name can be made to point here (DNS rebinding),
-//! an address cannot.
+//! A page of another site must not reach a server on loopback or in a private network through its visitor's browser. A
+//! page whose host equals the request's `Host` may still be one: anyone can point a name here (DNS rebinding), but not an
+//! address.
 
 use std::net::IpAddr;
 
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 
-/// Whether a request may be answered, by its `Origin`: none (no browser), loopback, a name that the gateway is
-/// configured with, or the very address that the request was sent to.
+/// Returns whether a request's `Origin` may call: none (no browser), loopback, a name that the gateway is configured with,
+/// or the address that the request was sent to.
 pub(crate) fn is_allowed(headers: &HeaderMap, hostnames: &[String]) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let Some(origin) = origins.next() else { return true };
@@ -32,13 +32,13 @@ pub(crate) fn is_allowed(headers: &HeaderMap, hostnames: &[String]) -> bool {
     address.is_some() && own.is_some_and(|own| own.eq_ignore_ascii_case(authority.as_str()))
 }
 
-/// Names that only a private network resolves, so that nobody can point one of them here from outside: those without a
-/// dot, and those below a suffix that public DNS does not have.
+/// Suffixes that public DNS does not have. Only a private network resolves the names below them, and names without a dot, so
+/// that they cannot be pointed here from outside.
 const PRIVATE: [&str; 5] = ["svc", "svc.cluster.local", "localhost", "internal", "local"];
 
-/// Whether a request names the server by a name that is this server's: an address, loopback, a name that the gateway is
-/// configured with, or one that only a private network has. A page that reaches the server by a name of its own (DNS
-/// rebinding) has that name in `Host`, and sends no `Origin` with a `GET`.
+/// Returns whether a request's `Host` is an address, loopback, a name that the gateway is configured with, or one that only a
+/// private network resolves. A page that reaches the server under a name of its own (DNS rebinding) has that name in `Host`,
+/// and sends no `Origin` with a `GET`.
 pub(crate) fn host_is_allowed(headers: &HeaderMap, uri: &Uri, hostnames: &[String]) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let sent = match (hosts.next(), hosts.next()) {
@@ -49,7 +49,7 @@ pub(crate) fn host_is_allowed(headers: &HeaderMap, uri: &Uri, hostnames: &[Strin
         (None, _) => None,
         (Some(_), Some(_)) => return false,
     };
-    // HTTP/2 has the name in the URI. No name at all (HTTP/1.0) comes from no browser.
+    // HTTP/2 has the name in the URI. Browsers do not send requests without a name (HTTP/1.0).
     let named = uri.authority().into_iter().chain(&sent);
     named.into_iter().all(|authority| {
         let host = authority.host();
@@ -59,8 +59,8 @@ pub(crate) fn host_is_allowed(headers: &HeaderMap, uri: &Uri, hostnames: &[Strin
             !host.contains('.')
                 || PRIVATE.iter().any(|suffix| host.strip_suffix(suffix).is_some_and(|name| name.ends_with('.')))
         };
-        let is_ours = || hostnames.iter().any(|name| name.eq_ignore_ascii_case(&host));
-        !authority.as_str().contains('@') && !host.is_empty() && (is_address || is_private() || is_ours())
+        let is_own = || hostnames.iter().any(|name| name.eq_ignore_ascii_case(&host));
+        !authority.as_str().contains('@') && !host.is_empty() && (is_address || is_private() || is_own())
     })
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_somebody_else_can_name_are_refused() {
+    fn hosts_that_others_can_name_are_refused() {
         let cases = [
             ("localhost:9090", true),
             ("LOCALHOST.", true),

@@ -64,7 +64,7 @@ pub enum TlsError {
         error: pem::Error,
     },
     /// The two do not fit each other, or one is of a kind that is not known.
-    #[error("{} and {} are no certificate and its key: {error}", .files.certificate.display(), .files.key.display())]
+    #[error("{} and {} are not a certificate and its key: {error}", .files.certificate.display(), .files.key.display())]
     Pair {
         /// Both.
         files: TlsFiles,
@@ -73,16 +73,16 @@ pub enum TlsError {
     },
 }
 
-/// The certificate that the serving listener shows.
+/// The certificate of the serving listener, reloaded when its files change.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
     provider: Arc<CryptoProvider>,
     shown: Arc<Shown>,
     acceptor: Acceptor,
-    /// What the files held when they were read first, or before.
+    /// The files' contents at the first load, or just before.
     began_with: Option<Content>,
-    /// Why the newest files are not what is shown.
+    /// Why the newest files are not in use.
     problem: ArcSwapOption<String>,
 }
 
@@ -94,7 +94,7 @@ struct Shown(ArcSwap<Pair>);
 #[derive(Debug)]
 struct Pair {
     key: Arc<CertifiedKey>,
-    /// When the certificate ends, in seconds since 1970; none where it does not say so in a way that is understood here.
+    /// When the certificate expires, in seconds since 1970; none if its date cannot be read.
     expires: Option<i64>,
 }
 
@@ -104,7 +104,7 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// With a `Debug` of no content.
+/// Its `Debug` output omits the configuration.
 struct Acceptor(TlsAcceptor);
 
 impl std::fmt::Debug for Acceptor {
@@ -113,17 +113,17 @@ impl std::fmt::Debug for Acceptor {
     }
 }
 
-/// What both files hold, by digest.
+/// The digest of both files' contents.
 type Content = [u8; 32];
 
 impl Tls {
     /// Reads a certificate and its key.
     ///
     /// # Errors
-    /// [`TlsError`] where they cannot be used.
+    /// [`TlsError`] if they cannot be used.
     pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        // Looked at before they are read: what is written between the two is seen to have changed.
+        // The digest is taken before the files are read, so that a write in between is noticed as a change.
         let began_with = content(&files).ok();
         let (pair, _) = read(&files, &provider)?;
         let shown = Arc::new(Shown(ArcSwap::from_pointee(pair)));
@@ -138,23 +138,23 @@ impl Tls {
         Ok(Arc::new(Self { files, provider, shown, acceptor, began_with, problem: ArcSwapOption::empty() }))
     }
 
-    /// Why the newest files are not what is shown; none where they are.
+    /// Why the newest files are not in use; none if they are.
     pub(crate) fn problem(&self) -> Option<Arc<String>> {
         self.problem.load_full()
     }
 
-    /// When the certificate that is shown ends, in seconds since 1970; none where that cannot be told.
+    /// When the certificate in use expires, in seconds since 1970; none if its date cannot be read.
     pub(crate) fn expires(&self) -> Option<i64> {
         self.shown.0.load().expires
     }
 
-    /// The handshake of a new connection.
+    /// Performs the handshake of a new connection.
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "the handshake took too long");
         tokio::time::timeout(HANDSHAKE, self.acceptor.0.accept(stream)).await.map_err(late)?
     }
 
-    /// Shows what the files hold, as they change, until `shutdown`.
+    /// Reloads the files whenever they change, until `shutdown`.
     pub(super) async fn follow(&self, metrics: &Metrics, shutdown: &CancellationToken) {
         let mut seen = self.began_with;
         let follow = async {
@@ -166,7 +166,7 @@ impl Tls {
                 }
                 tokio::time::sleep(STEADY).await;
                 if content(&self.files).ok() != now {
-                    // Somebody is still writing.
+                    // The files are still being written.
                     continue;
                 }
                 seen = now;
@@ -179,17 +179,17 @@ impl Tls {
         }
     }
 
-    /// Takes over what the files hold. Whether that can be used.
+    /// Reloads the files. Returns whether they can be used.
     fn renew(&self) -> bool {
         match read(&self.files, &self.provider) {
             Ok((pair, chain)) => {
                 self.shown.0.store(Arc::new(pair));
                 self.problem.store(None);
-                tracing::info!(certificate = %self.files.certificate.display(), chain, "TLS: the new certificate is shown");
+                tracing::info!(certificate = %self.files.certificate.display(), chain, "TLS certificate reloaded");
                 true
             }
             Err(error) => {
-                tracing::error!("TLS: the certificate before stays: {error}");
+                tracing::error!(%error, "TLS reload failed; keeping the previous certificate");
                 self.problem.store(Some(Arc::new(error.to_string())));
                 false
             }
@@ -270,8 +270,8 @@ mod tests {
             ("a key in its place", &key, &key, "tls.crt holds no certificate"),
             ("no key", &certificate, "", "tls.key holds no private key"),
             ("half of a key", &certificate, half, "tls.key holds no private key"),
-            ("the key of another", &certificate, &other_key, "no certificate and its key"),
-            ("another's certificate", &other, &key, "no certificate and its key"),
+            ("the key of another", &certificate, &other_key, "are not a certificate and its key"),
+            ("another's certificate", &other, &key, "are not a certificate and its key"),
         ] {
             let error = Tls::load(write(folder.path(), certificate, key)).expect_err(what).to_string();
             assert!(error.contains(said), "{what}: {error}");
