@@ -23,7 +23,7 @@ pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
 };
 pub use service::{
-    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
+    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
     PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};

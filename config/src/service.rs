@@ -57,7 +57,7 @@ impl ServiceDocument {
         Digest::of(&json)
     }
 
-    /// Every URL to which calls of the service's tools connect: what an egress policy is asked about.
+    /// Returns every URL to which calls of the service's tools connect. Egress policies check these.
     #[must_use]
     pub fn destinations(&self) -> Vec<&str> {
         match &self.source {
@@ -65,17 +65,31 @@ impl ServiceDocument {
         }
     }
 
+    /// Returns the tool whose call a call of `tool` makes: the tool itself, or the one that it is an alias of. `None` for an
+    /// alias of a tool that is not there, or that is an alias itself.
+    #[must_use]
+    pub fn called<'d>(&'d self, tool: &'d ServiceTool) -> Option<&'d ServiceTool> {
+        match tool.alias() {
+            None => Some(tool),
+            Some(alias) => self.tools.get(&alias.tool).filter(|tool| tool.alias().is_none()),
+        }
+    }
+
     /// Returns the credential that calls of one of the service's tools send, with the request that carries it, or `None`
-    /// for a tool without one.
+    /// for a tool without one. An alias sends what the tool behind it sends.
     #[must_use]
     pub fn sent_credential<'d>(&'d self, tool: &'d ServiceTool) -> Option<SentCredential<'d>> {
-        match &self.source {
-            Source::Http(HttpSource { base_url, auth }) => {
-                let HttpCall { path, request, auth: own, .. } = &tool.http;
-                let auth = own.as_ref().or(auth.as_ref()).filter(|auth| auth.kind != AuthKind::None)?;
+        match (&self.source, &self.called(tool)?.call) {
+            (Source::Http(source), Call::Http(call)) => {
+                let HttpSource { base_url, auth: _ } = source;
+                let HttpCall { method: _, path, defaults: _, request, extract: _, auth: _, retry: _, error_mapping: _ } =
+                    call;
+                let RequestTemplate { path_params: _, query: _, headers, body: _, styles: _ } = request;
+                let auth = source.auth_of(call)?;
                 let credential = auth.credential.as_ref()?;
-                Some(SentCredential { auth, credential, base_url, path, headers: &request.headers })
+                Some(SentCredential { auth, credential, base_url, path, headers })
             }
+            (Source::Http(_), Call::Alias(_)) => None,
         }
     }
 }
@@ -112,6 +126,14 @@ pub struct HttpSource {
     /// How calls are authenticated unless the tool says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
+}
+
+impl HttpSource {
+    /// Returns how a call is authenticated: as the call says, or else as the service says. `None` without authentication.
+    #[must_use]
+    pub fn auth_of<'d>(&'d self, call: &'d HttpCall) -> Option<&'d Auth> {
+        call.auth.as_ref().or(self.auth.as_ref()).filter(|auth| auth.kind != AuthKind::None)
+    }
 }
 
 /// How a request is authenticated.
@@ -184,20 +206,42 @@ pub struct ServiceTool {
     /// What a call may do.
     #[serde(default)]
     pub risk: Risk,
-    /// Set where the tool is another one under a name of its own; `http` is then that other tool's.
+    /// How the gateway fetches further pages. An alias has the pagination of the tool that it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alias: Option<Alias>,
-    /// How the call is made.
-    pub http: HttpCall,
+    pub pagination: Option<Pagination>,
+    /// What a call of the tool does.
+    pub call: Call,
 }
 
-/// The tool that another one is made of.
+impl ServiceTool {
+    /// Returns the tool that this one is an alias of, or `None` for a tool with a call of its own.
+    #[must_use]
+    pub fn alias(&self) -> Option<&Alias> {
+        match &self.call {
+            Call::Http(_) => None,
+            Call::Alias(alias) => Some(alias),
+        }
+    }
+}
+
+/// What a call of a tool does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Call {
+    /// Sends HTTP requests.
+    Http(HttpCall),
+    /// Calls another tool of the service.
+    Alias(Alias),
+}
+
+/// A call of another tool of the service, under a name and with arguments of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Alias {
-    /// A tool of the same service that is no alias itself. Its input schema holds for what `arguments` makes.
+    /// The tool that is called. It is not an alias itself, and its input schema validates the arguments that it gets.
     pub tool: String,
-    /// That tool's arguments: JSON values whose strings are templates, as in a body. Absent: those of the call.
+    /// The arguments of that tool: JSON values whose strings are templates, as in a body. Absent, the arguments of the
+    /// alias are passed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<IndexMap<String, JsonText>>,
 }
@@ -240,9 +284,6 @@ pub struct HttpCall {
     /// When to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// How to fetch further pages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pagination: Option<Pagination>,
     /// Status code to the text that the caller gets for it.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub error_mapping: IndexMap<u16, String>,
@@ -322,3 +363,7 @@ pub enum PaginationKind {
     /// Query parameters `offset` and `limit`.
     Offset,
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

@@ -79,8 +79,8 @@ async fn totals_are_told_when_they_move_and_never_fall() {
             "formatVersion": FORMAT_VERSION, "name": "s", "version": "1",
             "source": {"http": {"baseUrl": "https://a.example"}},
             "tools": {
-                "read": {"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}},
-                "other": {"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}},
+                "read": {"inputSchema": {"type": "object"}, "call": {"http": {"method": "GET", "path": "/"}}},
+                "other": {"inputSchema": {"type": "object"}, "call": {"http": {"method": "GET", "path": "/"}}},
             },
         })
         .to_string()

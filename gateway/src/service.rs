@@ -100,7 +100,7 @@ pub(crate) fn declared_input(tool: &ServiceTool) -> Result<Value, String> {
     let mut schema: Value = serde_json::from_str(tool.input_schema.as_str()).map_err(|e| e.to_string())?;
     let Some(object) = schema.as_object_mut() else { return Err("must be an object".to_owned()) };
     object.entry("type").or_insert_with(|| json!("object"));
-    if let Some(pagination) = &tool.http.pagination {
+    if let Some(pagination) = &tool.pagination {
         let entry = match pagination.kind {
             PaginationKind::Cursor => json!({"type": "string", "description": "Goes on where `_pagination.next` says"}),
             PaginationKind::Offset => {

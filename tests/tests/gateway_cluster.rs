@@ -53,7 +53,7 @@ fn service(url: &str) -> ServiceDocument {
             "baseUrl": url,
             "auth": {"type": "bearer", "credential": {"name": "api", "key": "token"}},
         }},
-        "tools": {"read": {"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}}},
+        "tools": {"read": {"inputSchema": {"type": "object"}, "call": {"http": {"method": "GET", "path": "/"}}}},
     });
     serde_json::from_str(&document.to_string()).expect("a service")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use tamis_config::{
-    ArgumentStyle, BodyTemplate, HttpCall, Pagination, PaginationKind, RequestTemplate, Retry, Risk, ServiceTool,
+    ArgumentStyle, BodyTemplate, Call, HttpCall, Pagination, PaginationKind, RequestTemplate, Retry, Risk, ServiceTool,
 };
 
 use super::template::{literal, placeholders, strings};
@@ -41,8 +41,8 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
         output_schema: None,
         response_type: spec.response.as_ref().and_then(|r| r.kind),
         risk,
-        alias: None,
-        http: HttpCall {
+        pagination: pagination(spec, risk, &at.key("pagination"), scribe),
+        call: Call::Http(HttpCall {
             method,
             path: spec.path.clone(),
             defaults: args::defaults(&spec.args),
@@ -56,9 +56,8 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
             extract: extract(spec, at, scribe),
             auth: spec.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), scribe)),
             retry: retry(spec, risk, &at.key("retry"), scribe),
-            pagination: pagination(spec, risk, &at.key("pagination"), scribe),
             error_mapping: error_mapping(spec, &at.key("errorMapping"), scribe),
-        },
+        }),
     }
 }
 

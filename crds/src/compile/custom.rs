@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
-use tamis_config::{Alias, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_config::{Alias, Call, PaginationKind, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
 use tamis_schema::{Patterns, Segment};
 
@@ -116,7 +116,7 @@ impl<'r> Customs<'r> {
 
 /// What is known of a tool that others are made of, found once for all of them.
 struct Base {
-    /// Bytes of its JSON.
+    /// Bytes of its JSON but for its call, which an alias does not repeat.
     bytes: usize,
     takes: Vec<String>,
     required: Vec<String>,
@@ -141,9 +141,9 @@ impl Bases {
         at: &FieldPath,
         scribe: &mut Scribe<'_>,
     ) -> Option<&Base> {
-        let Some(made_of) = document.tools.get(&spec.tool).filter(|tool| tool.alias.is_none()) else {
+        let Some(made_of) = document.tools.get(&spec.tool).filter(|tool| tool.alias().is_none()) else {
             self.unknown += 1;
-            let manifest = document.tools.iter().filter(|(_, tool)| tool.alias.is_none());
+            let manifest = document.tools.iter().filter(|(_, tool)| tool.alias().is_none());
             let manifest = manifest.filter(|_| self.unknown <= HINTS);
             let remedy = match did_you_mean(&spec.tool, manifest.map(|(name, _)| name.as_str())) {
                 Some(name) => format!("did you mean `{name}`?"),
@@ -154,7 +154,7 @@ impl Bases {
             return None;
         };
         Some(self.found.entry(spec.tool.clone()).or_insert_with(|| Base {
-            bytes: size::length(made_of),
+            bytes: size::length(made_of) - size::length(&made_of.call),
             takes: members(&made_of.input_schema, "properties"),
             required: required(&made_of.input_schema),
         }))
@@ -184,7 +184,7 @@ fn tool(
     let mut takes = base.takes.clone();
     let mut given = members(input, "properties");
     // What goes on where the gateway fetches pages is the caller's to say, whatever the schemas name.
-    let paging = made_of.http.pagination.as_ref().map(|pages| match pages.kind {
+    let paging = made_of.pagination.as_ref().map(|pages| match pages.kind {
         PaginationKind::Cursor => "cursor",
         PaginationKind::Offset => "offset",
     });
@@ -215,8 +215,11 @@ fn tool(
         title: spec.title.clone().or_else(|| made_of.title.clone()),
         description: spec.description.clone().or_else(|| made_of.description.clone()),
         input_schema: input.clone(),
-        alias: Some(Alias { tool: spec.tool.clone(), arguments: spec.arguments.clone() }),
-        ..made_of.clone()
+        output_schema: made_of.output_schema.clone(),
+        response_type: made_of.response_type,
+        risk: made_of.risk,
+        pagination: made_of.pagination.clone(),
+        call: Call::Alias(Alias { tool: spec.tool.clone(), arguments: spec.arguments.clone() }),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Auth, Digest, HttpSource, ServiceDocument, Source};
+use tamis_config::{Auth, Call, Digest, HttpCall, HttpSource, ServiceDocument, Source};
 
 use super::service::base_url;
 use super::template::placeholders;
@@ -88,11 +88,17 @@ impl Plan<'_> {
             }
         }
         for tool in document.tools.values_mut() {
-            if self.auth.is_some() {
-                tool.http.auth = None;
-            }
-            if let Some(headers) = &spec.headers {
-                merge(&mut tool.http.request.headers, headers);
+            match &mut tool.call {
+                Call::Http(HttpCall { auth, request, .. }) => {
+                    if self.auth.is_some() {
+                        *auth = None;
+                    }
+                    if let Some(headers) = &spec.headers {
+                        merge(&mut request.headers, headers);
+                    }
+                }
+                // The tool that an alias calls is changed itself.
+                Call::Alias(_) => {}
             }
         }
     }

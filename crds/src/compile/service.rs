@@ -105,7 +105,7 @@ impl<'r> Services<'r> {
                 diagnostics.push(error.because(Reason::TooLarge));
             }
             let made = |(name, tool): (&String, &tamis_config::ServiceTool)| {
-                tool.alias.as_ref().map(|alias| (name.clone(), alias.tool.clone()))
+                tool.alias().map(|alias| (name.clone(), alias.tool.clone()))
             };
             let aliases = document.tools.iter().filter_map(made).collect();
             let document = failed.map_or_else(|| Ok((Digest::of(&json), Arc::new(document))), Err);

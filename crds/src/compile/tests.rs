@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tamis_config::Call;
 use tamis_engine::ToolFilter;
 
 use super::*;
@@ -478,20 +479,21 @@ fn every_field_of_a_kimbap_manifest_arrives() {
         r#"{"type":"object","properties":{"project":{"type":"string"},"state":{"type":"string","enum":["open","closed"],"default":"open"},"labels":{"type":"array"}},"required":["project"],"additionalProperties":false}"#
     );
     assert_eq!((list.risk.mutating, list.risk.destructive, list.risk.idempotent), (false, false, true));
-    let http = &list.http;
+    let Call::Http(http) = &list.call else { panic!("an HTTP call") };
     assert_eq!(http.extract.as_deref(), Some("data.tickets"));
     assert_eq!(http.request.styles["labels"], tamis_config::ArgumentStyle::Comma);
     assert_eq!(http.request.path_params["project"], "{project}");
     assert_eq!(http.request.headers["X-Client"], "tamis");
     let retry = http.retry.as_ref().unwrap();
     assert_eq!((retry.max_attempts, retry.backoff_ms, &retry.retry_on[..]), (3, 500, &[429, 503][..]));
-    let pages = http.pagination.as_ref().unwrap();
+    let pages = list.pagination.as_ref().unwrap();
     assert_eq!((pages.max_pages, pages.next_path.as_deref()), (5, Some("data.next")));
     assert_eq!(http.error_mapping[&404], "no such project");
     assert_eq!(http.error_mapping[&403], "not yours");
     let create = &service.tools["create-ticket"];
     assert_eq!((create.risk.mutating, create.risk.destructive), (true, true));
-    assert!(create.http.auth.is_some() && create.http.request.body.is_some());
+    let Call::Http(http) = &create.call else { panic!("an HTTP call") };
+    assert!(http.auth.is_some() && http.request.body.is_some());
     let tools = &compilation.snapshot.expositions[&id()].tools;
     let single = |tool: &str| match tools[tool].filter.as_deref() {
         Some(ToolFilter::Single(spec)) => spec.clone(),

@@ -115,7 +115,8 @@ impl<'r> Exposer<'_, 'r> {
             return Vec::new();
         };
         let served = previous.document.tools.keys().filter(|tool| !document.tools.contains_key(*tool));
-        let aliases = served.filter(|tool| previous.service.tools.get(*tool).is_some_and(|tool| tool.alias.is_some()));
+        let aliases =
+            served.filter(|tool| previous.service.tools.get(*tool).is_some_and(|tool| tool.alias().is_some()));
         aliases.cloned().collect()
     }
 
@@ -220,7 +221,7 @@ pub(super) const MANIFEST: &str = "manifest";
 
 /// The tool that a tool is made of; itself, where it is a manifest's own.
 fn base_of<'t>(tool: &'t str, declared: &'t ServiceTool) -> &'t str {
-    declared.alias.as_ref().map_or(tool, |alias| &alias.tool)
+    declared.alias().map_or(tool, |alias| &alias.tool)
 }
 
 /// A set's filter for a tool, under the tool's own name or else under that of the tool that it is made of.

@@ -324,7 +324,7 @@ async fn check<'e>(
 /// Whether the tool's cursors are sealed.
 fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
     exposition.enforcement == Enforcement::Enforced
-        && declared.http.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
+        && declared.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
 }
 
 /// Where a sealed cursor is good: one tool of one exposition, and one caller where callers have names.
@@ -512,7 +512,7 @@ fn count(tool: &Tool, metrics: &Metrics, report: &Report) {
 /// The JSON of `_pagination`, where the gateway fetched pages.
 fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &Answer) -> Option<String> {
     let report = answer.pagination.as_ref()?;
-    let kind = declared.http.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);
+    let kind = declared.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);
     let next = match &report.next {
         None => Next::End,
         Some(next) if sealed(noted.exposition, declared) => {

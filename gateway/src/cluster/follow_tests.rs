@@ -18,7 +18,7 @@ fn service() -> ServiceDocument {
     let document = json!({
         "formatVersion": 1, "name": "s", "version": "1",
         "source": {"http": {"baseUrl": "https://a.example"}},
-        "tools": {"read": {"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}}},
+        "tools": {"read": {"inputSchema": {"type": "object"}, "call": {"http": {"method": "GET", "path": "/"}}}},
     });
     serde_json::from_str(&document.to_string()).unwrap()
 }

@@ -254,7 +254,7 @@ impl Tool {
 
     /// The schema that every answer conforms to, where there is one. `_pagination` is a member that no filter knows.
     fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
-        if self.filtered && declared.http.pagination.is_none() { self.program.output_schema() } else { None }
+        if self.filtered && declared.pagination.is_none() { self.program.output_schema() } else { None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tools that are made of others: their arguments become those of the other tool.
 
 use indexmap::IndexMap;
-use tamis_config::{Alias, HttpCall, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_config::{Alias, PaginationKind, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
 
 use super::body::Body;
@@ -24,24 +24,30 @@ impl AliasPlan {
     /// Parses the templates of an alias.
     ///
     /// # Errors
-    /// The other tool is not there, or is an alias itself; the templates cannot be read.
+    /// The other tool is not there, is an alias itself, or has another pagination; the templates cannot be read.
     pub(super) fn new(
         field: &str,
         alias: &Alias,
         own: &ServiceTool,
         document: &ServiceDocument,
     ) -> Result<Self, InvalidService> {
-        let made_of = document.tools.get(&alias.tool).filter(|tool| tool.alias.is_none());
-        let call = &made_of
-            .ok_or_else(|| InvalidService::new(format!("{field}.tool"), format!("`{}` is no tool", alias.tool)))?
-            .http;
+        let called = document.called(own).ok_or_else(|| {
+            InvalidService::new(
+                format!("{field}.tool"),
+                format!("`{}` is not a tool with a call of its own", alias.tool),
+            )
+        })?;
+        if own.pagination != called.pagination {
+            let message = format!("has another pagination than its alias; copy that of `{}`", alias.tool);
+            return Err(InvalidService::new(format!("{field}.tool"), message));
+        }
         let given = properties(own);
-        let known = |name: &str| given.contains_key(name) || is_paging(call, name);
+        let known = |name: &str| given.contains_key(name) || is_paging(own, name);
         let arguments = match &alias.arguments {
             Some(templates) => Body::parse(&format!("{field}.arguments"), Some(&object(templates)), None, &known)?,
             None => None,
         };
-        Ok(Self { tool: alias.tool.as_str().into(), arguments, paging: paging(call, alias) })
+        Ok(Self { tool: alias.tool.as_str().into(), arguments, paging: paging(own, alias) })
     }
 
     /// The tool that is called.
@@ -67,8 +73,8 @@ impl AliasPlan {
 }
 
 /// The argument that goes on where the gateway fetches pages, where the alias does not make it itself.
-fn paging(call: &HttpCall, alias: &Alias) -> Option<&'static str> {
-    let name = match call.pagination.as_ref()?.kind {
+fn paging(tool: &ServiceTool, alias: &Alias) -> Option<&'static str> {
+    let name = match tool.pagination.as_ref()?.kind {
         PaginationKind::Cursor => "cursor",
         PaginationKind::Offset => "offset",
     };

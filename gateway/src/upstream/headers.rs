@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use tamis_config::ServiceTool;
+use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::ResponseType;
 
 use super::template::{Template, Values, bounded, refuse};
@@ -51,7 +51,7 @@ impl Headers {
     /// For a name or text that no header can have, and a `{name}` that is no argument.
     pub(super) fn parse(
         field: &str,
-        tool: &ServiceTool,
+        (tool, call): (&ServiceTool, &HttpCall),
         has_body: bool,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Self, InvalidService> {
@@ -61,7 +61,7 @@ impl Headers {
         if has_body {
             fixed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        for (name, value) in &tool.http.request.headers {
+        for (name, value) in &call.request.headers {
             let at = format!("{field}.request.headers.{name}");
             let invalid = |message: &str| InvalidService::new(&at, message);
             let header = header_name(name).map_err(|reason| invalid(&reason))?;

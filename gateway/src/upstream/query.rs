@@ -1,7 +1,7 @@
 //! Query parameters.
 
 use percent_encoding::percent_decode_str;
-use tamis_config::{ArgumentStyle, HttpCall};
+use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
 
 use super::render::{MAX_URL, encoded};
 use super::template::{Template, Text, Values, bounded, text};
@@ -10,9 +10,9 @@ use super::{InvalidService, UpstreamError};
 /// Parameters that move a paginated call on.
 const PAGING: [&str; 3] = ["limit", "cursor", "offset"];
 
-/// Whether pagination takes the parameter of that name over.
-pub(super) fn is_paging(call: &HttpCall, name: &str) -> bool {
-    call.pagination.is_some() && PAGING.contains(&name)
+/// Whether the pagination of a tool sets the parameter of that name.
+pub(super) fn is_paging(tool: &ServiceTool, name: &str) -> bool {
+    tool.pagination.is_some() && PAGING.contains(&name)
 }
 
 /// The query of a request.
@@ -40,7 +40,7 @@ impl Query {
     pub(super) fn parse(
         field: &str,
         inline: &str,
-        call: &HttpCall,
+        (tool, call): (&ServiceTool, &HttpCall),
         secret: Option<&str>,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Self, InvalidService> {
@@ -58,7 +58,7 @@ impl Query {
                 style: call.request.styles.get(&name).copied().unwrap_or_default(),
                 name: encoded(&name).into(),
             };
-            if is_paging(call, &name) {
+            if is_paging(tool, &name) {
                 query.paging.push(parameter);
             } else if secret != Some(&parameter.name) {
                 query.parameters.push(parameter);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tamis_config::ServiceTool;
+use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::JsonText;
 use url::{Position, Url};
 
@@ -53,20 +53,19 @@ pub(super) struct Rendered {
 }
 
 impl RequestPlan {
-    /// Parses the templates of `tool`.
+    /// Parses the templates of a tool's call.
     ///
     /// # Errors
     /// Names the first field that cannot be used.
     pub(super) fn new(
         field: &str,
         base: &Url,
-        tool: &ServiceTool,
+        (tool, call): (&ServiceTool, &HttpCall),
         auth: Option<&AuthPlan>,
     ) -> Result<Self, InvalidService> {
-        let call = &tool.http;
         let properties = properties(tool);
         let known =
-            |name: &str| properties.contains_key(name) || call.defaults.contains_key(name) || is_paging(call, name);
+            |name: &str| properties.contains_key(name) || call.defaults.contains_key(name) || is_paging(tool, name);
         let method = Method::from_bytes(call.method.to_ascii_uppercase().as_bytes())
             .ok()
             .filter(|m| !matches!(*m, Method::CONNECT | Method::TRACE))
@@ -80,8 +79,8 @@ impl RequestPlan {
             defaults: call.defaults.clone(),
             base: base.as_str().trim_end_matches('/').into(),
             path: Path::parse(field, path, call, &known)?,
-            query: Query::parse(field, inline, call, auth.and_then(AuthPlan::query_parameter), &known)?,
-            headers: Headers::parse(field, tool, body.is_some(), &known)?,
+            query: Query::parse(field, inline, (tool, call), auth.and_then(AuthPlan::query_parameter), &known)?,
+            headers: Headers::parse(field, (tool, call), body.is_some(), &known)?,
             body,
         })
     }

@@ -6,7 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use indexmap::IndexMap;
-use tamis_config::{Auth, CredentialRef, HttpSource, Pagination, Retry, ServiceDocument, ServiceTool, Source};
+use tamis_config::{
+    Call as ToolCall, CredentialRef, HttpCall, HttpSource, Pagination, Retry, ServiceDocument, ServiceTool, Source,
+};
 use tamis_engine::ResponseType;
 use url::Url;
 
@@ -69,11 +71,15 @@ impl Upstream {
         let base = base_url(source)?;
         let (mut tools, mut aliases) = (IndexMap::new(), IndexMap::new());
         for (name, tool) in &document.tools {
-            if let Some(alias) = &tool.alias {
-                aliases.insert(name.clone(), AliasPlan::new(&format!("tools.{name}.alias"), alias, tool, document)?);
-            } else {
-                let action = Action::new(&format!("tools.{name}.http"), &base, source.auth.as_ref(), tool)?;
-                tools.insert(name.clone(), action);
+            let field = format!("tools.{name}.call");
+            match &tool.call {
+                ToolCall::Alias(alias) => {
+                    aliases.insert(name.clone(), AliasPlan::new(&format!("{field}.alias"), alias, tool, document)?);
+                }
+                ToolCall::Http(call) => {
+                    let action = Action::new(&format!("{field}.http"), &base, source, (tool, call))?;
+                    tools.insert(name.clone(), action);
+                }
             }
         }
         Ok(Self { client, base, tools, aliases })
@@ -157,9 +163,13 @@ impl Upstream {
 }
 
 impl Action {
-    fn new(field: &str, base: &Url, service: Option<&Auth>, tool: &ServiceTool) -> Result<Self, InvalidService> {
-        let call = &tool.http;
-        let auth = match call.auth.as_ref().or(service) {
+    fn new(
+        field: &str,
+        base: &Url,
+        source: &HttpSource,
+        (tool, call): (&ServiceTool, &HttpCall),
+    ) -> Result<Self, InvalidService> {
+        let auth = match source.auth_of(call) {
             Some(auth) => AuthPlan::new(&format!("{field}.auth"), auth)?,
             None => None,
         };
@@ -168,7 +178,7 @@ impl Action {
             let field = format!("{field}.request.headers.{name}");
             return Err(InvalidService::new(field, "is not possible next to `auth`"));
         }
-        let plan = RequestPlan::new(field, base, tool, auth.as_ref())?;
+        let plan = RequestPlan::new(field, base, (tool, call), auth.as_ref())?;
         // RFC 9110, 9.2.2.
         let idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
         Ok(Self {
@@ -178,7 +188,7 @@ impl Action {
             extract: call.extract.as_deref().filter(|path| !path.is_empty()).map(Into::into),
             is_json: tool.response_type != Some(ResponseType::Text),
             retry: call.retry.clone(),
-            pagination: call.pagination.clone(),
+            pagination: tool.pagination.clone(),
             errors: call.error_mapping.clone(),
         })
     }

@@ -198,8 +198,8 @@ async fn a_sealed_cursor_is_its_caller_s() {
     upstream.json("/pages", json!({"items": [{"n": 1}], "next": "two"}).to_string());
     upstream.json("/pages?cursor=two", json!({"items": [{"n": 2}]}).to_string());
     let mut paged = tool("/pages");
-    paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
-    paged["http"]["extract"] = json!("items");
+    paged["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
+    paged["call"]["http"]["extract"] = json!("items");
     let service = service(&upstream.base, &json!({"pages": paged}));
     let mut document = exposition("api", &service, Enforced, &[("pages", Some(r#"{"root":"","select":{"n":"n"}}"#))]);
     document.access = api_keys();

@@ -144,8 +144,8 @@ async fn cursors_of_the_upstream_are_sealed_under_enforced() {
     }
     upstream.json("/pages?limit=20&cursor=token-2", json!({"items": [{"number": 3}]}).to_string());
     let mut paged = tool("/pages");
-    paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 2, "nextPath": "next"});
-    paged["http"]["extract"] = json!("items");
+    paged["pagination"] = json!({"type": "cursor", "maxPages": 2, "nextPath": "next"});
+    paged["call"]["http"]["extract"] = json!("items");
     let running = start(options()).await;
     let service = service(&upstream.base, &json!({"pages": paged}));
     let tools = [("pages", Some(r#"{"root":"","select":{"number":"number"}}"#))];

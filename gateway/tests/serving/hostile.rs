@@ -52,11 +52,11 @@ async fn a_schema_that_multiplies_ends_a_call_and_large_arguments_pass() {
                 "anyOf": [{"items": {"$ref": "#/$defs/n"}}, {"items": {"$ref": "#/$defs/n"}, "maxItems": 9}],
                 "not": {"type": "number"},
             }}},
-            "http": {"method": "GET", "path": "/doc"},
+            "call": {"http": {"method": "GET", "path": "/doc"}},
         },
         "write": {
             "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "pattern": "^x*$"}}},
-            "http": {"method": "POST", "path": "/doc", "request": {"body": {"text": "{text}"}}},
+            "call": {"http": {"method": "POST", "path": "/doc", "request": {"body": {"text": "{text}"}}}},
         },
     });
     let service = service(&upstream.base, &tools);

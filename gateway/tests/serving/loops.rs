@@ -14,13 +14,13 @@ use crate::support::{Running, Upstream, exposition, options, service, snapshot, 
 fn recursive() -> Value {
     json!({
         "inputSchema": {"type": "object"},
-        "http": {
+        "call": {"http": {
             "method": "POST", "path": "/mcp/default/api",
             "request": {
                 "headers": {"mcp-protocol-version": "2025-11-25"},
                 "body": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "again", "arguments": {}}},
             },
-        },
+        }},
     })
 }
 

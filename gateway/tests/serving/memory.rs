@@ -148,7 +148,7 @@ async fn an_answer_beyond_the_memory_is_refused_before_it_is_read() {
     assert_eq!(running.metric(r#"tamis_upstream_request_duration_seconds_count{code="exhausted"}"#).await, 1);
     // Whoever may have changed something is not invited to try again.
     let mut writes = tool("/doc");
-    writes["http"]["method"] = json!("POST");
+    writes["call"]["http"]["method"] = json!("POST");
     writes["risk"] = json!({"mutating": true});
     let service = service(&upstream.base, &json!({"read": writes}));
     let document = exposition("api", &service, Advisory, &[("read", None)]);

@@ -18,12 +18,12 @@ async fn offloaded(running: &Running) -> BTreeMap<String, u64> {
 async fn gateway() -> (Upstream, Running) {
     let upstream = Upstream::start().await;
     let mut paged = tool("/paged");
-    paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 5, "nextPath": "next"});
+    paged["pagination"] = json!({"type": "cursor", "maxPages": 5, "nextPath": "next"});
     let mut part = tool("/part");
-    part["http"]["extract"] = json!("a.b");
+    part["call"]["http"]["extract"] = json!("a.b");
     let mut write = tool("/write");
     write["inputSchema"] = json!({"type": "object", "properties": {"text": {"type": "string"}}});
-    write["http"]["request"] = json!({});
+    write["call"]["http"]["request"] = json!({});
     let service = service(&upstream.base, &json!({"doc": tool("/doc"), "paged": paged, "part": part, "write": write}));
     let tools = [("doc", None), ("paged", None), ("part", None), ("write", None)];
     let running = start(options()).await;

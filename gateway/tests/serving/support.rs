@@ -113,7 +113,7 @@ pub(crate) fn tool(path: &str) -> Value {
             "type": "object", "additionalProperties": false,
             "properties": {"state": {"type": "string", "enum": ["open", "closed"]}},
         },
-        "http": {"method": "GET", "path": path, "request": {"query": {"state": "{state}"}}},
+        "call": {"http": {"method": "GET", "path": path, "request": {"query": {"state": "{state}"}}}},
     })
 }
 

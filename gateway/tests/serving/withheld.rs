@@ -31,8 +31,8 @@ fn fail(upstream: &Upstream, secret: &str) {
 async fn served(upstream: &Upstream) -> Running {
     let mut tools: serde_json::Map<String, Value> =
         TOOLS.iter().map(|name| ((*name).to_owned(), tool(&format!("/{name}")))).collect();
-    tools["extracted"]["http"]["extract"] = json!("items");
-    tools["missing"]["http"]["errorMapping"] = json!({"404": "There is no such thing."});
+    tools["extracted"]["call"]["http"]["extract"] = json!("items");
+    tools["missing"]["call"]["http"]["errorMapping"] = json!({"404": "There is no such thing."});
     let service = service(&upstream.base, &Value::Object(tools));
     let filters = TOOLS.map(|name| (name, Some(r#"{"root":"/id/x","select":{"y":"y"}}"#)));
     let running = start(options()).await;
@@ -95,8 +95,8 @@ async fn failures_are_the_same_whatever_the_upstream_said() {
 async fn answers_with_a_sealed_cursor_are_byte_identical() {
     let upstream = Upstream::start().await;
     let mut paged = tool("/pages");
-    paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
-    paged["http"]["extract"] = json!("items");
+    paged["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
+    paged["call"]["http"]["extract"] = json!("items");
     let service = service(&upstream.base, &json!({"pages": paged, "others": paged}));
     let filter = Some(r#"{"root":"","select":{"number":"number"}}"#);
     let document = exposition("api", &service, Enforced, &[("pages", filter), ("others", filter)]);
@@ -127,7 +127,7 @@ async fn removed_data_does_not_decide_which_list_the_pages_are() {
     let upstream = Upstream::start().await;
     upstream.json("/pages", json!({"items": [{"number": 7}], "result": [SECRET], "next": null}).to_string());
     let mut paged = tool("/pages");
-    paged["http"]["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
+    paged["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
     let service = service(&upstream.base, &json!({"pages": paged}));
     let tools = [("pages", Some(r#"{"root":"","select":{"number":"number"}}"#))];
     let running = start(options()).await;

@@ -1,6 +1,6 @@
 //! Services as plans have them reached, and with the tools of CustomTools.
 
-use tamis_config::Source;
+use tamis_config::{Call, HttpCall, ServiceDocument, Source};
 
 use super::world::{World, id, outcome, secret, served};
 use crate::cluster::SecretRole::Upstream;
@@ -23,6 +23,12 @@ fn planned(plan: &str) -> World {
         secret(Upstream, &["token"], &["prod.example.com bearer", "api.example.com bearer"], "u1.1"),
     );
     world
+}
+
+/// The HTTP call of a tool.
+fn http<'d>(service: &'d ServiceDocument, tool: &str) -> &'d HttpCall {
+    let Call::Http(call) = &service.tools[tool].call else { panic!("{tool} has no HTTP call") };
+    call
 }
 
 #[test]
@@ -54,7 +60,7 @@ fn a_plan_changes_how_the_upstream_is_reached() {
         let (document, service) = served(&world.compile(None));
         let Source::Http(source) = &service.source;
         let found: Vec<_> = document.credentials.keys().map(String::as_str).collect();
-        let sent = &service.tools["get"].http.request.headers;
+        let sent = &http(&service, "get").request.headers;
         let sent: Vec<_> = sent.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(
             (&*source.base_url, found.join(" ").as_str(), sent.join(" ").as_str(), document.limits.timeout_ms),
@@ -73,7 +79,7 @@ fn a_plan_replaces_the_auth_of_every_action() {
     let mut world = planned("auth: {type: bearer, secretRef: {name: prod, key: token}}");
     world.edit("ServiceManifest", "list: {path: /things,", "list: {path: /things, auth: {type: none},");
     let (document, service) = served(&world.compile(None));
-    assert!(service.tools.values().all(|tool| tool.http.auth.is_none()));
+    assert!(["get", "list"].iter().all(|tool| http(&service, tool).auth.is_none()));
     assert_eq!(document.credentials.keys().collect::<Vec<_>>(), ["prod/token"]);
 }
 
@@ -152,12 +158,23 @@ fn an_alias_is_a_tool_of_its_own() {
     let tool = &service.tools["mine"];
     assert_eq!((tool.title.as_deref(), tool.description.as_deref()), (Some("Mine"), Some("My thing")));
     assert_eq!(tool.input_schema.as_str(), r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#);
-    let alias = tool.alias.as_ref().unwrap();
+    let alias = tool.alias().unwrap();
     assert_eq!(alias.tool, "get");
     let arguments = alias.arguments.as_ref().unwrap();
     assert_eq!((arguments["id"].as_str(), arguments["size"].as_str()), ("\"team-{n}\"", "5"));
     assert_eq!(service.tools["same"].input_schema, service.tools["list"].input_schema);
     assert_eq!(service.tools["same"].response_type, service.tools["list"].response_type);
+}
+
+#[test]
+fn an_alias_sends_the_credential_of_the_tool_that_it_calls() {
+    let mut world = custom("mine: {tool: get}");
+    world.add("Exposition", "tools: {include: [mine]}");
+    let (document, _) = served(&world.compile(None));
+    assert_eq!(document.tools.keys().collect::<Vec<_>>(), ["mine"]);
+    assert_eq!(document.credentials.keys().collect::<Vec<_>>(), ["api/token"]);
+    world.put_secret("api", secret(Upstream, &["token"], &["other.example.com bearer"], "u1.2"));
+    assert_eq!(outcome(&world.compile(None)), "stop `SecretUseNotAllowed`");
 }
 
 #[test]
@@ -248,7 +265,7 @@ fn of_two_aliases_the_oldest_holds() {
     );
     let compilation = world.compile(None);
     let (_, service) = served(&compilation);
-    assert_eq!(service.tools["mine"].alias.as_ref().unwrap().tool, "get");
+    assert_eq!(service.tools["mine"].alias().unwrap().tool, "get");
     let reasons: Vec<_> =
         said(&compilation, "CustomTools team-a/later").into_iter().map(|(reason, _)| reason).collect();
     assert_eq!(reasons, [Reason::Conflict, Reason::ToolNotFound], "an alias is made of a manifest's tool");

@@ -1,21 +1,23 @@
 use serde_json::json;
+use tamis_config::Pagination;
 
 use super::*;
 
 fn document(alias: &serde_json::Value) -> ServiceDocument {
-    let http = json!({"method": "GET", "path": "/{owner}/issues", "pagination": {"type": "cursor", "maxPages": 2, "nextPath": "next"}});
+    let pagination = json!({"type": "cursor", "maxPages": 2, "nextPath": "next"});
     serde_json::from_value(json!({
         "formatVersion": 1, "name": "s", "version": "1",
         "source": {"http": {"baseUrl": "https://example.com"}},
         "tools": {
             "list": {
                 "inputSchema": {"type": "object", "properties": {"owner": {"type": "string"}, "labels": {}, "state": {}}},
-                "http": http,
+                "pagination": pagination,
+                "call": {"http": {"method": "GET", "path": "/{owner}/issues"}},
             },
             "mine": {
                 "inputSchema": {"type": "object", "properties": {"team": {"type": "string"}, "labels": {"type": "array"}}},
-                "alias": alias,
-                "http": http,
+                "pagination": pagination,
+                "call": {"alias": alias},
             },
         },
     }))
@@ -44,7 +46,7 @@ fn arguments_become_those_of_the_other_tool() {
             if arguments.is_null() { json!({"tool": "list"}) } else { json!({"tool": "list", "arguments": arguments}) };
         let document = document(&alias);
         let tool = &document.tools["mine"];
-        let plan = AliasPlan::new("f", tool.alias.as_ref().unwrap(), tool, &document).unwrap();
+        let plan = AliasPlan::new("f", tool.alias().unwrap(), tool, &document).unwrap();
         let made = plan.arguments(&serde_json::from_str(given).unwrap()).unwrap();
         assert_eq!((plan.tool(), serde_json::to_string(&made).unwrap().as_str()), ("list", expected), "{arguments}");
     }
@@ -54,17 +56,29 @@ fn arguments_become_those_of_the_other_tool() {
 fn what_is_no_text_is_refused() {
     let document = document(&json!({"tool": "list", "arguments": {"owner": "org-{labels}"}}));
     let tool = &document.tools["mine"];
-    let plan = AliasPlan::new("f", tool.alias.as_ref().unwrap(), tool, &document).unwrap();
+    let plan = AliasPlan::new("f", tool.alias().unwrap(), tool, &document).unwrap();
     let error = plan.arguments(&serde_json::from_str(r#"{"labels":[{}]}"#).unwrap()).unwrap_err();
     assert!(error.to_string().contains("labels"), "{error}");
 }
 
 #[test]
-fn an_alias_is_made_of_a_tool_that_is_there() {
+fn an_alias_has_the_pagination_of_the_tool_that_it_calls() {
+    for pagination in [None, Some(Pagination { kind: PaginationKind::Offset, max_pages: 2, next_path: None })] {
+        let mut document = document(&json!({"tool": "list"}));
+        document.tools["mine"].pagination = pagination;
+        let tool = &document.tools["mine"];
+        let error = AliasPlan::new("f", tool.alias().unwrap(), tool, &document).unwrap_err();
+        assert_eq!(error.field, "f.tool");
+        assert!(error.message.contains("pagination"), "{error}");
+    }
+}
+
+#[test]
+fn an_alias_calls_a_tool_with_a_call_of_its_own() {
     for of in ["nobody", "mine"] {
         let document = document(&json!({"tool": of}));
         let tool = &document.tools["mine"];
-        let error = AliasPlan::new("f", tool.alias.as_ref().unwrap(), tool, &document).unwrap_err();
+        let error = AliasPlan::new("f", tool.alias().unwrap(), tool, &document).unwrap_err();
         assert_eq!(error.field, "f.tool");
     }
 }

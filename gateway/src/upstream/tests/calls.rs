@@ -23,10 +23,10 @@ async fn a_get_has_its_path_query_and_bearer() {
     let server = Server::start(|_, _| r#"[{"id": 12345678901234567890, "price": 1.10}]"#).await;
     let tool = json!({
         "inputSchema": schema(&["owner", "state", "labels", "page"]),
-        "http": {
+        "call": {"http": {
             "path": "/repos/{owner}/issues", "defaults": {"state": "open"},
             "request": {"query": {"state": "{state}", "labels": "{labels}", "page": "{page}"}},
-        },
+        }},
     });
     let document = document(&format!("{}/api/v1/", server.url()), bearer(), tool);
     let answer = call(&document, r#"{"owner": "o w+n", "labels": ["a b", "c&d"]}"#).await.unwrap();
@@ -77,7 +77,7 @@ async fn every_kind_of_authentication_has_its_place() {
         if !body.is_empty() {
             http["request"]["body"] = json!({"x": 1});
         }
-        let document = document(&server.url(), auth.clone(), json!({"http": http}));
+        let document = document(&server.url(), auth.clone(), json!({"call": {"http": http}}));
         call(&document, "{}").await.unwrap();
         let seen = server.only();
         assert_eq!((seen.header(header).unwrap_or(""), seen.target()), (value.as_str(), target), "{auth:?}");
@@ -90,7 +90,7 @@ async fn every_kind_of_authentication_has_its_place() {
 async fn a_tool_can_switch_authentication_off_or_change_it() {
     let server = Server::start(|_, _| "{}").await;
     for tool in [json!({"type": "none"}), auth("header", json!({"name": "X-Other"})).unwrap()] {
-        let document = document(&server.url(), bearer(), json!({"http": {"auth": tool}}));
+        let document = document(&server.url(), bearer(), json!({"call": {"http": {"auth": tool}}}));
         call(&document, "{}").await.unwrap();
     }
     let seen = server.seen();
@@ -127,20 +127,20 @@ fn documents_that_cannot_be_called() {
             document("https://h/?a=b", None, json!({})),
             "source.http.baseUrl: must hold no query and no fragment; put parameters in `request.query`",
         ),
-        (document(base, auth("header", json!({})), json!({})), "tools.call.http.auth: needs a `name`"),
-        (document(base, auth("query", json!({"name": ""})), json!({})), "tools.call.http.auth: needs a `name`"),
+        (document(base, auth("header", json!({})), json!({})), "tools.call.call.http.auth: needs a `name`"),
+        (document(base, auth("query", json!({"name": ""})), json!({})), "tools.call.call.http.auth: needs a `name`"),
         (
             document(base, auth("header", json!({"name": "Host"})), json!({})),
-            "tools.call.http.auth: `Host` is set by the gateway",
+            "tools.call.call.http.auth: `Host` is set by the gateway",
         ),
-        (document(base, Some(json!({"type": "bearer"})), json!({})), "tools.call.http.auth: needs a credential"),
+        (document(base, Some(json!({"type": "bearer"})), json!({})), "tools.call.call.http.auth: needs a credential"),
         (
             document(base, auth("basic", json!({"username": "a:b"})), json!({})),
-            "tools.call.http.auth: has a `username` with a colon, which Basic cannot carry",
+            "tools.call.call.http.auth: has a `username` with a colon, which Basic cannot carry",
         ),
         (
-            document(base, auth("body", json!({"name": "t"})), json!({"http": {"request": {"body": [1]}}})),
-            "tools.call.http.request.body: must be an object, since authentication adds a member to it",
+            document(base, auth("body", json!({"name": "t"})), json!({"call": {"http": {"request": {"body": [1]}}}})),
+            "tools.call.call.http.request.body: must be an object, since authentication adds a member to it",
         ),
     ];
     let client = client();
@@ -283,7 +283,7 @@ async fn error_statuses_are_mapped() {
     .await;
     for (status, mapped) in [(404, Some("No such issue")), (500, None), (304, None)] {
         let http = json!({"path": format!("/{status}"), "errorMapping": {"404": "No such issue"}});
-        let error = call(&document(&server.url(), bearer(), json!({"http": http})), "{}").await.unwrap_err();
+        let error = call(&document(&server.url(), bearer(), json!({"call": {"http": http}})), "{}").await.unwrap_err();
         assert_eq!(error.to_string(), format!("the upstream answered {status}"));
         let UpstreamError::Status { status: got, mapped: text, body } = error else { panic!("{error:?}") };
         assert_eq!((got, text.as_deref()), (status, mapped));
@@ -315,17 +315,18 @@ async fn empty_text_and_extracted_answers() {
         let document = document(&server.url(), None, tool);
         async move { call(&document, "{}").await.map_err(|e| e.to_string()) }
     };
-    let empty = answer(json!({"http": {"path": "/empty", "extract": "a.b"}})).await.unwrap();
+    let empty = answer(json!({"call": {"http": {"path": "/empty", "extract": "a.b"}}})).await.unwrap();
     assert_eq!((empty.status, empty.body.len()), (204, 0));
-    let html = answer(json!({"http": {"path": "/html"}})).await.unwrap();
+    let html = answer(json!({"call": {"http": {"path": "/html"}}})).await.unwrap();
     assert!(html.is_json, "what is no JSON is for the filter's enforcement to judge");
-    let text = answer(json!({"http": {"path": "/html", "extract": "a"}, "responseType": "text"})).await.unwrap();
+    let text =
+        answer(json!({"call": {"http": {"path": "/html", "extract": "a"}}, "responseType": "text"})).await.unwrap();
     assert!(!text.is_json && text.body == "<p>");
-    let list = answer(json!({"http": {"extract": "data.list"}})).await.unwrap();
+    let list = answer(json!({"call": {"http": {"extract": "data.list"}}})).await.unwrap();
     assert_eq!(list.body, r#"[1.10, {"a": "\u0041"}]"#);
-    let missing = answer(json!({"http": {"extract": "data.items"}})).await.unwrap_err();
+    let missing = answer(json!({"call": {"http": {"extract": "data.items"}}})).await.unwrap_err();
     assert_eq!(missing, "the upstream's answer has nothing at `data.items`, where `extract` looks");
-    let error = answer(json!({"http": {"path": "/html", "extract": "a"}})).await.unwrap_err();
+    let error = answer(json!({"call": {"http": {"path": "/html", "extract": "a"}}})).await.unwrap_err();
     assert_eq!(error, "the upstream's answer is not valid JSON (line 1, column 1)");
 }
 

@@ -17,7 +17,7 @@ fn auth(kind: &str) -> serde_json::Value {
 async fn an_upstream_that_returns_what_it_was_sent() {
     // As an address that renders text does: `POST /markdown` with the credential as the text.
     let server = Server::start(|seen, _| seen.body.clone()).await;
-    let tool = json!({"responseType": "text", "http": {"method": "POST", "path": "/markdown"}});
+    let tool = json!({"responseType": "text", "call": {"http": {"method": "POST", "path": "/markdown"}}});
     let error = call(&document(&server.url(), Some(auth("body")), tool), "{}").await.unwrap_err();
     assert!(matches!(error, UpstreamError::CredentialReturned), "{error:?}");
     assert!(error.sent() && error.category() == "credential_returned");
@@ -34,7 +34,7 @@ async fn every_way_to_the_caller_is_searched() {
         encoder.finish().unwrap()
     };
     let link = format!("</?cursor={}>; rel=next", super::super::render::encoded(TOKEN));
-    let paged = json!({"http": {"pagination": {"type": "cursor", "maxPages": 1}}, "inputSchema": schema(&["cursor"])});
+    let paged = json!({"pagination": {"type": "cursor", "maxPages": 1}, "inputSchema": schema(&["cursor"])});
     let plain = json!({});
     for (what, tool, status, headers, body) in [
         ("a body", &plain, 200, None, format!("{{\"a\":\"{TOKEN}\"}}").into_bytes()),
@@ -44,7 +44,7 @@ async fn every_way_to_the_caller_is_searched() {
         ("an error's body", &plain, 403, None, format!("denied for {TOKEN}").into_bytes()),
         (
             "what `extract` leaves out",
-            &json!({"http": {"extract": "a"}}),
+            &json!({"call": {"http": {"extract": "a"}}}),
             200,
             None,
             format!("{{\"a\":1,\"b\":\"{TOKEN}\"}}").into_bytes(),
@@ -75,9 +75,9 @@ async fn every_way_to_the_caller_is_searched() {
 #[tokio::test]
 async fn a_header_of_the_manifest_names_no_account_next_to_a_credential() {
     for name in ["Authorization", "authorization", "Cookie"] {
-        let tool = json!({"http": {"method": "POST", "request": {"headers": {name: "Bearer mine"}}}});
+        let tool = json!({"call": {"http": {"method": "POST", "request": {"headers": {name: "Bearer mine"}}}}});
         let invalid = super::support::upstream(&document("https://h", Some(auth("body")), tool.clone())).unwrap_err();
-        assert_eq!(invalid.field, format!("tools.call.http.request.headers.{name}"));
+        assert_eq!(invalid.field, format!("tools.call.call.http.request.headers.{name}"));
         assert!(super::support::upstream(&document("https://h", None, tool)).is_ok());
     }
 }

@@ -177,7 +177,7 @@ async fn a_request_that_the_server_has_not_processed_is_sent_again() {
     ] {
         let server = Flood::start(heads, vec![]).await;
         // A POST, which is not sent again where it may have been processed.
-        let document = document(&server.url, None, json!({"http": {"method": "POST"}}));
+        let document = document(&server.url, None, json!({"call": {"http": {"method": "POST"}}}));
         let upstream = Upstream::new(&document, trusting(&server)).unwrap();
         let bounds = within(Duration::from_secs(120), 1 << 20);
         let result = upstream.call("call", &arguments("{}"), bounds, given(), None, &mut room()).await;

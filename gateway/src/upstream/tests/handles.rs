@@ -105,7 +105,7 @@ async fn a_credential_goes_only_where_its_owner_lets_it() {
     ] {
         let tool = json!({
             "inputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}},
-            "http": {"method": "POST", "path": path},
+            "call": {"http": {"method": "POST", "path": path}},
         });
         let upstream = upstream(&document(&server.url(), Some(auth.clone()), tool)).unwrap();
         let uses: Vec<_> = uses.iter().map(String::as_str).collect();
@@ -132,7 +132,7 @@ async fn a_redirect_takes_a_body_credential_to_no_other_path() {
     .await;
     let store = Shards([(CredentialHandle("u.1.a".into()), TOKEN)].into());
     let auth = json!({"type": "body", "name": "text", "credential": {"name": "github", "key": "token"}});
-    let tool = json!({"http": {"method": "POST", "path": "/login"}});
+    let tool = json!({"call": {"http": {"method": "POST", "path": "/login"}}});
     let upstream = upstream(&document(&server.url(), Some(auth), tool)).unwrap();
     for (uses, requests) in [
         (&["127.0.0.1 body text /login"][..], 1),

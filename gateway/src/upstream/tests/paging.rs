@@ -18,11 +18,21 @@ fn number(seen: &Seen, name: &str) -> usize {
     parameter(seen, name).map_or(0, |text| text.parse().unwrap())
 }
 
-/// A tool with pagination, `more` merged over its `http`.
+/// A tool with pagination, `more` merged over its HTTP call.
 fn tool(kind: &str, max_pages: u32, more: Value) -> Value {
-    let mut http = json!({"path": "/list", "pagination": {"type": kind, "maxPages": max_pages}});
+    let mut http = json!({"path": "/list"});
     http.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    json!({"inputSchema": schema(&["q", "limit", "cursor", "offset"]), "http": http})
+    json!({
+        "inputSchema": schema(&["q", "limit", "cursor", "offset"]),
+        "pagination": {"type": kind, "maxPages": max_pages},
+        "call": {"http": http},
+    })
+}
+
+/// The tool with a cursor at `next_path`.
+fn with_next_path(mut tool: Value, next_path: &str) -> Value {
+    tool["pagination"]["nextPath"] = json!(next_path);
+    tool
 }
 
 /// Items `from..to` as a list with room in it, and digits that a parser would change.
@@ -68,8 +78,8 @@ async fn cursors_are_followed_to_the_end() {
         ([("x-total", "6")], body)
     })
     .await;
-    let more = json!({"pagination": {"type": "cursor", "maxPages": 10, "nextPath": "meta.next"}});
-    let answer = call(&document(&server.url(), None, tool("cursor", 10, more)), "{}").await.unwrap();
+    let tool = with_next_path(tool("cursor", 10, json!({})), "meta.next");
+    let answer = call(&document(&server.url(), None, tool), "{}").await.unwrap();
     assert_eq!(ids(&answer), [0.1, 1.1, 2.1, 3.1, 4.1, 5.1]);
     assert_eq!(answer.pagination, report(3, 6, Some(6), None));
 }
@@ -142,10 +152,10 @@ async fn arguments_of_other_names_can_page() {
     let server = Server::start(|seen, _| items(0, number(seen, "limit"))).await;
     let tool = json!({
         "inputSchema": schema(&["count", "after"]),
-        "http": {
-            "pagination": {"type": "offset", "maxPages": 3}, "defaults": {"count": 30},
-            "request": {"query": {"limit": "{count}", "offset": "{after}"}},
-        },
+        "pagination": {"type": "offset", "maxPages": 3},
+        "call": {"http": {
+            "defaults": {"count": 30}, "request": {"query": {"limit": "{count}", "offset": "{after}"}},
+        }},
     });
     let document = document(&server.url(), None, tool);
     let answer = call(&document, r#"{"count": 4, "after": 8}"#).await.unwrap();
@@ -213,11 +223,11 @@ async fn an_undeclared_cursor_steers_only_where_detection_is_allowed() {
             _ => r#"{"rows": [2]}"#,
         })
         .await;
-        let mut more = json!({"extract": "rows"});
+        let mut tool = tool("cursor", 10, json!({"extract": "rows"}));
         if declared {
-            more["pagination"] = json!({"type": "cursor", "maxPages": 10, "nextPath": "next_cursor"});
+            tool = with_next_path(tool, "next_cursor");
         }
-        let document = document(&server.url(), None, tool("cursor", 10, more));
+        let document = document(&server.url(), None, tool);
         let bounds = CallBounds { detect_list: detect, ..within(Duration::from_secs(20), 1 << 20) };
         let answer = call_within(&document, "{}", bounds).await.unwrap();
         assert_eq!(answer.pagination.unwrap().pages, pages, "{detect} {declared}");
@@ -300,8 +310,8 @@ async fn a_cursor_of_the_upstream_makes_no_longer_url_either() {
     for (max_pages, length, fails) in [(1, 59_000, false), (2, 59_000, false), (1, 61_000, true), (3, 61_000, true)] {
         let server =
             Server::start(move |_, _| format!(r#"{{"items": [1], "next_cursor": "{}"}}"#, "c".repeat(length))).await;
-        let http = json!({"pagination": {"type": "cursor", "maxPages": max_pages, "nextPath": "next_cursor"}});
-        let document = document(&server.url(), None, tool("cursor", max_pages, http));
+        let tool = with_next_path(tool("cursor", max_pages, json!({})), "next_cursor");
+        let document = document(&server.url(), None, tool);
         let result = call(&document, "{}").await;
         if fails {
             let error = result.unwrap_err();

@@ -47,8 +47,9 @@ async fn another_origin_gets_no_credential_and_no_header() {
         })
         .await;
         let http = json!({"path": "/here", "request": {"query": {"q": "1"}, "headers": {"X-Custom": "private", "X-Session": "private"}}});
-        let answer =
-            call_across(&document(&server.url(), credential(kind, name), json!({"http": http}))).await.unwrap();
+        let answer = call_across(&document(&server.url(), credential(kind, name), json!({"call": {"http": http}})))
+            .await
+            .unwrap();
         assert_eq!((answer.body.as_ref(), answer.requests), (br#"{"there": true}"#.as_slice(), 2));
         assert!(format!("{:?}", server.only()).contains("private"));
         let seen = other.only();
@@ -98,7 +99,7 @@ async fn the_same_origin_gets_everything_again() {
             "method": "POST", "path": "/0",
             "request": {"headers": {"X-Custom": "private"}, "body": {"x": 1}},
         });
-        let document = document(&server.url(), credential(kind, name), json!({"http": http}));
+        let document = document(&server.url(), credential(kind, name), json!({"call": {"http": http}}));
         call(&document, "{}").await.unwrap();
         let seen = &server.seen()[1];
         assert_eq!((seen.method.as_str(), seen.body.as_ref()), ("POST", br#"{"x":1}"#.as_slice()));
@@ -127,7 +128,8 @@ async fn what_a_write_may_follow() {
         let target = if leaves { other.url() } else { "/next".to_owned() };
         let server = Server::start(move |_, n| if n == 0 { to(status, &target) } else { ok() }).await;
         let http = json!({"method": "POST", "path": "/0", "request": {"body": {"x": 1}}});
-        let result = call(&document(&server.url(), credential("bearer", None), json!({"http": http})), "{}").await;
+        let result =
+            call(&document(&server.url(), credential("bearer", None), json!({"call": {"http": http}})), "{}").await;
         assert_eq!(other.seen().len(), 0);
         match expected {
             Some(method) => {
@@ -212,7 +214,8 @@ async fn nothing_else_leads_to_loopback() {
 #[tokio::test]
 async fn arguments_stay_where_they_were() {
     let server = Server::start(|seen, n| if n == 0 { to(301, &format!("/v2{}", seen.target())) } else { ok() }).await;
-    let tool = json!({"inputSchema": schema(&["a"]), "http": {"path": "/{a}", "request": {"query": {"q": "{a}"}}}});
+    let tool =
+        json!({"inputSchema": schema(&["a"]), "call": {"http": {"path": "/{a}", "request": {"query": {"q": "{a}"}}}}});
     call(&document(&server.url(), None, tool), r#"{"a": "x+y&z"}"#).await.unwrap();
     assert_eq!(server.seen()[1].target(), "/v2/x%2By%26z?q=x%2By%26z");
 }

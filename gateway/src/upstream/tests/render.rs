@@ -3,15 +3,18 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tamis_config::Call;
 
 use super::super::tests::support::{arguments, document, schema};
 use super::*;
 
 fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
-    let tool = json!({"inputSchema": schema(&["a", "b", "c"]), "http": http});
+    let tool = json!({"inputSchema": schema(&["a", "b", "c"]), "call": {"http": http}});
     let document = document("https://api.example:8443/v1/", None, tool);
     let base = "https://api.example:8443/v1/".parse().unwrap();
-    RequestPlan::new("http", &base, &document.tools["call"], None)
+    let tool = &document.tools["call"];
+    let Call::Http(call) = &tool.call else { panic!("an HTTP call") };
+    RequestPlan::new("http", &base, (tool, call), None)
 }
 
 fn render(http: Value, args: &str) -> Result<Rendered, UpstreamError> {

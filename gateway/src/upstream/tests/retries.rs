@@ -14,7 +14,7 @@ fn answer() -> Vec<u8> {
 }
 
 fn tool(method: &str, retry: Value) -> Value {
-    json!({"http": {"method": method, "retry": retry}})
+    json!({"call": {"http": {"method": method, "retry": retry}}})
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ pub(crate) fn given() -> CredentialScope<'static> {
 
 /// A service document with one tool, `call`. `tool` is merged over what a plain GET of `/` has.
 pub(crate) fn document(base: &str, auth: Option<Value>, tool: Value) -> ServiceDocument {
-    let mut call = json!({"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}});
+    let mut call = json!({"inputSchema": {"type": "object"}, "call": {"http": {"method": "GET", "path": "/"}}});
     merge(&mut call, tool);
     let mut source = json!({"baseUrl": base});
     if let Some(auth) = auth {

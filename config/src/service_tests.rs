@@ -1,0 +1,61 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn document(tools: &Value) -> ServiceDocument {
+    let document = json!({
+        "formatVersion": 1, "name": "s", "version": "1",
+        "source": {"http": {
+            "baseUrl": "https://a.example",
+            "auth": {"type": "bearer", "credential": {"name": "api", "key": "token"}},
+        }},
+        "tools": tools,
+    });
+    serde_json::from_str(&document.to_string()).expect("is a service")
+}
+
+fn tool(call: &Value) -> Value {
+    json!({"inputSchema": {"type": "object"}, "call": call})
+}
+
+#[test]
+fn the_credential_of_a_tool_is_that_of_the_call_it_makes() {
+    let own = json!({"type": "header", "name": "X-Key", "credential": {"name": "own", "key": "key"}});
+    let service = document(&json!({
+        "get": tool(&json!({"http": {"method": "GET", "path": "/get"}})),
+        "own": tool(&json!({"http": {"method": "GET", "path": "/own", "auth": own}})),
+        "open": tool(&json!({"http": {"method": "GET", "path": "/open", "auth": {"type": "none"}}})),
+        "alias": tool(&json!({"alias": {"tool": "own"}})),
+        "open-alias": tool(&json!({"alias": {"tool": "open"}})),
+        "lost": tool(&json!({"alias": {"tool": "nobody"}})),
+        "chained": tool(&json!({"alias": {"tool": "alias"}})),
+    }));
+    assert_eq!(service.destinations(), ["https://a.example"]);
+    let table = [
+        ("get", Some(("api", "/get"))),
+        ("own", Some(("own", "/own"))),
+        ("open", None),
+        ("alias", Some(("own", "/own"))),
+        ("open-alias", None),
+        ("lost", None),
+        ("chained", None),
+    ];
+    for (tool, expected) in table {
+        let sent = service.sent_credential(&service.tools[tool]);
+        assert_eq!(sent.map(|sent| (sent.credential.name.as_str(), sent.path)), expected, "{tool}");
+    }
+}
+
+#[test]
+fn a_document_keeps_its_calls() {
+    let tools = json!({
+        "get": tool(&json!({"http": {"method": "GET", "path": "/get", "request": {}}})),
+        "alias": tool(&json!({"alias": {"tool": "get"}})),
+    });
+    let service = document(&tools);
+    let written = serde_json::to_value(&service).expect("is JSON");
+    for name in ["get", "alias"] {
+        assert_eq!(written["tools"][name]["call"], tools[name]["call"]);
+    }
+    assert_eq!(written["tools"]["get"].get("pagination"), None);
+}
