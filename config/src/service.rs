@@ -354,7 +354,7 @@ pub struct Pagination {
     pub next_path: Option<String>,
 }
 
-/// The parameter that moves on.
+/// The parameter that says where a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaginationKind {
@@ -362,6 +362,17 @@ pub enum PaginationKind {
     Cursor,
     /// Query parameters `offset` and `limit`.
     Offset,
+}
+
+impl PaginationKind {
+    /// Returns the argument, and the query parameter, that says where a page begins.
+    #[must_use]
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Cursor => "cursor",
+            Self::Offset => "offset",
+        }
+    }
 }
 
 #[cfg(test)]

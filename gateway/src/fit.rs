@@ -103,9 +103,9 @@ fn fit(
     steps: Option<u64>,
 ) -> Result<Option<(String, Arguments)>, Unfit> {
     arguments::validate(&service.contracts[tool].schema, arguments, steps)?;
-    let made_of = service.upstream.made_of(tool, arguments).map_err(|error| InvalidArguments(error.to_string()))?;
-    let Some((made_of, made)) = made_of else { return Ok(None) };
-    // The manifest's own schema holds for the arguments that an alias makes.
-    arguments::validate(&service.contracts[made_of].schema, &made, steps)?;
-    Ok(Some((made_of.to_owned(), made)))
+    let resolved = service.upstream.resolve_alias(tool, arguments);
+    let Some((called, made)) = resolved.map_err(|error| InvalidArguments(error.to_string()))? else { return Ok(None) };
+    // The schema of the tool behind an alias validates the arguments that the alias makes.
+    arguments::validate(&service.contracts[called].schema, &made, steps)?;
+    Ok(Some((called.to_owned(), made)))
 }

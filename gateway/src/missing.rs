@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use tamis_config::{Access, CredentialRef, ExpositionId};
+use tamis_config::{Access, CredentialRef, ExpositionId, SentCredential};
 
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
@@ -82,7 +82,9 @@ fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCrede
     let scope = exposition.credentials(store);
     let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for tool in exposition.tools.keys() {
-        if let Some(credential) = exposition.service.upstream.credential_of(tool) {
+        let document = &exposition.service.document;
+        let sent = document.tools.get(tool).and_then(|declared| document.sent_credential(declared));
+        if let Some(SentCredential { credential, .. }) = sent {
             tools.entry((&credential.name, &credential.key)).or_default().insert(tool.clone());
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
-use tamis_config::{Alias, Call, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_config::{Alias, Call, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
 use tamis_schema::{Patterns, Segment};
 
@@ -184,10 +184,7 @@ fn tool(
     let mut takes = base.takes.clone();
     let mut given = members(input, "properties");
     // What goes on where the gateway fetches pages is the caller's to say, whatever the schemas name.
-    let paging = made_of.pagination.as_ref().map(|pages| match pages.kind {
-        PaginationKind::Cursor => "cursor",
-        PaginationKind::Offset => "offset",
-    });
+    let paging = made_of.pagination.as_ref().map(|pages| pages.kind.argument());
     takes.extend(paging.map(str::to_owned));
     given.extend(paging.map(str::to_owned));
     match &spec.arguments {

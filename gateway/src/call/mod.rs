@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tamis_config::{PaginationKind, ServiceTool};
-use tamis_engine::{Call, Enforcement, Filtered, Input, Interrupted, Refused, Report, Stage};
+use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, Stage};
 
 use crate::audit::{self, Record};
 use crate::compute::NotRun;
@@ -30,7 +30,7 @@ use crate::paging::{self, Next};
 use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
-use crate::upstream::{Answer, Arguments, CallBounds, UpstreamError};
+use crate::upstream::{self, Answer, Arguments, CallBounds, CallContext, UpstreamError};
 use answer::Output;
 use explain::{category, explain};
 
@@ -235,22 +235,23 @@ async fn perform(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u
             return Ok(failure(noted, "The call exceeded its timeout while its arguments were validated."));
         }
     };
-    let bounds = CallBounds {
-        deadline,
-        max_response_bytes: limits.max_response_bytes,
-        detect_list: exposition.enforcement == Enforcement::Advisory,
+    let context = CallContext {
+        bounds: CallBounds {
+            deadline,
+            max_response_bytes: limits.max_response_bytes,
+            detect_list: exposition.enforcement == Enforcement::Advisory,
+        },
         hops: noted.call.hops,
+        credentials: exposition.credentials(noted.gateway.options.credentials.as_ref()),
+        trace: noted.trace.as_ref(),
         offload: noted.gateway.offload(&exposition.id),
+        memory: noted.held,
     };
-    let options = &noted.gateway.options;
-    let credentials = exposition.credentials(options.credentials.as_ref());
     let begun = Instant::now();
-    let upstream = &exposition.service.upstream;
-    let call = upstream.call(&target, &arguments, bounds, credentials, noted.trace.as_ref(), noted.held);
-    match call.await {
+    match exposition.service.upstream.call(&target, &arguments, context).await {
         Ok(answer) => {
             noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
-            filtered(noted, name, tool, declared, answer, asked, bounds.deadline).await
+            filtered(noted, name, tool, declared, answer, asked, deadline).await
         }
         Err(error) => {
             noted.gateway.metrics.upstream(category(&error), begun.elapsed());
@@ -353,36 +354,32 @@ enum Applied {
 async fn apply(
     noted: &mut Noted<'_>,
     tool: &Tool,
-    output: &Bytes,
-    is_json: bool,
+    output: &upstream::Output,
     asked: Call,
     deadline: Instant,
 ) -> (Applied, Duration) {
-    let input = |output| if is_json { Input::Json(output) } else { Input::Text(output) };
-    if noted.held.take(light_need(output.len())).await.is_err() {
+    let bytes = output.bytes().len();
+    if noted.held.take(light_need(bytes)).await.is_err() {
         return (Applied::Exhausted, Duration::ZERO);
     }
     let begun = Instant::now();
-    match catch_unwind(AssertUnwindSafe(|| tool.program.apply_light(input(output), &asked))) {
+    match catch_unwind(AssertUnwindSafe(|| tool.program.apply_light(output.input(), &asked))) {
         Ok(Some(done)) => return (Applied::Done(done), begun.elapsed()),
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
     }
     let offload = noted.gateway.offload(&noted.exposition.id);
     let (program, output) = (Arc::clone(&tool.program), output.clone());
-    let need = if output.len() <= LIGHT_COPIED {
-        Ok(program.memory_for(input(&output), &asked) as u64)
+    let need = if bytes <= LIGHT_COPIED {
+        Ok(program.memory_for(output.input(), &asked) as u64)
     } else {
         let (program, output) = (Arc::clone(&program), output.clone());
-        let work = move |_: &dyn Fn() -> bool| {
-            program.memory_for(if is_json { Input::Json(&output) } else { Input::Text(&output) }, &asked) as u64
-        };
+        let work = move |_: &dyn Fn() -> bool| program.memory_for(output.input(), &asked) as u64;
         offload.run(Work::Filter, deadline, None, work).await
     };
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();
-        let run =
-            || program.apply_until(if is_json { Input::Json(&output) } else { Input::Text(&output) }, &asked, due);
+        let run = || program.apply_until(output.input(), &asked, due);
         let applied = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(done)) => Applied::Done(done),
             Ok(Err(Interrupted)) => Applied::Overdue,
@@ -421,10 +418,10 @@ async fn filtered(
         asked.budget = Some(budget.saturating_sub(paging::cost(pagination)).max(1));
     }
     noted.status = answer.status;
-    let output = noted.output.insert(answer.body).clone();
+    noted.output = Some(answer.output.bytes().clone());
     let mut span = noted.trace.as_ref().map(CallTrace::filter);
     let before = noted.held.used();
-    let (applied, took) = apply(noted, tool, &output, answer.is_json, asked, deadline).await;
+    let (applied, took) = apply(noted, tool, &answer.output, asked, deadline).await;
     metrics.filter_duration.observe(took.as_secs_f64());
     let executed = executed(declared);
     match applied {

@@ -1,13 +1,11 @@
 //! Tools that are made of others: their arguments become those of the other tool.
 
 use indexmap::IndexMap;
-use tamis_config::{Alias, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_config::{Alias, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
 
-use super::body::Body;
-use super::query::is_paging;
-use super::render::properties;
-use super::template::Values;
+use super::json_template::JsonTemplate;
+use super::template::{Values, invalid_argument, is_paging, properties};
 use super::{Arguments, InvalidService, UpstreamError};
 
 /// How the arguments of another tool are made, parsed once.
@@ -15,7 +13,7 @@ use super::{Arguments, InvalidService, UpstreamError};
 pub(super) struct AliasPlan {
     tool: Box<str>,
     /// An object of templates; none passes the arguments on.
-    arguments: Option<Body>,
+    arguments: Option<JsonTemplate>,
     /// Passed on whatever the templates say.
     paging: Option<&'static str>,
 }
@@ -43,10 +41,8 @@ impl AliasPlan {
         }
         let given = properties(own);
         let known = |name: &str| given.contains_key(name) || is_paging(own, name);
-        let arguments = match &alias.arguments {
-            Some(templates) => Body::parse(&format!("{field}.arguments"), Some(&object(templates)), None, &known)?,
-            None => None,
-        };
+        let parse = |templates| JsonTemplate::parse(&format!("{field}.arguments"), &object(templates), &known);
+        let arguments = alias.arguments.as_ref().map(parse).transpose()?;
         Ok(Self { tool: alias.tool.as_str().into(), arguments, paging: paging(own, alias) })
     }
 
@@ -62,9 +58,9 @@ impl AliasPlan {
     pub(super) fn arguments(&self, given: &Arguments) -> Result<Arguments, UpstreamError> {
         let Some(templates) = &self.arguments else { return Ok(given.clone()) };
         let defaults = IndexMap::new();
-        let made = templates.write(&Values::new(given, &defaults), None)?.unwrap_or_default();
+        let made = templates.write(&Values::new(given, &defaults))?.unwrap_or_default();
         let mut made: Arguments =
-            serde_json::from_slice(&made).map_err(|_| super::template::refuse("arguments", "do not give an object"))?;
+            serde_json::from_str(&made).map_err(|_| invalid_argument("arguments", "do not give an object"))?;
         if let Some((name, value)) = self.paging.and_then(|name| Some((name, given.get(name)?))) {
             made.insert(name.to_owned(), value.clone());
         }
@@ -74,10 +70,7 @@ impl AliasPlan {
 
 /// The argument that goes on where the gateway fetches pages, where the alias does not make it itself.
 fn paging(tool: &ServiceTool, alias: &Alias) -> Option<&'static str> {
-    let name = match tool.pagination.as_ref()?.kind {
-        PaginationKind::Cursor => "cursor",
-        PaginationKind::Offset => "offset",
-    };
+    let name = tool.pagination.as_ref()?.kind.argument();
     let own = alias.arguments.as_ref().is_some_and(|templates| templates.contains_key(name));
     (!own).then_some(name)
 }

@@ -6,9 +6,8 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use tamis_config::{Auth, AuthKind, CredentialRef, CredentialUse};
 use url::Url;
 
-use super::headers::header_name;
-use super::render::encoded;
 use super::returned::Needles;
+use super::syntax::{encoded, header_name};
 use super::{CredentialScope, InvalidService, Permission, Secret, UpstreamError};
 
 /// Bytes of a query parameter that holds a credential, percent-encoded: with it a URL is still one that HTTP's own types

@@ -132,9 +132,7 @@ impl EgressPolicy {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let host = url.host_str().unwrap_or_default();
         let refuse = |reason: &str| {
-            Err(format!(
-                "source.http.baseUrl: {host} {reason}; the GatewayGroup's egress says what else may be reached"
-            ))
+            Err(format!("the destination {host} {reason}; the GatewayGroup's egress says what else may be reached"))
         };
         if self.check(url).is_err() {
             return refuse("is an address that the gateway may not reach");

@@ -1,9 +1,11 @@
-//! Calls to upstreams. What a source answers becomes bytes; nothing here knows of filters or MCP.
+//! Calls to upstreams. A service's answer becomes bytes; nothing here knows of filters or MCP.
+//!
+//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`. The modules
+//! beside it are shared: the client and what it may connect to, credentials, the search for a credential in an answer, and
+//! templates.
 
 mod alias;
 mod auth;
-mod body;
-mod call;
 mod client;
 mod cluster;
 mod connect;
@@ -11,34 +13,30 @@ mod credentials;
 mod dns;
 mod egress;
 mod error;
-mod exchange;
-mod extract;
-mod gunzip;
-mod headers;
+mod http;
+mod json_template;
 mod local_callers;
-mod merge;
 mod pace;
-mod pages;
-mod path;
-mod query;
-mod render;
 mod reserved;
-mod retry;
 mod returned;
 mod service;
+mod syntax;
 mod template;
 mod transport;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use tamis_config::{AllowedUse, CredentialGrant, CredentialHandle, CredentialRef};
+use tamis_engine::Input;
 
 use crate::access::Callers;
+use crate::memory::Reservation;
 use crate::offload::Offload;
+use crate::trace::CallTrace;
 
 pub use client::{Client, ClientError, ClientOptions};
 pub use credentials::{LocalCredentials, environment_variable};
@@ -51,9 +49,26 @@ pub(crate) use client::chain;
 /// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
 pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;
 
+/// What a call gets besides its arguments.
+#[derive(Debug)]
+pub struct CallContext<'a> {
+    /// How long the call may take, and how much it may return.
+    pub bounds: CallBounds,
+    /// Gateways that the call has passed before this one.
+    pub hops: u8,
+    /// The credentials of the exposition.
+    pub credentials: CredentialScope<'a>,
+    /// The trace of the call. Each request gets a span, and the upstream gets its context.
+    pub trace: Option<&'a CallTrace>,
+    /// Where answers are parsed and merged that are too large for a serving thread.
+    pub(crate) offload: Offload<'a>,
+    /// The memory of the call. The answer's memory is reserved here, and stays reserved.
+    pub memory: &'a mut Reservation,
+}
+
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy)]
-pub struct CallBounds<'a> {
+pub struct CallBounds {
     /// When the call has to be over, retries and pages included.
     pub deadline: Instant,
     /// Bytes of output, after decompression, over all pages.
@@ -61,19 +76,13 @@ pub struct CallBounds<'a> {
     /// Whether a page that is an object may be searched for its list (`items`, ..). Not under `Enforced`: there data
     /// that the filter removes must not decide which list it is.
     pub detect_list: bool,
-    /// Gateways that the call has passed before this one.
-    pub hops: u8,
-    /// Where answers are taken apart and merged that are too large for a serving thread.
-    pub(crate) offload: Offload<'a>,
 }
 
 /// What an upstream answered, before any filter. Its `Debug` shows no payload.
 pub struct Answer {
     /// The output. For several pages one JSON list of their elements.
-    pub body: Bytes,
-    /// Whether the body is meant to be JSON.
-    pub is_json: bool,
-    /// Set where the gateway fetched pages.
+    pub output: Output,
+    /// Set if the gateway fetched pages.
     pub pagination: Option<PageReport>,
     /// Status of the last response.
     pub status: u16,
@@ -85,27 +94,65 @@ pub struct Answer {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { output, pagination, status, requests, elapsed } = self;
         f.debug_struct("Answer")
-            .field("bytes", &self.body.len())
-            .field("is_json", &self.is_json)
-            .field("pages", &self.pagination.as_ref().map(|p| p.pages))
-            .field("status", &self.status)
-            .field("requests", &self.requests)
-            .field("elapsed", &self.elapsed)
+            .field("output", output)
+            .field("pages", &pagination.as_ref().map(|p| p.pages))
+            .field("status", status)
+            .field("requests", requests)
+            .field("elapsed", elapsed)
             .finish()
     }
 }
 
-/// What a caller needs to go on (`_pagination`).
+/// The output of a call, as its tool declares it. Its `Debug` shows no payload.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Meant to be JSON; not parsed yet.
+    Json(Bytes),
+    /// Text.
+    Text(Bytes),
+}
+
+impl Output {
+    /// Returns the bytes, of whatever form.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Json(bytes) | Self::Text(bytes) => bytes,
+        }
+    }
+
+    /// Returns the output as a filter takes it.
+    #[must_use]
+    pub fn input(&self) -> Input<'_> {
+        match self {
+            Self::Json(bytes) => Input::Json(bytes),
+            Self::Text(bytes) => Input::Text(bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Json(_) => "Json",
+            Self::Text(_) => "Text",
+        };
+        write!(f, "{kind}({} bytes)", self.bytes().len())
+    }
+}
+
+/// What a caller needs to fetch further pages (`_pagination`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageReport {
     /// Pages fetched.
     pub pages: u32,
-    /// Items fetched, where the answer was a list.
+    /// Items fetched, if the answer was a list.
     pub items: Option<usize>,
-    /// Items in all, where the upstream says so.
+    /// Items in all, if the upstream says so.
     pub total: Option<u64>,
-    /// The cursor or offset that goes on; none at the end.
+    /// The cursor or offset of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
@@ -115,25 +162,25 @@ pub struct PageReport {
 /// the exposition's document ([`by_handle`](Self::by_handle)), and by nothing else: a name would give today's value to
 /// yesterday's base URL.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The value of that name, or none where it is not there. A store of a cluster knows no names.
+    /// Returns the value of that name, or `None` if it is not there. The store of a cluster knows no names.
     fn get(&self, namespace: &str, credential: &CredentialRef) -> Option<Secret>;
 
-    /// The value under a handle, or none where it is not there.
+    /// Returns the value under a handle, or `None` if it is not there.
     fn by_handle(&self, handle: &CredentialHandle) -> Option<Secret> {
         let _ = handle;
         None
     }
 
-    /// The callers whom a Secret names: by its handle where there is one, else by its name. None where the Secret is
-    /// not there or cannot be used; the exposition then serves nobody. Asked at every request.
+    /// Returns the callers that a Secret names: by its handle if there is one, otherwise by its name. `None` if the Secret
+    /// is not there or cannot be used; the exposition then rejects every caller. Called for every request.
     fn callers(&self, namespace: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
         let _ = (namespace, secret, handle);
         None
     }
 }
 
-/// What an exposition may do with the credentials of its service, and by which handles it knows them. None at all: they
-/// are known by their names and used without restriction, as standalone.
+/// What an exposition may do with the credentials of its service, and by which handles it knows them. Empty when
+/// standalone: credentials are then known by their names, and used without restriction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Handles(Box<[(CredentialRef, CredentialGrant)]>);
 
@@ -141,7 +188,7 @@ impl Handles {
     /// Reads the map of an exposition's document, `name/key` to grant.
     ///
     /// # Errors
-    /// Names the entry that is no `name/key`.
+    /// Names the entry that is not `name/key`.
     pub fn new(credentials: &BTreeMap<String, CredentialGrant>) -> Result<Self, String> {
         let each = |(reference, grant): (&String, &CredentialGrant)| {
             let (name, key) =
@@ -164,8 +211,8 @@ pub struct CredentialScope<'a> {
 }
 
 impl<'a> CredentialScope<'a> {
-    /// The value of a credential, and how it may be used. Where the exposition has handles it is read by its own and
-    /// never by its name: it could be of another generation than the URL that it is sent to.
+    /// Returns the value of a credential, and how it may be used. An exposition with handles reads it by its handle and
+    /// never by its name: the name could give a value of another generation than the URL that it is sent to.
     pub(crate) fn get(&self, credential: &CredentialRef) -> Option<(Secret, Permission<'a>)> {
         if self.handles.0.is_empty() {
             return Some((self.store.get(self.namespace, credential)?, Permission::Any));
@@ -178,24 +225,24 @@ impl<'a> CredentialScope<'a> {
 /// How a credential may be used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Permission<'a> {
-    /// In any way: standalone, whoever starts the gateway gives it the credentials.
+    /// In any way: the user who starts a standalone gateway gives it the credentials.
     Any,
-    /// As its owner's lines say.
+    /// As the lines of its owner allow.
     Uses(&'a [AllowedUse]),
 }
 
-/// A credential's value; a copy of it is cheap. Its `Debug` says nothing.
+/// The value of a credential, cheap to clone. Its `Debug` shows nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Takes a value; surrounding line ends are the file's, not the secret's.
+    /// Wraps a value, without the line ends that the file has after it.
     #[must_use]
     pub fn new(value: &str) -> Self {
         Self(value.trim_end_matches(['\r', '\n']).into())
     }
 
-    /// The value, for the request only.
+    /// Returns the value, for the request only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -206,21 +253,4 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
-}
-
-#[cfg(test)]
-mod tests {
-    // Helpers take `json!({..})` as it is written.
-    #![allow(clippy::needless_pass_by_value)]
-
-    mod calls;
-    mod credential_returned;
-    mod floods;
-    mod floods_h2;
-    mod handles;
-    mod paging;
-    mod redirects;
-    mod retries;
-    pub(crate) mod support;
-    mod tls;
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use indexmap::IndexMap;
+use tamis_config::ServiceTool;
 use tamis_engine::JsonText;
 
 use super::{Arguments, InvalidService, UpstreamError};
@@ -10,7 +11,24 @@ use super::{Arguments, InvalidService, UpstreamError};
 /// Bytes of one text that a template makes. A template may name an argument many times.
 pub(super) const MAX_TEXT: usize = 8 << 20;
 
-/// A text with places for arguments.
+/// Parameters that the pagination of a tool sets.
+const PAGING: [&str; 3] = ["limit", "cursor", "offset"];
+
+/// Returns the arguments that the schema of a tool declares.
+pub(super) fn properties(tool: &ServiceTool) -> serde_json::Map<String, serde_json::Value> {
+    let schema: Option<serde_json::Value> = serde_json::from_str(tool.input_schema.as_str()).ok();
+    match schema.as_ref().and_then(|s| s.get("properties")) {
+        Some(serde_json::Value::Object(properties)) => properties.clone(),
+        _ => serde_json::Map::new(),
+    }
+}
+
+/// Returns whether the pagination of a tool sets the parameter of that name.
+pub(super) fn is_paging(tool: &ServiceTool, name: &str) -> bool {
+    tool.pagination.is_some() && PAGING.contains(&name)
+}
+
+/// A text with placeholders for arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template {
     parts: Vec<Part>,
@@ -32,7 +50,7 @@ impl Template {
         while let Some(open) = rest.find('{') {
             let (before, from) = rest.split_at(open);
             literal.push_str(before);
-            match place(from) {
+            match placeholder(from) {
                 Some(name) if known(name) => {
                     if !literal.is_empty() {
                         parts.push(Part::Text(std::mem::take(&mut literal).into()));
@@ -129,7 +147,7 @@ impl Template {
                 Part::Argument(name) => {
                     if let Some(json) = values.get(name) {
                         write(out, name, &joined(name, json)?)?;
-                        bounded(out, name, MAX_TEXT)?;
+                        check_length(out, name, MAX_TEXT)?;
                     }
                 }
             }
@@ -145,7 +163,7 @@ impl From<Vec<Part>> for Template {
 }
 
 /// The name in `{name}` at the beginning of `text`.
-fn place(text: &str) -> Option<&str> {
+fn placeholder(text: &str) -> Option<&str> {
     let name = text.strip_prefix('{')?.split_once('}')?.0;
     let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
     valid.then_some(name)
@@ -197,7 +215,7 @@ pub(super) enum Text<'a> {
 pub(super) fn text<'a>(name: &str, json: &'a str) -> Result<Text<'a>, UpstreamError> {
     if json.starts_with('[') {
         let elements: Vec<&serde_json::value::RawValue> =
-            serde_json::from_str(json).map_err(|_| refuse(name, "is not valid JSON"))?;
+            serde_json::from_str(json).map_err(|_| invalid_argument(name, "is not valid JSON"))?;
         return elements.into_iter().map(|e| scalar(name, e.get())).collect::<Result<_, _>>().map(Text::Many);
     }
     scalar(name, json).map(Text::One)
@@ -216,28 +234,30 @@ fn scalar<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> 
         Some(b'"') => {
             let inner = &json[1..json.len() - 1];
             if inner.contains('\\') {
-                serde_json::from_str(json).map(Cow::Owned).map_err(|_| refuse(name, "is not valid Unicode text"))
+                serde_json::from_str(json)
+                    .map(Cow::Owned)
+                    .map_err(|_| invalid_argument(name, "is not valid Unicode text"))
             } else {
                 Ok(Cow::Borrowed(inner))
             }
         }
-        Some(b'{') => Err(refuse(name, "is an object, which cannot be written as text")),
-        Some(b'[') => Err(refuse(name, "holds a list in a list, which cannot be written as text")),
-        Some(b'n') | None => Err(refuse(name, "holds null, which cannot be written as text")),
+        Some(b'{') => Err(invalid_argument(name, "is an object, which cannot be written as text")),
+        Some(b'[') => Err(invalid_argument(name, "holds a list in a list, which cannot be written as text")),
+        Some(b'n') | None => Err(invalid_argument(name, "holds null, which cannot be written as text")),
         Some(_) => Ok(Cow::Borrowed(json)),
     }
 }
 
 /// Refuses an argument that has made a text longer than it may be.
-pub(super) fn bounded(text: &str, argument: &str, limit: usize) -> Result<(), UpstreamError> {
+pub(super) fn check_length(text: &str, argument: &str, limit: usize) -> Result<(), UpstreamError> {
     if text.len() <= limit {
         Ok(())
     } else {
-        Err(refuse(argument, &format!("makes the request longer than {limit} bytes")))
+        Err(invalid_argument(argument, &format!("makes the request longer than {limit} bytes")))
     }
 }
 
-pub(super) fn refuse(argument: &str, reason: &str) -> UpstreamError {
+pub(super) fn invalid_argument(argument: &str, reason: &str) -> UpstreamError {
     UpstreamError::Argument { argument: argument.to_owned(), reason: reason.to_owned() }
 }
 

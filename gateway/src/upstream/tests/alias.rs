@@ -1,5 +1,5 @@
 use serde_json::json;
-use tamis_config::Pagination;
+use tamis_config::{Pagination, PaginationKind};
 
 use super::*;
 

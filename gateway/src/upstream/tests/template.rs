@@ -50,7 +50,7 @@ fn one_place_and_none() {
 
 #[test]
 fn what_is_absent() {
-    let arguments = super::super::tests::support::arguments(r#"{"a": null, "b": 1.10}"#);
+    let arguments = crate::upstream::http::tests::support::arguments(r#"{"a": null, "b": 1.10}"#);
     let defaults = [("a", "2"), ("c", "3.0"), ("d", "null")]
         .into_iter()
         .map(|(name, json)| (name.to_owned(), JsonText::parse(json).unwrap()))

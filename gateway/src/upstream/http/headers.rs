@@ -5,36 +5,12 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::ResponseType;
 
-use super::template::{Template, Values, bounded, refuse};
-use super::{InvalidService, UpstreamError};
+use crate::upstream::syntax::header_name;
+use crate::upstream::template::{Template, Values, check_length, invalid_argument};
+use crate::upstream::{InvalidService, UpstreamError};
 
 /// Bytes of a header: no server takes a longer one.
 const MAX_HEADER: usize = 64 << 10;
-/// Headers that the client writes itself.
-const RESERVED: [&str; 10] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
-/// A header name that a document may set.
-///
-/// # Errors
-/// The reason.
-pub(super) fn header_name(name: &str) -> Result<HeaderName, String> {
-    let header = HeaderName::try_from(name).map_err(|_| format!("`{name}` is not a header name"))?;
-    if RESERVED.contains(&header.as_str()) {
-        return Err(format!("`{name}` is set by the gateway"));
-    }
-    Ok(header)
-}
 
 /// The headers of a request, but for authentication.
 #[derive(Debug)]
@@ -92,14 +68,15 @@ impl Headers {
             let mut text = String::new();
             template.write(values, &mut text, |text, argument, value| {
                 if value.chars().any(is_forbidden) {
-                    return Err(refuse(argument, "holds a control character, which a header cannot have"));
+                    return Err(invalid_argument(argument, "holds a control character, which a header cannot have"));
                 }
                 text.push_str(value);
                 Ok(())
             })?;
             let argument = || template.arguments().next().unwrap_or_default();
-            bounded(&text, argument(), MAX_HEADER)?;
-            let value = header_value(text).ok_or_else(|| refuse(argument(), "does not make a valid header"))?;
+            check_length(&text, argument(), MAX_HEADER)?;
+            let value =
+                header_value(text).ok_or_else(|| invalid_argument(argument(), "does not make a valid header"))?;
             headers.insert(name.clone(), value);
         }
         Ok(headers)

@@ -20,8 +20,8 @@ use crate::memory::Reservation;
 use crate::metrics::Metrics;
 use crate::offload::Offload;
 use crate::upstream::{
-    Answer, Arguments, CallBounds, Client, ClientOptions, CredentialScope, Credentials, Handles, InvalidService,
-    Secret, Upstream, UpstreamError,
+    Answer, Arguments, CallBounds, CallContext, Client, ClientOptions, CredentialScope, Credentials, Handles,
+    InvalidService, Secret, Upstream, UpstreamError,
 };
 
 pub(crate) const TOKEN: &str = "s3cr3t-t0ken/+&=";
@@ -179,17 +179,26 @@ pub(crate) fn room() -> Reservation {
     Reservation::alone(1 << 30).unwrap()
 }
 
-pub(crate) fn bounds() -> CallBounds<'static> {
+pub(crate) fn bounds() -> CallBounds {
     within(Duration::from_secs(20), 1 << 20)
 }
 
-pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds<'static> {
+pub(crate) fn within(time: Duration, max_response_bytes: u64) -> CallBounds {
+    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true }
+}
+
+/// A call from no other gateway, without a trace.
+pub(crate) fn context<'a>(
+    bounds: CallBounds,
+    credentials: CredentialScope<'a>,
+    memory: &'a mut Reservation,
+) -> CallContext<'a> {
     static POOL: LazyLock<(Arc<Compute>, Metrics, ExpositionId)> = LazyLock::new(|| {
         let id = ExpositionId { namespace: "default".to_owned(), name: "test".to_owned() };
         (Arc::default(), Metrics::new().unwrap(), id)
     });
     let offload = Offload::new(&POOL.0, &POOL.1, &POOL.2);
-    CallBounds { deadline: Instant::now() + time, max_response_bytes, detect_list: true, hops: 0, offload }
+    CallContext { bounds, hops: 0, credentials, trace: None, offload, memory }
 }
 
 /// Calls the document's tool.
@@ -200,9 +209,9 @@ pub(crate) async fn call(document: &ServiceDocument, json: &str) -> Result<Answe
 pub(crate) async fn call_within(
     document: &ServiceDocument,
     json: &str,
-    bounds: CallBounds<'_>,
+    bounds: CallBounds,
 ) -> Result<Answer, UpstreamError> {
-    upstream(document).unwrap().call("call", &arguments(json), bounds, given(), None, &mut room()).await
+    upstream(document).unwrap().call("call", &arguments(json), context(bounds, given(), &mut room())).await
 }
 
 /// A server that answers each request with the next of some bytes, and closes the connection where they are empty or

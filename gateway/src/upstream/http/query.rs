@@ -3,17 +3,10 @@
 use percent_encoding::percent_decode_str;
 use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
 
-use super::render::{MAX_URL, encoded};
-use super::template::{Template, Text, Values, bounded, text};
-use super::{InvalidService, UpstreamError};
-
-/// Parameters that move a paginated call on.
-const PAGING: [&str; 3] = ["limit", "cursor", "offset"];
-
-/// Whether the pagination of a tool sets the parameter of that name.
-pub(super) fn is_paging(tool: &ServiceTool, name: &str) -> bool {
-    tool.pagination.is_some() && PAGING.contains(&name)
-}
+use super::render::MAX_URL;
+use crate::upstream::syntax::encoded;
+use crate::upstream::template::{Template, Text, Values, check_length, is_paging, text};
+use crate::upstream::{InvalidService, UpstreamError};
 
 /// The query of a request.
 #[derive(Debug, Default)]
@@ -123,7 +116,7 @@ impl Parameter {
                         url.push(',');
                     }
                     url.push_str(&encoded(value));
-                    bounded(url, name, MAX_URL)?;
+                    check_length(url, name, MAX_URL)?;
                 }
             }
         }

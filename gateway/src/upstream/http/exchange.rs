@@ -9,26 +9,26 @@ use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use url::{Url, form_urlencoded};
 
-use super::auth::Authentication;
-use super::egress::{Denied, Unresolved};
-use super::gunzip::{Gunzip, Undecoded};
-use super::pace::Turn;
+use super::gunzip::{Gunzip, GunzipError};
 use super::render::{MAX_URL, Rendered, RequestPlan};
-use super::returned::{Needles, Search};
-use super::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
-use super::{Client, UpstreamError};
 use crate::hops;
 use crate::memory::{Buffer, Exhausted, Reservation};
 use crate::trace::{CallTrace, RequestSpan};
+use crate::upstream::auth::Authentication;
+use crate::upstream::egress::{Denied, Unresolved};
+use crate::upstream::pace::Turn;
+use crate::upstream::returned::{Needles, Search};
+use crate::upstream::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
+use crate::upstream::{Client, UpstreamError};
 
 /// Redirects that one request may take.
 const MAX_REDIRECTS: usize = 5;
 /// What is read of an error's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// Bytes of gzip that are decoded at once: at most 128 KiB come of them.
-const GUNZIPPED: usize = 128;
+const GUNZIP_PIECE: usize = 128;
 /// Bytes that are decoded before they are searched for the credential.
-const DECODED: usize = 128 << 10;
+const SEARCH_PIECE: usize = 128 << 10;
 
 /// What is sent.
 pub(super) struct Outgoing<'a> {
@@ -96,27 +96,27 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
     let mut url = outgoing.url.clone();
     let mut method = outgoing.plan.method.clone();
     let mut body = outgoing.rendered.body.clone();
-    let mut at_home = true;
+    let mut same_origin = true;
     let mut redirects = 0;
     loop {
-        let (policy, http) = if redirects == 0 || at_home { Some(client.direct()) } else { client.redirected() }
+        let (policy, http) = if redirects == 0 || same_origin { Some(client.direct()) } else { client.redirected() }
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
         policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
-        if at_home && !outgoing.authentication.may_go_to(&url) {
+        if same_origin && !outgoing.authentication.may_go_to(&url) {
             return Err(Fault::refused("redirect", redirects > 0));
         }
 
         let template = (redirects == 0).then_some(&*outgoing.plan.template);
         let mut span = outgoing.trace.map(|trace| trace.request(&method, &url, template, *requests));
-        let mut request = request(outgoing, &method, url.clone(), body.clone(), at_home)
+        let mut request = request(outgoing, &method, url.clone(), body.clone(), same_origin)
             .ok_or_else(|| Fault::refused(if redirects > 0 { "redirect" } else { "connect" }, redirects > 0))?;
-        if let (Some(span), true) = (&span, at_home) {
+        if let (Some(span), true) = (&span, same_origin) {
             span.inject(request.headers_mut());
         }
         *requests += 1;
         let response = http.send(request).await.map_err(|failed| {
             let fault = fault(&failed, redirects > 0);
-            note(&mut span, &fault);
+            record_failure(&mut span, &fault);
             fault
         })?;
         if let Some(span) = &mut span {
@@ -128,22 +128,22 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
         let refused = || Fault::refused("redirect", true);
         let target = target.ok_or_else(refused)?;
         let status = response.status();
-        let reading = method == Method::GET || method == Method::HEAD;
+        let is_read = method == Method::GET || method == Method::HEAD;
         let leaves = target.origin() != url.origin();
         redirects += 1;
         let downgrade = url.scheme() == "https" && target.scheme() != "https";
         // 301 and 302 leave open whether a write is to be repeated or has become a read: neither can be guessed.
-        let unclear = !reading && matches!(status.as_u16(), 301 | 302);
-        if redirects > MAX_REDIRECTS || downgrade || unclear || (leaves && !reading) {
+        let unclear = !is_read && matches!(status.as_u16(), 301 | 302);
+        if redirects > MAX_REDIRECTS || downgrade || unclear || (leaves && !is_read) {
             return Err(refused());
         }
-        if !reading && status == StatusCode::SEE_OTHER {
+        if !is_read && status == StatusCode::SEE_OTHER {
             method = Method::GET;
             body = None;
         }
-        at_home &= target.origin() == outgoing.url.origin();
+        same_origin &= target.origin() == outgoing.url.origin();
         url = target;
-        if !at_home {
+        if !same_origin {
             body = None;
             strip_secrets(&mut url, outgoing.authentication);
         }
@@ -151,7 +151,7 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
 }
 
 /// Tells a span why its request came to nothing.
-fn note(span: &mut Option<RequestSpan>, fault: &Fault) {
+fn record_failure(span: &mut Option<RequestSpan>, fault: &Fault) {
     if let Some(span) = span {
         span.failed(fault.category());
     }
@@ -178,10 +178,10 @@ fn request(
     method: &Method,
     mut url: Url,
     body: Option<Bytes>,
-    at_home: bool,
+    same_origin: bool,
 ) -> Option<Request<Full<Bytes>>> {
     let authentication = outgoing.authentication;
-    if let (true, Some(pair)) = (at_home, &authentication.query) {
+    if let (true, Some(pair)) = (same_origin, &authentication.query) {
         let query = match url.query() {
             Some(query) if query.split('&').any(|p| p == pair) => query.to_owned(),
             Some(query) if !query.is_empty() => format!("{query}&{pair}"),
@@ -192,7 +192,7 @@ fn request(
     let mut request = Request::new(Full::default());
     *request.method_mut() = method.clone();
     *request.uri_mut() = Uri::try_from(String::from(url)).ok()?;
-    if at_home {
+    if same_origin {
         *request.headers_mut() = outgoing.rendered.headers.clone();
         if let Some((name, value)) = &authentication.header {
             request.headers_mut().insert(name.clone(), value.clone());
@@ -277,7 +277,7 @@ fn malformed(reason: &str) -> Fault {
 }
 
 /// An error once the credential of the call has been found.
-fn innocent(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> {
+fn check_leak(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> {
     match search.is_some_and(|search| search.feed(piece)) {
         true => Err(Fault::Final(UpstreamError::CredentialReturned)),
         false => Ok(()),
@@ -286,7 +286,7 @@ fn innocent(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> 
 
 /// Decodes a piece of gzip, and counts the work in the turn: a member may be 20 bytes, and begins a decoder of its own; a
 /// kilobyte may become a megabyte.
-async fn decode(gunzip: &mut Gunzip, piece: &[u8], turn: &mut Turn) -> Result<(), Undecoded> {
+async fn decode(gunzip: &mut Gunzip, piece: &[u8], turn: &mut Turn) -> Result<(), GunzipError> {
     let before = gunzip.decoded().len();
     gunzip.feed(piece)?;
     turn.spend(4 * piece.len() + (gunzip.decoded().len() - before) / 2).await;
@@ -299,7 +299,7 @@ fn exhausted(_: Exhausted) -> Fault {
 }
 
 /// What holds for the body of a response.
-pub(super) struct Reading<'a> {
+pub(super) struct BodyLimits<'a> {
     /// Bytes that it may have, decompressed.
     pub(super) limit: u64,
     /// The limit that an error names.
@@ -307,10 +307,10 @@ pub(super) struct Reading<'a> {
     /// What it must not contain.
     pub(super) needles: Option<&'a Needles>,
     /// Where its memory is reserved before it is taken.
-    pub(super) held: &'a mut Reservation,
+    pub(super) memory: &'a mut Reservation,
 }
 
-impl Reading<'_> {
+impl BodyLimits<'_> {
     fn too_large(&self) -> Fault {
         Fault::Final(UpstreamError::TooLarge { limit: self.stated })
     }
@@ -330,30 +330,30 @@ impl Incoming {
     /// # Errors
     /// [`UpstreamError::TooLarge`] as soon as it is known; [`UpstreamError::CredentialReturned`] as soon as one of the
     /// needles is found.
-    pub(super) async fn read(&mut self, reading: Reading<'_>) -> Result<Bytes, Fault> {
-        let read = self.read_all(reading).await;
+    pub(super) async fn read(&mut self, limits: BodyLimits<'_>) -> Result<Bytes, Fault> {
+        let read = self.read_all(limits).await;
         if let Err(fault) = &read {
-            note(&mut self.span, fault);
+            record_failure(&mut self.span, fault);
         }
         read
     }
 
-    async fn read_all(&mut self, reading: Reading<'_>) -> Result<Bytes, Fault> {
+    async fn read_all(&mut self, limits: BodyLimits<'_>) -> Result<Bytes, Fault> {
         match self.coding() {
             Coding::Identity => {}
-            Coding::Gzip => return self.read_gzip(reading).await,
+            Coding::Gzip => return self.read_gzip(limits).await,
             Coding::Unknown => return Err(malformed("has a content encoding that was not asked for")),
         }
         let length = self.response.content_length();
-        let too_large = reading.too_large();
-        let Reading { limit, stated: _, needles, held } = reading;
+        let too_large = limits.too_large();
+        let BodyLimits { limit, stated: _, needles, memory } = limits;
         if length.is_some_and(|length| length > limit) {
             return Err(too_large);
         }
         let mut search = needles.map(Search::new);
-        let mut body = Buffer::new(held, length).await.map_err(exhausted)?;
+        let mut body = Buffer::new(memory, length).await.map_err(exhausted)?;
         while let Some(chunk) = self.chunk().await? {
-            innocent(search.as_mut(), &chunk)?;
+            check_leak(search.as_mut(), &chunk)?;
             if (body.len() + chunk.len()) as u64 > limit {
                 return Err(too_large);
             }
@@ -372,31 +372,31 @@ impl Incoming {
         }
     }
 
-    async fn read_gzip(&mut self, reading: Reading<'_>) -> Result<Bytes, Fault> {
-        let fault = |undecoded, reading: &Reading<'_>| match undecoded {
-            Undecoded::TooLarge => reading.too_large(),
-            Undecoded::Malformed => malformed(UNDECODED),
+    async fn read_gzip(&mut self, limits: BodyLimits<'_>) -> Result<Bytes, Fault> {
+        let fault = |error, limits: &BodyLimits<'_>| match error {
+            GunzipError::TooLarge => limits.too_large(),
+            GunzipError::Malformed => malformed(UNDECODED),
         };
-        let mut gunzip = Gunzip::new(reading.limit);
-        let (mut search, mut searched, mut reserved) = (reading.needles.map(Search::new), 0, 0);
+        let mut gunzip = Gunzip::new(limits.limit);
+        let (mut search, mut searched, mut reserved) = (limits.needles.map(Search::new), 0, 0);
         let mut turn = Turn::new();
         while let Some(chunk) = self.chunk().await? {
             // A little at a time: what a piece becomes is known, and reserved, when it has become that.
-            for piece in chunk.chunks(GUNZIPPED) {
-                decode(&mut gunzip, piece, &mut turn).await.map_err(|undecoded| fault(undecoded, &reading))?;
+            for piece in chunk.chunks(GUNZIP_PIECE) {
+                decode(&mut gunzip, piece, &mut turn).await.map_err(|error| fault(error, &limits))?;
                 let more = (gunzip.capacity() as u64).saturating_sub(reserved);
-                reading.held.take(more).await.map_err(exhausted)?;
+                limits.memory.take(more).await.map_err(exhausted)?;
                 reserved += more;
-                if gunzip.decoded().len() - searched >= DECODED {
-                    innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
+                if gunzip.decoded().len() - searched >= SEARCH_PIECE {
+                    check_leak(search.as_mut(), &gunzip.decoded()[searched..])?;
                     searched = gunzip.decoded().len();
                 }
             }
-            innocent(search.as_mut(), &gunzip.decoded()[searched..])?;
+            check_leak(search.as_mut(), &gunzip.decoded()[searched..])?;
             searched = gunzip.decoded().len();
         }
-        let all = gunzip.finish().map_err(|undecoded| fault(undecoded, &reading))?;
-        innocent(search.as_mut(), &all[searched..])?;
+        let all = gunzip.finish().map_err(|error| fault(error, &limits))?;
+        check_leak(search.as_mut(), &all[searched..])?;
         Ok(all)
     }
 
@@ -411,8 +411,8 @@ impl Incoming {
     }
 
     /// Reads the beginning of an error's body: what came in time, up to 64 KiB; nothing where there is no memory for it.
-    pub(super) async fn read_error(mut self, deadline: tokio::time::Instant, held: &mut Reservation) -> Bytes {
-        if held.take(MAX_ERROR_BODY as u64).await.is_err() {
+    pub(super) async fn read_error(mut self, deadline: tokio::time::Instant, memory: &mut Reservation) -> Bytes {
+        if memory.take(MAX_ERROR_BODY as u64).await.is_err() {
             return Bytes::new();
         }
         if self.coding() == Coding::Gzip {
@@ -435,7 +435,7 @@ impl Incoming {
     async fn gunzip_error(&mut self, gunzip: &mut Gunzip) {
         let mut turn = Turn::new();
         while let Ok(Some(chunk)) = self.response.chunk().await {
-            for piece in chunk.chunks(GUNZIPPED) {
+            for piece in chunk.chunks(GUNZIP_PIECE) {
                 if decode(gunzip, piece, &mut turn).await.is_err() {
                     return;
                 }

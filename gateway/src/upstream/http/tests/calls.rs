@@ -9,10 +9,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::support::{
-    Given, RawServer, Server, TOKEN, arguments, bounds, call, call_within, client, document, given, room, schema,
-    upstream, within,
+    Given, RawServer, Server, TOKEN, arguments, bounds, call, call_within, client, context, document, given, room,
+    schema, upstream, within,
 };
-use crate::upstream::{Client, ClientOptions, CredentialScope, EgressPolicy, Upstream, UpstreamError};
+use crate::upstream::{Client, ClientOptions, CredentialScope, EgressPolicy, Output, Upstream, UpstreamError};
 
 fn bearer() -> Option<serde_json::Value> {
     Some(json!({"type": "bearer", "credential": {"name": "github", "key": "token"}}))
@@ -30,8 +30,8 @@ async fn a_get_has_its_path_query_and_bearer() {
     });
     let document = document(&format!("{}/api/v1/", server.url()), bearer(), tool);
     let answer = call(&document, r#"{"owner": "o w+n", "labels": ["a b", "c&d"]}"#).await.unwrap();
-    assert_eq!(answer.body, r#"[{"id": 12345678901234567890, "price": 1.10}]"#);
-    assert!(answer.is_json);
+    assert_eq!(answer.output.bytes(), r#"[{"id": 12345678901234567890, "price": 1.10}]"#);
+    assert!(matches!(answer.output, Output::Json(_)));
     assert_eq!((answer.status, answer.requests), (200, 1));
     let seen = server.only();
     assert_eq!(seen.target(), "/api/v1/repos/o%20w%2Bn/issues?state=open&labels=a%20b&labels=c%26d");
@@ -106,7 +106,8 @@ async fn a_credential_that_cannot_be_sent_stops_the_call() {
         for value in ["", "a\nb", "a\rX: y", "a\0", "\u{85}"] {
             let upstream = upstream(&document).unwrap();
             let scope = CredentialScope { store: &Given(value), ..given() };
-            let error = upstream.call("call", &arguments("{}"), bounds(), scope, None, &mut room()).await.unwrap_err();
+            let error =
+                upstream.call("call", &arguments("{}"), context(bounds(), scope, &mut room())).await.unwrap_err();
             assert_eq!(error.to_string(), "credential `n` key `k` is not available", "{kind} {value:?}");
         }
     }
@@ -122,10 +123,13 @@ fn documents_that_cannot_be_called() {
     let table = [
         (document("h.example", None, json!({})), "source.http.baseUrl: is not a URL; write https://HOST"),
         (document("ftp://h", None, json!({})), "source.http.baseUrl: must begin with https:// or http://"),
-        (document("https://u:p@h", None, json!({})), "source.http.baseUrl: must hold no user or password; use `auth`"),
+        (
+            document("https://u:p@h", None, json!({})),
+            "source.http.baseUrl: must not hold a user or a password; use `auth`",
+        ),
         (
             document("https://h/?a=b", None, json!({})),
-            "source.http.baseUrl: must hold no query and no fragment; put parameters in `request.query`",
+            "source.http.baseUrl: must not hold a query or a fragment; put parameters in `request.query`",
         ),
         (document(base, auth("header", json!({})), json!({})), "tools.call.call.http.auth: needs a `name`"),
         (document(base, auth("query", json!({"name": ""})), json!({})), "tools.call.call.http.auth: needs a `name`"),
@@ -184,7 +188,7 @@ async fn compressed_answers_are_unpacked_and_bombs_are_not() {
         })
         .await;
         let document = document(&server.url(), None, json!({}));
-        assert_eq!(call(&document, "{}").await.unwrap().body, text, "{coding}");
+        assert_eq!(call(&document, "{}").await.unwrap().output.bytes(), text.as_str(), "{coding}");
         let error = call(&document, "{}").await.unwrap_err();
         assert!(matches!(error, UpstreamError::TooLarge { limit: 1_048_576 }), "{coding}: {error:?}");
         let error = call(&document, "{}").await.unwrap_err();
@@ -201,7 +205,7 @@ async fn all_members_of_a_gzip_answer_are_read() {
     })
     .await;
     let document = document(&server.url(), None, json!({}));
-    assert_eq!(call(&document, "{}").await.unwrap().body, "[1,2,3]");
+    assert_eq!(call(&document, "{}").await.unwrap().output.bytes(), "[1,2,3]");
     let Err(UpstreamError::Status { body, .. }) = call(&document, "{}").await else { panic!("an error status") };
     assert_eq!(body, "[1,2,3]");
 }
@@ -218,7 +222,7 @@ async fn no_more_is_read_than_allowed() {
     let server = Server::start(|_, _| "x".repeat(1_000)).await;
     let document_ = document(&server.url(), None, json!({}));
     let limited = |limit| call_within(&document_, "{}", within(Duration::from_secs(20), limit));
-    assert_eq!(limited(1_000).await.unwrap().body.len(), 1_000);
+    assert_eq!(limited(1_000).await.unwrap().output.bytes().len(), 1_000);
     assert!(matches!(limited(999).await.unwrap_err(), UpstreamError::TooLarge { limit: 999 }));
 
     // What is announced is not waited for.
@@ -245,7 +249,7 @@ async fn chunked_answers_come_whole() {
     })
     .await;
     let answer = call(&document(&server.url(), None, json!({})), "{}").await.unwrap();
-    assert_eq!(answer.body, "[1, 2, 3]");
+    assert_eq!(answer.output.bytes(), "[1, 2, 3]");
 }
 
 #[tokio::test]
@@ -297,7 +301,7 @@ async fn nothing_of_an_answer_is_in_debug() {
     let document = document(&server.url(), bearer(), json!({}));
     let answer = call(&document, "{}").await.unwrap();
     assert!(
-        format!("{answer:?}").starts_with("Answer { bytes: 14, is_json: true, pages: None, status: 200, requests: 1,")
+        format!("{answer:?}").starts_with("Answer { output: Json(14 bytes), pages: None, status: 200, requests: 1,")
     );
     let error = call(&document, "{}").await.unwrap_err();
     assert_eq!(format!("{error:?}"), "status(sent: true): the upstream answered 500 with 14 bytes");
@@ -316,14 +320,14 @@ async fn empty_text_and_extracted_answers() {
         async move { call(&document, "{}").await.map_err(|e| e.to_string()) }
     };
     let empty = answer(json!({"call": {"http": {"path": "/empty", "extract": "a.b"}}})).await.unwrap();
-    assert_eq!((empty.status, empty.body.len()), (204, 0));
+    assert_eq!((empty.status, empty.output.bytes().len()), (204, 0));
     let html = answer(json!({"call": {"http": {"path": "/html"}}})).await.unwrap();
-    assert!(html.is_json, "what is no JSON is for the filter's enforcement to judge");
+    assert!(matches!(html.output, Output::Json(_)), "the filter's enforcement judges what is not JSON");
     let text =
         answer(json!({"call": {"http": {"path": "/html", "extract": "a"}}, "responseType": "text"})).await.unwrap();
-    assert!(!text.is_json && text.body == "<p>");
+    assert_eq!(text.output, Output::Text(Bytes::from_static(b"<p>")));
     let list = answer(json!({"call": {"http": {"extract": "data.list"}}})).await.unwrap();
-    assert_eq!(list.body, r#"[1.10, {"a": "\u0041"}]"#);
+    assert_eq!(list.output.bytes(), r#"[1.10, {"a": "\u0041"}]"#);
     let missing = answer(json!({"call": {"http": {"extract": "data.items"}}})).await.unwrap_err();
     assert_eq!(missing, "the upstream's answer has nothing at `data.items`, where `extract` looks");
     let error = answer(json!({"call": {"http": {"path": "/html", "extract": "a"}}})).await.unwrap_err();
@@ -337,8 +341,9 @@ async fn connections_are_reused_and_calls_can_be_spawned() {
     let upstream = std::sync::Arc::new(upstream(&document).unwrap());
     for _ in 0..3 {
         let upstream = upstream.clone();
-        let call = async move { upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await };
-        assert_eq!(tokio::spawn(call).await.unwrap().unwrap().body, "{}");
+        let call =
+            async move { upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await };
+        assert_eq!(tokio::spawn(call).await.unwrap().unwrap().output.bytes(), "{}");
     }
     assert_eq!(server.connections(), 1);
 }
@@ -346,7 +351,7 @@ async fn connections_are_reused_and_calls_can_be_spawned() {
 #[tokio::test]
 async fn an_unknown_tool_is_named() {
     let upstream = upstream(&document("https://h.example", None, json!({}))).unwrap();
-    let error = upstream.call("other", &arguments("{}"), bounds(), given(), None, &mut room()).await.unwrap_err();
+    let error = upstream.call("other", &arguments("{}"), context(bounds(), given(), &mut room())).await.unwrap_err();
     assert_eq!(error.to_string(), "the service has no tool `other`");
 }
 
@@ -359,7 +364,7 @@ async fn what_egress_forbids_is_not_connected_to() {
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "169.254.169.254"] {
         let document = document(&format!("http://{host}:{port}"), bearer(), json!({}));
         let upstream = Upstream::new(&document, client.clone()).unwrap();
-        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await.unwrap_err();
+        let error = upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: false }), "{host}: {error:?}");
     }
     assert_eq!(server.seen().len(), 0);
@@ -393,7 +398,7 @@ async fn a_credential_that_is_too_long_for_a_query_is_not_sent() {
     for (length, sent) in [((4 << 10) - "key=".len(), true), ((4 << 10) - "key=".len() + 1, false), (70_000, false)] {
         let store = Given(Box::leak("s".repeat(length).into_boxed_str()));
         let scope = CredentialScope { store: &store, ..given() };
-        let result = upstream.call("call", &arguments("{}"), bounds(), scope, None, &mut room()).await;
+        let result = upstream.call("call", &arguments("{}"), context(bounds(), scope, &mut room())).await;
         assert_eq!(result.is_ok(), sent, "{length}");
         assert!(sent || matches!(result, Err(UpstreamError::Credential(_))), "{length}");
     }

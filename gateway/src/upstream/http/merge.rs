@@ -5,9 +5,9 @@ use http::HeaderMap;
 use http::header::LINK;
 use url::Url;
 
-use super::UpstreamError;
 use super::extract::{self, Object};
 use super::pages::Page;
+use crate::upstream::UpstreamError;
 
 /// Where the next cursor usually is, for a manifest without `next_path`.
 const NEXT: [&str; 5] =

@@ -7,7 +7,7 @@ use flate2::write::MultiGzDecoder;
 
 /// Why a body was not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Undecoded {
+pub(super) enum GunzipError {
     /// It is larger than allowed.
     TooLarge,
     /// It is not gzip, or ends within a member.
@@ -54,8 +54,8 @@ impl Gunzip {
     /// Decodes the next piece.
     ///
     /// # Errors
-    /// [`Undecoded`].
-    pub(super) fn feed(&mut self, piece: &[u8]) -> Result<(), Undecoded> {
+    /// [`GunzipError`].
+    pub(super) fn feed(&mut self, piece: &[u8]) -> Result<(), GunzipError> {
         self.is_empty &= piece.is_empty();
         self.decoder.write_all(piece).map_err(|_| self.why())
     }
@@ -73,8 +73,8 @@ impl Gunzip {
     /// What was decoded, once all has been fed. An empty body is no member at all.
     ///
     /// # Errors
-    /// [`Undecoded`].
-    pub(super) fn finish(mut self) -> Result<Bytes, Undecoded> {
+    /// [`GunzipError`].
+    pub(super) fn finish(mut self) -> Result<Bytes, GunzipError> {
         if !self.is_empty {
             self.decoder.try_finish().map_err(|_| self.why())?;
         }
@@ -88,8 +88,8 @@ impl Gunzip {
         std::mem::take(&mut self.decoder.get_mut().out).into()
     }
 
-    fn why(&self) -> Undecoded {
-        if self.decoder.get_ref().is_exceeded { Undecoded::TooLarge } else { Undecoded::Malformed }
+    fn why(&self) -> GunzipError {
+        if self.decoder.get_ref().is_exceeded { GunzipError::TooLarge } else { GunzipError::Malformed }
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn decoded(body: &[u8], piece: usize, limit: u64) -> Result<Bytes, Undecoded> {
+    fn decoded(body: &[u8], piece: usize, limit: u64) -> Result<Bytes, GunzipError> {
         let mut gunzip = Gunzip::new(limit);
         body.chunks(piece).try_for_each(|piece| gunzip.feed(piece))?;
         gunzip.finish()
@@ -127,11 +127,11 @@ mod tests {
     fn members_together_stay_within_one_bound() {
         let body = [member(&[b' '; 60]), member(&[b' '; 60])].concat();
         assert_eq!(decoded(&body, 9, 120).unwrap().len(), 120);
-        assert_eq!(decoded(&body, 9, 119), Err(Undecoded::TooLarge));
+        assert_eq!(decoded(&body, 9, 119), Err(GunzipError::TooLarge));
         let bomb = member(&vec![0; 32 << 20]);
         let mut refused = None;
         let measured = allocation_counter::measure(|| refused = Some(decoded(&bomb, usize::MAX, 64 << 10)));
-        assert_eq!(refused, Some(Err(Undecoded::TooLarge)));
+        assert_eq!(refused, Some(Err(GunzipError::TooLarge)));
         assert!(measured.bytes_max < 512 << 10, "{} bytes", measured.bytes_max);
     }
 
@@ -139,9 +139,9 @@ mod tests {
     fn a_member_that_is_cut_or_followed_by_anything_else_is_refused() {
         let whole = member(b"[1,2]");
         for end in 1..whole.len() {
-            assert_eq!(decoded(&whole[..end], 5, 100), Err(Undecoded::Malformed), "{end}");
+            assert_eq!(decoded(&whole[..end], 5, 100), Err(GunzipError::Malformed), "{end}");
         }
-        assert_eq!(decoded(&[&whole[..], b"more"].concat(), 5, 100), Err(Undecoded::Malformed));
-        assert_eq!(decoded(b"not compressed", 5, 100), Err(Undecoded::Malformed));
+        assert_eq!(decoded(&[&whole[..], b"more"].concat(), 5, 100), Err(GunzipError::Malformed));
+        assert_eq!(decoded(b"not compressed", 5, 100), Err(GunzipError::Malformed));
     }
 }

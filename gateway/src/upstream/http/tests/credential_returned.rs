@@ -33,7 +33,7 @@ async fn every_way_to_the_caller_is_searched() {
         encoder.write_all(format!("{{\"a\":\"{TOKEN}\"}}").as_bytes()).unwrap();
         encoder.finish().unwrap()
     };
-    let link = format!("</?cursor={}>; rel=next", super::super::render::encoded(TOKEN));
+    let link = format!("</?cursor={}>; rel=next", crate::upstream::syntax::encoded(TOKEN));
     let paged = json!({"pagination": {"type": "cursor", "maxPages": 1}, "inputSchema": schema(&["cursor"])});
     let plain = json!({});
     for (what, tool, status, headers, body) in [

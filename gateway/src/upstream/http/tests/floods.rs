@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::support::{Server, arguments, bounds, call, call_within, client, document, given, room, within};
+use super::support::{Server, arguments, bounds, call, call_within, client, context, document, given, room, within};
 use crate::upstream::transport::{MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL};
 use crate::upstream::{CallBounds, Client, Upstream, UpstreamError};
 
@@ -67,9 +67,9 @@ const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 const BUFFERED: usize = 32 << 20;
 
 /// Calls through one client, so through one pool of connections.
-async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds<'_>) -> Result<(), UpstreamError> {
+async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds) -> Result<(), UpstreamError> {
     let upstream = Upstream::new(&document(url, None, json!({})), Arc::clone(client)).unwrap();
-    upstream.call("call", &arguments("{}"), bounds, given(), None, &mut room()).await.map(|_| ())
+    upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await.map(|_| ())
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn informational_responses_are_counted() {
     let answer =
         |hints: u32| [HINT.repeat(hints as usize), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_vec()].concat();
     let few = Flood::start(&answer(MAX_INFORMATIONAL), b"");
-    assert_eq!(call(&document(&few.url(), None, json!({})), "{}").await.unwrap().body, "{}");
+    assert_eq!(call(&document(&few.url(), None, json!({})), "{}").await.unwrap().output.bytes(), "{}");
     let many = Flood::start(&answer(MAX_INFORMATIONAL + 1), b"");
     let error = call(&document(&many.url(), None, json!({})), "{}").await.unwrap_err();
     assert_eq!(error.to_string(), "the upstream's answer sends more than 16 informational responses");

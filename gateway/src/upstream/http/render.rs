@@ -6,29 +6,20 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::JsonText;
 use url::{Position, Url};
 
-use super::auth::AuthPlan;
 use super::body::Body;
 use super::headers::Headers;
 use super::path::Path;
-use super::query::{Query, is_paging};
-use super::template::{Values, bounded, refuse};
-use super::{Arguments, InvalidService, Secret, UpstreamError};
-
-/// RFC 3986 `unreserved` stays; everything else is encoded.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+use super::query::Query;
+use crate::upstream::auth::AuthPlan;
+use crate::upstream::template::{Values, check_length, invalid_argument, is_paging, properties};
+use crate::upstream::{Arguments, InvalidService, Secret, UpstreamError};
 
 /// Bytes of a URL: HTTP's own types take no longer one.
 pub(super) const MAX_URL: usize = 60_000;
-
-/// Percent-encodes all of `text`, once.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, ENCODED).to_string()
-}
 
 /// How one tool's request is made, parsed once.
 #[derive(Debug)]
@@ -96,11 +87,11 @@ impl RequestPlan {
         self.path.write(&values, &mut text)?;
         let path_end = text.len();
         self.query.write(&values, &mut text)?;
-        bounded(&text, "path or query", MAX_URL)?;
-        let url = Url::parse(&text).map_err(|_| refuse("path", "does not give a valid URL"))?;
+        check_length(&text, "path or query", MAX_URL)?;
+        let url = Url::parse(&text).map_err(|_| invalid_argument("path", "does not give a valid URL"))?;
         // The parser must have changed nothing: whatever it would resolve has been refused.
         if !self.path.is_empty() && url[..Position::AfterPath] != text[..path_end] {
-            return Err(refuse("path", "does not give the path of the manifest"));
+            return Err(invalid_argument("path", "does not give the path of the manifest"));
         }
         let body = match &self.body {
             Some(body) => body.write(&values, secret.map(Secret::expose))?.map(Bytes::from),
@@ -115,15 +106,6 @@ impl RequestPlan {
     /// [`UpstreamError::Argument`] for a value that is no text.
     pub(super) fn paging(&self, arguments: &Arguments, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
         self.query.paging(&Values::new(arguments, &self.defaults), name)
-    }
-}
-
-/// The arguments that a tool's schema declares.
-pub(super) fn properties(tool: &ServiceTool) -> serde_json::Map<String, serde_json::Value> {
-    let schema: Option<serde_json::Value> = serde_json::from_str(tool.input_schema.as_str()).ok();
-    match schema.as_ref().and_then(|s| s.get("properties")) {
-        Some(serde_json::Value::Object(properties)) => properties.clone(),
-        _ => serde_json::Map::new(),
     }
 }
 

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tamis_config::Call;
 
-use super::super::tests::support::{arguments, document, schema};
 use super::*;
+use crate::upstream::http::tests::support::{arguments, document, schema};
 
 fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
     let tool = json!({"inputSchema": schema(&["a", "b", "c"]), "call": {"http": http}});

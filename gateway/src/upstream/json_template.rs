@@ -1,81 +1,69 @@
-//! JSON bodies made from a template.
+//! JSON made from a template.
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use super::template::{MAX_TEXT, Template, Values, bounded};
+use super::template::{MAX_TEXT, Template, Values, check_length};
 use super::{InvalidService, UpstreamError};
 
-/// A body template, parsed. What holds no place is one piece of text.
+/// A JSON value whose strings are templates, parsed. Parts without a placeholder are kept as one piece of text.
 #[derive(Debug, Clone)]
-pub(super) struct Body {
-    root: Node,
-    /// The member that authentication adds, as a JSON string.
-    secret: Option<Box<str>>,
-}
+pub(super) struct JsonTemplate(Node);
 
 type Members = Vec<(Box<str>, Node)>;
 
 #[derive(Debug, Clone)]
 enum Node {
-    /// JSON without places, as it was written.
+    /// JSON without placeholders, as it was written.
     Constant(Box<str>),
-    /// A string that is exactly one place: the argument's own JSON.
+    /// A string that is exactly one placeholder: the argument's own JSON.
     Value(Box<str>),
-    /// A string with places; its own text is escaped.
+    /// A string with placeholders; its own text is escaped.
     Text(Template),
-    /// Keys are JSON strings.
+    /// An object, whose keys are JSON strings.
     Object(Members),
+    /// A list.
     List(Vec<Node>),
 }
 
-impl Body {
-    /// Parses `json`. With `secret`, a top-level member of that name is added when the body is written.
+impl JsonTemplate {
+    /// Parses `json`.
     ///
     /// # Errors
-    /// Where the template is no object although authentication adds a member to it.
-    pub(super) fn parse(
-        field: &str,
-        json: Option<&str>,
-        secret: Option<&str>,
-        known: &impl Fn(&str) -> bool,
-    ) -> Result<Option<Self>, InvalidService> {
-        let invalid = |e: serde_json::Error| InvalidService::new(field, format!("is not valid JSON: {e}"));
-        let Some(name) = secret else {
-            let root = json.map(|json| node(json, known)).transpose().map_err(invalid)?;
-            return Ok(root.map(|root| Self { root, secret: None }));
-        };
-        let json = json.unwrap_or("{}").trim();
-        if !json.starts_with('{') {
-            return Err(InvalidService::new(field, "must be an object, since authentication adds a member to it"));
-        }
-        let key = quoted(name);
-        let mut members = members(json, known).map_err(invalid)?;
-        members.retain(|(k, _)| *k != key);
-        Ok(Some(Self { root: Node::Object(members), secret: Some(key) }))
+    /// Names `field` if `json` is not JSON.
+    pub(super) fn parse(field: &str, json: &str, known: &impl Fn(&str) -> bool) -> Result<Self, InvalidService> {
+        node(json, known).map(Self).map_err(|error| invalid(field, &error))
     }
 
-    /// Writes the body. None where it consists of one absent argument.
-    pub(super) fn write(&self, values: &Values<'_>, secret: Option<&str>) -> Result<Option<Vec<u8>>, UpstreamError> {
+    /// Parses an object, and leaves out its member `omitted`.
+    ///
+    /// # Errors
+    /// Names `field` if `json` is not an object.
+    pub(super) fn parse_without(
+        field: &str,
+        json: &str,
+        omitted: &str,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Self, InvalidService> {
+        let mut members = members(json, known).map_err(|error| invalid(field, &error))?;
+        let omitted = quoted(omitted);
+        members.retain(|(key, _)| *key != omitted);
+        Ok(Self(Node::Object(members)))
+    }
+
+    /// Writes the value, or returns `None` if it consists of one absent argument.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Argument`] for an argument that has no text where the template needs text.
+    pub(super) fn write(&self, values: &Values<'_>) -> Result<Option<String>, UpstreamError> {
         let mut out = String::new();
-        if !self.root.write(values, &mut out)? {
-            return Ok(None);
-        }
-        if let (Some(key), Some(secret)) = (&self.secret, secret) {
-            // `parse` made sure of an object.
-            out.pop();
-            if out.len() > 1 {
-                out.push(',');
-            }
-            out.push_str(key);
-            out.push(':');
-            out.push_str(&quoted(secret));
-            out.push('}');
-        }
-        Ok(Some(out.into_bytes()))
+        Ok(self.0.write(values, &mut out)?.then_some(out))
     }
 }
 
+fn invalid(field: &str, error: &serde_json::Error) -> InvalidService {
+    InvalidService::new(field, format!("is not valid JSON: {error}"))
+}
 fn node(json: &str, known: &impl Fn(&str) -> bool) -> Result<Node, serde_json::Error> {
     let json = json.trim();
     let constant = |n: &Node| matches!(n, Node::Constant(_));
@@ -107,20 +95,20 @@ fn members(json: &str, known: &impl Fn(&str) -> bool) -> Result<Members, serde_j
 }
 
 impl Node {
-    /// Writes the node; false, and nothing written, where it is an absent argument.
+    /// Writes the node. Returns false, and writes nothing, if it is an absent argument.
     fn write(&self, values: &Values<'_>, out: &mut String) -> Result<bool, UpstreamError> {
         match self {
             Self::Constant(json) => out.push_str(json),
             Self::Value(name) => match values.json(name) {
                 Some(json) => {
                     out.push_str(json);
-                    bounded(out, name, MAX_TEXT)?;
+                    check_length(out, name, MAX_TEXT)?;
                 }
                 None => return Ok(false),
             },
             Self::Text(template) => {
                 out.push('"');
-                // Escaped, so that none ends the string.
+                // Escaped, so that no argument ends the string.
                 template.write(values, out, |out, _, text| {
                     out.push_str(inside(&quoted(text)));
                     Ok(())
@@ -140,7 +128,7 @@ impl Node {
     }
 }
 
-/// Writes what `write` keeps of `all`, with commas between.
+/// Writes the items that `write` keeps, with commas between them.
 fn separated<T>(
     out: &mut String,
     [open, close]: [char; 2],
@@ -162,14 +150,11 @@ fn separated<T>(
     Ok(())
 }
 
-fn quoted(text: &str) -> Box<str> {
+/// Returns a text as a JSON string.
+pub(super) fn quoted(text: &str) -> Box<str> {
     serde_json::Value::from(text).to_string().into()
 }
 
 fn inside(quoted: &str) -> &str {
     &quoted[1..quoted.len() - 1]
 }
-
-#[cfg(test)]
-#[path = "tests/body.rs"]
-mod tests;

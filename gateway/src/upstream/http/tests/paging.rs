@@ -42,7 +42,7 @@ fn items(from: usize, to: usize) -> String {
 }
 
 fn ids(answer: &Answer) -> Vec<f64> {
-    let list: Vec<Value> = serde_json::from_slice(&answer.body).unwrap();
+    let list: Vec<Value> = serde_json::from_slice(answer.output.bytes()).unwrap();
     list.iter().map(|item| item["id"].as_f64().unwrap()).collect()
 }
 
@@ -61,7 +61,7 @@ async fn offsets_are_followed_to_the_end() {
     let document = document(&server.url(), None, tool("offset", 10, more));
     let answer = call(&document, r#"{"q": "a b"}"#).await.unwrap();
     assert_eq!(ids(&answer), (0..45).map(|i| f64::from(i) + 0.1).collect::<Vec<_>>());
-    assert!(answer.body.starts_with(br#"[{"id": 0.10} , {"id": 1.10}"#), "digits stay");
+    assert!(answer.output.bytes().starts_with(br#"[{"id": 0.10} , {"id": 1.10}"#), "digits stay");
     assert_eq!((answer.pagination, answer.requests), (report(3, 45, None, None), 3));
     let targets: Vec<_> = server.seen().iter().map(|s| s.target().to_owned()).collect();
     assert_eq!(targets[1], "/list?q=a%20b&limit=20&offset=20");
@@ -142,7 +142,7 @@ async fn the_caller_says_where_to_go_on_and_how_many() {
         let answer = call(&document, r#"{"limit": 50, "offset": 80}"#).await.unwrap();
         assert_eq!(answer.pagination, report(2, 20, Some(100), None));
         let error = call(&document, r#"{"limit": "many"}"#).await.unwrap_err();
-        assert_eq!(error.to_string(), "argument `limit` is no whole number, as a page size must be");
+        assert_eq!(error.to_string(), "argument `limit` is not a whole number, as a page size must be");
     }
     assert_eq!(server.seen().last().unwrap().target(), "/list?limit=50&offset=100");
 }
@@ -210,7 +210,7 @@ async fn a_stated_total_does_not_steer() {
         let answer = call(&document(&server.url(), None, tool("offset", 10, json!({}))), "{}").await.unwrap();
         let report = answer.pagination.unwrap();
         let targets: Vec<_> = server.seen().iter().map(|seen| seen.target().to_owned()).collect();
-        seen.push((answer.body, report.pages, report.items, report.next, targets));
+        seen.push((answer.output.bytes().clone(), report.pages, report.items, report.next, targets));
     }
     assert_eq!(seen[0], seen[1]);
 }
@@ -249,7 +249,7 @@ async fn loops_and_odd_pages_end() {
     // The same cursor for ever.
     let server = Server::start(|_, _| r#"{"items": [1], "next_cursor": "same"}"#).await;
     let answer = call(&document(&server.url(), None, tool("cursor", 100, json!({}))), "{}").await.unwrap();
-    assert_eq!((answer.body.as_ref(), server.seen().len()), (b"[1,1]".as_slice(), 2));
+    assert_eq!((answer.output.bytes().as_ref(), server.seen().len()), (b"[1,1]".as_slice(), 2));
     // A last page without its list.
     let server = Server::start(|_, n| match n {
         0 => r#"{"rows": [1, 2], "next_cursor": "a"}"#,
@@ -257,17 +257,17 @@ async fn loops_and_odd_pages_end() {
     })
     .await;
     let answer = call(&document(&server.url(), None, tool("cursor", 100, json!({}))), "{}").await.unwrap();
-    assert_eq!((answer.body.as_ref(), answer.pagination), (b"[1, 2]".as_slice(), report(2, 2, None, None)));
+    assert_eq!((answer.output.bytes().as_ref(), answer.pagination), (b"[1, 2]".as_slice(), report(2, 2, None, None)));
     // Nothing to merge.
     for body in [r#"{"id": 1}"#, "7", ""] {
         let server = Server::start(move |_, _| body).await;
         let answer = call(&document(&server.url(), None, tool("cursor", 100, json!({}))), "{}").await.unwrap();
-        assert_eq!((answer.body.as_ref(), answer.pagination), (body.as_bytes(), None));
+        assert_eq!((answer.output.bytes().as_ref(), answer.pagination), (body.as_bytes(), None));
     }
     // An empty list.
     let server = Server::start(|_, _| "[ ]").await;
     let answer = call(&document(&server.url(), None, tool("offset", 100, json!({}))), "{}").await.unwrap();
-    assert_eq!((answer.body.as_ref(), answer.pagination), (b"[]".as_slice(), report(1, 0, None, None)));
+    assert_eq!((answer.output.bytes().as_ref(), answer.pagination), (b"[]".as_slice(), report(1, 0, None, None)));
     // Not JSON.
     for body in ["[1,]", "{\"a\": [1}"] {
         let server = Server::start(move |_, _| body).await;

@@ -3,9 +3,9 @@
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tamis_config::HttpCall;
 
-use super::render::encoded;
-use super::template::{Part, Template, Values, refuse};
-use super::{InvalidService, UpstreamError};
+use crate::upstream::syntax::encoded;
+use crate::upstream::template::{Part, Template, Values, invalid_argument};
+use crate::upstream::{InvalidService, UpstreamError};
 
 /// What the author of a path wrote stays, but for what no URL may hold.
 const LITERAL: &AsciiSet = &CONTROLS
@@ -83,7 +83,7 @@ impl Path {
             let start = url.len();
             for name in segment.arguments() {
                 if values.get(name).is_none() {
-                    return Err(refuse(name, "is missing: the path needs it"));
+                    return Err(invalid_argument(name, "is missing: the path needs it"));
                 }
             }
             segment.write(values, url, |url, name, value| {
@@ -93,8 +93,8 @@ impl Path {
             })?;
             if let Some(name) = segment.arguments().last() {
                 match &url[start..] {
-                    "" => return Err(refuse(name, "is empty: the path needs it")),
-                    "." | ".." => return Err(refuse(name, "makes a path segment `.` or `..`")),
+                    "" => return Err(invalid_argument(name, "is empty: the path needs it")),
+                    "." | ".." => return Err(invalid_argument(name, "makes a path segment `.` or `..`")),
                     _ => {}
                 }
             }
@@ -112,10 +112,10 @@ impl Path {
 /// they route: for them it would be another segment, and another endpoint. So it is refused, and a backslash with it.
 fn check(name: &str, value: &str) -> Result<(), UpstreamError> {
     if value.chars().any(char::is_control) {
-        return Err(refuse(name, "holds a control character, which a path cannot have"));
+        return Err(invalid_argument(name, "holds a control character, which a path cannot have"));
     }
     if value.contains(['/', '\\']) {
-        return Err(refuse(name, "holds a slash or backslash, which would add a path segment"));
+        return Err(invalid_argument(name, "holds a slash or backslash, which would add a path segment"));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::server::TlsStream;
 
-use super::support::{Seen, Server, TOKEN, arguments, bounds, document, given, room};
+use super::support::{Seen, Server, TOKEN, arguments, bounds, context, document, given, room};
 use crate::upstream::{Answer, Client, ClientOptions, Upstream, UpstreamError};
 
 struct Tls {
@@ -70,7 +70,7 @@ async fn call(host: &str, server: &Server, roots: &[&str]) -> Result<Answer, Ups
     let auth = json!({"type": "bearer", "credential": {"name": "n", "key": "k"}});
     let document = document(&format!("https://{host}:{}", server.address.port()), Some(auth), json!({}));
     let upstream = Upstream::new(&document, Arc::new(client)).unwrap();
-    upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await
+    upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn http2_is_spoken_where_it_is_offered() {
         (&[], http::Version::HTTP_11),
     ] {
         let (server, pem) = server(alpn, |_, _| "{}").await;
-        assert_eq!(call("localhost", &server, &[&pem]).await.unwrap().body, "{}");
+        assert_eq!(call("localhost", &server, &[&pem]).await.unwrap().output.bytes(), "{}");
         let seen = server.only();
         assert_eq!(seen.version, version);
         assert_eq!(seen.header("authorization"), Some(format!("Bearer {TOKEN}").as_str()));

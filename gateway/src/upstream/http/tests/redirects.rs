@@ -6,7 +6,7 @@ use axum::response::IntoResponse as _;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::support::{Seen, Server, TOKEN, arguments, bounds, call, document, given, room, schema};
+use super::support::{Seen, Server, TOKEN, arguments, bounds, call, context, document, given, room, schema};
 use crate::upstream::{Client, ClientOptions, EgressPolicy, Upstream, UpstreamError};
 
 fn to(status: u16, location: &str) -> axum::response::Response {
@@ -21,7 +21,10 @@ fn ok() -> axum::response::Response {
 async fn call_across(document: &tamis_config::ServiceDocument) -> Result<crate::upstream::Answer, UpstreamError> {
     let egress = EgressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], ..EgressPolicy::standalone() };
     let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
-    Upstream::new(document, client).unwrap().call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await
+    Upstream::new(document, client)
+        .unwrap()
+        .call("call", &arguments("{}"), context(bounds(), given(), &mut room()))
+        .await
 }
 
 fn credential(kind: &str, name: Option<&str>) -> Option<Value> {
@@ -50,7 +53,7 @@ async fn another_origin_gets_no_credential_and_no_header() {
         let answer = call_across(&document(&server.url(), credential(kind, name), json!({"call": {"http": http}})))
             .await
             .unwrap();
-        assert_eq!((answer.body.as_ref(), answer.requests), (br#"{"there": true}"#.as_slice(), 2));
+        assert_eq!((answer.output.bytes().as_ref(), answer.requests), (br#"{"there": true}"#.as_slice(), 2));
         assert!(format!("{:?}", server.only()).contains("private"));
         let seen = other.only();
         assert_eq!((seen.target(), seen.body.len()), ("/there?q=1", 0), "{kind}");
@@ -205,7 +208,7 @@ async fn nothing_else_leads_to_loopback() {
         let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
         let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
         let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
-        let error = upstream.call("call", &arguments("{}"), bounds(), given(), None, &mut room()).await.unwrap_err();
+        let error = upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
     }
     assert_eq!(target.seen().len(), 0);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tamis_config::{CredentialGrant, CredentialHandle, CredentialRef};
 
-use super::support::{Server, TOKEN, arguments, bounds, document, room, upstream};
+use super::support::{Server, TOKEN, arguments, bounds, context, document, room, upstream};
 use crate::upstream::{CredentialScope, Credentials, Handles, Secret, UpstreamError};
 
 /// What a gateway of a cluster holds. Whoever asks it by a name gets what must not be sent.
@@ -49,7 +49,7 @@ async fn each_generation_has_its_own_value() {
         let handles = handles(entries).unwrap();
         let scope = CredentialScope { store: &store, namespace: "team", handles: &handles };
         let before = server.seen().len();
-        let answered = upstream.call("call", &arguments("{}"), bounds(), scope, None, &mut room()).await;
+        let answered = upstream.call("call", &arguments("{}"), context(bounds(), scope, &mut room())).await;
         match sent {
             Some(value) => {
                 answered.unwrap();
@@ -112,7 +112,7 @@ async fn a_credential_goes_only_where_its_owner_lets_it() {
         let handles = Handles::new(&[("github/token".to_owned(), grant("u.1.a", &uses))].into()).unwrap();
         let before = server.seen().len();
         let answered = upstream
-            .call("call", &arguments(r#"{"id": 7}"#), bounds(), scoped(&store, &handles), None, &mut room())
+            .call("call", &arguments(r#"{"id": 7}"#), context(bounds(), scoped(&store, &handles), &mut room()))
             .await;
         assert_eq!(answered.is_ok(), sent, "{path} {uses:?}: {answered:?}");
         assert_eq!(server.seen().len() - before, usize::from(sent), "{path} {uses:?}");
@@ -141,7 +141,7 @@ async fn a_redirect_takes_a_body_credential_to_no_other_path() {
         let handles = Handles::new(&[("github/token".to_owned(), grant("u.1.a", uses))].into()).unwrap();
         let before = server.seen().len();
         let answered =
-            upstream.call("call", &arguments("{}"), bounds(), scoped(&store, &handles), None, &mut room()).await;
+            upstream.call("call", &arguments("{}"), context(bounds(), scoped(&store, &handles), &mut room())).await;
         assert_eq!(answered.is_ok(), requests == 2, "{answered:?}");
         assert_eq!(server.seen().len() - before, requests);
     }

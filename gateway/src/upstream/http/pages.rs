@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use tamis_config::{Pagination, PaginationKind};
 use url::Url;
 
-use super::PageReport;
+use crate::upstream::PageReport;
+use crate::upstream::syntax::encoded;
 
 /// Items a page, unless the caller says otherwise.
 const PAGE_SIZE: u64 = 20;
@@ -68,21 +69,13 @@ impl Pager {
         }
     }
 
-    /// The parameter, and the argument, that says where a page begins.
-    pub(super) fn parameter(kind: PaginationKind) -> &'static str {
-        match kind {
-            PaginationKind::Cursor => "cursor",
-            PaginationKind::Offset => "offset",
-        }
-    }
-
     /// Puts the parameters of the page to fetch into a query.
     pub(super) fn apply(&self, url: &mut Url) {
         let mut query = url.query().map(|q| format!("{q}&")).unwrap_or_default();
         query.push_str("limit=");
         query.push_str(&self.limit.to_string());
         if let Some(position) = &self.position {
-            query.extend(["&", Self::parameter(self.kind), "=", &super::render::encoded(position)]);
+            query.extend(["&", self.kind.argument(), "=", &encoded(position)]);
         }
         url.set_query(Some(&query));
     }
@@ -118,7 +111,7 @@ impl Pager {
     }
 
     /// Whether a page has been fetched, so that what follows can be left to another call.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_pages(&self) -> bool {
         self.pages > 0
     }
 

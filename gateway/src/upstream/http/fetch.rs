@@ -1,4 +1,4 @@
-//! One call under way: attempts, pages, the deadline.
+//! One call in flight: attempts, pages, the deadline.
 
 use std::time::{Duration, Instant};
 
@@ -8,94 +8,98 @@ use jiff::Timestamp;
 use tamis_config::Pagination;
 use url::Url;
 
-use super::auth::Authentication;
-use super::exchange::{Fault, Incoming, Outgoing, Reading, exchange};
+use super::exchange::{BodyLimits, Fault, Incoming, Outgoing, exchange};
 use super::merge::{Document, Merged};
 use super::pages::{Page, Pager, Start};
 use super::render::{MAX_URL, Rendered};
 use super::retry::{Decision, Failure, decide, retry_after};
-use super::returned::Search;
-use super::service::Action;
-use super::template::bounded;
-use super::{CallBounds, Client, PageReport, UpstreamError, extract};
+use super::{Action, extract};
 use crate::compute::NotRun;
-use crate::memory::{Exhausted, Reservation};
+use crate::memory::Exhausted;
 use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
-use crate::trace::CallTrace;
+use crate::upstream::auth::Authentication;
+use crate::upstream::returned::Search;
+use crate::upstream::template::check_length;
+use crate::upstream::{CallContext, Client, PageReport, UpstreamError};
 
-/// How long an error's body may take, so that a slow one leaves time to try again.
+/// How long reading the body of an error may take, so that a slow one leaves time for another attempt.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
 
 /// A rendered request, and what has happened to it so far.
-pub(super) struct Call<'a> {
+pub(super) struct Fetch<'a> {
     pub(super) client: &'a Client,
     pub(super) action: &'a Action,
     pub(super) rendered: &'a Rendered,
     pub(super) authentication: &'a Authentication<'a>,
-    pub(super) bounds: CallBounds<'a>,
-    pub(super) trace: Option<&'a CallTrace>,
-    /// Where memory for answers comes from.
-    pub(super) held: &'a mut Reservation,
+    pub(super) context: CallContext<'a>,
     /// Requests sent.
     pub(super) requests: u32,
-    /// Of the last response.
+    /// Status of the last response.
     pub(super) status: StatusCode,
 }
 
-impl Call<'_> {
-    /// The output of a call of one page.
-    pub(super) async fn fetch_one(&mut self) -> Result<Bytes, UpstreamError> {
-        let document = self.fetch(&self.rendered.url, self.bounds.max_response_bytes).await?;
-        let Some(path) = self.extract(&document) else { return Ok(document.body) };
+impl Fetch<'_> {
+    /// Returns the output of a call of one page.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(super) async fn one_page(&mut self) -> Result<Bytes, UpstreamError> {
+        let document = self.fetch(&self.rendered.url, self.context.bounds.max_response_bytes).await?;
+        let Some(path) = self.extract_path(&document) else { return Ok(document.body) };
         let bytes = document.body.len();
-        self.off_thread(bytes, LIGHT_READ, move || extracted(&document.body, Some(&path))).await?
+        self.off_thread(bytes, LIGHT_READ, move || extract_output(&document.body, Some(&path))).await?
     }
 
-    /// Page after page, merged to one list. What came before time ran out is kept. Where space runs out the call fails:
-    /// members that a filter removes take space too, and must not decide how many pages there are.
-    pub(super) async fn fetch_pages(
+    /// Fetches page after page and merges them into one list. When time runs out, the pages so far are the output. When
+    /// space runs out, the call fails: members that a filter removes take space too, and must not decide how many pages
+    /// there are.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(super) async fn all_pages(
         &mut self,
         plan: &Pagination,
         start: Start,
     ) -> Result<(Bytes, Option<PageReport>), UpstreamError> {
-        let position = if start.position.is_some() { Pager::parameter(plan.kind) } else { "path or query" };
+        let position = if start.position.is_some() { plan.kind.argument() } else { "path or query" };
         let mut pager = Pager::new(plan, start);
         let mut merged = Merged::default();
         let mut url = self.page_url(&pager);
-        bounded(url.as_str(), position, MAX_URL)?;
+        check_length(url.as_str(), position, MAX_URL)?;
         loop {
-            let left = self.bounds.max_response_bytes.saturating_sub(merged.bytes());
+            let left = self.context.bounds.max_response_bytes.saturating_sub(merged.bytes());
             let document = match self.fetch(&url, left).await {
-                Err(UpstreamError::Timeout { .. }) if pager.has_begun() => break,
+                Err(UpstreamError::Timeout { .. }) if pager.has_pages() => break,
                 other => other?,
             };
-            let (path, next_path) = (self.extract(&document), plan.next_path.clone());
-            let (is_json, detect, bytes) = (self.action.is_json, self.bounds.detect_list, document.body.len());
-            let mut begun = std::mem::take(&mut merged);
+            let (path, next_path) = (self.extract_path(&document), plan.next_path.clone());
+            let (is_json, detect) = (self.action.is_json, self.context.bounds.detect_list);
+            let bytes = document.body.len();
+            let mut pages = std::mem::take(&mut merged);
             let work = move || {
-                let output = extracted(&document.body, path.as_deref())?;
-                let list = if is_json { begun.find(&output, detect)? } else { None };
+                let output = extract_output(&document.body, path.as_deref())?;
+                let list = if is_json { pages.find(&output, detect)? } else { None };
                 let Some(list) = list else { return Ok(Err(output)) };
                 let Some((elements, items)) = extract::list(&list) else {
                     return Err(UpstreamError::Malformed("holds a list that is not valid JSON".to_owned()));
                 };
-                begun.push(elements);
-                Ok(Ok((begun, Page { items, ..document.page(next_path.as_deref(), detect) })))
+                pages.push(elements);
+                Ok(Ok((pages, Page { items, ..document.page(next_path.as_deref(), detect) })))
             };
             let page = match self.off_thread(bytes, LIGHT_READ, work).await?? {
-                // Nothing to merge: what came is the output.
+                // There is no list to merge, so this page is the output.
                 Err(output) => return Ok((output, None)),
-                Ok((all, page)) => {
-                    merged = all;
+                Ok((pages, page)) => {
+                    merged = pages;
                     page
                 }
             };
-            if self.returns_credential(page.next.as_deref().unwrap_or_default().as_bytes()) {
+            if self.holds_credential(page.next.as_deref().unwrap_or_default().as_bytes()) {
                 return Err(UpstreamError::CredentialReturned);
             }
             let more = pager.advance(page);
             url = self.page_url(&pager);
-            // Also where the caller is to ask for that page: the caller cannot either.
+            // An error even if this page is left to the caller, who could not fetch it either.
             if url.as_str().len() > MAX_URL {
                 return Err(UpstreamError::Malformed(format!(
                     "names a next page whose URL is longer than {MAX_URL} bytes"
@@ -105,14 +109,14 @@ impl Call<'_> {
                 break;
             }
         }
-        // The pages are there until they are one list.
-        self.held.take(merged.bytes()).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
+        // The pages stay in memory until they are one list.
+        self.context.memory.take(merged.bytes()).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
         let bytes = usize::try_from(merged.bytes()).unwrap_or(usize::MAX);
         let all = self.off_thread(bytes, LIGHT_COPIED, move || merged.finish()).await?;
         Ok((all, Some(pager.report())))
     }
 
-    /// Does work on `bytes` bytes here if they are few, else off the serving threads.
+    /// Runs work on `bytes` bytes: here if they are few, otherwise off the serving threads.
     async fn off_thread<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -122,7 +126,8 @@ impl Call<'_> {
         if bytes <= light {
             return Ok(work());
         }
-        let done = self.bounds.offload.run(Work::Upstream, self.bounds.deadline, None, move |_| work()).await;
+        let CallContext { offload, bounds, .. } = &self.context;
+        let done = offload.run(Work::Upstream, bounds.deadline, None, move |_| work()).await;
         done.map_err(|not_run| match not_run {
             NotRun::Overdue => UpstreamError::Timeout { sent: true },
             NotRun::Exhausted => UpstreamError::Exhausted { sent: true },
@@ -135,19 +140,19 @@ impl Call<'_> {
         url
     }
 
-    /// Whether a text that reaches the caller beside the body contains the credential of the call.
-    fn returns_credential(&self, text: &[u8]) -> bool {
+    /// Returns whether a text that reaches the caller outside the body holds the credential of the call.
+    fn holds_credential(&self, text: &[u8]) -> bool {
         self.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, text))
     }
 
-    /// The path of the part of a response that the manifest asks for, or `None` for all of it.
-    fn extract(&self, document: &Document) -> Option<Box<str>> {
+    /// Returns the path of the output in a response, or `None` if all of it is the output.
+    fn extract_path(&self, document: &Document) -> Option<Box<str>> {
         self.action.extract.clone().filter(|_| self.action.is_json && !document.body.is_empty())
     }
 
-    /// One request until it succeeds, may not be tried again, or time is up.
+    /// Sends a request until it succeeds, must not be repeated, or time is up.
     async fn fetch(&mut self, url: &Url, limit: u64) -> Result<Document, UpstreamError> {
-        let deadline = self.bounds.deadline;
+        let deadline = self.context.bounds.deadline;
         if deadline > Instant::now()
             && let Ok(result) = tokio::time::timeout_at(deadline.into(), self.attempts(url, limit)).await
         {
@@ -164,7 +169,7 @@ impl Call<'_> {
                 Err(failed) => failed,
             };
             let Some(failure) = failure else { return Err(error) };
-            let left = self.bounds.deadline.saturating_duration_since(Instant::now());
+            let left = self.context.bounds.deadline.saturating_duration_since(Instant::now());
             match decide(self.action.retry.as_ref(), self.action.idempotent, attempt, failure, left) {
                 Decision::Stop => return Err(error),
                 Decision::Wait(time) => tokio::time::sleep(time).await,
@@ -173,7 +178,7 @@ impl Call<'_> {
         }
     }
 
-    /// One attempt. What no other attempt can mend has no [`Failure`].
+    /// Sends one request. An error without a [`Failure`] is final.
     async fn attempt(&mut self, url: &Url, limit: u64) -> Result<Document, (Option<Failure>, UpstreamError)> {
         let failed = |fault: Fault| {
             let failure = match &fault {
@@ -188,27 +193,29 @@ impl Call<'_> {
             rendered: self.rendered,
             url,
             authentication: self.authentication,
-            trace: self.trace,
-            hops: self.bounds.hops,
+            trace: self.context.trace,
+            hops: self.context.hops,
         };
         let mut incoming = exchange(self.client, &outgoing, &mut self.requests).await.map_err(failed)?;
         self.status = incoming.status();
         if !self.status.is_success() {
-            return Err(self.refused(incoming).await);
+            return Err(self.error_status(incoming).await);
         }
         let needles = self.authentication.needles.as_ref();
-        let reading = Reading { limit, stated: self.bounds.max_response_bytes, needles, held: &mut *self.held };
-        let body = incoming.read(reading).await.map_err(failed)?;
+        let stated = self.context.bounds.max_response_bytes;
+        let limits = BodyLimits { limit, stated, needles, memory: &mut *self.context.memory };
+        let body = incoming.read(limits).await.map_err(failed)?;
         Ok(Document::new(body, incoming.headers()))
     }
 
-    async fn refused(&mut self, incoming: Incoming) -> (Option<Failure>, UpstreamError) {
+    /// Returns the error for a response with an error status.
+    async fn error_status(&mut self, incoming: Incoming) -> (Option<Failure>, UpstreamError) {
         let status = incoming.status().as_u16();
         let retry_after = retry_after(incoming.headers(), Timestamp::now());
-        let time = self.bounds.deadline.min(Instant::now() + ERROR_BODY_TIME);
-        let body = incoming.read_error(time.into(), self.held).await;
+        let time = self.context.bounds.deadline.min(Instant::now() + ERROR_BODY_TIME);
+        let body = incoming.read_error(time.into(), self.context.memory).await;
         let mapped = self.action.errors.get(&status).cloned();
-        let error = match self.returns_credential(&body) {
+        let error = match self.holds_credential(&body) {
             true => UpstreamError::CredentialReturned,
             false => UpstreamError::Status { status, mapped, body },
         };
@@ -216,8 +223,8 @@ impl Call<'_> {
     }
 }
 
-/// The part of a body at a path.
-fn extracted(body: &Bytes, path: Option<&str>) -> Result<Bytes, UpstreamError> {
+/// Returns the part of a body at a path.
+fn extract_output(body: &Bytes, path: Option<&str>) -> Result<Bytes, UpstreamError> {
     let Some(path) = path else { return Ok(body.clone()) };
     let found = extract::extract(body, path).map_err(UpstreamError::Malformed)?;
     found.ok_or_else(|| UpstreamError::Malformed(format!("has nothing at `{path}`, where `extract` looks")))

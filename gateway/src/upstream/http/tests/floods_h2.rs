@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::support::{Server, arguments, document, given, room, within};
+use super::support::{Server, arguments, context, document, given, room, within};
 use super::tls::acceptor;
 use crate::upstream::{CallBounds, Client, ClientOptions, Upstream, UpstreamError};
 
@@ -106,9 +106,9 @@ async fn serve(
     }
 }
 
-async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds<'_>) -> Result<(), UpstreamError> {
+async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds) -> Result<(), UpstreamError> {
     let upstream = Upstream::new(&document(url, None, json!({})), Arc::clone(client)).unwrap();
-    upstream.call("call", &arguments("{}"), bounds, given(), None, &mut room()).await.map(|_| ())
+    upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await.map(|_| ())
 }
 
 fn trusting(flood: &Flood) -> Arc<Client> {
@@ -180,7 +180,7 @@ async fn a_request_that_the_server_has_not_processed_is_sent_again() {
         let document = document(&server.url, None, json!({"call": {"http": {"method": "POST"}}}));
         let upstream = Upstream::new(&document, trusting(&server)).unwrap();
         let bounds = within(Duration::from_secs(120), 1 << 20);
-        let result = upstream.call("call", &arguments("{}"), bounds, given(), None, &mut room()).await;
+        let result = upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await;
         assert_eq!((result.is_ok(), server.requests.load(Ordering::SeqCst)), (succeeds, requests), "{result:?}");
     }
 }

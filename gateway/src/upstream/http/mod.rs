@@ -1,0 +1,200 @@
+//! HTTP actions: requests from templates, retries, pages, and the part of a response that is the output.
+
+mod body;
+mod exchange;
+mod extract;
+mod fetch;
+mod gunzip;
+mod headers;
+mod merge;
+mod pages;
+mod path;
+mod query;
+mod render;
+mod retry;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use indexmap::IndexMap;
+use tamis_config::{Call, HttpCall, HttpSource, Pagination, Retry, ServiceDocument, ServiceTool};
+use tamis_engine::ResponseType;
+use url::Url;
+
+use self::fetch::Fetch;
+use self::pages::Start;
+use self::render::RequestPlan;
+use super::auth::{AuthPlan, Authentication};
+use super::template::invalid_argument;
+use super::{Answer, Arguments, CallContext, Client, InvalidService, Output, UpstreamError};
+use crate::memory::Exhausted;
+
+/// The actions of an HTTP API, parsed once.
+#[derive(Debug)]
+pub(super) struct HttpService {
+    client: Arc<Client>,
+    actions: IndexMap<String, Action>,
+}
+
+/// A tool, ready to be called.
+#[derive(Debug)]
+struct Action {
+    plan: RequestPlan,
+    auth: Option<AuthPlan>,
+    /// Dotted path of the output in a response; `None` for all of it.
+    extract: Option<Box<str>>,
+    is_json: bool,
+    /// Whether repeating a request does no harm.
+    idempotent: bool,
+    retry: Option<Retry>,
+    pagination: Option<Pagination>,
+    /// Texts for the caller by status code.
+    errors: IndexMap<u16, String>,
+}
+
+impl HttpService {
+    /// Parses the templates of every HTTP call.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used.
+    pub(super) fn new(
+        source: &HttpSource,
+        document: &ServiceDocument,
+        client: Arc<Client>,
+    ) -> Result<Self, InvalidService> {
+        let base = base_url(source)?;
+        let mut actions = IndexMap::new();
+        for (name, tool) in &document.tools {
+            match &tool.call {
+                Call::Http(call) => {
+                    let field = format!("tools.{name}.call.http");
+                    actions.insert(name.clone(), Action::new(&field, &base, source, (tool, call))?);
+                }
+                // Resolved before a call.
+                Call::Alias(_) => {}
+            }
+        }
+        Ok(Self { client, actions })
+    }
+
+    /// Calls an action.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: &Arguments,
+        context: CallContext<'_>,
+    ) -> Result<Answer, UpstreamError> {
+        let action = self.actions.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
+        let begun = Instant::now();
+        let authentication = match &action.auth {
+            Some(auth) => auth.authenticate(context.credentials)?,
+            None => Authentication::default(),
+        };
+        let rendered = action.plan.render(arguments, authentication.body.as_ref())?;
+        if let (false, Some(auth)) = (authentication.may_go_to(&rendered.url), &action.auth) {
+            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
+        }
+        let body = rendered.body.as_ref().map_or(0, Bytes::len);
+        context.memory.take(body as u64).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: false })?;
+        let mut fetch = Fetch {
+            client: &self.client,
+            action,
+            rendered: &rendered,
+            authentication: &authentication,
+            context,
+            requests: 0,
+            status: StatusCode::OK,
+        };
+        let (body, pagination) = match &action.pagination {
+            None => (fetch.one_page().await?, None),
+            Some(plan) => fetch.all_pages(plan, action.start(plan, arguments)?).await?,
+        };
+        Ok(Answer {
+            output: if action.is_json { Output::Json(body) } else { Output::Text(body) },
+            pagination,
+            status: fetch.status.as_u16(),
+            requests: fetch.requests,
+            elapsed: begun.elapsed(),
+        })
+    }
+}
+
+impl Action {
+    fn new(
+        field: &str,
+        base: &Url,
+        source: &HttpSource,
+        (tool, call): (&ServiceTool, &HttpCall),
+    ) -> Result<Self, InvalidService> {
+        let auth = match source.auth_of(call) {
+            Some(auth) => AuthPlan::new(&format!("{field}.auth"), auth)?,
+            None => None,
+        };
+        let names_account = |name: &String| matches!(name.to_ascii_lowercase().as_str(), "authorization" | "cookie");
+        if let (Some(_), Some(name)) = (&auth, call.request.headers.keys().find(|name| names_account(name))) {
+            let field = format!("{field}.request.headers.{name}");
+            return Err(InvalidService::new(field, "is not possible next to `auth`"));
+        }
+        let plan = RequestPlan::new(field, base, (tool, call), auth.as_ref())?;
+        // RFC 9110, 9.2.2.
+        let idempotent = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
+        Ok(Self {
+            idempotent: idempotent.contains(&plan.method) || tool.risk.idempotent,
+            plan,
+            auth,
+            extract: call.extract.as_deref().filter(|path| !path.is_empty()).map(Into::into),
+            is_json: tool.response_type != Some(ResponseType::Text),
+            retry: call.retry.clone(),
+            pagination: tool.pagination.clone(),
+            errors: call.error_mapping.clone(),
+        })
+    }
+
+    /// Returns where a paginated call begins.
+    fn start(&self, plan: &Pagination, arguments: &Arguments) -> Result<Start, UpstreamError> {
+        let (limit, limit_is_total) = self.plan.paging(arguments, "limit")?;
+        let number = |text: String| {
+            text.parse().map_err(|_| invalid_argument("limit", "is not a whole number, as a page size must be"))
+        };
+        let (position, _) = self.plan.paging(arguments, plan.kind.argument())?;
+        Ok(Start { limit: limit.map(number).transpose()?, limit_is_total, position })
+    }
+}
+
+/// Parses scheme, host, port and path prefix.
+fn base_url(source: &HttpSource) -> Result<Url, InvalidService> {
+    let invalid = |message: &str| InvalidService::new("source.http.baseUrl", message);
+    let url = Url::parse(&source.base_url).map_err(|_| invalid("is not a URL; write https://HOST"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("must begin with https:// or http://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("must not hold a user or a password; use `auth`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid("must not hold a query or a fragment; put parameters in `request.query`"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    // Helpers take `json!({..})` as it is written.
+    #![allow(clippy::needless_pass_by_value)]
+
+    mod calls;
+    mod credential_returned;
+    mod floods;
+    mod floods_h2;
+    mod handles;
+    mod paging;
+    mod redirects;
+    mod retries;
+    pub(crate) mod support;
+    mod tls;
+}
