@@ -20,7 +20,7 @@
 //! refusals          log lines for refused requests, sampled
 //! memory            a budget in bytes for all of it
 //! shares            who may take how much         pure
-//! upstream          HTTP
+//! upstream          a module for each kind of source
 //! trace             spans of calls
 //! ```
 

@@ -1,4 +1,4 @@
-//! Tools that are made of others: their arguments become those of the other tool.
+//! Aliases: tools whose arguments become the arguments of another tool.
 
 use indexmap::IndexMap;
 use tamis_config::{Alias, ServiceDocument, ServiceTool};
@@ -8,13 +8,13 @@ use super::json_template::JsonTemplate;
 use super::template::{Values, invalid_argument, is_paging, properties};
 use super::{Arguments, InvalidService, UpstreamError};
 
-/// How the arguments of another tool are made, parsed once.
+/// An alias, parsed once.
 #[derive(Debug)]
 pub(super) struct AliasPlan {
     tool: Box<str>,
-    /// An object of templates; none passes the arguments on.
+    /// An object of templates. `None` passes the arguments on.
     arguments: Option<JsonTemplate>,
-    /// Passed on whatever the templates say.
+    /// The argument that is passed on besides those of the templates.
     paging: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ impl AliasPlan {
     /// Parses the templates of an alias.
     ///
     /// # Errors
-    /// The other tool is not there, is an alias itself, or has another pagination; the templates cannot be read.
+    /// The tool that it calls is not there, is an alias itself or has another pagination, or a template is not valid.
     pub(super) fn new(
         field: &str,
         alias: &Alias,
@@ -46,15 +46,15 @@ impl AliasPlan {
         Ok(Self { tool: alias.tool.as_str().into(), arguments, paging: paging(own, alias) })
     }
 
-    /// The tool that is called.
+    /// Returns the tool that the alias calls.
     pub(super) fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// The arguments of that tool.
+    /// Returns the arguments of that tool.
     ///
     /// # Errors
-    /// [`UpstreamError::Argument`] for one that has no text where text is wanted.
+    /// [`UpstreamError::Argument`] for an argument that has no text where a template needs text.
     pub(super) fn arguments(&self, given: &Arguments) -> Result<Arguments, UpstreamError> {
         let Some(templates) = &self.arguments else { return Ok(given.clone()) };
         let defaults = IndexMap::new();
@@ -68,7 +68,7 @@ impl AliasPlan {
     }
 }
 
-/// The argument that goes on where the gateway fetches pages, where the alias does not make it itself.
+/// Returns the argument that says where a page begins, if the gateway fetches pages and the alias does not set it.
 fn paging(tool: &ServiceTool, alias: &Alias) -> Option<&'static str> {
     let name = tool.pagination.as_ref()?.kind.argument();
     let own = alias.arguments.as_ref().is_some_and(|templates| templates.contains_key(name));

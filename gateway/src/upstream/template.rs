@@ -1,4 +1,4 @@
-//! `{name}` templates, and the text of JSON values in them.
+//! Templates with `{name}` placeholders, and the text of the JSON values that fill them.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use tamis_engine::JsonText;
 
 use super::{Arguments, InvalidService, UpstreamError};
 
-/// Bytes of one text that a template makes. A template may name an argument many times.
+/// Bytes of one text that a template makes. A template may repeat an argument.
 pub(super) const MAX_TEXT: usize = 8 << 20;
 
 /// Parameters that the pagination of a tool sets.
@@ -41,8 +41,8 @@ pub(super) enum Part {
 }
 
 impl Template {
-    /// Splits `text` at each `{name}` that `known` takes; every other brace is text. Names that look like a place but
-    /// are not known come back too.
+    /// Splits `text` at each `{name}` that `known` accepts; every other brace is text. Also returns the names in braces that
+    /// are not known.
     pub(super) fn parse(text: &str, known: impl Fn(&str) -> bool) -> (Self, Vec<String>) {
         let (mut parts, mut unknown) = (Vec::new(), Vec::new());
         let mut literal = String::new();
@@ -72,18 +72,20 @@ impl Template {
         (Self { parts }, unknown)
     }
 
-    /// The same for a field where a name that is not known can only be a mistake.
+    /// Parses the template of a field where an unknown name can only be a mistake.
     ///
     /// # Errors
-    /// Names `field` and the name.
+    /// Names `field` and the unknown name.
     pub(super) fn strict(field: String, text: &str, known: impl Fn(&str) -> bool) -> Result<Self, InvalidService> {
         match Self::parse(text, known) {
             (template, unknown) if unknown.is_empty() => Ok(template),
-            (_, unknown) => Err(InvalidService::new(field, format!("`{{{}}}` is no argument of the tool", unknown[0]))),
+            (_, unknown) => {
+                Err(InvalidService::new(field, format!("`{{{}}}` is not an argument of the tool", unknown[0])))
+            }
         }
     }
 
-    /// The template `{name}`.
+    /// Returns the template `{name}`.
     pub(super) fn argument(name: &str) -> Self {
         Self { parts: vec![Part::Argument(name.into())] }
     }
@@ -96,7 +98,7 @@ impl Template {
         self.parts
     }
 
-    /// The names of its arguments.
+    /// Returns the names of the arguments.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Argument(name) => Some(&**name),
@@ -104,7 +106,7 @@ impl Template {
         })
     }
 
-    /// The argument that the template consists of, if it is nothing but one.
+    /// Returns the argument of a template that is exactly one placeholder.
     pub(super) fn sole(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [Part::Argument(name)] => Some(name),
@@ -112,7 +114,7 @@ impl Template {
         }
     }
 
-    /// The text without any place, if there is none.
+    /// Returns the text of a template without placeholders.
     pub(super) fn constant(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [] => Some(""),
@@ -121,7 +123,7 @@ impl Template {
         }
     }
 
-    /// The same template with its literal text converted, so that a call need not do it.
+    /// Converts the literal text once, so that calls need not.
     pub(super) fn map_text(self, convert: impl Fn(&str) -> String) -> Self {
         let parts = self.parts.into_iter().map(|part| match part {
             Part::Text(text) => Part::Text(convert(&text).into()),
@@ -130,11 +132,11 @@ impl Template {
         Self { parts: parts.collect() }
     }
 
-    /// Writes the template to `out`: its own text as it is, each argument by `write`. Absent ones are left out, and
+    /// Writes the template to `out`: literal text as it is, and each argument by `write`. Absent arguments are left out, and
     /// lists are joined by commas.
     ///
     /// # Errors
-    /// Where an argument has no text, or `write` refuses it.
+    /// [`UpstreamError::Argument`] for an argument that has no text, or that `write` rejects.
     pub(super) fn write(
         &self,
         values: &Values<'_>,
@@ -162,14 +164,14 @@ impl From<Vec<Part>> for Template {
     }
 }
 
-/// The name in `{name}` at the beginning of `text`.
+/// Returns the name in the `{name}` that `text` begins with.
 fn placeholder(text: &str) -> Option<&str> {
     let name = text.strip_prefix('{')?.split_once('}')?.0;
     let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
     valid.then_some(name)
 }
 
-/// The arguments of one call over the tool's defaults.
+/// The arguments of one call, and the defaults of the tool for absent ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values<'a> {
     arguments: &'a Arguments,
@@ -181,7 +183,7 @@ impl<'a> Values<'a> {
         Self { arguments, defaults }
     }
 
-    /// The JSON text of an argument; `null` is a value.
+    /// Returns the JSON text of an argument; `null` is a value.
     pub(super) fn json(&self, name: &str) -> Option<&'a str> {
         match self.arguments.get(name) {
             Some(value) => Some(value.get()),
@@ -189,18 +191,18 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether the caller gave the argument, rather than a default.
+    /// Returns whether the caller gave the argument.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.arguments.get(name).is_some_and(|value| value.get() != "null")
     }
 
-    /// The JSON text of an argument where it is present and not `null`.
+    /// Returns the JSON text of an argument that is present and not `null`.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.json(name).filter(|text| *text != "null")
     }
 }
 
-/// The text of one JSON value where only text fits. Numbers keep their digits.
+/// The text of a JSON value. Numbers keep their digits.
 pub(super) enum Text<'a> {
     /// A string, number or boolean.
     One(Cow<'a, str>),
@@ -208,10 +210,10 @@ pub(super) enum Text<'a> {
     Many(Vec<Cow<'a, str>>),
 }
 
-/// Reads the text of a JSON value that is not `null`.
+/// Returns the text of a JSON value that is not `null`.
 ///
 /// # Errors
-/// For an object, for a list of lists or objects, and for a string that is no Unicode text.
+/// For an object, a list of lists or objects, and a string that is not Unicode text.
 pub(super) fn text<'a>(name: &str, json: &'a str) -> Result<Text<'a>, UpstreamError> {
     if json.starts_with('[') {
         let elements: Vec<&serde_json::value::RawValue> =
@@ -221,7 +223,7 @@ pub(super) fn text<'a>(name: &str, json: &'a str) -> Result<Text<'a>, UpstreamEr
     scalar(name, json).map(Text::One)
 }
 
-/// The text of one value, a list joined by commas.
+/// Returns the text of a value, a list joined by commas.
 fn joined<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> {
     Ok(match text(name, json)? {
         Text::One(text) => text,
@@ -248,7 +250,10 @@ fn scalar<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> 
     }
 }
 
-/// Refuses an argument that has made a text longer than it may be.
+/// Rejects an argument that makes a text too long.
+///
+/// # Errors
+/// Names the argument and the limit.
 pub(super) fn check_length(text: &str, argument: &str, limit: usize) -> Result<(), UpstreamError> {
     if text.len() <= limit {
         Ok(())

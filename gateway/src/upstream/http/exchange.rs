@@ -1,4 +1,4 @@
-//! One request and its response: sending, redirects, reading no more than allowed.
+//! One request and its response: redirects, decompression, and a bound on what is read.
 
 use std::error::Error;
 use std::io;
@@ -21,20 +21,20 @@ use crate::upstream::returned::{Needles, Search};
 use crate::upstream::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
 use crate::upstream::{Client, UpstreamError};
 
-/// Redirects that one request may take.
+/// Redirects that one request may follow.
 const MAX_REDIRECTS: usize = 5;
-/// What is read of an error's body.
+/// Bytes of an error's body that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// Bytes of gzip that are decoded at once: at most 128 KiB come of them.
+/// Bytes of gzip that are decoded at once. They become at most 128 KiB.
 const GUNZIP_PIECE: usize = 128;
-/// Bytes that are decoded before they are searched for the credential.
+/// Bytes that are decoded before they are searched for the credential of the call.
 const SEARCH_PIECE: usize = 128 << 10;
 
-/// What is sent.
+/// A request to be sent.
 pub(super) struct Outgoing<'a> {
     pub(super) plan: &'a RequestPlan,
     pub(super) rendered: &'a Rendered,
-    /// The URL, which differs from the rendered one by page.
+    /// The URL: the rendered one, with the parameters of the page.
     pub(super) url: &'a Url,
     pub(super) authentication: &'a Authentication<'a>,
     pub(super) trace: Option<&'a CallTrace>,
@@ -42,21 +42,21 @@ pub(super) struct Outgoing<'a> {
     pub(super) hops: u8,
 }
 
-/// What came back, its body not read yet.
+/// A response whose body has not been read.
 pub(super) struct Incoming {
     response: Received,
-    /// Ends with it.
+    /// Ends with the response.
     span: Option<RequestSpan>,
 }
 
-/// Why nothing came back.
+/// Why there is no response, or no body.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The request did not reach the upstream; a short category.
+    /// The request did not reach the upstream. Holds a short category.
     Unsent(&'static str),
-    /// It may have; a short category.
+    /// The request may have reached the upstream. Holds a short category.
     Broken(&'static str),
-    /// Trying again cannot help.
+    /// Another attempt cannot help.
     Final(UpstreamError),
 }
 
@@ -65,7 +65,7 @@ impl Fault {
         Self::Final(UpstreamError::Unreachable { reason, sent })
     }
 
-    /// One word for it.
+    /// Returns the category for traces.
     fn category(&self) -> &'static str {
         match self {
             Self::Unsent(reason) | Self::Broken(reason) => reason,
@@ -77,7 +77,7 @@ impl Fault {
         }
     }
 
-    /// The error, once it is known that there is no further attempt.
+    /// Returns the error for a request that is not repeated.
     pub(super) fn into_error(self) -> UpstreamError {
         match self {
             Self::Unsent(reason) => UpstreamError::Unreachable { reason, sent: false },
@@ -87,11 +87,14 @@ impl Fault {
     }
 }
 
-/// Sends a request and follows redirects. `requests` counts what was sent.
+/// Sends a request and follows redirects. `requests` counts the requests sent.
 ///
-/// A redirect never takes credentials or the manifest's headers to another origin, never leaves `https`, never takes
-/// anything but `GET` and `HEAD` to another origin, and never leads to loopback at another origin (another port of the
-/// same machine is another program: the gateway's own admin port, say) nor to a Service by its name.
+/// A redirect to another origin carries no credential and none of the manifest's headers, is followed for `GET` and `HEAD`
+/// only, and never leads to loopback or to a Service of the cluster: another port of the same machine is another program,
+/// such as the gateway's own admin port. No redirect leads from `https` to `http`.
+///
+/// # Errors
+/// [`Fault`].
 pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests: &mut u32) -> Result<Incoming, Fault> {
     let mut url = outgoing.url.clone();
     let mut method = outgoing.plan.method.clone();
@@ -132,7 +135,7 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
         let leaves = target.origin() != url.origin();
         redirects += 1;
         let downgrade = url.scheme() == "https" && target.scheme() != "https";
-        // 301 and 302 leave open whether a write is to be repeated or has become a read: neither can be guessed.
+        // 301 and 302 do not say whether a write is to be repeated or becomes a read.
         let unclear = !is_read && matches!(status.as_u16(), 301 | 302);
         if redirects > MAX_REDIRECTS || downgrade || unclear || (leaves && !is_read) {
             return Err(refused());
@@ -150,15 +153,15 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
     }
 }
 
-/// Tells a span why its request came to nothing.
+/// Records on a span why its request failed.
 fn record_failure(span: &mut Option<RequestSpan>, fault: &Fault) {
     if let Some(span) = span {
         span.failed(fault.category());
     }
 }
 
-/// `Some(None)` where a redirect names no usable target: one that cannot be requested, or is longer than a request's URL
-/// may be.
+/// Returns the target of a redirect, or `None` for any other response. The target is `None` if it cannot be requested, or
+/// is longer than the URL of a request may be.
 fn redirect(response: &Received, url: &Url) -> Option<Option<Url>> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -172,7 +175,7 @@ fn redirect(response: &Received, url: &Url) -> Option<Option<Url>> {
     }))
 }
 
-/// None for a URL that HTTP's own types do not take.
+/// Builds the request for a URL, or returns `None` for one that HTTP's own types do not accept.
 fn request(
     outgoing: &Outgoing<'_>,
     method: &Method,
@@ -204,7 +207,7 @@ fn request(
         Some(body) => *request.body_mut() = Full::new(body),
         None => {
             request.headers_mut().remove(CONTENT_TYPE);
-            // RFC 9110, 8.6: a method that expects content says that there is none.
+            // RFC 9110, 8.6: a method that expects content states its absence.
             if matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
                 request.headers_mut().insert(CONTENT_LENGTH, 0.into());
             }
@@ -213,19 +216,19 @@ fn request(
     Some(request)
 }
 
-/// An upstream that repeats its query in `Location` must not hand our credential on, however it is spelled.
+/// Removes the credential from the query of a redirect's target, in any spelling: the upstream may have repeated it there.
 fn strip_secrets(url: &mut Url, authentication: &Authentication<'_>) {
     let (Some(pair), Some(query)) = (authentication.query.as_deref(), url.query()) else { return };
     let decoded =
         |text: &str| form_urlencoded::parse(text.as_bytes()).next().map(|(k, v)| (k.into_owned(), v.into_owned()));
     let Some((name, secret)) = decoded(pair) else { return };
-    let ours = |pair: &&str| decoded(pair).is_some_and(|(k, v)| k == name || v == secret);
-    let kept: Vec<_> = query.split('&').filter(|pair| !ours(pair)).collect();
+    let is_credential = |pair: &&str| decoded(pair).is_some_and(|(k, v)| k == name || v == secret);
+    let kept: Vec<_> = query.split('&').filter(|pair| !is_credential(pair)).collect();
     let kept = kept.join("&");
     url.set_query(Some(&*kept).filter(|query| !query.is_empty()));
 }
 
-/// Sorts a failure by what it says about the request. `earlier`: an earlier hop has been sent.
+/// Classifies a failure by whether the request may have been executed. `earlier`: an earlier hop has been sent.
 fn fault(failed: &Failed, earlier: bool) -> Fault {
     let error = match failed {
         Failed::Http(error) => error,
@@ -240,7 +243,7 @@ fn fault(failed: &Failed, earlier: bool) -> Fault {
     if caused_by(error, &|e| e.downcast_ref().is_some_and(is_too_large)) {
         return malformed(&format!("has more than {MAX_HEADERS} headers, or more than {MAX_HEAD} bytes of them"));
     }
-    // rustls' errors come wrapped in one of this kind.
+    // rustls wraps its errors in one of this kind.
     let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
     let category = match error {
         _ if caused_by(error, &|e| e.is::<Unresolved>()) => "dns",
@@ -253,19 +256,19 @@ fn fault(failed: &Failed, earlier: bool) -> Fault {
     if unsent && !earlier { Fault::Unsent(category) } else { Fault::Broken(category) }
 }
 
-/// Whether `test` holds for an error or anything it comes from.
+/// Returns whether `test` holds for an error or any of its causes.
 fn caused_by(error: &(dyn Error + 'static), test: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
-    // The source of an `io::Error` is the source of what it wraps, which would be skipped.
+    // The source of an `io::Error` skips the error that it wraps.
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     test(error) || wrapped.is_some_and(|e| caused_by(e, test)) || error.source().is_some_and(|e| caused_by(e, test))
 }
 
-/// How a body is coded.
+/// The coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
-    /// As it is, or decoded already.
+    /// None, or decoded by the client already.
     Identity,
-    /// Decoded here: the client would end at the first member.
+    /// Decoded here, since the client's decoder ends at the first member.
     Gzip,
     Unknown,
 }
@@ -276,7 +279,10 @@ fn malformed(reason: &str) -> Fault {
     Fault::Final(UpstreamError::Malformed(reason.to_owned()))
 }
 
-/// An error once the credential of the call has been found.
+/// Searches a piece of the answer.
+///
+/// # Errors
+/// [`UpstreamError::CredentialReturned`] as soon as the credential of the call has been found.
 fn check_leak(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault> {
     match search.is_some_and(|search| search.feed(piece)) {
         true => Err(Fault::Final(UpstreamError::CredentialReturned)),
@@ -284,8 +290,8 @@ fn check_leak(search: Option<&mut Search<'_>>, piece: &[u8]) -> Result<(), Fault
     }
 }
 
-/// Decodes a piece of gzip, and counts the work in the turn: a member may be 20 bytes, and begins a decoder of its own; a
-/// kilobyte may become a megabyte.
+/// Decodes a piece of gzip, and counts the work towards the turn. Members of 20 bytes each begin a decoder of their own, and
+/// a kilobyte may become a megabyte.
 async fn decode(gunzip: &mut Gunzip, piece: &[u8], turn: &mut Turn) -> Result<(), GunzipError> {
     let before = gunzip.decoded().len();
     gunzip.feed(piece)?;
@@ -293,20 +299,20 @@ async fn decode(gunzip: &mut Gunzip, piece: &[u8], turn: &mut Turn) -> Result<()
     Ok(())
 }
 
-/// There is no memory for the rest of a body.
+/// The fault when there is no memory for the rest of a body.
 fn exhausted(_: Exhausted) -> Fault {
     Fault::Final(UpstreamError::Exhausted { sent: true })
 }
 
-/// What holds for the body of a response.
+/// Bounds on reading the body of a response.
 pub(super) struct BodyLimits<'a> {
-    /// Bytes that it may have, decompressed.
+    /// Bytes that the body may have, decompressed.
     pub(super) limit: u64,
     /// The limit that an error names.
     pub(super) stated: u64,
-    /// What it must not contain.
+    /// The credential that the body must not contain.
     pub(super) needles: Option<&'a Needles>,
-    /// Where its memory is reserved before it is taken.
+    /// Where memory is reserved before it is used.
     pub(super) memory: &'a mut Reservation,
 }
 
@@ -328,8 +334,7 @@ impl Incoming {
     /// Reads the body, decompressed.
     ///
     /// # Errors
-    /// [`UpstreamError::TooLarge`] as soon as it is known; [`UpstreamError::CredentialReturned`] as soon as one of the
-    /// needles is found.
+    /// [`UpstreamError::TooLarge`] and [`UpstreamError::CredentialReturned`], each as soon as it is known.
     pub(super) async fn read(&mut self, limits: BodyLimits<'_>) -> Result<Bytes, Fault> {
         let read = self.read_all(limits).await;
         if let Err(fault) = &read {
@@ -362,7 +367,7 @@ impl Incoming {
         Ok(body.finish())
     }
 
-    /// How the body is coded, beyond what the client decodes by itself.
+    /// Returns the coding that is left after the client's own decoders.
     fn coding(&self) -> Coding {
         match self.response.headers().get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
             None => Coding::Identity,
@@ -381,7 +386,7 @@ impl Incoming {
         let (mut search, mut searched, mut reserved) = (limits.needles.map(Search::new), 0, 0);
         let mut turn = Turn::new();
         while let Some(chunk) = self.chunk().await? {
-            // A little at a time: what a piece becomes is known, and reserved, when it has become that.
+            // In small pieces, since the memory for a decoded piece can only be reserved afterwards.
             for piece in chunk.chunks(GUNZIP_PIECE) {
                 decode(&mut gunzip, piece, &mut turn).await.map_err(|error| fault(error, &limits))?;
                 let more = (gunzip.capacity() as u64).saturating_sub(reserved);
@@ -402,7 +407,7 @@ impl Incoming {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         self.response.chunk().await.map_err(|error| {
-            // A transport's error is hyper's; what a decompressor says is an `io::Error` of its own.
+            // Errors of the transport come from hyper, those of a decompressor are `io::Error`s.
             if caused_by(&*error, &|e| e.is::<hyper::Error>()) {
                 return Fault::Broken("reset");
             }
@@ -410,14 +415,14 @@ impl Incoming {
         })
     }
 
-    /// Reads the beginning of an error's body: what came in time, up to 64 KiB; nothing where there is no memory for it.
+    /// Reads the beginning of an error's body: what arrives in time, up to 64 KiB. Empty if there is no memory for it.
     pub(super) async fn read_error(mut self, deadline: tokio::time::Instant, memory: &mut Reservation) -> Bytes {
         if memory.take(MAX_ERROR_BODY as u64).await.is_err() {
             return Bytes::new();
         }
         if self.coding() == Coding::Gzip {
             let mut gunzip = Gunzip::new(MAX_ERROR_BODY as u64);
-            // What came in time has been decoded so far.
+            // What arrived in time has been decoded.
             let _ = tokio::time::timeout_at(deadline, self.gunzip_error(&mut gunzip)).await;
             return gunzip.so_far();
         }
@@ -431,7 +436,7 @@ impl Incoming {
         all.freeze()
     }
 
-    /// Decodes up to the end of the body or of what `gunzip` takes.
+    /// Decodes up to the end of the body, or to the limit of `gunzip`.
     async fn gunzip_error(&mut self, gunzip: &mut Gunzip) {
         let mut turn = Turn::new();
         while let Ok(Some(chunk)) = self.response.chunk().await {

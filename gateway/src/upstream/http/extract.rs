@@ -1,4 +1,4 @@
-//! Finding a part of an answer. Nothing is rewritten: what is found is a part of the bytes.
+//! Finds a part of an answer. The result is a slice of the answer's bytes, so nothing is rewritten.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Members under which lists usually are.
+/// Members that usually hold the list.
 pub(super) const LISTS: [&str; 3] = ["items", "result", "data"];
 
-/// Follows a dotted path; a number is an index in a list. `None` where it leads nowhere.
+/// Follows a dotted path; a number is an index in a list. Returns `None` if there is nothing at the path.
 ///
 /// # Errors
-/// The reason, where the bytes are not JSON.
+/// The reason, if the bytes are not JSON.
 pub(super) fn extract(body: &Bytes, path: &str) -> Result<Option<Bytes>, String> {
     let text = serde_json::from_slice::<&RawValue>(body).map_err(|e| reason(&e))?.get();
     Ok(descend(text, path)?.map(|found| body.slice_ref(found.as_bytes())))
@@ -28,7 +28,7 @@ fn descend<'a>(mut text: &'a str, path: &str) -> Result<Option<&'a str>, String>
     Ok(Some(text))
 }
 
-/// The elements' text of a list (what is between its brackets), and how many they are. `None` for no valid list.
+/// Returns the text between the brackets of a list, and the number of its elements, or `None` if it is not a valid list.
 pub(super) fn list(body: &Bytes) -> Option<(Bytes, usize)> {
     let text = serde_json::from_slice::<&RawValue>(body).ok()?.get();
     let Elements(count) = serde_json::from_str(text).ok()?;
@@ -36,12 +36,12 @@ pub(super) fn list(body: &Bytes) -> Option<(Bytes, usize)> {
     Some((body.slice_ref(inner.as_bytes()), count))
 }
 
-/// The first byte that is no white space.
+/// Returns the first byte that is not white space.
 pub(super) fn first(body: &[u8]) -> Option<u8> {
     body.iter().copied().find(|b| !b.is_ascii_whitespace())
 }
 
-/// The members of an object that somebody may ask for, read once. Their number does not depend on the object.
+/// Selected members of an object, read once. Their number does not depend on the object.
 pub(super) struct Object<'a> {
     members: Vec<(String, &'a RawValue)>,
     /// The first member that is a list.
@@ -49,10 +49,10 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Keeps the members of these names; of several with one name the last. `None` for what is no object.
+    /// Reads the members of these names, the last one of each name. Returns `None` for a value that is not an object.
     ///
     /// # Errors
-    /// The reason, where the bytes are not JSON.
+    /// The reason, if the bytes are not JSON.
     pub(super) fn read(body: &'a [u8], names: &[&str]) -> Result<Option<Self>, String> {
         if first(body) != Some(b'{') {
             return Ok(None);
@@ -63,13 +63,13 @@ impl<'a> Object<'a> {
         Ok(Some(object))
     }
 
-    /// The last member of that name, which was asked for.
+    /// Returns the member of that name, which is one of those that were read.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.members.iter().find(|(key, _)| key == name).map(|(_, value)| value.get())
     }
 
-    /// The text of the scalar at a dotted path: a string unescaped, the digits of a number. `None` also for null, a
-    /// boolean and `""`.
+    /// Returns the text of the string or number at a dotted path: a string without escapes, a number with its digits.
+    /// `None` for anything else, and for `""`.
     pub(super) fn scalar(&self, path: &str) -> Option<String> {
         let (name, rest) = path.split_once('.').unwrap_or((path, ""));
         let text = descend(self.get(name)?, rest).ok()??;
@@ -80,8 +80,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The list by the rule that filters use for a payload: under one of [`LISTS`], else the first member that is one. With
-    /// its name.
+    /// Returns the list of the object and its name, by the rule that filters use for a payload: a member in [`LISTS`],
+    /// otherwise the first member that is a list.
     pub(super) fn find_list(&self) -> Option<(&str, &'a str)> {
         let named = |name: &'static str| Some((name, self.get(name)?));
         let is_list = |(_, text): &(&str, &str)| text.starts_with('[');
@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Reads an object and keeps the members of these names.
+/// Visits an object and keeps the members of these names.
 struct Members<'n>(&'n [&'n str]);
 
 impl<'de> Visitor<'de> for Members<'_> {
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// A member of an object, or an element of a list.
+/// Returns a member of an object, or an element of a list.
 fn child<'a>(text: &'a str, segment: &str) -> Result<Option<&'a str>, String> {
     if let Some(object) = Object::read(text.as_bytes(), &[segment])? {
         return Ok(object.get(segment));
@@ -133,7 +133,7 @@ fn child<'a>(text: &'a str, segment: &str) -> Result<Option<&'a str>, String> {
     Ok(found.map(RawValue::get))
 }
 
-/// Reads a list and keeps the element of this index.
+/// Visits a list and keeps the element of this index.
 struct Nth(usize);
 
 impl<'de> Visitor<'de> for Nth {
@@ -155,12 +155,12 @@ impl<'de> Visitor<'de> for Nth {
     }
 }
 
-/// Position and kind of a syntax error; never a part of the document.
+/// Returns the position of a syntax error, and no part of the document.
 fn reason(error: &serde_json::Error) -> String {
     format!("is not valid JSON (line {}, column {})", error.line(), error.column())
 }
 
-/// A key, also one with a lone surrogate, which no path names.
+/// The key of a member. A lone surrogate is accepted, although no path can name it.
 struct Key(String);
 
 impl<'de> de::Deserialize<'de> for Key {
@@ -179,7 +179,7 @@ impl<'de> de::Deserialize<'de> for Key {
     }
 }
 
-/// How many elements a list has.
+/// The number of elements of a list.
 struct Elements(usize);
 
 impl<'de> de::Deserialize<'de> for Elements {

@@ -1,4 +1,4 @@
-//! Gzip, decoded as it comes: all members of it (RFC 1952, 2.2), and no more bytes than allowed.
+//! Decodes gzip piece by piece: all of its members (RFC 1952, 2.2), up to a limit.
 
 use std::io::{self, Write};
 
@@ -8,9 +8,9 @@ use flate2::write::MultiGzDecoder;
 /// Why a body was not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GunzipError {
-    /// It is larger than allowed.
+    /// The body is larger than allowed.
     TooLarge,
-    /// It is not gzip, or ends within a member.
+    /// The body is not gzip, or ends within a member.
     Malformed,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Gunzip {
     is_empty: bool,
 }
 
-/// Takes bytes up to a limit.
+/// A buffer with a limit.
 struct Bounded {
     out: Vec<u8>,
     limit: usize,
@@ -44,7 +44,7 @@ impl Write for Bounded {
 }
 
 impl Gunzip {
-    /// A decoder that gives at most `limit` bytes.
+    /// Makes a decoder that returns at most `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let out = Bounded { out: Vec::new(), limit, is_exceeded: false };
@@ -57,38 +57,38 @@ impl Gunzip {
     /// [`GunzipError`].
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<(), GunzipError> {
         self.is_empty &= piece.is_empty();
-        self.decoder.write_all(piece).map_err(|_| self.why())
+        self.decoder.write_all(piece).map_err(|_| self.error())
     }
 
-    /// What has been decoded so far, as far as the decoder has given it.
+    /// Returns what the decoder has written so far.
     pub(super) fn decoded(&self) -> &[u8] {
         &self.decoder.get_ref().out
     }
 
-    /// Bytes that are allocated for what has been decoded.
+    /// Returns the bytes that are allocated for the output.
     pub(super) fn capacity(&self) -> usize {
         self.decoder.get_ref().out.capacity()
     }
 
-    /// What was decoded, once all has been fed. An empty body is no member at all.
+    /// Ends the input and returns the output. An empty body has no member.
     ///
     /// # Errors
     /// [`GunzipError`].
     pub(super) fn finish(mut self) -> Result<Bytes, GunzipError> {
         if !self.is_empty {
-            self.decoder.try_finish().map_err(|_| self.why())?;
+            self.decoder.try_finish().map_err(|_| self.error())?;
         }
         Ok(self.so_far())
     }
 
-    /// What has been decoded so far, whatever became of the rest.
+    /// Returns what has been decoded so far, even after an error.
     pub(super) fn so_far(mut self) -> Bytes {
-        // Gives what the decoder still holds, up to the limit.
+        // Writes what the decoder still holds, up to the limit.
         let _ = self.decoder.flush();
         std::mem::take(&mut self.decoder.get_mut().out).into()
     }
 
-    fn why(&self) -> GunzipError {
+    fn error(&self) -> GunzipError {
         if self.decoder.get_ref().is_exceeded { GunzipError::TooLarge } else { GunzipError::Malformed }
     }
 }

@@ -9,22 +9,22 @@ use crate::upstream::syntax::header_name;
 use crate::upstream::template::{Template, Values, check_length, invalid_argument};
 use crate::upstream::{InvalidService, UpstreamError};
 
-/// Bytes of a header: no server takes a longer one.
+/// Bytes of a header. No server accepts a longer one.
 const MAX_HEADER: usize = 64 << 10;
 
-/// The headers of a request, but for authentication.
+/// The headers of a request without authentication, parsed.
 #[derive(Debug)]
 pub(super) struct Headers {
-    /// Those that no argument is part of.
+    /// Headers without a placeholder.
     fixed: HeaderMap,
     varying: Vec<(HeaderName, Template)>,
 }
 
 impl Headers {
-    /// Parses `request.headers` over what a request of this shape has anyway.
+    /// Parses `request.headers`, which take precedence over the default headers.
     ///
     /// # Errors
-    /// For a name or text that no header can have, and a `{name}` that is no argument.
+    /// For a name or text that is not valid in a header, and a `{name}` that is not an argument.
     pub(super) fn parse(
         field: &str,
         (tool, call): (&ServiceTool, &HttpCall),
@@ -55,10 +55,10 @@ impl Headers {
         Ok(Self { fixed, varying })
     }
 
-    /// Puts arguments in their places.
+    /// Writes the headers with the arguments of a call.
     ///
     /// # Errors
-    /// For one with a control character.
+    /// [`UpstreamError::Argument`] for an argument with a control character.
     pub(super) fn render(&self, values: &Values<'_>) -> Result<HeaderMap, UpstreamError> {
         let mut headers = self.fixed.clone();
         for (name, template) in &self.varying {
@@ -83,7 +83,7 @@ impl Headers {
     }
 }
 
-/// Line ends above all; a tab is the one control character that a value may hold (RFC 9110, 5.5).
+/// Returns whether a header must not hold a character. A tab is the only control character allowed (RFC 9110, 5.5).
 fn is_forbidden(c: char) -> bool {
     c != '\t' && c.is_control()
 }

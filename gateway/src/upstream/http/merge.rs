@@ -1,4 +1,4 @@
-//! What a page says, and the one list that pages become.
+//! Reads pages, and merges them into one list.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
@@ -9,18 +9,18 @@ use super::extract::{self, Object};
 use super::pages::Page;
 use crate::upstream::UpstreamError;
 
-/// Where the next cursor usually is, for a manifest without `next_path`.
+/// Paths that usually hold the next cursor, for a manifest without `next_path`.
 const NEXT: [&str; 5] =
     ["next_cursor", "nextCursor", "response_metadata.next_cursor", "next_page_token", "nextPageToken"];
-/// Where the number of all items usually is.
+/// Paths that usually hold the number of all items.
 const TOTAL: [&str; 5] = ["total", "total_count", "totalCount", "meta.total", "pagination.total"];
 
-/// A successful response, read.
+/// The body of a successful response, and what its headers say about further pages.
 pub(super) struct Document {
     pub(super) body: Bytes,
-    /// What a header says of the number of all items.
+    /// The number of all items, from a header.
     total: Option<u64>,
-    /// The cursor in a header (RFC 8288), where the body is a bare list.
+    /// The next cursor, from a header (RFC 8288): a body that is a bare list has no place for it.
     next: Option<String>,
 }
 
@@ -36,8 +36,8 @@ impl Document {
         Self { body, total, next }
     }
 
-    /// What it says of further pages. `detect`: whether an undeclared cursor may be looked for in the body. Not under
-    /// `Enforced`: data that the filter removes must not decide which pages are fetched.
+    /// Returns what the response says about further pages. `detect`: whether to look for an undeclared cursor in the body.
+    /// Not under `Enforced`: data that the filter removes must not decide which pages are fetched.
     pub(super) fn page(&self, next_path: Option<&str>, detect: bool) -> Page {
         let paths = next_path.into_iter().chain(NEXT).chain(TOTAL);
         let names: Vec<&str> = paths.map(|path| path.split('.').next().unwrap_or(path)).collect();
@@ -50,7 +50,7 @@ impl Document {
             None => None,
         };
         let total = || TOTAL.iter().find_map(|path| object.scalar(path)?.parse().ok());
-        // Some APIs name the whole URL of the next page; the cursor is a parameter of it.
+        // Some APIs return the whole URL of the next page, with the cursor as a parameter.
         let next = next.map(|next| Url::parse(&next).ok().and_then(|url| cursor(&url)).unwrap_or(next));
         Page { items: 0, next: next.or_else(|| self.next.clone()), total: self.total.or_else(total) }
     }
@@ -60,12 +60,12 @@ fn cursor(url: &Url) -> Option<String> {
     url.query_pairs().find(|(name, _)| name == "cursor").map(|(_, value)| value.into_owned())
 }
 
-/// The cursor in the URL of a `Link` header's `rel="next"`.
+/// Returns the cursor in the URL of a `Link` header with `rel="next"`.
 fn linked_cursor(link: &str) -> Option<String> {
     let mut rest = link;
     while let Some((_, from)) = rest.split_once('<') {
         let (target, after) = from.split_once('>')?;
-        // The next link begins with the next `<`; what is before belongs to this one.
+        // The parameters of this link end where the next link begins.
         let parameters = after.split('<').next().unwrap_or_default();
         let is_next = parameters.split([';', ',']).filter_map(|p| p.trim().split_once('=')).any(|(name, value)| {
             let mut relations = value.trim().trim_matches('"').split_ascii_whitespace();
@@ -80,20 +80,21 @@ fn linked_cursor(link: &str) -> Option<String> {
     None
 }
 
-/// The lists of all pages.
+/// The lists of all pages so far.
 #[derive(Default)]
 pub(super) struct Merged {
     /// The text between the brackets of each list that is not empty.
     pages: Vec<Bytes>,
-    /// The member that held the first page's list.
+    /// The member that held the list of the first page.
     member: Option<String>,
 }
 
 impl Merged {
-    /// The list of a page: the output, or the member of it that the first page had. None where there is no list.
+    /// Returns the list of a page: the output itself, or the member that held the list of the first page. `None` if there is
+    /// no list.
     ///
     /// # Errors
-    /// Where the output is not JSON, and without `detect` where it is no list: one page alone would be cut silently.
+    /// The output is not JSON. Without `detect`, the output is not a list: the first page alone would be cut silently.
     pub(super) fn find(&mut self, output: &Bytes, detect: bool) -> Result<Option<Bytes>, UpstreamError> {
         if extract::first(output) == Some(b'[') {
             return Ok(Some(output.clone()));
@@ -104,7 +105,7 @@ impl Merged {
         let names: Vec<&str> = extract::LISTS.into_iter().chain(self.member.as_deref()).collect();
         let object = Object::read(output, &names).map_err(UpstreamError::Malformed)?;
         if let Some(member) = &self.member {
-            // A last page may say `null`, or nothing.
+            // The member of a last page may be `null` or absent.
             let list = object.and_then(|o| o.get(member)).filter(|text| text.starts_with('['));
             return Ok(Some(list.map_or(Bytes::from_static(b"[]"), |text| output.slice_ref(text.as_bytes()))));
         }
@@ -119,7 +120,7 @@ impl Merged {
         }
     }
 
-    /// How long the merged list is at most.
+    /// Returns the largest length that the merged list can have.
     pub(super) fn bytes(&self) -> u64 {
         self.pages.iter().map(|page| page.len() as u64 + 1).sum::<u64>() + 2
     }

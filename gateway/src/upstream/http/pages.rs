@@ -1,4 +1,4 @@
-//! Fetching page after page. A pure state machine: it says what to ask for and is told what came.
+//! Fetches page after page. A pure state machine, which names the page to fetch and takes what it held.
 
 use std::collections::HashSet;
 
@@ -8,30 +8,30 @@ use url::Url;
 use crate::upstream::PageReport;
 use crate::upstream::syntax::encoded;
 
-/// Items a page, unless the caller says otherwise.
+/// Items per page, unless the caller says otherwise.
 const PAGE_SIZE: u64 = 20;
-/// Pages a call may fetch, whatever the manifest says.
+/// Pages that a call may fetch, whatever the manifest says.
 const MAX_PAGES: u32 = 100;
 
-/// Where the caller wants to begin.
+/// Where a call begins.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Start {
-    /// Items a page. Given by the caller himself, it is how many he wants in all.
+    /// Items per page. If the caller gives it, it is the number of items in all.
     pub(super) limit: Option<u64>,
-    /// Whether `limit` is the caller's.
+    /// Whether the caller gives `limit`.
     pub(super) limit_is_total: bool,
     /// The cursor or offset.
     pub(super) position: Option<String>,
 }
 
-/// What one page held.
+/// What one page holds.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Page {
-    /// Elements of its list.
+    /// Elements of the list.
     pub(super) items: usize,
-    /// The cursor that it names.
+    /// The cursor of the next page.
     pub(super) next: Option<String>,
-    /// Items in all, where it says so.
+    /// Items in all, if the page says so.
     pub(super) total: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Pager {
         }
     }
 
-    /// Puts the parameters of the page to fetch into a query.
+    /// Adds the parameters of the page to fetch to a query.
     pub(super) fn apply(&self, url: &mut Url) {
         let mut query = url.query().map(|q| format!("{q}&")).unwrap_or_default();
         query.push_str("limit=");
@@ -80,7 +80,7 @@ impl Pager {
         url.set_query(Some(&query));
     }
 
-    /// Takes a page in. True where another one is to be fetched.
+    /// Advances past a page. Returns whether to fetch another one.
     pub(super) fn advance(&mut self, page: Page) -> bool {
         self.pages += 1;
         self.items += page.items;
@@ -89,7 +89,7 @@ impl Pager {
             PaginationKind::Cursor => page.next.filter(|_| page.items > 0),
             PaginationKind::Offset => self.next_offset(page.items),
         };
-        // A position that was there already would go round and round.
+        // A position that occurs twice would never end.
         if let Some(position) = self.position.clone()
             && !self.seen.insert(position)
         {
@@ -100,22 +100,22 @@ impl Pager {
         !self.done
     }
 
-    /// Where the page after one of `items` begins; none where that was the last. The number of all items, as the upstream
-    /// states it, takes no part: a filter may remove it, and where the pages end would tell it.
+    /// Returns where the page after one of `items` begins, or `None` after the last. The number of all items, as the
+    /// upstream states it, has no influence: a filter may remove it, and where the pages end would reveal it.
     fn next_offset(&self, items: usize) -> Option<String> {
         let offset: u64 = self.position.as_deref()?.parse().ok()?;
         let next = offset.checked_add(items as u64)?;
-        // Upstreams cap `limit`, so only a page shorter than the usual caps is taken for the last.
+        // Upstreams cap `limit`, so only a page shorter than the usual caps is the last.
         let end = (items as u64) < self.limit.min(PAGE_SIZE);
         (items > 0 && !end).then(|| next.to_string())
     }
 
-    /// Whether a page has been fetched, so that what follows can be left to another call.
+    /// Returns whether a page has been fetched, so that another call can fetch the rest.
     pub(super) fn has_pages(&self) -> bool {
         self.pages > 0
     }
 
-    /// What the caller is told. The position is that of the next page, also where this call could not fetch it.
+    /// Returns the report for the caller. `next` is the position of the next page, even if this call could not fetch it.
     pub(super) fn report(self) -> PageReport {
         PageReport { pages: self.pages, items: Some(self.items), total: self.total, next: self.position }
     }

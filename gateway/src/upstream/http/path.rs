@@ -1,4 +1,4 @@
-//! Paths. An argument fills its place in one segment and stays in it.
+//! Paths of requests. An argument fills its placeholder in one segment, and cannot leave the segment.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tamis_config::HttpCall;
@@ -7,7 +7,7 @@ use crate::upstream::syntax::encoded;
 use crate::upstream::template::{Part, Template, Values, invalid_argument};
 use crate::upstream::{InvalidService, UpstreamError};
 
-/// What the author of a path wrote stays, but for what no URL may hold.
+/// The literal text of a path stays as it is, except for characters that no URL may hold.
 const LITERAL: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -32,7 +32,7 @@ impl Path {
     /// Parses `path`, the part of the call's path before a `?`.
     ///
     /// # Errors
-    /// For a `{name}` that nothing fills, and for `.` and `..`.
+    /// For a `{name}` that no parameter or argument fills, and for `.` and `..`.
     pub(super) fn parse(
         field: &str,
         path: &str,
@@ -50,7 +50,7 @@ impl Path {
                 let message = format!("`{{{name}}}` is neither in `request.pathParams` nor an argument of the tool");
                 return Err(InvalidService::new(format!("{field}.path"), message));
             }
-            // URL parsers take `%2e` for a dot here.
+            // URL parsers read `%2e` as a dot here.
             let literal = places.constant().map(|text| percent_decode_str(text).decode_utf8_lossy());
             if matches!(literal.as_deref(), Some("." | "..")) {
                 return Err(InvalidService::new(format!("{field}.path"), "has a segment `.` or `..`"));
@@ -76,7 +76,7 @@ impl Path {
     /// Appends the path to a base URL that ends without a slash.
     ///
     /// # Errors
-    /// For an argument that is absent, or that would be read as another segment or as a step upwards.
+    /// For an argument that is absent, or that would become another segment or a step upwards.
     pub(super) fn write(&self, values: &Values<'_>, url: &mut String) -> Result<(), UpstreamError> {
         for segment in &self.segments {
             url.push('/');
@@ -102,14 +102,14 @@ impl Path {
         Ok(())
     }
 
-    /// Whether the base URL is all there is.
+    /// Returns whether the URL has no path below the base URL.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 }
 
-/// Encoding a `/` would make it data in one segment (RFC 3986, 2.2), but servers and proxies exist that decode before
-/// they route: for them it would be another segment, and another endpoint. So it is refused, and a backslash with it.
+/// Rejects slashes, backslashes and control characters. An encoded `/` is data in one segment (RFC 3986, 2.2), but some
+/// servers and proxies decode before they route, and would see another segment and another endpoint.
 fn check(name: &str, value: &str) -> Result<(), UpstreamError> {
     if value.chars().any(char::is_control) {
         return Err(invalid_argument(name, "holds a control character, which a path cannot have"));

@@ -1,4 +1,4 @@
-//! Query parameters.
+//! Queries of requests.
 
 use percent_encoding::percent_decode_str;
 use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
@@ -8,11 +8,11 @@ use crate::upstream::syntax::encoded;
 use crate::upstream::template::{Template, Text, Values, check_length, is_paging, text};
 use crate::upstream::{InvalidService, UpstreamError};
 
-/// The query of a request.
+/// The query of a request, parsed.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     parameters: Vec<Parameter>,
-    /// Their templates give where a paginated call begins.
+    /// Parameters whose templates say where a paginated call begins.
     paging: Vec<Parameter>,
 }
 
@@ -26,10 +26,10 @@ struct Parameter {
 }
 
 impl Query {
-    /// Parses `request.query`, and what the path has behind a `?`. The parameter `secret` is left to authentication.
+    /// Parses `request.query`, and the query in the path. Authentication sets the parameter `secret`.
     ///
     /// # Errors
-    /// For a `{name}` that is no argument.
+    /// For a `{name}` that is not an argument.
     pub(super) fn parse(
         field: &str,
         inline: &str,
@@ -69,8 +69,8 @@ impl Query {
         Ok(())
     }
 
-    /// The value of a paging parameter, and whether the caller gave it: by the manifest's template for it, or else by
-    /// an argument of that name.
+    /// Returns the value of a paging parameter, and whether the caller gave it. The value comes from the manifest's template
+    /// for the parameter, or else from an argument of that name.
     pub(super) fn paging(&self, values: &Values<'_>, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
         let own = Template::argument(name);
         let template = match self.paging.iter().find(|p| *p.name == *name).map(|p| &p.template) {
@@ -101,7 +101,7 @@ impl Parameter {
                 Ok(())
             });
         };
-        // One absent argument, or an empty list: no parameter.
+        // An absent argument and an empty list make no parameter.
         match values.get(name).map(|json| text(name, json)).transpose()? {
             None => {}
             Some(Text::One(value)) => {

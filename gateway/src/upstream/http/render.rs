@@ -1,7 +1,8 @@
-//! From a tool's templates and a call's arguments to a request. No network, and no secret but one in the body.
+//! Makes a request from the templates of a tool and the arguments of a call. The only credential that a request holds here
+//! is one in the body.
 //!
-//! An argument fills the place that its template gives it and nothing else: it cannot change the host, add a path
-//! segment, a query parameter or a header line.
+//! An argument fills its placeholder and nothing else: it cannot change the host, or add a path segment, a query parameter
+//! or a header line.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -18,14 +19,14 @@ use crate::upstream::auth::AuthPlan;
 use crate::upstream::template::{Values, check_length, invalid_argument, is_paging, properties};
 use crate::upstream::{Arguments, InvalidService, Secret, UpstreamError};
 
-/// Bytes of a URL: HTTP's own types take no longer one.
+/// Bytes of a URL. HTTP's own types accept no longer one.
 pub(super) const MAX_URL: usize = 60_000;
 
-/// How one tool's request is made, parsed once.
+/// The templates of one tool's request, parsed once.
 #[derive(Debug)]
 pub(super) struct RequestPlan {
     pub(super) method: Method,
-    /// The path as the manifest has it.
+    /// The path as the manifest has it, for traces.
     pub(super) template: Box<str>,
     defaults: IndexMap<String, JsonText>,
     /// Scheme, host, port and prefix, without a final slash.
@@ -36,7 +37,7 @@ pub(super) struct RequestPlan {
     body: Option<Body>,
 }
 
-/// A request without its credential, but for one in the body: hence no `Debug`.
+/// A request without its authentication. It has no `Debug`, since its body may hold a credential.
 pub(super) struct Rendered {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -76,10 +77,10 @@ impl RequestPlan {
         })
     }
 
-    /// Puts arguments in their places.
+    /// Makes the request for the arguments of a call.
     ///
     /// # Errors
-    /// [`UpstreamError::Argument`] for one that does not fit its place.
+    /// [`UpstreamError::Argument`] for an argument that does not fit its placeholder.
     pub(super) fn render(&self, arguments: &Arguments, secret: Option<&Secret>) -> Result<Rendered, UpstreamError> {
         let values = Values::new(arguments, &self.defaults);
         let mut text = String::with_capacity(self.base.len() + 128);
@@ -89,7 +90,7 @@ impl RequestPlan {
         self.query.write(&values, &mut text)?;
         check_length(&text, "path or query", MAX_URL)?;
         let url = Url::parse(&text).map_err(|_| invalid_argument("path", "does not give a valid URL"))?;
-        // The parser must have changed nothing: whatever it would resolve has been refused.
+        // The parser must have changed nothing: segments that it would resolve have been rejected.
         if !self.path.is_empty() && url[..Position::AfterPath] != text[..path_end] {
             return Err(invalid_argument("path", "does not give the path of the manifest"));
         }
@@ -100,10 +101,10 @@ impl RequestPlan {
         Ok(Rendered { url, headers: self.headers.render(&values)?, body })
     }
 
-    /// What arguments and defaults say of a paging parameter, and whether it is the caller who says it.
+    /// Returns the value of a paging parameter, from arguments and defaults, and whether the caller gave it.
     ///
     /// # Errors
-    /// [`UpstreamError::Argument`] for a value that is no text.
+    /// [`UpstreamError::Argument`] for a value that is not text.
     pub(super) fn paging(&self, arguments: &Arguments, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
         self.query.paging(&Values::new(arguments, &self.defaults), name)
     }

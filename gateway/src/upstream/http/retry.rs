@@ -1,4 +1,4 @@
-//! Whether, and when, a request is sent again. A pure decision.
+//! Decides whether, and when, a request is repeated. Pure.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use tamis_config::Retry;
 
-/// The longest that a `Retry-After` is followed.
+/// The longest `Retry-After` that is honoured.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// How an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// An error status, with what `Retry-After` asks for.
+    /// An error status, with the time that `Retry-After` asks for.
     Status { status: u16, retry_after: Option<Duration> },
     /// The request did not reach the upstream.
     Unsent,
@@ -21,20 +21,20 @@ pub(super) enum Failure {
     Broken,
 }
 
-/// What to do about it.
+/// What to do after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Send it again after this time.
+    /// Repeat the request after this time.
     Wait(Duration),
     /// The failure is the result.
     Stop,
 }
 
-/// Decides after the attempt number `attempt` (from 1) failed, with `left` until the deadline.
+/// Decides what to do after attempt number `attempt` (from 1) failed, with `left` until the deadline.
 ///
-/// A request that may have been executed is repeated only where that does no harm (`idempotent`), or where the
-/// manifest lists the status. Without `retry` an idempotent request gets one more connection: an upstream may close
-/// an idle one at the moment it is used.
+/// A request that may have been executed is repeated only if that does no harm (`idempotent`), or if the manifest lists the
+/// status. Without `retry`, an idempotent request gets one more connection: an upstream may close an idle one at the
+/// moment it is used.
 pub(super) fn decide(
     retry: Option<&Retry>,
     idempotent: bool,
@@ -56,18 +56,18 @@ pub(super) fn decide(
     }
     let backoff = Duration::from_millis(retry.backoff_ms.saturating_mul(attempt.into()));
     let wait = asked.map_or(backoff, |asked| asked.min(MAX_RETRY_AFTER));
-    // An attempt that begins at the deadline cannot succeed; the failure is worth more than a time-out.
+    // An attempt that begins at the deadline cannot succeed, and the failure says more than a timeout.
     if wait < left { Decision::Wait(wait) } else { Decision::Stop }
 }
 
-/// Reads `Retry-After` (RFC 9110, 10.2.3): seconds, or a date seen from `now`.
+/// Parses `Retry-After` (RFC 9110, 10.2.3): seconds, or a date relative to `now`.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let date = DateTimeParser::new().parse_timestamp(text).ok()?;
-    // A date that has passed says: now.
+    // A date in the past means now.
     Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
 }
 

@@ -45,7 +45,7 @@ fn one_place_and_none() {
         assert_eq!((template.sole(), template.constant()), (sole, constant), "{text}");
     }
     let error = Template::strict("field".to_owned(), "x{b}", known).unwrap_err();
-    assert_eq!(error.to_string(), "field: `{b}` is no argument of the tool");
+    assert_eq!(error.to_string(), "field: `{b}` is not an argument of the tool");
 }
 
 #[test]

@@ -191,10 +191,10 @@ fn what_no_request_can_be_made_of() {
         (json!({"path": "/a/.%2E/b"}), "http.path: has a segment `.` or `..`"),
         (
             json!({"path": "/{p}", "request": {"pathParams": {"p": "{x}"}}}),
-            "http.request.pathParams.p: `{x}` is no argument of the tool",
+            "http.request.pathParams.p: `{x}` is not an argument of the tool",
         ),
-        (json!({"request": {"query": {"q": "{x}"}}}), "http.request.query.q: `{x}` is no argument of the tool"),
-        (json!({"request": {"headers": {"X": "{x}"}}}), "http.request.headers.X: `{x}` is no argument of the tool"),
+        (json!({"request": {"query": {"q": "{x}"}}}), "http.request.query.q: `{x}` is not an argument of the tool"),
+        (json!({"request": {"headers": {"X": "{x}"}}}), "http.request.headers.X: `{x}` is not an argument of the tool"),
         (json!({"request": {"headers": {"X Y": "x"}}}), "http.request.headers.X Y: `X Y` is not a header name"),
         (json!({"request": {"headers": {"Host": "x"}}}), "http.request.headers.Host: `Host` is set by the gateway"),
         (
