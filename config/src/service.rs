@@ -83,7 +83,7 @@ impl ServiceDocument {
             (Source::Http(source), Call::Http(call)) => {
                 let HttpSource { base_url, auth: _ } = source;
                 let HttpCall { method: _, path, defaults: _, request, extract: _, auth: _, retry: _, error_mapping: _ } =
-                    call;
+                    &**call;
                 let RequestTemplate { path_params: _, query: _, headers, body: _, styles: _ } = request;
                 let auth = source.auth_of(call)?;
                 let credential = auth.credential.as_ref()?;
@@ -229,7 +229,7 @@ impl ServiceTool {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Call {
     /// Sends HTTP requests.
-    Http(HttpCall),
+    Http(Box<HttpCall>),
     /// Calls another tool of the service.
     Alias(Alias),
 }

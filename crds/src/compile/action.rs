@@ -42,7 +42,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
         response_type: spec.response.as_ref().and_then(|r| r.kind),
         risk,
         pagination: pagination(spec, risk, &at.key("pagination"), scribe),
-        call: Call::Http(HttpCall {
+        call: Call::Http(Box::new(HttpCall {
             method,
             path: spec.path.clone(),
             defaults: args::defaults(&spec.args),
@@ -57,7 +57,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
             auth: spec.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), scribe)),
             retry: retry(spec, risk, &at.key("retry"), scribe),
             error_mapping: error_mapping(spec, &at.key("errorMapping"), scribe),
-        }),
+        })),
     }
 }
 

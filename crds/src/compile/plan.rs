@@ -89,7 +89,8 @@ impl Plan<'_> {
         }
         for tool in document.tools.values_mut() {
             match &mut tool.call {
-                Call::Http(HttpCall { auth, request, .. }) => {
+                Call::Http(call) => {
+                    let HttpCall { auth, request, .. } = &mut **call;
                     if self.auth.is_some() {
                         *auth = None;
                     }

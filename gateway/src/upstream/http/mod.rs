@@ -70,7 +70,7 @@ impl HttpService {
             match &tool.call {
                 Call::Http(call) => {
                     let field = format!("tools.{name}.call.http");
-                    actions.insert(name.clone(), Action::new(&field, &base, source, (tool, call))?);
+                    actions.insert(name.clone(), Action::new(&field, &base, source, (tool, &**call))?);
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}

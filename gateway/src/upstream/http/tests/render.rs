@@ -14,7 +14,7 @@ fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
     let base = "https://api.example:8443/v1/".parse().unwrap();
     let tool = &document.tools["call"];
     let Call::Http(call) = &tool.call else { panic!("an HTTP call") };
-    RequestPlan::new("http", &base, (tool, call), None)
+    RequestPlan::new("http", &base, (tool, &**call), None)
 }
 
 fn render(http: Value, args: &str) -> Result<Rendered, UpstreamError> {
