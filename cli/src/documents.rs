@@ -1,4 +1,4 @@
-//! Documents that a command is given: files, folders and standard input.
+//! The documents that a command reads: files, folders and standard input.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -9,18 +9,18 @@ use tamis_crds::{Loaded, parse_document};
 
 use crate::note;
 
-/// The name of standard input, on the command line and in findings.
+/// The name of standard input on the command line and in findings.
 const STANDARD_INPUT: &str = "-";
 
-/// Whether documents come from standard input.
+/// Returns whether documents come from standard input.
 pub(crate) fn on_standard_input(paths: &[PathBuf]) -> bool {
     paths.iter().any(|path| path.as_os_str() == STANDARD_INPUT)
 }
 
-/// Reads all documents; `-` is standard input, and is read once.
+/// Reads all documents. `-` stands for standard input, which is read once.
 ///
 /// # Errors
-/// Standard input cannot be read, or is larger than a file may be.
+/// If standard input cannot be read, or is larger than a file may be.
 pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Loaded> {
     let files: Vec<PathBuf> = paths.iter().filter(|path| path.as_os_str() != STANDARD_INPUT).cloned().collect();
     let mut parsed = tamis_crds::load(&files).files;
@@ -31,7 +31,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> anyhow::Result<Loaded> {
         let mut bytes = Vec::new();
         io::stdin().take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).context("cannot read standard input")?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
-            bail!("standard input has more than {MAX_FILE_BYTES} bytes, split it");
+            bail!("standard input has more than {MAX_FILE_BYTES} bytes; split it");
         }
         parsed.push(parse_document(STANDARD_INPUT, &bytes));
     }

@@ -20,14 +20,14 @@ use crate::traces::TraceArgs;
 
 /// Serve the expositions of a GatewayGroup in a Kubernetes cluster.
 ///
-/// Watches the GatewayConfigs that the operator writes for the group, and the Secrets with the group's credentials, and
-/// swaps expositions one by one as they change: no restart, no failed call. The operator runs this; run it by hand to
-/// try a group from outside the cluster. Credentials for the API server are those of the pod's ServiceAccount, or of
-/// KUBECONFIG.
+/// Watches the group's GatewayConfigs, which the operator writes, and the Secrets with the group's credentials. Each changed
+/// exposition is replaced on its own, without a restart and without failing a call. The operator runs this command; run it
+/// yourself to try a group from outside the cluster. The credentials for the API server are those of the pod's
+/// ServiceAccount, or those of KUBECONFIG.
 ///
-/// It listens once everything that there is has been processed. While the API server is away it goes on with what it
-/// has; a restart then needs --cache. On SIGTERM /readyz fails at once, calls are accepted for --drain-delay, then calls
-/// under way end, and streams are closed politely.
+/// The gateway listens once it has processed all existing configuration. During an outage of the API server it keeps serving
+/// what it has loaded; a restart then needs --cache. On SIGTERM, /readyz fails at once, calls are accepted for
+/// --drain-delay, calls in flight finish, and streams are closed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -38,88 +38,92 @@ Examples:
     --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
 
 Exit codes:
-  0  stopped by SIGINT or SIGTERM, calls under way ended
+  0  stopped by SIGINT or SIGTERM, after calls in flight have finished
   1  no credentials for an API server, an address is in use, or the cache cannot be used
-  2  usage")]
+  2  usage error")]
 pub(crate) struct Args {
-    /// The GatewayGroup's name.
+    /// The name of the GatewayGroup.
     #[arg(long, env = "GROUP", value_name = "NAME")]
     group: String,
-    /// The GatewayGroup's namespace.
+    /// The namespace of the GatewayGroup.
     #[arg(long, env = "NAMESPACE", value_name = "NS")]
     namespace: String,
-    /// Address of the MCP endpoints.
+    /// The address of the MCP endpoints.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     listen: String,
-    /// Address of /metrics, /livez, /readyz, and of /config and /acks, which want the group's token.
+    /// The address of /metrics, /livez and /readyz, and of /config and /acks, which require the group's token.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9090")]
     admin: String,
-    /// Where the last good set is kept, for a start while the API server is away. It holds credentials in clear text:
-    /// use a volume in memory.
+    /// The folder for the last known good configuration, for starting while the API server is unreachable. It holds
+    /// credentials in clear text: use a volume in memory.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// How long to go on accepting after SIGTERM, until clients are sent elsewhere: 5s, 500ms.
+    /// How long to accept calls after SIGTERM, until clients use other gateways: 5s, 500ms.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     drain_delay: Duration,
-    /// A network or host that may be called although it is not public: 10.0.0.0/8, api.internal, *.corp.example.
-    /// Repeatable.
+    /// A network or host that may be called although it is not public: 10.0.0.0/8, api.internal, *.corp.example. May be
+    /// repeated.
     #[arg(long, value_name = "DESTINATION")]
     egress_allow: Vec<Destination>,
-    /// A network or host that may never be called; wins over --egress-allow. Repeatable.
+    /// A network or host that must never be called. Takes precedence over --egress-allow. May be repeated.
     #[arg(long, value_name = "DESTINATION")]
     egress_deny: Vec<Destination>,
-    /// Whether tools have metric series of their own, or are counted together by exposition.
+    /// Whether metrics have one series per tool or one per exposition.
     #[arg(long, value_enum, value_name = "DETAIL", default_value = "Tool")]
     metrics_detail: MetricsDetail,
-    /// Bytes that calls, their answers and connections may hold: 300Mi, 2Gi [default: 60 % of the memory limit of the
-    /// control group, of the machine's memory where there is none].
+    /// The memory for calls, their answers and connections: 300Mi, 2Gi [default: 60 % of the control group's memory limit,
+    /// or of the machine's memory if there is no limit].
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
-    /// The largest answer of an upstream, whatever an exposition says.
+    /// The largest answer of an upstream, whatever an exposition allows.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64Mi")]
     max_response_bytes: u64,
-    /// The longest time for a call, whatever an exposition says: 30s, 5m.
+    /// The longest time for a call, whatever an exposition allows: 30s, 5m.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     max_timeout: Duration,
-    /// A name under which browsers reach the gateway: what `Origin` may say. Repeatable.
+    /// A host name under which browsers reach the gateway, to check `Origin`. May be repeated.
     #[arg(long, value_name = "NAME")]
     hostname: Vec<String>,
-    /// The certificate of the MCP endpoints, in PEM with those between it and a root: they are then served by TLS. The
-    /// file is looked at every two seconds, and a new certificate shown without a restart.
+    /// The certificate of the MCP endpoints in PEM, with its intermediate certificates; serves them over TLS. The file is
+    /// checked every two seconds, and a new certificate is used without a restart.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its private key, in PEM.
+    /// The private key of the certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
+    /// The folder for full audit records (`audit: {mode: Full}`): one file per call, with the output before filtering.
     #[arg(long, value_name = "DIR")]
     audit_dir: Option<PathBuf>,
     #[command(flatten)]
     traces: TraceArgs,
 }
 
-/// As a GatewayGroup says it.
+/// The granularity of metrics, with the values of a GatewayGroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 enum MetricsDetail {
-    /// A series a tool.
+    /// One series per tool.
     Tool,
-    /// A series an exposition.
+    /// One series per exposition.
     Exposition,
 }
 
-/// A number of bytes, alone or with a unit.
+/// Parses a number of bytes with an optional unit.
 fn bytes(text: &str) -> Result<u64, String> {
-    Quantity(text.to_owned()).bytes().ok_or_else(|| "must be a number, alone or with k, M, G, Ki, Mi or Gi".to_owned())
+    Quantity(text.to_owned())
+        .bytes()
+        .ok_or_else(|| "must be a number, optionally with k, M, G, Ki, Mi or Gi".to_owned())
 }
 
-/// A gateway's memory.
+/// Parses the memory of a gateway.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     let memory = Memory(Quantity(text.to_owned()));
-    memory.bytes().ok_or_else(|| "must be a number from 16Mi to 1024Gi, alone or with k, M, G, Ki, Mi or Gi".to_owned())
+    memory
+        .bytes()
+        .ok_or_else(|| "must be a number from 16Mi to 1024Gi, optionally with k, M, G, Ki, Mi or Gi".to_owned())
 }
 
-/// The memory that is given, or what the system allows; said in the log.
+/// Returns the configured memory, or the memory that the system allows, which is logged.
 pub(crate) fn budget(given: Option<u64>) -> u64 {
     match given {
         Some(bytes) => bytes,
@@ -134,7 +138,7 @@ pub(crate) fn budget(given: Option<u64>) -> u64 {
 fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| "must be a time such as 5s".to_owned())?;
+    let number: u64 = number.parse().map_err(|_| "must be a duration such as 5s".to_owned())?;
     match unit {
         "ms" => Ok(Duration::from_millis(number)),
         "s" => Ok(Duration::from_secs(number)),
@@ -147,7 +151,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(serve(args));
-    // Watches and retries of calls to an API server that is away are not waited for.
+    // Do not wait for watches and retries of calls to an unreachable API server.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -157,7 +161,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let admin = bind(&args.admin, "--admin").await?;
     let config = kubernetes::config().await?;
     let api_server = api_server(&config);
-    let client = kube::Client::try_from(config).context("the API server cannot be talked to")?;
+    let client = kube::Client::try_from(config).context("cannot connect to the API server as configured")?;
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
     let mut options = options(args, &source, api_server);
     options.tls = tls(args.tls_cert.clone().zip(args.tls_key.clone()))?;
@@ -167,10 +171,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
 
     let (shutdown, admin_shutdown) = (CancellationToken::new(), CancellationToken::new());
     let mut stop = std::pin::pin!(stop_signal());
-    let mut following = source
-        .follow(&client, Arc::clone(&gateway), shutdown.clone())
-        .context("the folder of --cache cannot be used")?;
-    // The admin port answers from the first moment to the last: a start and a drain can be watched.
+    let mut following =
+        source.follow(&client, Arc::clone(&gateway), shutdown.clone()).context("cannot use the folder of --cache")?;
+    // The admin port answers from start to end, so that a start and a drain can be observed.
     let admin = tokio::spawn(Arc::clone(&gateway).serve_admin(admin, admin_shutdown.clone()));
     tracing::info!(group = args.group, namespace = args.namespace, "waiting for the configuration");
     let loaded = tokio::select! {
@@ -182,7 +185,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         }
     };
     if !loaded {
-        bail!("following the configuration broke");
+        bail!("watching the configuration failed");
     }
     tracing::info!(address = %listener.local_addr()?, "serving");
     let serving = tokio::spawn(Arc::clone(&gateway).serve(listener, shutdown.clone()));
@@ -201,15 +204,15 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     admin_shutdown.cancel();
     admin.await?;
     if broken {
-        bail!("following the configuration broke");
+        bail!("watching the configuration failed");
     }
     Ok(())
 }
 
-/// The certificate of the MCP endpoints, from its file and that of its key.
+/// Loads the certificate of the MCP endpoints from its file and the file of its key.
 pub(crate) fn tls(files: Option<(PathBuf, PathBuf)>) -> anyhow::Result<Option<Arc<Tls>>> {
     let files = files.map(|(certificate, key)| TlsFiles { certificate, key });
-    files.map(Tls::load).transpose().context("the MCP endpoints cannot be served by TLS")
+    files.map(Tls::load).transpose().context("cannot serve the MCP endpoints over TLS")
 }
 
 fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
@@ -233,7 +236,7 @@ fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
     }
 }
 
-/// Where the API server is, as this process is told: upstreams are not to be there.
+/// Returns the addresses of the API server, which upstreams must not have.
 fn api_server(config: &kube::Config) -> Vec<IpAddr> {
     let told = std::env::var("KUBERNETES_SERVICE_HOST").ok();
     let host = config.cluster_url.host().map(str::to_owned);

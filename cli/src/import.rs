@@ -1,4 +1,4 @@
-//! `tamis import`: documents of other products as documents of Tamis.
+//! `tamis import`: converts documents of other products to documents of Tamis.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use crate::logging::{Coloured, LogArgs};
 use crate::output::{self, Form};
 use crate::{documents, note};
 
-/// Turn documents of other products into documents of Tamis.
+/// Convert documents of other products to documents of Tamis.
 ///
-/// `tamis serve`, `validate` and `filter` read such documents as they are. A cluster takes documents of tamis.dev only: this
-/// writes them, to standard output. Findings go to standard error; where one is an error, nothing is written. Labels and
-/// annotations stay, comments do not.
+/// `tamis serve`, `validate` and `filter` read such documents as they are, but a cluster accepts only documents of tamis.dev.
+/// This command prints them to standard output. Findings go to standard error; if one is an error, nothing is printed.
+/// Labels and annotations are kept, comments are not.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -23,25 +23,25 @@ Examples:
   tamis import kimbap github.yaml
 
 Exit codes:
-  0  written (warnings do not count)
-  1  a document cannot be read: nothing is written
-  2  usage")]
+  0  converted (warnings do not count)
+  1  a document cannot be read; nothing is printed
+  2  usage error")]
 pub(crate) struct Args {
-    /// Whose documents they are.
+    /// The product that the documents are written for.
     #[arg(value_enum)]
     from: From,
-    /// Files and folders; `-` is standard input.
+    /// Files and folders; `-` stands for standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The namespace of documents that name none; without it they name none, and kubectl decides.
+    /// The namespace for documents that set none. Without it they keep none, and kubectl chooses.
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// How they are written.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Form::Yaml)]
     output: Form,
 }
 
-// Documents say themselves what they are: the word keeps the command's form the same for what cannot.
+// Documents identify themselves. The argument keeps the command line uniform for formats that do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum From {
     /// reShapr's `reshapr.io/v1alpha1`
@@ -50,7 +50,7 @@ enum From {
     Kimbap,
 }
 
-/// Writes the documents; 1 where one cannot be read.
+/// Prints the converted documents. Returns 1 if a document cannot be read.
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let Args { from: From::Reshapr | From::Kimbap, paths, namespace, output: form } = args;
     let loaded = documents::load(paths)?;
@@ -59,12 +59,12 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{}", Coloured(diagnostic, ansi));
     }
     if loaded.diagnostics.iter().any(Diagnostic::is_error) {
-        note!("nothing is written: fix the errors above");
+        note!("nothing written; fix the errors above");
         return Ok(ExitCode::from(1));
     }
     let documents = tamis_crds::import(&loaded.resources, namespace.as_deref());
     if documents.is_empty() {
-        note!("nothing is written: there is no document of a kind that Tamis has");
+        note!("nothing written; the input has no document of a kind that Tamis supports");
         return Ok(ExitCode::from(1));
     }
     output::objects(&documents, *form)?;

@@ -6,10 +6,10 @@ use std::io;
 use kube::Config;
 use kube::config::KubeconfigError;
 
-/// The client's configuration, from a kubeconfig where there is one, else from the pod.
+/// Returns the client configuration from the kubeconfig, or from the pod if there is none.
 ///
 /// # Errors
-/// Names the file and the remedy. The library's own text is left out: it may quote lines of the file.
+/// The error names the file and the remedy. It omits the library's text, which may quote lines of the file.
 pub(crate) async fn config() -> anyhow::Result<Config> {
     Config::infer().await.map_err(|error| {
         let cause = error.source().and_then(|source| source.downcast_ref());
@@ -17,7 +17,7 @@ pub(crate) async fn config() -> anyhow::Result<Config> {
     })
 }
 
-/// Says why there is no access to an API server, and the remedy.
+/// Describes why there is no access to an API server, with the remedy.
 fn no_access(error: Option<&KubeconfigError>, files: Option<&str>) -> String {
     let files = files.unwrap_or("~/.kube/config");
     let view = "compare it with `kubectl config view`";
@@ -27,7 +27,7 @@ fn no_access(error: Option<&KubeconfigError>, files: Option<&str>) -> String {
             return nowhere(&format!("kubeconfig {} does not exist", path.display()));
         }
         Some(KubeconfigError::ReadConfig(error, path)) => {
-            return format!("kubeconfig {} cannot be read ({}); check who may read it", path.display(), error.kind());
+            return format!("kubeconfig {} cannot be read ({}); check its permissions", path.display(), error.kind());
         }
         Some(KubeconfigError::Parse(_)) => ("is not a valid kubeconfig".to_owned(), view),
         Some(KubeconfigError::CurrentContextNotSet) => {
@@ -56,7 +56,7 @@ fn no_access(error: Option<&KubeconfigError>, files: Option<&str>) -> String {
 
 fn nowhere(why: &str) -> String {
     format!(
-        "no credentials for an API server: {why}, and this is no pod with a service account; run within a cluster, or name \
+        "no credentials for an API server: {why}, and this process has no service account of a pod; run in a cluster, or name \
          a kubeconfig with KUBECONFIG"
     )
 }
@@ -71,9 +71,12 @@ mod tests {
         let secret = kube::config::Kubeconfig::from_yaml("users: [{name: a, user: {token: [hunter2]}}]").unwrap_err();
         for (error, parts) in [
             (Some(io(io::ErrorKind::NotFound)), ["/home/x/.kube/config does not exist", "KUBECONFIG"]),
-            (Some(io(io::ErrorKind::PermissionDenied)), ["/home/x/.kube/config cannot be read", "who may read it"]),
-            (Some(KubeconfigError::FindPath), ["there is no kubeconfig", "run within a cluster"]),
-            (None, ["there is no kubeconfig", "run within a cluster"]),
+            (
+                Some(io(io::ErrorKind::PermissionDenied)),
+                ["/home/x/.kube/config cannot be read", "check its permissions"],
+            ),
+            (Some(KubeconfigError::FindPath), ["there is no kubeconfig", "run in a cluster"]),
+            (None, ["there is no kubeconfig", "run in a cluster"]),
             (Some(KubeconfigError::CurrentContextNotSet), ["here.yaml has no current context", "use-context"]),
             (Some(KubeconfigError::LoadContext("a".into())), ["here.yaml has no context `a`", "use-context"]),
             (Some(KubeconfigError::LoadClusterOfContext("c".into())), ["has no cluster `c`", "kubectl config view"]),

@@ -1,4 +1,4 @@
-//! Where logs go and how they look: standard error, for people or one JSON object a line.
+//! Logging to standard error, for people or as one JSON object per line.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -9,14 +9,14 @@ use tracing_subscriber::EnvFilter;
 
 use crate::note;
 
-/// Options that every subcommand takes.
+/// Options of every subcommand.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// How log lines and findings on standard error look.
+    /// The format of log lines and findings on standard error.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Human, help_heading = "Logging")]
     log_format: LogFormat,
-    /// Least level to log: off, error, warn, info, debug, trace, or directives such as `info,tamis_gateway=debug`
-    /// [default: info; demo: less].
+    /// The minimum level to log: off, error, warn, info, debug, trace, or directives such as `info,tamis_gateway=debug`
+    /// [default: info; less for demo].
     #[arg(long, global = true, env = "RUST_LOG", value_parser = directives, help_heading = "Logging")]
     log_level: Option<String>,
     /// Whether to colour messages for people. `auto` colours on a terminal unless `NO_COLOR` is set.
@@ -25,12 +25,12 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// Whether standard error is read by people.
+    /// Returns whether people read standard error.
     pub(crate) fn is_human(&self) -> bool {
         matches!(self.log_format, LogFormat::Human)
     }
 
-    /// Whether to colour what is written to `stream`.
+    /// Returns whether to colour output to `stream`.
     pub(crate) fn colours(&self, stream: &impl IsTerminal) -> bool {
         match self.color {
             ColorChoice::Always => true,
@@ -41,7 +41,7 @@ impl LogArgs {
         }
     }
 
-    /// Reports findings on standard error: a line each, or an event each where logs are JSON.
+    /// Reports findings on standard error, one line or one JSON event each.
     pub(crate) fn report<'a>(&self, findings: impl IntoIterator<Item = &'a Diagnostic>) {
         let ansi = self.colours(&std::io::stderr());
         for finding in findings {
@@ -63,7 +63,7 @@ impl LogArgs {
     }
 }
 
-/// Logs a finding, its parts as fields.
+/// Logs a finding, with its parts as fields.
 pub(crate) fn event(finding: &Diagnostic) {
     let Diagnostic { severity, file, line, column, field, message, remedy, reason } = finding;
     match severity {
@@ -72,7 +72,7 @@ pub(crate) fn event(finding: &Diagnostic) {
     }
 }
 
-/// A finding as people read it: its place bold and its severity in colour, where asked.
+/// A finding for people: the place in bold and, if enabled, the severity in colour.
 pub(crate) struct Coloured<'a>(pub(crate) &'a Diagnostic, pub(crate) bool);
 
 impl Display for Coloured<'_> {
@@ -88,24 +88,24 @@ impl Display for Coloured<'_> {
     }
 }
 
-/// The look of a log line.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum LogFormat {
     /// For people.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Refuses a level that is misspelt. The library takes it for the name of a module, enables that one, and silences
-/// everything else.
+/// Rejects a misspelt level. The library would take it for the name of a module, enable that module, and silence everything
+/// else.
 fn directives(text: &str) -> Result<String, String> {
     let accepted = || format!("write one of {}, or directives such as info,tamis_gateway=debug", LEVELS.join(", "));
     let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
     for directive in text.split(',').map(str::trim) {
-        // `[span]` and `target=level` say what they are.
+        // `[span]` and `target=level` are unambiguous.
         let level = match directive.rsplit_once('=') {
             Some((_, level)) if !directive.ends_with(']') => level.trim(),
             _ if directive.starts_with('[') || directive.is_empty() => continue,
@@ -118,14 +118,14 @@ fn directives(text: &str) -> Result<String, String> {
     EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|_| format!("cannot be read; {}", accepted()))
 }
 
-/// Sends logs to standard error, by default those at `level`. To be called once.
+/// Starts logging to standard error, by default at `level`. Call it once.
 pub(crate) fn init(args: &LogArgs, level: &str) {
-    // An empty RUST_LOG is an unset one.
+    // An empty RUST_LOG counts as unset.
     let filter = args.log_level.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(level);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(std::io::stderr)
-        // The library would report a closed standard error there, and panic.
+        // The library would report a closed standard error on standard error, and panic.
         .log_internal_errors(false)
         .with_ansi(args.colours(&std::io::stderr()));
     match args.log_format {

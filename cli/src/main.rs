@@ -1,7 +1,7 @@
-//! `tamis`: the one binary.
+//! `tamis`: the only binary.
 //!
-//! Each subcommand is a module with its `Args` (what clap parses) and a `run` that gives the exit code. Standard output
-//! belongs to the subcommand's result; logs and messages for people go to standard error.
+//! Each subcommand is a module with its `Args`, which clap parses, and a `run` that returns the exit code. Standard output
+//! carries the result of the subcommand; logs and messages for people go to standard error.
 
 mod completions;
 mod connect;
@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The version, and the commit where the build was told it: `cargo xtask image` does.
+/// The version, with the commit if the build was given one (`cargo xtask image` gives it).
 static VERSION: LazyLock<String> = LazyLock::new(|| version(option_env!("TAMIS_REVISION")));
 
 fn version(revision: Option<&str>) -> String {
@@ -41,7 +41,7 @@ fn version(revision: Option<&str>) -> String {
     }
 }
 
-/// A sieve for tool outputs: publishes APIs over MCP and decides what of each answer a language model sees.
+/// A sieve for tool outputs: publishes APIs over MCP and decides which parts of each answer a model sees.
 #[derive(Debug, Parser)]
 #[command(name = "tamis", version = VERSION.as_str(), max_term_width = 100, after_long_help = EXIT_CODES)]
 struct Cli {
@@ -54,8 +54,8 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  failed, or findings that are errors
-  2  usage, or a filter that is not valid
+  1  failed, or at least one finding is an error
+  2  usage error, or an invalid filter
   3  a stage of the filter failed (tamis filter)";
 
 // Every subcommand: a variant here, a module with `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
@@ -77,12 +77,12 @@ enum Command {
 }
 
 impl Command {
-    /// What is logged unless the user says otherwise.
+    /// Returns the default log directives of the subcommand.
     fn log_level(&self) -> &'static str {
         match self {
-            // The demo's own calls would drown its table.
+            // Otherwise the demo's own calls would bury its table.
             Self::Demo(_) => "warn,tamis::serve=info",
-            // What the library warns of, at every attempt, is said once here, and once when it is over.
+            // The library warns at every attempt. The gateway reports the problem once, and once more when it is over.
             Self::Gateway(_) => "info,kube_runtime=error",
             _ => "info",
         }
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Who copies an example copies a line: none is broken on a terminal of the usual width for code.
+    /// Examples are copied by line, so none may wrap on a terminal of the usual width for code.
     #[test]
     fn examples_are_shown_as_they_are_written() {
         let mut cli = super::Cli::command();

@@ -1,4 +1,4 @@
-//! `tamis operator`: looks after the resources of a cluster.
+//! `tamis operator`: reconciles the resources of a cluster.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,79 +13,80 @@ use tokio_util::sync::CancellationToken;
 use crate::kubernetes;
 use crate::serve::{bind, runtime, stop_signal};
 
-/// Where Kubernetes tells a pod its namespace.
+/// The file in which Kubernetes stores a pod's namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// More than any token has.
+/// Upper limit for the size of a token file.
 const TOKEN_BYTES: u64 = 16 << 10;
 
-/// Look after the resources of a cluster: compile them, tell the gateways, say in status what became of them.
+/// Reconcile the resources of a cluster: compile them, configure the gateways and report the status.
 ///
-/// Reaches the API by the credentials of its pod, or else by KUBECONFIG. Several may run: one of them, elected by a
-/// Lease, writes; the others know all that it knows, and take over within seconds.
+/// Connects to the API server with the credentials of its pod, or with KUBECONFIG. Several replicas may run: the leader, which
+/// a Lease elects, writes, and the others keep their caches current and take over within seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   tamis operator
-  # two namespaces, and no right in any other
+  # two namespaces, without rights in any other
   tamis operator --namespace team-a --namespace team-b
   tamis operator --default-group tamis-public/public \\
     --gateway-image registry.example.com/tamis:1.0.0
-  # a gateway that is no pod
+  # a gateway that is not a pod
   tamis operator --gateway-admin http://127.0.0.1:9091 --gateway-admin-token-file token
 
 Exit codes:
-  0  stopped by SIGINT or SIGTERM, the Lease released
-  1  the API cannot be reached as configured, an address is in use, or something broke
-  2  usage")]
+  0  stopped by SIGINT or SIGTERM, and the Lease is released
+  1  the API server cannot be reached as configured, an address is in use, or an internal failure
+  2  usage error")]
 pub(crate) struct Args {
-    /// A namespace to look after; may be repeated [default: all].
+    /// A namespace to watch; may be repeated [default: all].
     #[arg(long = "namespace", short = 'n', value_name = "NS", value_parser = label)]
     namespaces: Vec<String>,
-    /// Base URL of the admin listener of a gateway that is no pod, NS/GROUP=URL where there is more than one group; may
-    /// be repeated.
+    /// The base URL of the admin listener of a gateway that is not a pod; NS/GROUP=URL if there are several groups. May be
+    /// repeated.
     #[arg(long, value_name = "URL", value_parser = gateway_admin)]
     gateway_admin: Vec<String>,
-    /// The file with the token that the gateways of --gateway-admin want; without it, their group's.
+    /// The file with the token for the gateways of --gateway-admin. Defaults to the token of their group.
     #[arg(long, value_name = "FILE", requires = "gateway_admin")]
     gateway_admin_token_file: Option<PathBuf>,
-    /// Address of /metrics, /livez and /readyz.
+    /// The address of /metrics, /livez and /readyz.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
     admin: String,
-    /// The group of expositions that name none, where their namespace has no group `default`.
+    /// The group of expositions that name none and whose namespace has no group `default`.
     #[arg(long, value_name = "NS/NAME", value_parser = object_name)]
     default_group: Option<ObjectName>,
-    /// Which groups are ours: those that name this, or no, `controllerName`.
+    /// Manage the groups with this `controllerName`, and the groups without one.
     #[arg(long, value_name = "NAME", default_value = Options::CONTROLLER_NAME)]
     controller_name: String,
-    /// Who we are in the election; no two operators may have one identity [default: the pod's name, and a random part].
+    /// The leader-election identity, which must be unique [default: the name of the pod and a random suffix].
     #[arg(long, value_name = "ID")]
     identity: Option<String>,
-    /// The namespace of the Lease [default: the pod's, else `default`].
+    /// The namespace of the Lease [default: that of the pod, or `default`].
     #[arg(long, value_name = "NS", value_parser = label)]
     lease_namespace: Option<String>,
-    /// The name of the Lease: one for each of several operators beside each other, the same for the replicas of one.
+    /// The name of the Lease. Replicas of one operator share it; several operators in one namespace need different names.
     #[arg(long, value_name = "NAME", default_value = LeaseOptions::NAME, value_parser = label)]
     lease_name: String,
-    /// The image of gateways whose group names none.
+    /// The image of gateways whose group sets none.
     #[arg(long, value_name = "IMAGE", env = "TAMIS_GATEWAY_IMAGE", default_value = IMAGE)]
     gateway_image: String,
-    /// Expositions of one namespace.
+    /// The maximum number of expositions per namespace.
     #[arg(long, value_name = "COUNT", default_value_t = Quotas::DEFAULT.expositions)]
     quota_expositions: usize,
-    /// Bytes of the documents of one namespace's expositions, compressed: a filter set counts for each that uses it.
+    /// The maximum size of the compressed documents of a namespace's expositions. A filter set counts once for each
+    /// exposition that uses it.
     #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.document_bytes)]
     quota_document_bytes: usize,
-    /// Bytes of the Secrets that one namespace's expositions use in a group, in base64.
+    /// The maximum size of the Secrets, in base64, that the expositions of a namespace use in one group.
     #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.credential_bytes)]
     quota_credential_bytes: usize,
-    /// Bytes of the ServiceManifests, ToolsFilters and CustomTools of one namespace, as JSON.
+    /// The maximum size of the ServiceManifests, ToolsFilters and CustomTools of a namespace, as JSON.
     #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.source_bytes)]
     quota_source_bytes: usize,
 }
 
 const IMAGE: &str = concat!("tamis:", env!("CARGO_PKG_VERSION"));
 
-/// Looks after a cluster until a signal.
+/// Runs the operator until a signal.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         let options = options(args).await?;
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 async fn options(args: &Args) -> anyhow::Result<Options> {
     let config = kubernetes::config().await?;
-    let client = kube::Client::try_from(config).context("the API cannot be reached as configured")?;
+    let client = kube::Client::try_from(config).context("cannot connect to the API server as configured")?;
     let own_namespace = own_namespace();
     let lease_namespace = args.lease_namespace.clone().or_else(|| own_namespace.clone());
     Ok(Options {
@@ -127,7 +128,7 @@ async fn options(args: &Args) -> anyhow::Result<Options> {
     })
 }
 
-/// The namespace of the pod that this is; none where it is none.
+/// Returns the namespace of the pod, or `None` outside a pod.
 fn own_namespace() -> Option<String> {
     std::env::var_os("KUBERNETES_SERVICE_HOST")?;
     let named = std::env::var("POD_NAMESPACE").ok().or_else(|| std::fs::read_to_string(NAMESPACE_FILE).ok())?;
@@ -135,7 +136,8 @@ fn own_namespace() -> Option<String> {
     (!named.is_empty()).then(|| named.to_owned())
 }
 
-/// The pod's name tells people who leads; what is random tells it from the process that ran there before.
+/// Returns a new identity. The pod's name shows people which pod leads; the random suffix distinguishes the process from an
+/// earlier one in the same pod.
 fn identity() -> String {
     let named = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).unwrap_or_default();
     let name = if named.is_empty() { "tamis" } else { &named };
@@ -155,12 +157,12 @@ fn token(file: &PathBuf) -> anyhow::Result<Token> {
     }
 }
 
-/// A name of a namespace or of a Lease of ours, by the rules of Kubernetes.
+/// Parses the name of a namespace or Lease, by the rules of Kubernetes.
 fn label(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = text.starts_with('-') || text.ends_with('-');
     if text.is_empty() || text.len() > 63 || edges || !text.bytes().all(fits) {
-        return Err("must be a name of at most 63 of a-z, 0-9 and -".to_owned());
+        return Err("must be a name of at most 63 characters of a-z, 0-9 and -".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -174,7 +176,7 @@ fn object_name(text: &str) -> Result<ObjectName, String> {
     }
 }
 
-/// An URL, or a group and an URL.
+/// Parses a URL, or a group and a URL.
 fn gateway_admin(text: &str) -> Result<String, String> {
     match text.split_once('=').filter(|(group, _)| !group.contains(':')) {
         Some((group, url)) => Ok(format!("{}={}", object_name(group)?, base_url(url)?)),
@@ -183,10 +185,10 @@ fn gateway_admin(text: &str) -> Result<String, String> {
 }
 
 fn base_url(text: &str) -> Result<String, String> {
-    let url: http::Uri = text.parse().map_err(|_| "must be like http://127.0.0.1:9090".to_owned())?;
+    let url: http::Uri = text.parse().map_err(|_| "must be an HTTP URL such as http://127.0.0.1:9090".to_owned())?;
     let scheme = matches!(url.scheme_str(), Some("http" | "https"));
     if !scheme || url.host().is_none_or(str::is_empty) || url.query().is_some() {
-        return Err("must be like http://127.0.0.1:9090".to_owned());
+        return Err("must be an HTTP URL such as http://127.0.0.1:9090".to_owned());
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    /// What the operator starts gateways with is what `tamis gateway` takes.
+    /// `tamis gateway` accepts the arguments with which the operator starts it.
     #[test]
     fn gateways_understand_their_arguments() {
         use clap::Parser as _;

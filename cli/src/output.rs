@@ -1,5 +1,5 @@
-//! What commands write. A reader that has seen enough (`tamis schema | head -1`) is no failure, and a closed standard error
-//! ends no server.
+//! The output of commands. A reader that stops early (`tamis schema | head -1`) is not a failure, and a closed standard error
+//! does not stop a server.
 
 use std::io::{self, ErrorKind, Write as _};
 
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tamis_crds::definitions;
 
-/// How a command writes Kubernetes objects.
+/// The format in which a command prints Kubernetes objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
     /// A stream of YAML documents
@@ -19,7 +19,7 @@ pub(crate) enum Form {
 /// Writes Kubernetes objects to standard output.
 ///
 /// # Errors
-/// As [`write`].
+/// See [`write`].
 pub(crate) fn objects(objects: &[Value], form: Form) -> anyhow::Result<()> {
     let text = match form {
         Form::Yaml => definitions::yaml(objects),
@@ -31,10 +31,10 @@ pub(crate) fn objects(objects: &[Value], form: Form) -> anyhow::Result<()> {
     write(text.as_bytes())
 }
 
-/// Writes a command's result to standard output.
+/// Prints the result of a command to standard output.
 ///
 /// # Errors
-/// The stream's, other than that nobody reads it any more.
+/// If writing fails for another reason than a closed pipe.
 pub(crate) fn write(text: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -43,7 +43,7 @@ pub(crate) fn write(text: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Writes to standard error for people; see [`crate::note`].
+/// Prints a message for people to standard error; see [`crate::note`].
 pub(crate) fn write_note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

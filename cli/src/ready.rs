@@ -1,5 +1,5 @@
-//! `tamis ready`: waits until addresses answer. For images without a shell and without curl, such as ours: the check of a
-//! container, and the chart's test.
+//! `tamis ready`: waits until addresses answer. It serves as the health check of a container and as the chart's test in images
+//! without a shell and without curl, such as ours.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,45 +9,46 @@ use anyhow::Context as _;
 use crate::serve::runtime;
 use crate::{note, output};
 
-/// For one answer.
+/// Timeout of one answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Between two questions.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// As much of what an address says as is shown.
+/// Bytes of an unexpected answer that are shown.
 const SHOWN: usize = 1024;
 
 /// Wait until addresses answer, by default with status 200.
 ///
-/// /readyz of an operator, a gateway or `tamis serve` says what it waits for; that is shown where the time is up.
+/// If the time is up, the command shows the last answer: /readyz of an operator, a gateway or `tamis serve` names what it is
+/// waiting for.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   tamis ready http://127.0.0.1:9090/readyz
   tamis ready --timeout 0 http://127.0.0.1:9090/livez
-  # a gateway listens; it has nothing at /
+  # a gateway that listens; it serves nothing at /
   tamis ready --status 404 http://tamis-public.tamis-public.svc:8080/
 
 Exit codes:
-  0  all have answered so
-  1  one has not within --timeout
-  2  usage")]
+  0  all addresses answered with the status
+  1  an address did not within --timeout
+  2  usage error")]
 pub(crate) struct Args {
-    /// What is asked, by GET
+    /// The URL to request with GET
     #[arg(required = true, value_name = "URL", value_parser = url)]
     urls: Vec<reqwest::Url>,
-    /// The status that is waited for
+    /// The expected status
     #[arg(long, value_name = "CODE", default_value_t = 200, value_parser = clap::value_parser!(u16).range(100..600))]
     status: u16,
-    /// Seconds to wait; 0 asks once
+    /// Seconds to wait; 0 requests once
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 }
 
-/// Asks until all have answered.
+/// Requests each URL until it answers with the status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         let until = Instant::now() + Duration::from_secs(args.timeout);
-        // What is asked is near: a proxy that the environment names for the world outside does not know it.
+        // The addresses are local, so a proxy from the environment cannot reach them.
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Whether an address answers as it should; else what it said.
+/// Requests the URL once. Returns the answer as the error if it has another status.
 async fn ask(client: &reqwest::Client, url: &reqwest::Url, status: u16) -> Result<(), String> {
     let mut answer = client.get(url.clone()).send().await.map_err(|error| {
         let mut text = "does not answer".to_owned();
@@ -94,9 +95,9 @@ async fn ask(client: &reqwest::Client, url: &reqwest::Url, status: u16) -> Resul
 }
 
 fn url(text: &str) -> Result<reqwest::Url, String> {
-    let url: reqwest::Url = text.parse().map_err(|_| "is no URL".to_owned())?;
+    let url: reqwest::Url = text.parse().map_err(|_| "must be a URL".to_owned())?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err("must be like http://127.0.0.1:9090/readyz".to_owned());
+        return Err("must be an HTTP URL such as http://127.0.0.1:9090/readyz".to_owned());
     }
     Ok(url)
 }

@@ -8,8 +8,8 @@ use crate::output;
 
 /// Print the JSON Schema of the documents, for editors.
 ///
-/// It covers the kinds that files may hold, ToolsFilters in the form without metadata and spec, and kimbap's manifests.
-/// What a schema cannot say (references, templates, pointers) is what `tamis validate` is for.
+/// The schema covers the kinds that files may hold, ToolsFilters without metadata and spec, and kimbap's manifests. Use `tamis
+/// validate` to check what a schema cannot express: references, templates and pointers.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
   # yaml-language-server: $schema=./tamis.schema.json")]
 pub(crate) struct Args {}
 
-/// Writes the schema to standard output.
+/// Prints the schema.
 pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
     let mut text = serde_json::to_string_pretty(&tamis_crds::document_schema()).context("cannot write the schema")?;
     text.push('\n');

@@ -1,25 +1,25 @@
-//! Options of commands that serve: where traces of calls go.
+//! Options for tracing calls, for commands that serve.
 
 use anyhow::Context as _;
 use tamis_crds::resources::TracingSpec;
 use tamis_gateway::{TraceOptions, Traces};
 
-/// Where traces of calls go.
+/// Options for tracing calls.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub(crate) struct TraceArgs {
-    /// Send OpenTelemetry traces of calls to this collector, by OTLP over HTTP: http://HOST:4318. Off by default. The
-    /// OTEL_* variables of the OpenTelemetry specification work too; this comes before them.
+    /// Send OpenTelemetry traces of calls to this collector with OTLP over HTTP: http://HOST:4318. Off by default. Takes
+    /// precedence over the OTEL_* variables of the OpenTelemetry specification, which work too.
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// The share of calls to trace, from 0 to 1, where the caller has not decided [default: 1].
+    /// The ratio of calls to trace, from 0 to 1, if the caller has not decided [default: 1].
     #[arg(long, value_name = "RATIO")]
     trace_sampling: Option<f64>,
 }
 
 impl TraceArgs {
-    /// Prepares to send them, from within the runtime; none where nothing asks for it. `group` holds where the command
-    /// line names no collector.
+    /// Prepares to send traces, or returns `None` if none are requested. `group` applies if the command line names no
+    /// collector. Must be called within the runtime.
     pub(crate) fn traces(
         &self,
         group: Option<&TracingSpec>,
@@ -33,7 +33,7 @@ impl TraceArgs {
         };
         let traces = Traces::new(&options).context("see --otlp-endpoint and --trace-sampling")?;
         if let Some(traces) = &traces {
-            tracing::info!(endpoint = traces.endpoint(), "calls are traced");
+            tracing::info!(endpoint = traces.endpoint(), "tracing calls");
         }
         Ok(traces)
     }

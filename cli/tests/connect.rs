@@ -97,19 +97,19 @@ fn what_does_not_fit_together_is_said() {
     fs::write(home.path().join("a.yaml"), DOCUMENTS).expect("writes");
     fs::create_dir(home.path().join("empty")).expect("creates");
     let table: &[(&[&str], &str)] = &[
-        (&["claude-desktop", URL], "wants the folder"),
-        (&["cursor", URL, "--stdio"], "wants the folder"),
+        (&["claude-desktop", URL], "needs the folder"),
+        (&["cursor", URL, "--stdio"], "needs the folder"),
         (&["cursor", "http://127.0.0.1:8080/"], "/mcp/NAMESPACE/EXPOSITION"),
-        (&["cursor", "http://"], "cannot be read"),
-        (&["cursor", "no-such-folder"], "neither an URL nor a folder"),
-        (&["cursor", "empty"], "holds no Exposition"),
+        (&["cursor", "http://"], "invalid URL"),
+        (&["cursor", "no-such-folder"], "neither a URL nor a folder"),
+        (&["cursor", "empty"], "has no Exposition"),
         (
             &["cursor", ".", "--exposition", "other"],
             "no exposition default/other; it serves default/open, team-a/keyed.v1",
         ),
-        (&["cursor", ".", "--name", "one"], "choose with --exposition"),
+        (&["cursor", ".", "--name", "one"], "choose one with --exposition"),
         (&["cursor", URL, "--name", "a b"], "--name"),
-        (&["cursor", URL, "--exposition", "a"], "from a folder"),
+        (&["cursor", URL, "--exposition", "a"], "applies to folders only"),
     ];
     for (arguments, expected) in table {
         let (code, out, message) = run(home.path(), arguments);
@@ -136,14 +136,14 @@ fn a_file_is_kept_before_it_is_changed() {
     );
     let other = URL.replace("8080", "9999");
     let (code, _, message) = run(home.path(), &["claude-code", &other, "--write"]);
-    assert!(code == Some(1) && message.contains("is left as it is") && message.contains("--replace"), "{message}");
+    assert!(code == Some(1) && message.contains("is unchanged") && message.contains("--replace"), "{message}");
     assert_eq!(fs::read_to_string(&file).expect("reads"), once);
     let (code, _, message) = run(home.path(), &["claude-code", &other, "--write", "--replace"]);
     assert_eq!(code, Some(0), "{message}");
     assert_eq!(fs::read_to_string(home.path().join(".mcp.json.before-tamis.1")).expect("is kept"), once);
     fs::write(&file, "{ broken").expect("writes");
     let (code, _, message) = run(home.path(), &["claude-code", URL, "--write"]);
-    assert!(code == Some(1) && message.contains("is left as it is"), "{message}");
+    assert!(code == Some(1) && message.contains("is unchanged"), "{message}");
     assert_eq!(fs::read_to_string(&file).expect("reads"), "{ broken");
     let rest = fs::read_dir(home.path()).expect("reads").filter_map(Result::ok);
     assert!(

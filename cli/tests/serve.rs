@@ -95,7 +95,7 @@ fn nothing_to_serve_is_an_error_that_says_why() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().to_str().expect("is text");
     let table: &[(&str, &[&str])] = &[
-        ("", &["holds no Exposition", "tamis demo"]),
+        ("", &["has no Exposition", "tamis demo"]),
         ("kind: [", &["a.yaml:2:1: error: not YAML"]),
         (&audience("/x"), &["a.yaml:3:", "no exposition", "can be served"]),
     ];

@@ -70,7 +70,7 @@ fn documents_of_other_products_become_documents_that_a_cluster_takes() {
     }
     let (code, said, findings) = run(&["import", "reshapr", "/no/such/file"]);
     assert_eq!((code, said.as_str()), (Some(1), ""));
-    assert!(findings.contains("/no/such/file") && findings.contains("nothing is written"), "{findings}");
+    assert!(findings.contains("/no/such/file") && findings.contains("nothing written"), "{findings}");
     assert_eq!(run(&["import", "other", "."]).0, Some(2));
 }
 

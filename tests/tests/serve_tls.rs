@@ -84,6 +84,6 @@ async fn a_certificate_that_is_not_there_is_said() -> Result<()> {
     ensure!(code == Some(2) && said.contains("--tls-key"), "{code:?} {said}");
     folder.write("group.yaml", GROUP)?;
     let (code, said) = run(&[])?;
-    ensure!(code == Some(1) && said.contains("say where with --secrets"), "{code:?} {said}");
+    ensure!(code == Some(1) && said.contains("set --secrets"), "{code:?} {said}");
     Ok(())
 }

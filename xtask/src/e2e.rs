@@ -30,16 +30,16 @@ const BUILD: [&str; 10] = [
 /// `cargo xtask e2e`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Arguments {
-    /// Writes the steps with their times here, as Markdown, and as JSON beside it
+        /// Write the steps with their times to this file as Markdown, and next to it as JSON
     #[arg(long)]
     report: Option<PathBuf>,
-    /// The `tamis` program to test; without one, a debug build
+        /// The `tamis` program to test; by default a debug build
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// After the installation, only steps whose names have one of these words
+        /// After the installation, run only steps whose names contain one of these words
     #[arg(long)]
     only: Vec<String>,
-    /// Leaves the node up at the end, until Ctrl-C
+        /// Keep the node running at the end, until Ctrl-C
     #[arg(long)]
     keep: bool,
 }

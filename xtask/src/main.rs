@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Builds, tests and checks Tamis")]
+#[command(name = "cargo xtask", about = "Build, test and check Tamis")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -24,40 +24,40 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Installs into .tools/ what the tests need: MCP clients, the conformance suite, a Kubernetes API server,
-    /// Helm, Prometheus, the test runner
+        /// Install what the tests need into .tools/: MCP clients, the conformance suite, a Kubernetes API server, Helm,
+        /// Prometheus, the test runner
     Tools {
-        /// Also what `e2e` needs: the rest of a Kubernetes node, CoreDNS and metrics-server
+                /// Also install what `e2e` needs: the rest of a Kubernetes node, CoreDNS and metrics-server
         #[arg(long)]
         node: bool,
     },
-    /// Installs what the tests need, builds everything and runs every test
+        /// Install what the tests need, build everything and run every test
     Test {
-        /// Handed to the test runner, for example part of a test's name
+                /// Arguments for the test runner, for example part of a test's name
         #[arg(last = true)]
         filter: Vec<String>,
     },
-    /// Starts a real Kubernetes node, goes through what users do there, and removes it again: docs/e2e.md
+        /// Start a real Kubernetes node, follow the steps of users there, and remove the node again: docs/e2e.md
     E2e(e2e::Arguments),
-    /// Builds a container image: the program, its libraries, certificates, licences and an SBOM
+        /// Build a container image: the program, its libraries, certificates, licences and an SBOM
     Image(image::Args),
-    /// Builds Argo CD into .tools/ as well, and runs the tests against it, which `test` and `ci` leave out
+        /// Build Argo CD into .tools/, and run the tests against it, which `test` and `ci` leave out
     Gitops,
-    /// Installs published agents (Claude Code, Codex, Gemini CLI) into .tools/ as well, and has them read what `tamis connect`
-    /// writes; `test` and `ci` leave this out
+        /// Install published agents (Claude Code, Codex, Gemini CLI) into .tools/, and test that they read what `tamis connect`
+        /// writes; `test` and `ci` leave this out
     Agents,
-    /// Builds docs/ as a site, into target/site
+        /// Build docs/ as a site in target/site
     Docs {
-        /// Then serves it on loopback, and builds it anew when a page changes
+                /// Also serve the site on loopback, and rebuild it when a page changes
         #[arg(long)]
         serve: bool,
     },
-    /// Format, lints, licences and documentation, then `test`
+        /// Check format, lints, licences and documentation, then run `test`
     Ci {
-        /// Also compares dependencies with the RustSec advisories, which are fetched from the network
+                /// Also compare dependencies with the RustSec advisories, which are fetched from the network
         #[arg(long)]
         advisories: bool,
-        /// Also goes through a real Kubernetes node, as `e2e` does: wants root
+                /// Also run `e2e` on a real Kubernetes node; requires root
         #[arg(long)]
         e2e: bool,
     },

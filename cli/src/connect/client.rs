@@ -1,4 +1,4 @@
-//! What each client reads, and where from: its own documentation, October 2026.
+//! The configuration format and file of each client, according to its documentation of October 2026.
 
 use std::path::PathBuf;
 
@@ -22,10 +22,10 @@ pub(super) enum Client {
     GeminiCli,
 }
 
-/// A server, as a client is to know it.
+/// A server in a client's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Server {
-    /// Its name in the client: letters, digits, `-` and `_`.
+    /// The name of the server in the client: letters, digits, `-` and `_`.
     pub(super) name: String,
     pub(super) transport: Transport,
 }
@@ -33,14 +33,14 @@ pub(super) struct Server {
 /// How a client reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Transport {
-    /// At an URL, with the key that an environment variable holds.
+    /// At a URL, with the key from an environment variable.
     Http { url: String, key: Option<String> },
     /// As a process that the client starts.
     Stdio { command: String, args: Vec<String> },
 }
 
 impl Client {
-    /// The member, or the table, that holds the servers.
+    /// Returns the member or table that holds the servers.
     pub(super) fn member(self) -> &'static str {
         match self {
             Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::GeminiCli => "mcpServers",
@@ -49,7 +49,7 @@ impl Client {
         }
     }
 
-    /// Whether it calls servers at an URL on this machine.
+    /// Returns whether the client can call URLs on this machine.
     pub(super) fn calls_urls(self) -> bool {
         match self {
             Self::ClaudeDesktop => false,
@@ -57,7 +57,7 @@ impl Client {
         }
     }
 
-    /// A server's fields.
+    /// Returns the configuration fields of a server.
     pub(super) fn fields(self, server: &Server) -> Value {
         let (url, key) = match &server.transport {
             Transport::Http { url, key } => (url, key.as_deref()),
@@ -69,7 +69,7 @@ impl Client {
         let mut fields = match self {
             Self::ClaudeCode | Self::Vscode => json!({"type": "http", "url": url}),
             Self::Cursor | Self::Codex | Self::ClaudeDesktop => json!({"url": url}),
-            // There `url` is the older transport.
+            // For Gemini CLI, `url` means the older transport.
             Self::GeminiCli => json!({"httpUrl": url}),
         };
         let Some(key) = key else { return fields };
@@ -87,7 +87,7 @@ impl Client {
         fields
     }
 
-    /// What else the file needs: VS Code asks for a key and keeps it.
+    /// Returns additional inputs that the file needs: VS Code asks for a key and stores it.
     pub(super) fn inputs(self, servers: &[Server]) -> Vec<Value> {
         if self != Self::Vscode {
             return Vec::new();
@@ -99,7 +99,7 @@ impl Client {
         keys.into_iter().map(ask).collect()
     }
 
-    /// Its usual file. `variable` reads an environment variable.
+    /// Returns the client's usual file. `variable` reads an environment variable.
     pub(super) fn file(self, system: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let home = || variable("HOME").or_else(|| variable("USERPROFILE"));
         Some(match self {
@@ -119,19 +119,19 @@ impl Client {
         })
     }
 
-    /// Where the printed block goes.
+    /// Returns advice on where to put the printed block.
     pub(super) fn advice(self, file: &str, servers: &[Server]) -> String {
         let other = match self {
-            Self::ClaudeCode => ", or `claude mcp add --transport http NAME URL` for yourself alone",
-            Self::Cursor => ", or into ~/.cursor/mcp.json for all projects",
-            Self::GeminiCli => ", or into ~/.gemini/settings.json for all projects",
-            Self::Vscode => ", or by `MCP: Open User Configuration` for all projects",
+            Self::ClaudeCode => ", or run `claude mcp add --transport http NAME URL` for yourself only",
+            Self::Cursor => ", or to ~/.cursor/mcp.json for all projects",
+            Self::GeminiCli => ", or to ~/.gemini/settings.json for all projects",
+            Self::Vscode => ", or with `MCP: Open User Configuration` for all projects",
             Self::Codex | Self::ClaudeDesktop => "",
         };
-        format!("It belongs into {file}, where --write puts it{other}. {}", self.after(servers))
+        format!("Add it to {file}, as --write does{other}. {}", self.after(servers))
     }
 
-    /// What is left to do once it is written.
+    /// Returns the remaining steps after the block is written.
     pub(super) fn after(self, servers: &[Server]) -> String {
         let key = servers.iter().find_map(Server::key);
         let key = match (self, key) {
@@ -141,8 +141,8 @@ impl Client {
         };
         let see = match self {
             Self::ClaudeCode => "Start `claude` in this folder and approve the server; `/mcp` shows it.",
-            Self::ClaudeDesktop => "Quit Claude Desktop and start it again.",
-            Self::Cursor => "Restart Cursor, and switch the server on in its settings.",
+            Self::ClaudeDesktop => "Quit and restart Claude Desktop.",
+            Self::Cursor => "Restart Cursor, and turn the server on in its settings.",
             Self::Vscode => "Trust the server when VS Code asks; `MCP: List Servers` shows it.",
             Self::Codex => "`codex mcp list` shows it.",
             Self::GeminiCli => "`gemini mcp list` shows it, in a folder that is trusted.",
@@ -160,7 +160,7 @@ impl Server {
     }
 }
 
-/// What VS Code calls a key that it asks for.
+/// Returns VS Code's identifier of a key that it asks for.
 fn input(key: &str) -> String {
     key.to_ascii_lowercase().replace('_', "-")
 }

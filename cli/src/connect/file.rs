@@ -1,4 +1,4 @@
-//! A client's file, which is the user's: read, kept, and replaced as a whole or not at all.
+//! Access to a client's file, which belongs to the user: it is backed up, and replaced as a whole or not at all.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// Bytes of a file; a larger one is no configuration.
+/// Maximum size of a configuration file.
 const LARGEST: u64 = 16 << 20;
-/// Copies that are kept beside a file.
+/// Maximum number of backup copies.
 const COPIES: u32 = 1_000;
 
-/// A file as it was read.
+/// The content of a file when it was read.
 #[derive(Debug)]
 pub(super) struct Present {
     pub(super) text: String,
-    /// Where it is, links resolved: a link stays a link.
+    /// The path with links resolved, so that a link stays a link.
     path: PathBuf,
 }
 
-/// Reads a file; none where there is none.
+/// Reads a file, or returns `None` if it does not exist.
 ///
 /// # Errors
-/// It is no text file, too large, or may not be read.
+/// If it is not a text file, is too large, or cannot be read.
 pub(super) fn read(path: &Path) -> anyhow::Result<Option<Present>> {
     let shown = path.display();
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
-        // A link that leads nowhere is not to be replaced.
+        // A dangling link must not be replaced.
         Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
     };
@@ -35,15 +35,15 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Present>> {
         bail!("{shown} is not a file of at most {LARGEST} bytes");
     }
     let bytes = fs::read(path).with_context(|| format!("cannot read {shown}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{shown} is not UTF-8, it is left as it is"))?;
+    let text = String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{shown} is not UTF-8 and stays unchanged"))?;
     let path = path.canonicalize().with_context(|| format!("cannot read {shown}"))?;
     Ok(Some(Present { text, path }))
 }
 
-/// Writes a file as a whole, or leaves it as it is. Gives the copy of what was there before.
+/// Writes a file as a whole, or leaves it unchanged. Returns the backup copy of the previous file.
 ///
 /// # Errors
-/// The file system's; or the file is another than the one that was read.
+/// If writing fails, or the file has changed since it was read.
 pub(super) fn replace(path: &Path, before: Option<&Present>, text: &str) -> anyhow::Result<Option<PathBuf>> {
     let target = before.map_or(path, |before| before.path.as_path());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -56,19 +56,19 @@ pub(super) fn replace(path: &Path, before: Option<&Present>, text: &str) -> anyh
         Some(before) => {
             let metadata = fs::metadata(target).with_context(cannot)?;
             file.as_file().set_permissions(metadata.permissions()).with_context(cannot)?;
-            // A client may have written it meanwhile.
+            // The client may have written it in the meantime.
             if fs::read(target).with_context(cannot)? != before.text.as_bytes() {
-                bail!("{} has just been changed by another program, run the command again", target.display());
+                bail!("another program has just changed {}; run the command again", target.display());
             }
             file.persist(target).map_err(|error| error.error).with_context(cannot)?;
         }
-        // Never over a file that has come since.
+        // Never overwrite a file that has been created since.
         None => drop(file.persist_noclobber(target).map_err(|error| error.error).with_context(cannot)?),
     }
     Ok(copy)
 }
 
-/// Copies what is there beside it, under a name that is not taken.
+/// Copies the file next to itself, under an unused name.
 fn keep(path: &Path, text: &str) -> std::io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for number in 0..COPIES {
@@ -76,7 +76,7 @@ fn keep(path: &Path, text: &str) -> std::io::Result<PathBuf> {
         let copy = path.with_file_name(format!("{name}.before-tamis{ending}"));
         match OpenOptions::new().write(true).create_new(true).open(&copy) {
             Ok(mut file) => {
-                // It may hold secrets, as the file does.
+                // The copy may hold secrets, like the file.
                 file.set_permissions(fs::metadata(path)?.permissions())?;
                 file.write_all(text.as_bytes())?;
                 return Ok(copy);
@@ -85,5 +85,5 @@ fn keep(path: &Path, text: &str) -> std::io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(std::io::Error::other(format!("there are {COPIES} copies of it already, remove some")))
+    Err(std::io::Error::other(format!("it already has {COPIES} backup copies; remove some")))
 }

@@ -26,7 +26,7 @@ pub(super) fn merge(client: Client, text: &str, servers: &[Server], replace: boo
 }
 
 fn taken(name: &str) -> anyhow::Error {
-    anyhow::anyhow!("another server is called {name}: choose another --name, or --replace it")
+    anyhow::anyhow!("a different server is named {name}; choose another --name, or --replace it")
 }
 
 fn json(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow::Result<Option<String>> {
@@ -44,7 +44,7 @@ fn json(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow
     };
     let root = CstRootNode::parse(text, &options)
         .map_err(|error| anyhow::anyhow!("it is not JSON: {} in line {}", error.kind(), error.line_display()))?;
-    let object = root.object_value_or_create().context("it holds no JSON object")?;
+    let object = root.object_value_or_create().context("it is not a JSON object")?;
     let member = client.member();
     let table = object.object_value_or_create(member).with_context(|| format!("its `{member}` is not an object"))?;
     unique(&object, member)?;
@@ -78,7 +78,7 @@ fn json(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow
 fn unique(object: &CstObject, name: &str) -> anyhow::Result<()> {
     let same = object.properties().iter().filter(|p| p.decoded_name().as_deref() == Some(name)).count();
     if same > 1 {
-        bail!("`{name}` is there twice: remove one of them");
+        bail!("`{name}` occurs twice; remove one of them");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a client is to call: an URL, or the expositions of a folder.
+//! The servers that a client should call: a URL, or the expositions of a folder.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::absolute;
 use super::client::{Client, Server, Transport};
 use crate::serve::{Preparation, base_url, exposition, listen};
 
-/// The variable that holds a caller's key, where none is named.
+/// The default environment variable for a caller's key.
 const KEY: &str = "TAMIS_KEY";
 
-/// What a user asked for.
+/// The user's selection.
 pub(super) struct Selection<'a> {
     pub(super) client: Client,
     pub(super) target: &'a str,
@@ -24,10 +24,10 @@ pub(super) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// The servers that the client is to know.
+    /// Returns the servers for the client's configuration.
     ///
     /// # Errors
-    /// Says what does not fit together, and the remedy.
+    /// If the options do not fit together. The error names the remedy.
     pub(super) fn servers(&self) -> anyhow::Result<Vec<Server>> {
         let servers = if self.target.starts_with("http://") || self.target.starts_with("https://") {
             vec![self.at_url()?]
@@ -36,7 +36,7 @@ impl Selection<'_> {
         };
         if let (Some(name), [_, _, ..]) = (self.name, &servers[..]) {
             bail!(
-                "--name {name} is for one exposition, and the folder has {}: choose with --exposition",
+                "--name {name} applies to one exposition, but the folder has {}; choose one with --exposition",
                 servers.len()
             );
         }
@@ -46,24 +46,19 @@ impl Selection<'_> {
     fn at_url(&self) -> anyhow::Result<Server> {
         if self.stdio || !self.client.calls_urls() {
             bail!(
-                "a client that starts its servers itself wants the folder with the documents instead of an URL{}",
-                if self.stdio {
-                    ""
-                } else {
-                    "; a public https address is added in Claude Desktop under Settings, Connectors"
-                }
+                "a client that starts its servers itself needs the folder with the documents instead of a URL{}",
+                if self.stdio { "" } else { "; add public https URLs in Claude Desktop under Settings, Connectors" }
             );
         }
         if !self.expositions.is_empty() {
-            bail!("--exposition chooses from a folder; the URL names its exposition itself");
+            bail!("--exposition applies to folders only; the URL already names its exposition");
         }
         let url = reqwest::Url::parse(self.target).ok().filter(|url| url.host().is_some());
-        let url =
-            url.context("the URL cannot be read; it is like http://127.0.0.1:8080/mcp/default/github-internal")?;
+        let url = url.context("invalid URL; write one like http://127.0.0.1:8080/mcp/default/github-internal")?;
         let mut parts = url.path().split('/').skip(1);
         let (Some("mcp"), Some(namespace), Some(name), None) = (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            bail!("the URL does not end with /mcp/NAMESPACE/EXPOSITION: `tamis serve` prints those that it serves");
+            bail!("the URL must end with /mcp/NAMESPACE/EXPOSITION; `tamis serve` prints the URLs that it serves");
         };
         let id = ExpositionId { namespace: namespace.to_owned(), name: name.to_owned() };
         let transport = Transport::Http { url: self.target.to_owned(), key: self.key.map(str::to_owned) };
@@ -73,23 +68,23 @@ impl Selection<'_> {
     fn of_folder(&self) -> anyhow::Result<Vec<Server>> {
         let folder = Path::new(self.target);
         if !folder.exists() {
-            bail!("{} is neither an URL nor a folder", self.target);
+            bail!("{} is neither a URL nor a folder", self.target);
         }
         let preparation = Preparation::read(folder, None, true);
         let (group, snapshot) = (preparation.group(), preparation.snapshot());
         if snapshot.expositions.is_empty() {
-            bail!("{}; `tamis validate {}` says more", preparation.why_nothing(), folder.display());
+            bail!("{}; run `tamis validate {}` for details", preparation.why_nothing(), folder.display());
         }
         let asked = self.expositions.iter().map(|name| exposition(name).map_err(anyhow::Error::msg));
         let asked = asked.collect::<anyhow::Result<Vec<ExpositionId>>>()?;
         let known = || snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if let Some(unknown) = asked.iter().find(|id| !snapshot.expositions.contains_key(id)) {
-            bail!("{} serves no exposition {unknown}; it serves {}", folder.display(), known());
+            bail!("{} has no exposition {unknown}; it serves {}", folder.display(), known());
         }
         let chosen = snapshot.expositions.iter().filter(|(id, _)| asked.is_empty() || asked.contains(id));
         let address: Option<SocketAddr> = listen(None, group).parse().ok();
         let tls = group.and_then(|group| group.listener.as_ref()).is_some_and(|listener| listener.tls.is_some());
-        let base = base_url(group, address.context("the port of the GatewayGroup cannot be read")?, tls);
+        let base = base_url(group, address.context("cannot parse the port of the GatewayGroup")?, tls);
         let servers = chosen.map(|(id, document)| {
             let transport = if self.stdio || !self.client.calls_urls() {
                 process(folder, id)?
@@ -106,7 +101,7 @@ impl Selection<'_> {
         self.key.or_else(|| wants.then_some(KEY)).map(str::to_owned)
     }
 
-    /// What clients take as a name.
+    /// Returns a name that clients accept.
     fn name_of(&self, id: &ExpositionId) -> anyhow::Result<String> {
         let name = match (self.name, id.namespace.as_str()) {
             (Some(name), _) => name.to_owned(),
@@ -115,15 +110,15 @@ impl Selection<'_> {
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if name.is_empty() || !name.chars().all(plain) {
-            bail!("`{name}` is not a name that clients take: choose one of letters, digits, - and _ with --name");
+            bail!("`{name}` is not a valid server name; choose one of letters, digits, - and _ with --name");
         }
         Ok(name)
     }
 }
 
-/// `tamis serve DIR --stdio`, by absolute paths.
+/// Returns the command `tamis serve DIR --stdio`, with absolute paths.
 fn process(folder: &Path, id: &ExpositionId) -> anyhow::Result<Transport> {
-    let command = absolute(&std::env::current_exe().context("this program's own path is unknown")?)?;
+    let command = absolute(&std::env::current_exe().context("cannot determine the path of this program")?)?;
     let args = ["serve", &absolute(folder)?, "--stdio", "--exposition", &id.to_string()].map(str::to_owned);
     Ok(Transport::Stdio { command, args: args.to_vec() })
 }

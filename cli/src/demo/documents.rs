@@ -7,14 +7,14 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// Where calls go: always written, since the sample upstream's port may differ each time.
+/// The manifests. They are always written, since the port of the sample upstream may differ each time.
 const MANIFESTS: [(&str, &str); 3] = [
     ("github.yaml", include_str!("../../../examples/quickstart/github.yaml")),
     ("notion.yaml", include_str!("../../../examples/notion/notion.yaml")),
     ("slack.yaml", include_str!("../../../examples/slack/slack.yaml")),
 ];
 
-/// Filters and expositions: what a user edits is kept.
+/// Filters and expositions. Existing files keep the user's edits.
 const AUDIENCES: [(&str, &str); 6] = [
     ("github-internal.yaml", include_str!("../../../examples/quickstart/github-internal.yaml")),
     ("github-partner.yaml", include_str!("../../../examples/quickstart/github-partner.yaml")),
@@ -24,11 +24,11 @@ const AUDIENCES: [(&str, &str); 6] = [
     ("slack-partner.yaml", include_str!("../../../examples/slack/slack-partner.yaml")),
 ];
 
-/// The real APIs, and the prefix that their paths have at the sample upstream.
+/// The real APIs, and the prefix of their paths at the sample upstream.
 const UPSTREAMS: [(&str, &str); 3] =
     [("https://api.github.com", ""), ("https://api.notion.com", ""), ("https://slack.com/api", "/api")];
 
-/// Writes the documents into `dir`, which is created where it is missing.
+/// Writes the documents to `dir`, which is created if it does not exist.
 pub(super) fn write(dir: &Path, upstream: SocketAddr) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     for (name, text) in MANIFESTS {

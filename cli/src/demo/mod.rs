@@ -1,4 +1,4 @@
-//! `tamis demo`: a sample upstream, a gateway that publishes each of its services twice, and a client that calls both.
+//! `tamis demo`: runs a sample upstream, a gateway that publishes each of its services twice, and a client that calls both.
 
 mod calls;
 mod documents;
@@ -24,48 +24,48 @@ use crate::logging::LogArgs;
 use crate::serve::{self, Preparation, Server, bind, runtime, stop_signal};
 use crate::{connect, output};
 
-/// See it work: a sample upstream, its services published twice, and a client's calls side by side.
+/// Run a demo: a sample upstream, its services published twice, and a client's calls side by side.
 ///
-/// Starts an HTTP server on loopback that answers with payloads of GitHub, Notion and Slack, and a gateway that
-/// publishes each service for two audiences: `internal` (Advisory) and `partner` (Enforced, fewer fields). Calls all of
-/// them with an MCP client, prints what each answer cost and stays up: edit a file, and the next call shows it.
+/// Starts an HTTP server on loopback that answers with payloads of GitHub, Notion and Slack, and a gateway that publishes each
+/// service for two audiences: `internal` (Advisory) and `partner` (Enforced, fewer fields). Calls all of them with an MCP
+/// client, prints the size of each answer, and keeps running: edit a file, and the next call shows the change.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   tamis demo
   tamis demo --once
-  tamis demo --dir tamis-demo          keeps the folder, and what you edit in it
+  tamis demo --dir tamis-demo          keeps the folder and your edits
   tamis demo --once --output json | jq '.rows[] | {tool, exposition, savedOfCompactJson}'
 
 Exit codes:
   0  done, or stopped by SIGINT or SIGTERM
-  1  a call failed, or an address that was asked for is in use
-  2  usage")]
+  1  a call failed, or a given address is in use
+  2  usage error")]
 pub(crate) struct Args {
-    /// End after the table.
+    /// Exit after printing the table.
     #[arg(long)]
     once: bool,
-    /// Address of the MCP endpoints [default: 127.0.0.1:8080, or a free port].
+    /// The address of the MCP endpoints [default: 127.0.0.1:8080, or a free port].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Address of the metrics [default: 127.0.0.1:9090, or a free port].
+    /// The address of the metrics [default: 127.0.0.1:9090, or a free port].
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// Folder for the documents, created where it is missing. What is in it is used, but for the manifests: they name
-    /// the sample upstream's port and are written each time [default: a temporary folder, removed at the end].
+    /// The folder for the documents, which is created if it does not exist. Existing documents are used, except manifests:
+    /// they name the port of the sample upstream and are always written [default: a temporary folder].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// A table for people, or one JSON document on standard output.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
-/// How the result looks.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people.
+    /// A table for people.
     Table,
-    /// One JSON document.
+    /// One JSON document on standard output.
     Json,
 }
 
@@ -131,9 +131,9 @@ fn shown(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin:
     let _ = writeln!(text, "Metrics           http://{admin}/metrics\n");
     let _ = writeln!(text, "For an MCP client's configuration:\n\n{:#}\n", client_configuration(server));
     let one = calls::expositions().next().map(|name| url(server, &name)).unwrap_or_default();
-    let _ = writeln!(text, "Some clients want another form: {}\n", connect::hint(&one));
+    let _ = writeln!(text, "Other clients need another format: {}\n", connect::hint(&one));
     let _ = writeln!(text, "Documents         {}", dir.display());
-    text += "Edit github-partner.yaml there: the next call shows it. Ctrl-C ends the demo.\n";
+    text += "Edit github-partner.yaml there: the next call shows the change. Press Ctrl-C to stop the demo.\n";
     text
 }
 
@@ -151,11 +151,11 @@ fn print_json(
         "documents": dir,
         "mcpServers": client_configuration(server)["mcpServers"],
     });
-    let text = serde_json::to_string(&document).context("the result is no JSON")?;
+    let text = serde_json::to_string(&document).context("cannot write the result as JSON")?;
     output::write(format!("{text}\n").as_bytes())
 }
 
-/// The block that MCP clients read.
+/// Returns the configuration for MCP clients.
 fn client_configuration(server: &Server) -> serde_json::Value {
     let servers: serde_json::Map<_, _> =
         calls::expositions().map(|name| (name.clone(), json!({"type": "http", "url": url(server, &name)}))).collect();
@@ -167,7 +167,7 @@ fn url(server: &Server, name: &str) -> String {
     server.url(&id).unwrap_or_default()
 }
 
-/// The address that was asked for; where none was, the usual one, or any free port.
+/// Binds the given address. Without one, binds the usual address, or a free port if it is in use.
 async fn bind_or_free(asked: Option<&str>, usual: &str, option: &str) -> anyhow::Result<TcpListener> {
     match asked {
         Some(address) => bind(address, option).await,
@@ -178,7 +178,7 @@ async fn bind_or_free(asked: Option<&str>, usual: &str, option: &str) -> anyhow:
     }
 }
 
-/// The sample upstream wants a token, as the real APIs do; it is no secret.
+/// Credentials of the sample upstream, which requires a token as the real APIs do. The token is not a secret.
 #[derive(Debug)]
 struct DemoCredentials;
 

@@ -1,4 +1,4 @@
-//! What the calls brought, as a table for people and as JSON for programs.
+//! The results of the calls, as a table for people and as JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -14,21 +14,21 @@ pub(super) struct Row {
     pub(super) exposition: String,
     /// `Advisory` or `Enforced`.
     pub(super) enforcement: String,
-    /// As the upstream sent it.
+    /// The size of the upstream's answer.
     pub(super) upstream_bytes: usize,
-    /// The same document as compact JSON.
+    /// The size of the same document as compact JSON.
     pub(super) compact_json_bytes: usize,
-    /// The text block that the model gets.
+    /// The size of the model's text block.
     pub(super) model_bytes: usize,
-    /// Against what the upstream sent, in percent.
+    /// Percentage saved, relative to the upstream's answer.
     pub(super) saved_of_upstream: f64,
-    /// Against the same document as compact JSON, in percent.
+    /// Percentage saved, relative to compact JSON.
     pub(super) saved_of_compact_json: f64,
-    /// Microseconds in the filter, the mean of five calls, from the gateway's own metric.
+    /// Microseconds in the filter: the mean of five calls, from the gateway's own metric.
     pub(super) filter_micros: f64,
 }
 
-/// Bytes saved in percent, to a tenth.
+/// Returns the percentage of bytes saved, to a tenth.
 pub(super) fn saved(before: usize, after: usize) -> f64 {
     if before == 0 {
         return 0.0;
@@ -38,7 +38,7 @@ pub(super) fn saved(before: usize, after: usize) -> f64 {
     (share * 1000.0).round() / 10.0
 }
 
-/// The document without insignificant whitespace. What is not JSON comes out damaged; the payloads are.
+/// Returns the length of a JSON document without insignificant whitespace. The result is meaningless for other input.
 pub(super) fn compact_len(json: &str) -> usize {
     let (mut len, mut in_string, mut escaped) = (0, false, false);
     for byte in json.bytes() {
@@ -66,7 +66,7 @@ const HEADER: [&str; 9] = [
     "in the filter",
 ];
 
-/// An aligned table: words to the left, numbers to the right.
+/// Returns an aligned table: words to the left, numbers to the right.
 pub(super) fn render(rows: &[Row]) -> String {
     let mut cells: Vec<[String; 9]> = vec![HEADER.map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {
@@ -99,7 +99,7 @@ pub(super) fn render(rows: &[Row]) -> String {
     table
 }
 
-/// `118512` as `118 512`.
+/// Formats `118512` as `118 512`.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();

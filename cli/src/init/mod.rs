@@ -1,4 +1,4 @@
-//! `tamis init`: a folder to begin with.
+//! `tamis init`: creates a folder with example documents.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -9,17 +9,17 @@ use anyhow::{Context as _, bail};
 
 use crate::output;
 
-/// The documents of the folder: each teaches by its comments, and all are served as they are.
+/// The documents of the folder. Each one explains itself in comments, and all can be served as they are.
 const FILES: [(&str, &str); 3] = [
     ("service.yaml", include_str!("service.yaml")),
     ("filters.yaml", include_str!("filters.yaml")),
     ("exposition.yaml", include_str!("exposition.yaml")),
 ];
 
-/// Write a folder to begin with: a service, a filter set and an exposition, each with comments.
+/// Create a folder with a service, a filter set and an exposition, each with comments.
 ///
-/// It can be served as it is, and publishes two tools of GitHub's public API, which needs no token. Nothing is overwritten: where
-/// one of the files is there already, none is written.
+/// `tamis serve` can serve the folder as it is: it publishes two tools of GitHub's public API, which needs no token. Existing
+/// files are never overwritten: if one of the files exists, none is written.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,16 +27,16 @@ Examples:
   tamis init my-api && tamis validate my-api && tamis serve my-api
 
 Exit codes:
-  0  written
-  1  one of the files is there already, or the folder cannot be written
-  2  usage")]
+  0  created
+  1  one of the files exists, or the folder cannot be written
+  2  usage error")]
 pub(crate) struct Args {
-    /// The folder, created where it is missing.
+    /// The folder, which is created if it does not exist.
     #[arg(value_name = "DIR", default_value = "tamis")]
     dir: PathBuf,
 }
 
-/// Writes the folder.
+/// Creates the folder, and prints the next steps.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dir = args.dir.display();
     write(&args.dir)?;
@@ -48,10 +48,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All of the files, or none.
+/// Writes all files, or none.
 fn write(dir: &Path) -> anyhow::Result<()> {
     if let Some((name, _)) = FILES.iter().find(|(name, _)| fs::symlink_metadata(dir.join(name)).is_ok()) {
-        bail!("{} is there already, nothing is written: name another folder", dir.join(name).display());
+        bail!("{} exists, so nothing was written; name another folder", dir.join(name).display());
     }
     fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     for (name, text) in FILES {
@@ -60,7 +60,7 @@ fn write(dir: &Path) -> anyhow::Result<()> {
         match written.and_then(|mut file| file.write_all(text.as_bytes())) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                bail!("{} has just been written by another program", path.display());
+                bail!("another program has just written {}", path.display());
             }
             Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
         }

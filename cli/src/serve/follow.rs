@@ -186,7 +186,7 @@ impl Notifications {
 
 fn polling(root: &Path, error: &notify::Error) {
     let folder = root.display();
-    tracing::warn!(%folder, reason = why(error), "no notifications of changes; looking every {POLL:?} instead");
+    tracing::warn!(%folder, reason = why(error), "change notifications are unavailable; polling every {POLL:?} instead");
 }
 
 /// Why a folder cannot be watched, and what helps.
@@ -199,9 +199,11 @@ fn why(error: &notify::Error) -> String {
             "the limit on watchers or open files is reached; raise fs.inotify.max_user_instances".to_owned()
         }
         notify::ErrorKind::Io(error) => error.to_string(),
-        notify::ErrorKind::PathNotFound | notify::ErrorKind::WatchNotFound => "the folder is gone".to_owned(),
+        notify::ErrorKind::PathNotFound | notify::ErrorKind::WatchNotFound => {
+            "the folder does not exist any more".to_owned()
+        }
         notify::ErrorKind::Generic(_) | notify::ErrorKind::InvalidConfig(_) => {
-            "the system's notifications do not work here".to_owned()
+            "the system's notifications do not work for this folder".to_owned()
         }
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn hold(
         let before = served.stopped.get(id);
         let is_new = !served.expositions.contains_key(id) && before.is_none_or(|before| before.reason == PENDING);
         if is_new && stopped.reason == Reason::FilterSetNotFound.as_str() {
-            let message = "published in a moment: its filters may be on their way".to_owned();
+            let message = "waiting a moment for its filters".to_owned();
             *stopped = Stopped { reason: PENDING.into(), message };
             held.push(id.clone());
         }

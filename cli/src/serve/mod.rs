@@ -1,4 +1,4 @@
-//! `tamis serve`: publishes the expositions of a folder, and follows its changes.
+//! `tamis serve`: publishes the expositions of a folder, and reloads it when its files change.
 
 mod debounce;
 mod follow;
@@ -22,12 +22,12 @@ pub(crate) use run::{Credentials, Preparation, Server};
 pub(crate) use settings::{base_url, listen};
 pub(crate) use signals::{runtime, stop_signal};
 
-/// Serve the expositions of a folder over MCP, and follow its changes.
+/// Serve the expositions of a folder over MCP, and reload it when its files change.
 ///
-/// Reads ServiceManifest, ToolsFilters and Exposition documents (YAML or JSON, several in a file) from the folder and
-/// those below it. A saved file is loaded at once and swaps the expositions that it changes; a broken edit keeps what
-/// was served, and is said in the log, at /config and in a metric. What would show a model more than before (a filter
-/// or a set that is gone) waits until no file changes any more, so that a checkout opens no gap.
+/// Reads ServiceManifest, ToolsFilters and Exposition documents (YAML or JSON, several per file) from the folder and its
+/// subfolders. A saved file is loaded at once and replaces the expositions that it changes. A broken edit keeps what was
+/// served; the error appears in the log, at /config and in a metric. A change that would show a model more than before, such
+/// as a deleted filter or set, waits until no more files change, so that a checkout opens no gap.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -35,53 +35,53 @@ Examples:
   tamis serve config/ --listen 127.0.0.1:8000 --secrets /run/secrets
   TAMIS_SECRET_NOTION_TOKEN=.. tamis serve examples/notion
   tamis serve examples/quickstart --stdio --exposition github-internal
-  # where a client wants to know of it: tamis connect --help
+  # how to configure clients: tamis connect --help
 
 Exit codes:
-  0  stopped by SIGINT or SIGTERM, calls under way ended; with --stdio also: the input ended
-  1  nothing can be served, an address is in use, or it would be open to everyone
-  2  usage")]
+  0  stopped by SIGINT or SIGTERM after calls in flight have finished, or the input of --stdio ended
+  1  nothing can be served, an address is in use, or the gateway would be open to everyone
+  2  usage error")]
 pub(crate) struct Args {
-    /// The folder with the documents (or one file).
+    /// The folder with the documents, or one file.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Address of the MCP endpoints [default: 127.0.0.1:8080, or the port of the GatewayGroup document].
+    /// The address of the MCP endpoints [default: 127.0.0.1:8080, or the port of the GatewayGroup document].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "stdio")]
     listen: Option<String>,
-    /// Address of /metrics, /livez, /readyz and /config [default: 127.0.0.1:9090; with --stdio: none].
+    /// The address of /metrics, /livez, /readyz and /config [default: 127.0.0.1:9090; with --stdio: none].
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// Where credentials lie, as Kubernetes mounts Secrets: DIR2/NAME/KEY. Otherwise TAMIS_SECRET_NAME_KEY.
+    /// The folder with credentials, as Kubernetes mounts Secrets: DIR2/NAME/KEY. Without it, TAMIS_SECRET_NAME_KEY.
     #[arg(long, value_name = "DIR2")]
     secrets: Option<PathBuf>,
-    /// The certificate of the MCP endpoints, in PEM with those between it and a root: they are then served by TLS. A new
-    /// one is shown without a restart [default: what the GatewayGroup document names, below --secrets].
+    /// The certificate of the MCP endpoints in PEM, with its intermediate certificates; serves them over TLS. A new
+    /// certificate is used without a restart [default: the one that the GatewayGroup document names, below --secrets].
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "stdio")]
     tls_cert: Option<PathBuf>,
-    /// Its private key, in PEM.
+    /// The private key of the certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Where full audit records go (`audit: {mode: Full}`): one file a call, with the output before filtering.
+    /// The folder for full audit records (`audit: {mode: Full}`): one file per call, with the output before filtering.
     #[arg(long, value_name = "DIR3")]
     audit_dir: Option<PathBuf>,
-    /// Bytes that calls, their answers and connections may hold: 300Mi, 2Gi [default: the GatewayGroup's `memory`, else
-    /// 60 % of the memory limit of the control group, of the machine's memory where there is none].
+    /// The memory for calls, their answers and connections: 300Mi, 2Gi [default: the GatewayGroup's `memory`, else 60 % of
+    /// the control group's memory limit, or of the machine's memory if there is no limit].
     #[arg(long, value_name = "BYTES", value_parser = crate::gateway::memory)]
     memory: Option<u64>,
-    /// Listen beyond loopback although expositions without `access` are open to everyone who reaches the address.
+    /// Listen beyond loopback although everyone who reaches the address may call expositions without `access`.
     #[arg(long)]
     insecure_public: bool,
-    /// Serve one exposition over standard input and output, as desktop clients start their servers.
+    /// Serve one exposition over standard input and output, for clients that start their servers.
     #[arg(long)]
     stdio: bool,
-    /// Which exposition --stdio serves: NAMESPACE/NAME, or NAME in the namespace `default`. Not needed where there is one.
+    /// The exposition for --stdio: NAMESPACE/NAME, or NAME in the namespace `default`. Optional if there is only one.
     #[arg(long, value_name = "NAME", requires = "stdio", value_parser = exposition)]
     exposition: Option<ExpositionId>,
     #[command(flatten)]
     traces: TraceArgs,
 }
 
-/// Reads NAME or NAMESPACE/NAME.
+/// Parses NAME or NAMESPACE/NAME.
 pub(crate) fn exposition(text: &str) -> Result<ExpositionId, String> {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
@@ -94,7 +94,7 @@ pub(crate) fn exposition(text: &str) -> Result<ExpositionId, String> {
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(serve(args, log));
-    // A read of standard input cannot be called off; waiting for it would wait for the client.
+    // A read of standard input cannot be cancelled, and waiting for it would wait for the client.
     runtime.shutdown_background();
     outcome
 }
@@ -145,11 +145,11 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Binds a listener, or says which option helps.
+/// Binds a listener. The error names the option that sets the address.
 pub(crate) async fn bind(address: &str, option: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
-        .with_context(|| format!("cannot listen on {address}, choose another with {option}"))
+        .with_context(|| format!("cannot listen on {address}; choose another address with {option}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A folder, a gateway, its listeners and the follower, put together. `serve` and `demo` both run this.
+//! Runs a gateway on a folder, with its listeners and its follower. `serve` and `demo` share it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,11 +22,11 @@ use super::settings;
 use crate::logging::{self, LogArgs};
 use crate::{connect, note};
 
-/// Where credentials come from.
+/// The source of credentials.
 pub(crate) enum Credentials {
     /// A folder and the environment.
     Local(Option<PathBuf>),
-    /// Somewhere else.
+    /// A given source.
     Given(Arc<dyn upstream::Credentials>),
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Preparation {
     audit_dir: Option<PathBuf>,
     /// Whether log lines are for people.
     human: bool,
-    /// Whether expositions without `access` may be reached from other machines.
+    /// Whether other machines may reach expositions without `access`.
     pub(crate) insecure_public: bool,
-    /// Bytes that calls may hold; what the group or the system says where absent.
+    /// The memory for calls. Defaults to that of the group or the system.
     pub(crate) memory: Option<u64>,
     /// The certificate of the serving port.
     pub(crate) tls: Option<Arc<Tls>>,
-    /// Where traces of calls go.
+    /// The sender of traces.
     pub(crate) traces: Option<Traces>,
 }
 
@@ -70,8 +70,8 @@ impl Preparation {
         }
     }
 
-    /// Reports the findings on standard error, as `tamis validate` prints them. The one that the gateway will log is left to
-    /// it, where log lines are for people.
+    /// Reports the findings on standard error, as `tamis validate` prints them. If log lines are for people, it omits the
+    /// finding that the gateway will log.
     pub(crate) fn report(&self, log: &LogArgs) {
         let logged = if self.serves_nothing() || !log.is_human() { None } else { self.first.problem() };
         let is_new =
@@ -79,38 +79,38 @@ impl Preparation {
         log.report(self.first.diagnostics.iter().filter(is_new));
     }
 
-    /// Whether there is no exposition to serve.
+    /// Returns whether there is no exposition to serve.
     pub(crate) fn serves_nothing(&self) -> bool {
         self.first.snapshot.expositions.is_empty()
     }
 
-    /// What to say then.
+    /// Explains why there is nothing to serve.
     pub(crate) fn why_nothing(&self) -> String {
         let root = self.root.display();
         match (self.first.snapshot.stopped.is_empty(), self.first.problem().is_none()) {
-            (true, true) => format!(
-                "{root} holds no Exposition; `tamis init DIR` writes a folder to begin with, `tamis demo` shows one"
-            ),
-            _ => format!("no exposition of {root} can be served as it is"),
+            (true, true) => {
+                format!("{root} has no Exposition; `tamis init DIR` creates an example folder, `tamis demo` serves one")
+            }
+            _ => format!("no exposition of {root} can be served"),
         }
     }
 
-    /// What would be served.
+    /// Returns the configuration that would be served.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.first.snapshot
     }
 
-    /// The GatewayGroup document.
+    /// Returns the spec of the GatewayGroup document.
     pub(crate) fn group(&self) -> Option<&GatewayGroupSpec> {
         self.first.group.as_ref()
     }
 
-    /// The address to listen on.
+    /// Returns the address to listen on.
     pub(crate) fn listen(&self, argument: Option<&str>) -> String {
         settings::listen(argument, self.first.group.as_ref())
     }
 
-    /// Serves on the listeners, and follows the folder.
+    /// Starts serving on the listeners, and follows the folder.
     pub(crate) fn start(
         self,
         credentials: Credentials,
@@ -118,11 +118,15 @@ impl Preparation {
         admin: Option<TcpListener>,
     ) -> anyhow::Result<Server> {
         if self.first.groups > 1 {
-            bail!("{} GatewayGroups in {}: one process is one group, keep one", self.first.groups, self.root.display());
+            bail!(
+                "found {} GatewayGroups in {}; keep one, because a process serves one group",
+                self.first.groups,
+                self.root.display()
+            );
         }
         let group = self.first.group.as_ref();
         if settings::audits_to_files(group) && self.audit_dir.is_none() {
-            bail!("GatewayGroup: spec.audit.sink is File: say where with --audit-dir");
+            bail!("GatewayGroup: spec.audit.sink File requires a folder; set --audit-dir");
         }
         for (field, reason) in settings::without_effect(group) {
             tracing::warn!("GatewayGroup: spec.{field} has no effect here: {reason}");
@@ -132,7 +136,7 @@ impl Preparation {
         let open = |a: &SocketAddr| !a.ip().is_loopback() && !self.insecure_public;
         if let Some(address) = admin_address.filter(open) {
             bail!(
-                "{address} would show metrics and configuration to other machines: keep --admin on loopback, or pass --insecure-public"
+                "{address} would expose metrics and configuration to other machines; keep --admin on loopback, or pass --insecure-public"
             );
         }
         let mut options = Options::new(match credentials {
@@ -165,11 +169,11 @@ impl Preparation {
         if let Some(listener) = listener {
             tasks.spawn(Arc::clone(&gateway).serve(listener, shutdown.clone()));
         }
-        // The admin port answers until everything else has ended: a drain can be watched.
+        // The admin port answers until everything else has ended, so that a drain can be observed.
         let admin_shutdown = CancellationToken::new();
         let admin_task = admin.map(|l| tokio::spawn(Arc::clone(&gateway).serve_admin(l, admin_shutdown.clone())));
         let follower =
-            self.follow(Arc::clone(&gateway), reported, listen.is_some()).context("the folder cannot be followed")?;
+            self.follow(Arc::clone(&gateway), reported, listen.is_some()).context("cannot watch the folder")?;
         Ok(Server {
             gateway,
             snapshot,
@@ -204,11 +208,11 @@ impl Preparation {
     }
 }
 
-/// Serves what a reload decided, and says what it did.
+/// Applies the result of a reload, and logs the changes.
 fn apply(gateway: &Gateway, reload: &Reload, human: bool) {
     let problem = reload.problem();
     for finding in &reload.news {
-        // The first error is logged by the gateway, which shows it at /config too. Programs read its fields here.
+        // The gateway logs the first error, which it also shows at /config. Programs read its fields here.
         let logged = problem.as_ref().is_some_and(|problem| problem.starts_with(&finding.to_string()));
         match (human, finding.is_error()) {
             (true, _) if logged => {}
@@ -218,7 +222,7 @@ fn apply(gateway: &Gateway, reload: &Reload, human: bool) {
         }
     }
     for id in &reload.held {
-        tracing::info!(exposition = %id, "what would loosen it waits until the folder is quiet");
+        tracing::info!(exposition = %id, "loosening waits until the folder is quiet");
     }
     if !reload.worthwhile {
         return;
@@ -234,15 +238,15 @@ fn apply(gateway: &Gateway, reload: &Reload, human: bool) {
     }
     for (id, degraded) in &reload.degraded {
         let degraded = degraded.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        tracing::warn!(exposition = %id, degraded, "exposition does not serve what its documents say");
+        tracing::warn!(exposition = %id, degraded, "exposition does not match its documents");
     }
 }
 
-/// Which expositions lack which credentials.
+/// The credentials that each exposition lacks.
 type Lacking = BTreeSet<(ExpositionId, MissingCredential)>;
 
-/// Logs the credentials that have come to be missing since the last look, with the remedy, and those that are there again.
-/// Over standard input and output no caller shows a key.
+/// Logs newly missing credentials with the remedy, and reports when none is missing any more. Over standard input and output
+/// there are no callers with keys.
 fn report_lacking(gateway: &Gateway, reported: &mut Lacking, listens: bool) {
     let missing = gateway.missing_credentials();
     let now: Lacking =
@@ -253,12 +257,12 @@ fn report_lacking(gateway: &Gateway, reported: &mut Lacking, listens: bool) {
         tracing::warn!(exposition = %id, remedy = missing.remedy(), "{missing}");
     }
     if now.is_empty() && !reported.is_empty() {
-        tracing::info!("no credential is missing any more");
+        tracing::info!("all missing credentials are available now");
     }
     *reported = now;
 }
 
-/// A gateway that serves.
+/// A running gateway.
 pub(crate) struct Server {
     gateway: Arc<Gateway>,
     snapshot: Snapshot,
@@ -272,27 +276,27 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The gateway itself.
+    /// Returns the gateway.
     pub(crate) fn gateway(&self) -> Arc<Gateway> {
         Arc::clone(&self.gateway)
     }
 
-    /// What was served at the start.
+    /// Returns the configuration that was served at the start.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Ends everything that serves.
+    /// Returns the token that stops serving.
     pub(crate) fn shutdown_token(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 
-    /// The URL of an exposition.
+    /// Returns the URL of an exposition.
     pub(crate) fn url(&self, id: &ExpositionId) -> Option<String> {
         self.base_url.as_ref().map(|base| format!("{base}/mcp/{id}"))
     }
 
-    /// The exposition that a user named, or the only one.
+    /// Returns the exposition that the user named, or the only one.
     pub(crate) fn choose(&self, named: Option<&ExpositionId>) -> anyhow::Result<ExpositionId> {
         let names = || self.snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if let Some(id) = named {
@@ -300,18 +304,18 @@ impl Server {
                 bail!("exposition {id} cannot be served: {}: {}", stopped.reason, stopped.message);
             }
             if !self.snapshot.expositions.contains_key(id) {
-                bail!("there is no exposition {id}, give --exposition one of: {}", names());
+                bail!("exposition {id} does not exist; set --exposition to one of: {}", names());
             }
             return Ok(id.clone());
         }
         let mut all = self.snapshot.expositions.keys();
         match (all.next(), all.next()) {
             (Some(id), None) => Ok(id.clone()),
-            _ => bail!("--exposition must say which: {}", names()),
+            _ => bail!("there are several expositions; choose one with --exposition: {}", names()),
         }
     }
 
-    /// Says on standard error what is served where.
+    /// Prints to standard error what is served, and where.
     pub(crate) fn announce(&self, human: bool) {
         let missing = self.gateway.missing_credentials();
         for (id, document) in &self.snapshot.expositions {
@@ -348,7 +352,7 @@ impl Server {
         }
     }
 
-    /// Stops accepting, lets calls under way end, sends the last traces, and stops.
+    /// Stops accepting calls, waits for calls in flight, sends the last traces, and stops.
     pub(crate) async fn stop(mut self) {
         drop(self.follower);
         self.shutdown.cancel();

@@ -1,4 +1,4 @@
-//! What a GatewayGroup document says about the process.
+//! Settings of the process from the GatewayGroup document.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use tamis_crds::resources::{AuditSink, GatewayGroupSpec, MetricsDetail};
 use tamis_gateway::upstream::{Destination, EgressPolicy};
 use tamis_gateway::{GatewayLimits, Tls};
 
-/// Port of the serving listener, where neither the command line nor a GatewayGroup names one.
+/// The port of the serving listener, if neither the command line nor a GatewayGroup sets one.
 pub(crate) const PORT: u16 = 8080;
-/// Port of the admin listener.
+/// The port of the admin listener.
 pub(crate) const ADMIN_PORT: u16 = 9090;
 
-/// The egress policy: the public network and loopback, and what the group adds and takes away.
+/// Returns the egress policy: the public network and loopback, with the group's additions and exclusions.
 pub(crate) fn egress(group: Option<&GatewayGroupSpec>) -> anyhow::Result<EgressPolicy> {
     let mut policy = EgressPolicy::standalone();
     if let Some(egress) = group.and_then(|group| group.egress.as_ref()) {
@@ -31,7 +31,7 @@ pub(crate) fn egress(group: Option<&GatewayGroupSpec>) -> anyhow::Result<EgressP
     Ok(policy)
 }
 
-/// Where to listen: the command line first.
+/// Returns the address to listen on. The command line takes precedence.
 pub(crate) fn listen(argument: Option<&str>, group: Option<&GatewayGroupSpec>) -> String {
     let port = group.and_then(|group| group.listener.as_ref()).and_then(|listener| listener.port);
     match argument {
@@ -40,14 +40,14 @@ pub(crate) fn listen(argument: Option<&str>, group: Option<&GatewayGroupSpec>) -
     }
 }
 
-/// Names under which clients reach the gateway beside its address.
+/// Returns the host names under which clients reach the gateway, in addition to its address.
 pub(crate) fn hostnames(group: Option<&GatewayGroupSpec>) -> Vec<String> {
     let Some(listener) = group.and_then(|group| group.listener.as_ref()) else { return Vec::new() };
     let external = listener.external_url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
     listener.hostname.iter().cloned().chain(external.and_then(|url| url.host().map(str::to_owned))).collect()
 }
 
-/// The certificate of the serving port: the command line first, else what the group names, below the folder of Secrets.
+/// Loads the certificate of the serving port: from the command line, or from the Secret that the group names.
 pub(crate) fn tls(
     named: Option<(PathBuf, PathBuf)>,
     group: Option<&GatewayGroupSpec>,
@@ -58,7 +58,8 @@ pub(crate) fn tls(
         (Some(named), _) => named,
         (None, None) => return Ok(None),
         (None, Some(name)) => {
-            let hint = "GatewayGroup: spec.listener.tls names a Secret: say where with --secrets, or use --tls-cert and --tls-key";
+            let hint =
+                "GatewayGroup: spec.listener.tls requires a Secret; set --secrets, or use --tls-cert and --tls-key";
             let folder = secrets.context(hint)?.join(name);
             (folder.join("tls.crt"), folder.join("tls.key"))
         }
@@ -66,7 +67,7 @@ pub(crate) fn tls(
     crate::gateway::tls(Some(files))
 }
 
-/// The beginning of every exposition's URL.
+/// Returns the prefix of the URLs of expositions.
 pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr, tls: bool) -> String {
     let scheme = if tls { "https" } else { "http" };
     let external =
@@ -74,12 +75,12 @@ pub(crate) fn base_url(group: Option<&GatewayGroupSpec>, address: SocketAddr, tl
     external.map_or_else(|| format!("{scheme}://{address}"), |url| url.trim_end_matches('/').to_owned())
 }
 
-/// Whether tools have series of their own.
+/// Returns whether metrics have one series per tool.
 pub(crate) fn tool_series(group: Option<&GatewayGroupSpec>) -> bool {
     group.and_then(|group| group.metrics).unwrap_or_default().detail == MetricsDetail::Tool
 }
 
-/// Bounds on all expositions together: memory by the command line first.
+/// Returns the limits of all expositions together. The memory of the command line takes precedence.
 pub(crate) fn limits(group: Option<&GatewayGroupSpec>, memory: Option<u64>) -> GatewayLimits {
     let none = GatewayGroupSpec::default();
     let group = group.unwrap_or(&none);
@@ -91,12 +92,12 @@ pub(crate) fn limits(group: Option<&GatewayGroupSpec>, memory: Option<u64>) -> G
     }
 }
 
-/// Whether the group wants audit records in files.
+/// Returns whether the group writes audit records to files.
 pub(crate) fn audits_to_files(group: Option<&GatewayGroupSpec>) -> bool {
     group.and_then(|group| group.audit).is_some_and(|audit| audit.sink == AuditSink::File)
 }
 
-/// Fields that mean nothing to one process, and why.
+/// Returns the fields of the group that `tamis serve` ignores, with the reasons.
 pub(crate) fn without_effect(group: Option<&GatewayGroupSpec>) -> Vec<(&'static str, &'static str)> {
     let Some(group) = group else { return Vec::new() };
     let mut fields = Vec::new();
@@ -113,16 +114,16 @@ pub(crate) fn without_effect(group: Option<&GatewayGroupSpec>) -> Vec<(&'static 
         fields.push(("disruptionBudget", "`tamis serve` is one process"));
     }
     if group.pod.is_some() {
-        fields.push(("pod", "`tamis serve` runs in no pod of the operator's"));
+        fields.push(("pod", "`tamis serve` does not run in a pod of the operator"));
     }
     if group.controller_name.is_some() {
-        fields.push(("controllerName", "no operator takes part"));
+        fields.push(("controllerName", "`tamis serve` has no operator"));
     }
     fields
 }
 
-/// Fields that differ from those that the process started with and are read at the start only. The floors under
-/// `require` are not among them: they hold as soon as they are saved.
+/// Returns the changed fields that are read only at the start of the process. The floors under `require` are not among them:
+/// they apply as soon as they are saved.
 pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&GatewayGroupSpec>) -> Vec<&'static str> {
     let none = GatewayGroupSpec::default();
     let (started, now) = (started.unwrap_or(&none), now.unwrap_or(&none));

@@ -1,17 +1,17 @@
-//! SIGINT and SIGTERM: the first lets calls under way end, the second does not wait.
+//! SIGINT and SIGTERM: the first one drains calls in flight, the second one ends the process.
 
 use anyhow::Context as _;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime on all cores.
+/// Creates a runtime that uses all cores.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_multi_thread().enable_all().build().context("the runtime cannot start")
 }
 
-/// Completes at the first signal; a second one ends the process at once.
+/// Completes at the first signal. A second one ends the process at once.
 pub(crate) async fn stop_signal() {
     let name = next().await;
-    tracing::info!(signal = name, "stopping; calls under way end first, a second signal does not wait");
+    tracing::info!(signal = name, "stopping; waiting for calls in flight, a second signal stops at once");
     tokio::spawn(async {
         next().await;
         std::process::exit(130);

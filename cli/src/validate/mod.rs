@@ -1,4 +1,4 @@
-//! `tamis validate`: what is wrong with documents, all of it at once.
+//! `tamis validate`: checks documents and prints all findings at once.
 
 mod sample;
 #[cfg(test)]
@@ -15,11 +15,12 @@ use tamis_crds::{Diagnostic, Loaded, diagnose, diagnose_part};
 use crate::logging::{Coloured, LogArgs};
 use crate::{documents, note, output};
 
-/// Check documents: files, and folders with all their *.yaml, *.yml and *.json files.
+/// Check documents in files and folders.
 ///
-/// Prints one line a finding to standard output, FILE:LINE:COLUMN: error|warning: FIELD: what, remedy; a summary goes to
-/// standard error. With --output json: {"diagnostics": [{"severity": "error" or "warning", "file", "line", "column",
-/// "field", "message", "remedy", "reason"}]}, and with --sample also "samples".
+/// In folders, checks all *.yaml, *.yml and *.json files. Prints one line per finding to standard output, as FILE:LINE:COLUMN:
+/// error|warning: FIELD: problem; remedy, and a summary to standard error. With --output json: {"diagnostics": [{"severity":
+/// "error" or "warning", "file", "line", "column", "field", "message", "remedy", "reason"}]}, and with --sample also
+/// "samples".
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,45 +28,45 @@ Examples:
   tamis validate filters.yaml --output json | jq '.diagnostics[].field'
   kubectl get toolsfilters -o yaml | tamis validate -
   tamis validate examples/quickstart --sample issues.json --tool list-issues
-  # a filter set alone: nothing is said about the service that it names
+  # a filter set alone: its service is not checked
   tamis validate github-partner.yaml --sample issues.json --tool list-issues
 
 Exit codes:
   0  no error (warnings do not count)
-  1  an error, or a filter that fails on the sample
-  2  usage")]
+  1  at least one error, or a filter that fails on the sample
+  2  usage error")]
 pub(crate) struct Args {
-    /// Files and folders; `-` is standard input.
+    /// Files and folders; `-` stands for standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// An answer that you have saved: runs the filters of one tool over it and says what each leaves of it. Where no
-    /// ServiceManifest is among the documents, references are not checked, as `tamis filter` does not.
+    /// A saved answer: runs the filters of one tool on it and prints the result of each. Without a ServiceManifest among the
+    /// documents, references are not checked, as in `tamis filter`.
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
-    /// The tool that the sample is an answer of; needed where the documents filter several.
+    /// The tool that the sample is an answer of. Required if the documents filter several tools.
     #[arg(long, value_name = "NAME", requires = "sample")]
     tool: Option<String>,
-    /// How findings are printed.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
-    /// One line a finding.
+    /// One line per finding.
     Text,
-    /// One JSON object with `diagnostics`, and `samples` where one was asked for.
+    /// One JSON object with `diagnostics`, and with `samples` if a sample is given.
     Json,
 }
 
-/// Prints the findings; 1 where one is an error.
+/// Prints the findings. Returns 1 if one is an error.
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let loaded = documents::load(&args.paths)?;
     let alone = args.sample.is_some() && loaded.resources.manifests.is_empty();
     let diagnostics = if alone { diagnose_part(&loaded) } else { diagnose(&loaded) };
     let broken = diagnostics.iter().any(Diagnostic::is_error);
     let samples = match &args.sample {
-        // What does not compile cannot be tried.
+        // A filter that does not compile cannot run.
         Some(file) if !broken => {
             let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
             Some(sample::run(&loaded.resources, args.tool.as_deref(), &bytes)?)

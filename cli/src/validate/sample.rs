@@ -1,4 +1,4 @@
-//! `--sample`: what the filters of one tool leave of an answer that somebody has saved.
+//! `--sample`: runs the filters of one tool on a saved answer.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,34 +9,36 @@ use serde::Serialize;
 use tamis_crds::{CompileEnv, Resources, compile};
 use tamis_engine::{Call, CompileOptions, Enforcement, Input, ResponseType, ToolFilter};
 
-/// What one filter does to the sample.
+/// The result of one filter on the sample.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sample {
-    /// The exposition that applies the filter, or the filter set where no exposition uses it.
+    /// The exposition that applies the filter, or the filter set if no exposition uses it.
     pub(super) used_by: String,
-    /// The tool.
+    /// The name of the tool.
     pub(super) tool: String,
-    /// Bytes of the sample.
+    /// The size of the sample in bytes.
     pub(super) original_bytes: usize,
-    /// Bytes of what a model would get; none where the filter refuses the sample.
+    /// The size of the model's output in bytes, or `None` if the filter rejects the sample.
     pub(super) output_bytes: Option<usize>,
-    /// Paths of the filter that the sample does not have.
+    /// Paths of the filter that match nothing in the sample.
     pub(super) missed: Vec<String>,
-    /// The stage that failed, and why as far as that may be said.
+    /// The stage that failed, and the reason if it may be shown.
     pub(super) error: Option<String>,
 }
 
-/// Runs every filter of the tool over the sample, each as its exposition would.
+/// Runs every filter of the tool on the sample, each as its exposition would.
 pub(super) fn run(resources: &Resources, tool: Option<&str>, sample: &[u8]) -> anyhow::Result<Vec<Sample>> {
     let filters = filters(resources);
     let tools: BTreeSet<&str> = filters.iter().map(|f| f.tool.as_str()).collect();
     let tool = match (tool, tools.len()) {
         (Some(tool), _) if tools.contains(tool) => tool,
-        (Some(tool), _) => bail!("the documents filter no tool `{tool}`; they filter {}", list(&tools)),
+        (Some(tool), _) => bail!("the documents have no filter for tool `{tool}`; they filter {}", list(&tools)),
         (None, 1) => tools.first().copied().unwrap_or_default(),
         (None, 0) => bail!("the documents filter no tool"),
-        (None, _) => bail!("say with --tool what the sample is an answer of: {}", list(&tools)),
+        (None, _) => {
+            bail!("the documents filter several tools; choose the tool of the sample with --tool: {}", list(&tools))
+        }
     };
     Ok(filters.iter().filter(|f| f.tool == tool).map(|f| f.apply(sample)).collect())
 }
@@ -53,7 +55,7 @@ struct Filter {
     response_type: Option<ResponseType>,
 }
 
-/// Filters as expositions apply them; those of a set that no exposition uses under the set's own enforcement.
+/// Returns the filters as expositions apply them. A set that no exposition uses applies with its own enforcement.
 fn filters(resources: &Resources) -> Vec<Filter> {
     let snapshot = compile(resources, &CompileEnv::default()).snapshot;
     let mut used = BTreeSet::new();

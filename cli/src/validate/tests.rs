@@ -77,6 +77,6 @@ fn a_sample_goes_through_the_filter_of_its_exposition_or_of_its_set() {
         assert_eq!(ran.len(), 1);
         assert_eq!((ran[0].used_by.as_str(), ran[0].output_bytes, &ran[0].error), (user, Some(23), &None));
         let unknown = sample::run(&resources, Some("list-repos"), sample).unwrap_err();
-        assert_eq!(unknown.to_string(), "the documents filter no tool `list-repos`; they filter list-issues");
+        assert_eq!(unknown.to_string(), "the documents have no filter for tool `list-repos`; they filter list-issues");
     }
 }

@@ -71,7 +71,7 @@ fn a_folder_of_other_programs_files_alone_serves_nothing_and_says_what_helps() {
     let dir = tempfile::tempdir().expect("a folder");
     clutter(dir.path());
     let (code, _, message) = run(&["serve", dir.path().to_str().expect("is text")]);
-    assert!(code == Some(1) && message.contains("holds no Exposition; `tamis init DIR`"), "{message}");
+    assert!(code == Some(1) && message.contains("has no Exposition; `tamis init DIR`"), "{message}");
 }
 
 #[test]
@@ -276,7 +276,7 @@ async fn what_init_writes_is_served_as_it_is() {
     assert_eq!(names, ["list-issues", "get-issue"]);
     assert!(!served.log().contains("WARN") && !served.log().contains("ERROR"), "{}", served.log());
     let output = tamis(&["init"]).current_dir(dir.path()).output().expect("runs");
-    assert!(said(&output).2.contains("is there already, nothing is written"), "{output:?}");
+    assert!(said(&output).2.contains("exists, so nothing was written"), "{output:?}");
     assert_eq!(output.status.code(), Some(1));
 }
 

@@ -141,7 +141,7 @@ mod unix {
         // Nothing is forbidden to root.
         if fs::File::open(&locked[0]).is_err() {
             let said = said(&load(&[dir.path().to_owned()]));
-            assert_eq!(said.iter().filter(|line| line.contains("who may read it")).count(), 2, "{said:#?}");
+            assert_eq!(said.iter().filter(|line| line.contains("check its permissions")).count(), 2, "{said:#?}");
         }
         lock(0o700);
     }

@@ -31,7 +31,7 @@ use self::platform::Platform;
 use self::revision::Revision;
 use self::toolchain::Toolchain;
 
-/// What to build, and where to put it.
+/// What to build, and where to write it.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// The folder for the image
@@ -40,22 +40,22 @@ pub(crate) struct Args {
     /// The image's name and tag [default: tamis:VERSION]
     #[arg(long, value_name = "NAME:TAG")]
     tag: Option<Name>,
-    /// What the image is for [default: this machine]
+    /// The platform of the image [default: this machine]
     #[arg(long, value_enum)]
     platform: Option<Platform>,
-    /// Take this program instead of building one
+    /// Use this program instead of building one
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// The profile of Cargo.toml that it is built with
+    /// The Cargo profile of the build
     #[arg(long, value_name = "NAME", default_value = "dist", conflicts_with = "binary")]
     profile: String,
-    /// How the image's layer is kept
+    /// The compression of the image's layer
     #[arg(long, value_enum, default_value = "gzip")]
     compression: Compression,
-    /// Also put the image's files into this folder, which is created
+    /// Also write the image's files to this folder, which is created
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Say as JSON what was written
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
