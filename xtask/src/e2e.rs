@@ -30,16 +30,16 @@ const BUILD: [&str; 10] = [
 /// `cargo xtask e2e`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Arguments {
-        /// Write the steps with their times to this file as Markdown, and next to it as JSON
+    /// Write the steps with their times to this file as Markdown, and next to it as JSON
     #[arg(long)]
     report: Option<PathBuf>,
-        /// The `tamis` program to test; by default a debug build
+    /// The `tamis` program to test; by default a debug build
     #[arg(long)]
     binary: Option<PathBuf>,
-        /// After the installation, run only steps whose names contain one of these words
+    /// After the installation, run only steps whose names contain one of these words
     #[arg(long)]
     only: Vec<String>,
-        /// Keep the node running at the end, until Ctrl-C
+    /// Keep the node running at the end, until Ctrl-C
     #[arg(long)]
     keep: bool,
 }

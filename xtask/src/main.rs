@@ -24,40 +24,40 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-        /// Install what the tests need into .tools/: MCP clients, the conformance suite, a Kubernetes API server, Helm,
-        /// Prometheus, the test runner
+    /// Install what the tests need into .tools/: MCP clients, the conformance suite, a Kubernetes API server, Helm,
+    /// Prometheus, the test runner
     Tools {
-                /// Also install what `e2e` needs: the rest of a Kubernetes node, CoreDNS and metrics-server
+        /// Also install what `e2e` needs: the rest of a Kubernetes node, CoreDNS and metrics-server
         #[arg(long)]
         node: bool,
     },
-        /// Install what the tests need, build everything and run every test
+    /// Install what the tests need, build everything and run every test
     Test {
-                /// Arguments for the test runner, for example part of a test's name
+        /// Arguments for the test runner, for example part of a test's name
         #[arg(last = true)]
         filter: Vec<String>,
     },
-        /// Start a real Kubernetes node, follow the steps of users there, and remove the node again: docs/e2e.md
+    /// Start a real Kubernetes node, follow the steps of users there, and remove the node again: docs/e2e.md
     E2e(e2e::Arguments),
-        /// Build a container image: the program, its libraries, certificates, licences and an SBOM
+    /// Build a container image: the program, its libraries, certificates, licences and an SBOM
     Image(image::Args),
-        /// Build Argo CD into .tools/, and run the tests against it, which `test` and `ci` leave out
+    /// Build Argo CD into .tools/, and run the tests against it, which `test` and `ci` leave out
     Gitops,
-        /// Install published agents (Claude Code, Codex, Gemini CLI) into .tools/, and test that they read what `tamis connect`
-        /// writes; `test` and `ci` leave this out
+    /// Install published agents (Claude Code, Codex, Gemini CLI) into .tools/, and test that they read what `tamis connect`
+    /// writes; `test` and `ci` leave this out
     Agents,
-        /// Build docs/ as a site in target/site
+    /// Build docs/ as a site in target/site
     Docs {
-                /// Also serve the site on loopback, and rebuild it when a page changes
+        /// Also serve the site on loopback, and rebuild it when a page changes
         #[arg(long)]
         serve: bool,
     },
-        /// Check format, lints, licences and documentation, then run `test`
+    /// Check format, lints, licences and documentation, then run `test`
     Ci {
-                /// Also compare dependencies with the RustSec advisories, which are fetched from the network
+        /// Also compare dependencies with the RustSec advisories, which are fetched from the network
         #[arg(long)]
         advisories: bool,
-                /// Also run `e2e` on a real Kubernetes node; requires root
+        /// Also run `e2e` on a real Kubernetes node; requires root
         #[arg(long)]
         e2e: bool,
     },
