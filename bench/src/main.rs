@@ -6,6 +6,8 @@
 //! Payload: recorded GitHub issues, repeated (`data/README.md`).
 
 mod baseline;
+#[cfg(test)]
+mod counts;
 mod operations;
 mod payload;
 mod strings;

@@ -36,6 +36,8 @@ mod dispatch;
 mod exposition;
 mod expressions;
 mod fit;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod hops;
 mod limiter;

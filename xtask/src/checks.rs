@@ -36,6 +36,14 @@ pub(crate) fn lints() -> Result<()> {
     step("lints", &mut cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
+/// What no test builds: the fuzz targets with libFuzzer, and the baseline of the benchmarks, a workspace of its own.
+pub(crate) fn apart() -> Result<()> {
+    let fuzz = ["clippy", "--locked", "--package", "tamis-fuzz", "--features", "libfuzzer", "--bins"];
+    step("fuzz targets", cargo(fuzz).args(["--", "-D", "warnings"]))?;
+    let mut baseline = cargo(["check", "--locked", "--all-targets"]);
+    step("benchmark baseline", baseline.current_dir(root().join("bench/baseline")))
+}
+
 /// Documentation, with warnings denied.
 pub(crate) fn documentation() -> Result<()> {
     let mut command = cargo(["doc", "--workspace", "--no-deps"]);

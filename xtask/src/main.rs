@@ -6,6 +6,7 @@ mod cluster;
 mod definitions;
 mod docs;
 mod e2e;
+mod fuzz;
 mod image;
 mod needs;
 mod prometheus;
@@ -46,6 +47,9 @@ enum Command {
     /// Install published agents (Claude Code, Codex, Gemini CLI) into .tools/, and test that they read what `tamis connect`
     /// writes; `test` and `ci` leave this out
     Agents,
+    /// Feed hostile input to the engine, the schemas, the documents and the messages, with coverage feedback; `test` and `ci`
+    /// only replay the committed seeds. Needs a C++ compiler
+    Fuzz(fuzz::Arguments),
     /// Build docs/ as a site in target/site
     Docs {
         /// Also serve the site on loopback, and rebuild it when a page changes
@@ -82,12 +86,14 @@ fn main() -> Result<()> {
             tools::install_agents(&tools)?;
             checks::agents(&tools)
         }
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Docs { serve } => docs::docs(serve),
         Command::Ci { advisories, e2e } => {
             let tools = tools::install()?;
             checks::format()?;
             checks::dependencies(&tools, advisories)?;
             checks::lints()?;
+            checks::apart()?;
             checks::documentation()?;
             docs::docs(false)?;
             // Before the tests: their runner's summary comes last.

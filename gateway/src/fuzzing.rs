@@ -1,0 +1,45 @@
+//! What `fuzz/` feeds hostile bytes to, and tests of other crates must not use.
+
+use std::borrow::Cow;
+
+use crate::mcp::{Era, Incoming, era, message};
+
+/// Messages of a batch that are read.
+const BATCH: usize = 16;
+
+/// A message that the gateway takes.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// All of it.
+    pub text: &'a str,
+    /// Its method; none where it is an answer.
+    pub method: Option<Cow<'a, str>>,
+    /// Its id; none where it wants no answer.
+    pub id: Option<&'a str>,
+}
+
+/// The messages in the body of a request that are understood.
+#[must_use]
+pub fn messages(text: &str) -> Vec<Message<'_>> {
+    match message::batch(text, BATCH) {
+        Some(Ok(batch)) => batch.into_iter().filter_map(|message| read(message.get())).collect(),
+        Some(Err(_)) => Vec::new(),
+        None => read(text).into_iter().collect(),
+    }
+}
+
+fn read(text: &str) -> Option<Message<'_>> {
+    let (method, id, params) = match message::parse(text) {
+        Ok(Incoming::Request { id, method, params }) => (Some(method), Some(id.get()), Some(params)),
+        Ok(Incoming::Notification { method, params }) => (Some(method), None, Some(params)),
+        Ok(Incoming::Response) => (None, None, None),
+        Err(_) => return None,
+    };
+    if let Some(params) = params {
+        // The era of a message says which version it is answered in.
+        let version = params.meta_version();
+        let era = era::decide(None, version.as_deref(), method.as_deref());
+        assert!(version.is_some() || era == Era::Legacy || method.as_deref() == Some("server/discover"));
+    }
+    Some(Message { text, method, id })
+}
