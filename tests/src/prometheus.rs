@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cluster::{Process, eventually};
-use crate::{Port, root};
+use crate::{Port, root, starts};
 
 /// How much faster than in life time passes for rules.
 pub const HURRY: u64 = 30;
@@ -71,7 +71,7 @@ pub struct Prometheus {
     url: String,
     client: reqwest::Client,
     _port: Port,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Prometheus {
@@ -80,34 +80,35 @@ impl Prometheus {
     /// # Errors
     /// It is not installed, ended, or is not ready in time.
     pub async fn start(targets: &[Target], names: &[&str]) -> Result<Self> {
+        Self::with(jobs(targets), names).await
+    }
+
+    /// [`Prometheus::start`] with jobs of their own in place of targets.
+    ///
+    /// # Errors
+    /// It is not installed, ended, or is not ready in time.
+    pub async fn with(jobs: Vec<Value>, names: &[&str]) -> Result<Self> {
+        starts::repeated("Prometheus", async || Self::attempt(&jobs, names).await).await
+    }
+
+    async fn attempt(jobs: &[Value], names: &[&str]) -> Result<Self> {
         let folder = TempDir::with_prefix("tamis-prometheus-")?;
         for name in names {
             let text = fs::read_to_string(rules(name)).with_context(|| (*name).to_owned())?;
             fs::write(folder.path().join(format!("{name}.rules")), hurried(&text))?;
         }
-        let configuration = configure(folder.path(), targets)?;
+        let configuration = configure(folder.path(), jobs)?;
         let port = Port::reserve()?;
         let address = format!("127.0.0.1:{}", port.number());
         let mut command = Command::new(program("prometheus")?);
         command.current_dir(folder.path()).arg("--config.file").arg(&configuration);
         command.arg("--storage.tsdb.path").arg(folder.path().join("data"));
-        command.args(["--web.listen-address", &address, "--web.enable-lifecycle", "--log.level=warn"]);
+        command.args(["--web.listen-address", &address, "--log.level=warn"]);
         command.arg(format!("--query.lookback-delta={}s", 300 / HURRY));
         let mut process = Process::spawn("prometheus", &mut command, &folder.path().join("log"), SHOWN)?;
         let url = format!("http://{address}");
         process.answers(&format!("{url}/-/ready"), READY_WITHIN, |status| status.is_success()).await?;
-        Ok(Self { _process: process, url, client: reqwest::Client::new(), _port: port, folder })
-    }
-
-    /// Scrapes these targets from now on.
-    ///
-    /// # Errors
-    /// Prometheus does not take them.
-    pub async fn scrape(&self, targets: &[Target]) -> Result<()> {
-        configure(self.folder.path(), targets)?;
-        let answer = self.client.post(format!("{}/-/reload", self.url)).send().await?;
-        ensure!(answer.status().is_success(), "{}", answer.text().await?);
-        Ok(())
+        Ok(Self { _process: process, url, client: reqwest::Client::new(), _port: port, _folder: folder })
     }
 
     async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
@@ -217,29 +218,28 @@ impl Prometheus {
 }
 
 /// Writes the configuration; gives its file.
-fn configure(folder: &Path, targets: &[Target]) -> Result<PathBuf> {
+fn configure(folder: &Path, jobs: &[Value]) -> Result<PathBuf> {
     let file = folder.join("prometheus.yml");
+    let configuration = json!({
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "2s"},
+        "rule_files": ["*.rules"],
+        "scrape_configs": jobs,
+    });
     // JSON is YAML too.
-    fs::write(&file, configuration_of(targets).to_string())?;
+    fs::write(&file, configuration.to_string())?;
     Ok(file)
 }
 
-fn configuration_of(targets: &[Target]) -> Value {
+fn jobs(targets: &[Target]) -> Vec<Value> {
     let jobs: BTreeMap<&str, Vec<Value>> = targets.iter().fold(BTreeMap::new(), |mut jobs, target| {
         let labels: BTreeMap<_, _> = target.labels.iter().copied().collect();
         jobs.entry(target.job).or_insert_with(Vec::new).push(json!({"targets": [target.address], "labels": labels}));
         jobs
     });
-    let jobs: Vec<Value> = jobs
-        .into_iter()
+    jobs.into_iter()
         // As the chart's monitors: a gateway's own `namespace` is that of an exposition.
         .map(|(job, targets)| json!({"job_name": job, "honor_labels": true, "static_configs": targets}))
-        .collect();
-    json!({
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "2s"},
-        "rule_files": ["*.rules"],
-        "scrape_configs": jobs,
-    })
+        .collect()
 }
 
 /// Divides every duration of rules, or of a query, by [`HURRY`]: those in brackets, after `offset`, `interval:` and

@@ -174,7 +174,8 @@ impl Set {
             let sources = self.sources(module);
             module.files.iter().map(move |file| sources.join(file))
         });
-        files.map(|file| read(&file)).collect()
+        let tags = self.modules.iter().map(|module| Ok(module.tags.to_owned()));
+        files.map(|file| read(&file)).chain(tags).collect()
     }
 
     /// Builds the programs of one module into a folder.

@@ -1,5 +1,7 @@
 //! What Prometheus sees of operators and gateways in a cluster: the operator's dashboard and alerts, with a real API
-//! server that is taken away and rights that are withdrawn.
+//! server that is taken away and rights that are withdrawn. Prometheus discovers its targets with the chart's monitors.
+
+mod targets;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::Era;
 use tamis_tests::cluster::{Operator, Stage};
-use tamis_tests::prometheus::{Prometheus, Target, hurried};
+use tamis_tests::prometheus::{Prometheus, hurried};
 
 /// Long enough for the slowest alert, with a machine that does other things too.
 const SOON: Duration = Duration::from_secs(120);
@@ -17,20 +19,13 @@ const SOON: Duration = Duration::from_secs(120);
 async fn prometheus_sees_what_operator_and_gateways_go_through() -> Result<()> {
     let mut stage = Stage::set().await?;
     let mut second = stage.another_operator().await?;
-    let address = |url: &str| url.trim_start_matches("http://").to_owned();
-    let operator = |url: &str| Target {
-        job: "tamis-operator",
-        address: address(url),
-        labels: vec![("namespace", "tamis-system")],
-    };
-    let gateway = |url: &str| Target {
-        job: "tamis-gateway",
-        address: address(url),
-        labels: vec![("namespace", "tamis-public"), ("gateway_group", "public")],
-    };
-    let targets = [operator(&stage.operator.admin.url), operator(&second.admin.url), gateway(&stage.gateway.admin.url)];
-    let prometheus = Prometheus::start(&targets, &["recording", "gateway", "operator"]).await?;
+    let jobs = targets::monitors(&stage.cluster).await?;
+    targets::operator(&stage.cluster, "first", &stage.operator.admin.url).await?;
+    targets::operator(&stage.cluster, "second", &second.admin.url).await?;
+    targets::gateway(&stage.cluster, "gateway", &stage.gateway.admin.url).await?;
+    let prometheus = Prometheus::with(jobs, &["recording", "gateway", "operator"]).await?;
     prometheus.until(&hurried("up offset 1m == 1"), SOON, |found| found.len() == 3).await?;
+    targets_have_the_labels_of_the_rules(&prometheus).await?;
 
     // What people do, and every query of the operator's dashboard has an answer.
     stage.cluster.apply(&stage.manifest()).await?;
@@ -89,9 +84,45 @@ async fn prometheus_sees_what_operator_and_gateways_go_through() -> Result<()> {
     second.process.kill()?;
     let elsewhere = ["--lease-namespace", "default", "--gateway-admin", &stage.gateway.admin.url];
     let own = Operator::start(&stage.cluster, &stage.cluster.kubeconfig(), &elsewhere).await?;
-    prometheus.scrape(&[operator(&stage.operator.admin.url), operator(&own.admin.url)]).await?;
+    targets::operator_ends(&stage.cluster, "second").await?;
+    targets::operator(&stage.cluster, "own", &own.admin.url).await?;
     let fired = prometheus.fires("TamisTwoLeaders", SOON).await?;
     assert_eq!(fired["labels"]["namespace"], json!("tamis-system"));
+    Ok(())
+}
+
+/// What the rules, the alerts and the dashboards tell targets apart by is what the chart's relabelings give them.
+async fn targets_have_the_labels_of_the_rules(prometheus: &Prometheus) -> Result<()> {
+    let found = prometheus.query("up").await?;
+    let mut labels: Vec<Vec<(&str, &str)>> = found
+        .iter()
+        .map(|sample| {
+            let labels = sample.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            // The port is another in each run.
+            labels.filter(|(name, _)| !["__name__", "instance"].contains(name)).collect()
+        })
+        .collect();
+    labels.sort();
+    let operator = |pod| {
+        vec![
+            ("container", "operator"),
+            ("endpoint", "admin"),
+            ("job", "tamis-operator"),
+            ("namespace", targets::OPERATORS),
+            ("pod", pod),
+            ("release", "tamis"),
+            ("service", "tamis-operator"),
+        ]
+    };
+    let gateway = vec![
+        ("container", "gateway"),
+        ("endpoint", "admin"),
+        ("gateway_group", "public"),
+        ("job", "tamis-gateway"),
+        ("namespace", targets::GATEWAYS),
+        ("pod", "gateway"),
+    ];
+    assert_eq!(labels, [gateway, operator("first"), operator("second")]);
     Ok(())
 }
 
