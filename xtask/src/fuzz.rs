@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// The target: the name of a folder in fuzz/seeds/; all of them, one after the other, if none is named
     target: Option<String>,
     /// For how long each target runs
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
 }
 
