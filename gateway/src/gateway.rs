@@ -35,8 +35,8 @@ pub struct Gateway {
     pub(crate) keyring: Arc<Keyring>,
     /// Memory, calls and streams, as the expositions share them.
     pub(crate) shares: Shares,
-    /// The share of requests that no exposition has admitted.
-    pub(crate) strangers: Arc<Share>,
+    /// The share of requests that no exposition admitted.
+    pub(crate) unauthenticated: Arc<Share>,
     /// Streams by caller.
     pub(crate) listeners: Listeners,
     /// Connections at once, as far as memory and descriptors allow them.
@@ -136,7 +136,7 @@ impl Gateway {
         let idle = &mut options.client.max_idle_per_host;
         *idle = descriptors::idle_per_host(descriptors, *idle);
         Ok(Arc::new(Self {
-            strangers: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
+            unauthenticated: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
             shares,
             listeners: Listeners::default(),
             connections,

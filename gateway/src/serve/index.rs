@@ -88,7 +88,7 @@ pub(super) fn answer(gateway: &Gateway, request: &Parts, peer: IpAddr) -> Respon
 
 /// Copies a list into memory of the share of unauthenticated senders; none if there is too little.
 fn hold(gateway: &Gateway, list: &[u8]) -> Option<Held> {
-    let mut held = Reservation::try_open(&gateway.strangers)?;
+    let mut held = Reservation::try_open(&gateway.unauthenticated)?;
     held.try_take(list.len() as u64).then(|| Held::new(list.to_vec(), held))
 }
 

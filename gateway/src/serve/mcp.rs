@@ -48,11 +48,11 @@ pub(super) async fn answer(
         Err(refusal) => return refused(gateway, refusal, request, body, era).await,
     };
     let caller = auth.caller(peer);
-    let exchange =
-        Exchange { gateway, slot: &slot, exposition: &exposition, headers: &request.headers, auth, caller, shutdown };
+    let admitted =
+        McpRequest { gateway, slot: &slot, exposition: &exposition, headers: &request.headers, auth, caller, shutdown };
     match request.method {
-        Method::POST => exchange.post(body).await,
-        Method::GET if era == Era::Legacy => exchange.get(),
+        Method::POST => admitted.post(body).await,
+        Method::GET if era == Era::Legacy => admitted.get(),
         _ => {
             let allowed = if era == Era::Legacy { "GET, POST" } else { "POST" };
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
@@ -90,8 +90,8 @@ async fn refused(
     refuse(id.map(|id| id.get().as_bytes()), &error, era)
 }
 
-/// What the messages of one request share.
-struct Exchange<'a> {
+/// An admitted request, with everything that its messages share.
+struct McpRequest<'a> {
     gateway: &'a Arc<Gateway>,
     slot: &'a Slot,
     exposition: &'a Arc<Exposition>,
@@ -101,7 +101,7 @@ struct Exchange<'a> {
     shutdown: &'a CancellationToken,
 }
 
-impl Exchange<'_> {
+impl McpRequest<'_> {
     /// Opens the legacy stream of notifications.
     fn get(self) -> Response<Body> {
         if !accepts(self.headers, "text/event-stream") {

@@ -67,7 +67,7 @@ pub(super) async fn read(
 /// authenticated, so the memory is charged to the share of all unauthenticated senders.
 pub(super) async fn peek(gateway: &Gateway, mut body: Incoming) -> Bytes {
     let fits = body.size_hint().lower() <= DISCARDED as u64;
-    let held = if fits { Reservation::try_open(&gateway.strangers) } else { None };
+    let held = if fits { Reservation::try_open(&gateway.unauthenticated) } else { None };
     let Some(mut held) = held else {
         drain(body).await;
         return Bytes::new();
