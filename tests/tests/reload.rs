@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::documents::{Folder, INTERNAL, manifest};
-use tamis_tests::{CLIENTS, Client, Era, Gateway, Rpc, Sdk, Upstream};
+use tamis_tests::{CLIENTS, Client, Era, Gateway, Options, Rpc, Sdk, Upstream};
 
 /// Changes while others call; `TAMIS_TEST_RELOADS` sets another number.
 const RELOADS: usize = 200;
@@ -243,6 +243,29 @@ async fn clients_of_a_deleted_exposition_get_an_error() -> Result<()> {
         // A client that gives up altogether is an error too, but not one of ours.
         ensure!(!matches!(answer, Ok(Ok(_))), "{sdk:?} {era:?}: {answer:?}");
     }
+    Ok(())
+}
+
+/// A cut stream is no graceful end: the client learns that it has to subscribe again, and then that it needs a key.
+#[tokio::test]
+async fn a_client_whose_access_ends_loses_its_subscription() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let environment = vec![("TAMIS_SECRET_PARTNERS_ALICE".to_owned(), digest)];
+    let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
+    let target = gateway.target("internal");
+    let mut client = Client::connect(Sdk::Python2, Era::Modern, &target).await?;
+    client.watch().await?;
+    let keyed = INTERNAL
+        .replace("  filters: [internal]", "  filters: [internal]\n  access: {apiKeys: {secretRef: {name: partners}}}");
+    let (changed, written) =
+        tokio::join!(client.changed(Duration::from_secs(50)), async { folder.replace("internal.yaml", &keyed) });
+    written?;
+    let lost = format!("{:#}", changed.err().context("the subscription goes on")?);
+    ensure!(lost.contains("SubscriptionLost"), "{lost}");
+    let refused = Client::connect(Sdk::Python2, Era::Modern, &target).await.err().context("no key is needed")?;
+    ensure!(format!("{refused:#}").contains("API key required"), "{refused:#}");
     Ok(())
 }
 
