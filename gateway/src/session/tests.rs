@@ -20,7 +20,7 @@ fn exposition() -> Arc<Exposition> {
         &json!({
             "formatVersion": FORMAT_VERSION, "name": "s", "version": "1",
             "source": {"http": {"baseUrl": "https://a.example"}},
-            "tools": {"read": {"inputSchema": {"type": "object"}, "http": {"method": "GET", "path": "/"}}},
+            "tools": {"read": {"inputSchema": {"type": "object"}, "call": {"http": {"method": "GET", "path": "/"}}}},
         })
         .to_string(),
     )
