@@ -22,8 +22,8 @@ pub(crate) enum Era {
     Modern,
 }
 
-/// Returns the era of a message with this `MCP-Protocol-Version` header, this version in `_meta`, and this method. Only
-/// `session::Transport::era` calls it, so that there is one place that knows what each transport has of these.
+/// Returns the era of a message with this `MCP-Protocol-Version` header, this version in `_meta`, and this method. Serving
+/// calls it in one place, `session::Transport::era`, which knows what each transport has of these.
 ///
 /// Only the modern era has a version in `_meta`, so an unknown one there is a modern request of a version that is not
 /// supported.
