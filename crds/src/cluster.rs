@@ -1,5 +1,5 @@
-//! What the compile step knows in a cluster, beside the resources. All of it is looked up by whoever calls it, so that
-//! compiling stays a pure function.
+//! The cluster state that the compile step needs besides the resources. The caller looks it up, so that compiling stays a pure
+//! function.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,19 +8,19 @@ use tamis_config::{AllowedUse, CredentialHandle};
 
 use crate::ObjectName;
 
-/// The `controllerName` of groups that write none, and of an operator that is given none.
+/// The `controllerName` of groups that set none, and of an operator without the option.
 pub const DEFAULT_CONTROLLER_NAME: &str = "tamis.dev/operator";
 
-/// A cluster, as far as compiling needs it.
+/// The cluster state for a compile.
 #[derive(Clone, Copy)]
 pub struct Cluster<'a> {
-    /// The group of expositions that name none, where their namespace has no group `default`.
+    /// The group of expositions that name none and whose namespace has no group `default`.
     pub default_group: Option<&'a ObjectName>,
-    /// What the groups of this operator write into `controllerName`, where they write one.
+    /// The `controllerName` of this operator's groups.
     pub controller_name: &'a str,
     /// Labels of namespaces, for `allowedNamespaces: {from: Selector}`.
     pub namespaces: &'a dyn Namespaces,
-    /// Secrets that take part.
+    /// Labelled Secrets.
     pub secrets: &'a dyn Secrets,
 }
 
@@ -35,10 +35,10 @@ impl fmt::Debug for Cluster<'_> {
 
 /// Labels of namespaces.
 pub trait Namespaces {
-    /// None where the namespace is not there, or may not be read.
+    /// Returns the labels, or `None` if the namespace does not exist or cannot be read.
     fn labels(&self, namespace: &str) -> Option<&BTreeMap<String, String>>;
 
-    /// Whether the labels of a namespace may be read.
+    /// Returns whether the labels of a namespace can be read.
     fn may_read(&self, _namespace: &str) -> bool {
         true
     }
@@ -46,49 +46,49 @@ pub trait Namespaces {
 
 /// Secrets, without their values.
 pub trait Secrets {
-    /// What is known of a Secret.
+    /// Returns the state of a Secret.
     fn find(&self, namespace: &str, name: &str) -> SecretState<'_>;
 }
 
-/// What is known of a Secret.
+/// The state of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretState<'a> {
-    /// There is none.
+    /// The Secret does not exist.
     Missing,
-    /// It is there, but its owner has not let it take part.
+    /// The Secret exists, but its owner has not labelled it.
     Unlabelled,
-    /// The operator may not read Secrets in that namespace.
+    /// The operator is not allowed to read Secrets in that namespace.
     Forbidden,
-    /// It takes part.
+    /// The Secret is labelled.
     Found(&'a SecretFacts),
 }
 
-/// A Secret that takes part.
+/// A labelled Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretFacts {
-    /// What its label lets it be used for.
+    /// The use that its label allows.
     pub role: SecretRole,
-    /// The keys that it has.
+    /// The keys of the Secret.
     pub keys: BTreeSet<String>,
-    /// How its values may be used, as its annotation says.
+    /// The uses that its annotation allows.
     pub uses: Vec<AllowedUse>,
-    /// Lines of the annotation that could not be read; they allow nothing.
+    /// Lines of the annotation that cannot be parsed. They allow nothing.
     pub invalid_uses: Vec<usize>,
-    /// `uid` and `resourceVersion`: another version is another value.
+    /// `uid` and `resourceVersion`: a new version means new values.
     pub version: String,
 }
 
-/// What a Secret may be used for, by the label `tamis.dev/credentials`.
+/// The use that the label `tamis.dev/credentials` allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretRole {
-    /// `upstream`: sent to upstreams.
+    /// `upstream`: the values are sent to upstreams.
     Upstream,
-    /// `callers`: compared with what callers present.
+    /// `callers`: the values are compared with the callers' keys.
     Callers,
 }
 
 impl SecretFacts {
-    /// The name in the group's shards of one key's value.
+    /// Returns the name of one key's value in the group's shards.
     #[must_use]
     pub fn handle(&self, key: &str) -> CredentialHandle {
         CredentialHandle(format!(
@@ -98,7 +98,7 @@ impl SecretFacts {
         ))
     }
 
-    /// The name in the group's shards of the whole Secret, for callers.
+    /// Returns the name of the whole Secret in the group's shards, for callers.
     #[must_use]
     pub fn whole(&self) -> CredentialHandle {
         CredentialHandle(format!("{}.all", self.version))

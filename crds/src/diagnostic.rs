@@ -1,4 +1,4 @@
-//! What the loader and the compile step have to say to the author of a document.
+//! Findings of the loader and the compile step for the author of a document.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::Reason;
 use crate::plain::plain;
 use crate::yaml::Position;
 
-/// Whether a document can be used as it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The document cannot be used.
     Error,
-    /// The document is used, but probably does not mean what its author wants.
+    /// The document is used, but probably does not mean what its author intends.
     Warning,
 }
 
@@ -28,12 +28,12 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing to say about one place of one file.
+/// A finding about one place of one file.
 ///
-/// Its `Display` is the line that `tamis validate` prints: `FILE:LINE:COLUMN: error: FIELD: what, remedy`.
+/// `Display` prints the line of `tamis validate`: `FILE:LINE:COLUMN: error: FIELD: problem; remedy`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Whether it is an error.
+    /// The severity.
     pub severity: Severity,
     /// The file, as the caller named it.
     pub file: Arc<str>,
@@ -41,18 +41,18 @@ pub struct Diagnostic {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// The field, as the author spelled it; empty where the whole document or file is meant.
+    /// The field as the author spelled it. Empty if the finding concerns the whole document or file.
     pub field: String,
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     pub message: String,
-    /// What to do about it, without a full stop.
+    /// The remedy, without a full stop.
     pub remedy: String,
-    /// What a condition says of it in one word.
+    /// The reason for a condition.
     pub reason: Reason,
 }
 
 impl Diagnostic {
-    /// An error about a place, for a reason that [`Diagnostic::because`] can change.
+    /// Creates an error about a place. [`Diagnostic::because`] changes its reason.
     pub fn error(
         file: &Arc<str>,
         position: Position,
@@ -72,7 +72,7 @@ impl Diagnostic {
         }
     }
 
-    /// A warning about a place.
+    /// Creates a warning about a place.
     pub fn warning(
         file: &Arc<str>,
         position: Position,
@@ -83,13 +83,13 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(file, position, field, message, remedy) }
     }
 
-    /// The same for another reason.
+    /// Sets the reason.
     #[must_use]
     pub fn because(self, reason: Reason) -> Self {
         Self { reason, ..self }
     }
 
-    /// `FIELD: what, remedy`: all but the place, for those who know which object it is about.
+    /// Returns `FIELD: problem; remedy`, for readers who know which object it concerns.
     #[must_use]
     pub fn statement(&self) -> String {
         let parts = [(&self.field, ": "), (&self.message, "; "), (&self.remedy, "")];
@@ -102,18 +102,18 @@ impl Diagnostic {
         text
     }
 
-    /// Whether it is an error.
+    /// Returns whether the finding is an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
-    /// What it is about. Some findings stand at the field's name and some at its value: the column does not count.
+    /// Returns the place of the finding without the column, because some findings point at the field's name and some at its value.
     pub(crate) fn spot(&self) -> (Arc<str>, u32, String) {
         (Arc::clone(&self.file), self.line, self.field.clone())
     }
 
-    /// The order in which people read: by file, then from top to bottom.
+    /// Sorts findings by file, then from top to bottom, and removes duplicates.
     pub(crate) fn sort(diagnostics: &mut Vec<Self>) {
         diagnostics.sort_by(|a, b| {
             (&a.file, a.line, a.column, a.severity, &a.field, &a.message)
@@ -129,7 +129,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// `did you mean ..`, where one of the candidates is close to what was written.
+/// Returns the candidate for `did you mean ..`, if one is close to the input.
 pub(crate) fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = written.to_lowercase();
     candidates

@@ -1,4 +1,4 @@
-//! Converts documents of the seeds' formats into documents of Tamis. Files may have any of the formats; a cluster accepts only
+//! Converts documents of the seeds' formats into documents of Tamis. Files may use any of the formats; a cluster accepts only
 //! the group `tamis.dev`.
 
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::origin::Origin;
 use crate::resources::{API_VERSION, DEFAULT_NAMESPACE, Resource, Resources};
 use crate::yaml::Node;
 
-/// What resources say, as documents of Tamis that a cluster takes: by kind, and in the order of the files. Labels and
-/// annotations stay; comments and the spelling of fields do not.
+/// Returns the resources as documents of Tamis that a cluster accepts, by kind and in the order of the files. Labels and
+/// annotations are kept; comments and the spelling of fields are not.
 ///
-/// `namespace` is written into those that name none.
+/// `namespace` is set in documents that name none.
 ///
 /// # Panics
-/// Never: specs serialise to JSON without failure.
+/// Never: specs serialize to JSON without errors.
 #[must_use]
 pub fn import(resources: &Resources, namespace: Option<&str>) -> Vec<Value> {
-    // A new kind does not compile until it is said here what becomes of it.
+    // Destructured, so that a new kind does not compile until it is converted here.
     let Resources { manifests, filters, expositions, groups, tools, plans, unusable: _ } = resources;
     let mut documents = Vec::new();
     add(&mut documents, "GatewayGroup", groups, namespace);
@@ -51,7 +51,7 @@ fn add<S: Serialize>(documents: &mut Vec<Value>, kind: &str, resources: &[Arc<Re
     }
 }
 
-/// The members of a mapping in `metadata`, which are text.
+/// Returns the string members of a mapping in `metadata`.
 fn texts(origin: &Origin, key: &str) -> Map<String, Value> {
     let entries = origin.tree.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Node::entries);
     let entries = entries.into_iter().flatten();

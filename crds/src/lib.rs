@@ -1,8 +1,8 @@
 //! The resources of `tamis.dev/v1alpha1`, the loader of the documents that hold them, and the compile step.
 //!
 //! [`load`] reads files and folders into [`Resources`]; [`FolderState`] keeps what a broken edit would lose; [`compile()`]
-//! makes of them the [`tamis_config::Snapshot`] that a gateway serves. Everything that is wrong comes as [`Diagnostic`]s
-//! with file, line, column, field and remedy, all of them at once. Only `load` does any I/O.
+//! turns them into the [`tamis_config::Snapshot`] that a gateway serves. All errors are reported at once as [`Diagnostic`]s
+//! with file, line, column, field and remedy. Only `load` does any I/O.
 
 pub mod cluster;
 mod compile;

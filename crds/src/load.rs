@@ -1,4 +1,4 @@
-//! Reading files and folders. The only module here that touches a file system.
+//! Reads files and folders. No other module of this crate accesses the file system.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,24 +10,24 @@ use crate::read::{ParsedFile, notice, parse_document};
 use crate::yaml::{MAX_FILE_BYTES, Position, too_large};
 use crate::{Diagnostic, Resources};
 
-/// Folders below a given one that are still searched.
+/// Maximum depth of nested folders.
 const MAX_FOLDER_DEPTH: usize = 16;
 
-/// What files say.
+/// The content of files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
-    /// All documents that are in order, those of broken files too: see [`ParsedFile::resources`].
+    /// All valid documents, including those of broken files: see [`ParsedFile::resources`].
     pub resources: Resources,
-    /// What there is to say, by file and from top to bottom.
+    /// The findings, by file and from top to bottom.
     pub diagnostics: Vec<Diagnostic>,
-    /// Each file by itself, for [`crate::FolderState`].
+    /// Each file on its own, for [`crate::FolderState`].
     pub files: Vec<ParsedFile>,
 }
 
 /// Reads files, and folders with all their `*.yaml`, `*.yml` and `*.json` files, in the order of their names.
 ///
-/// Hidden files, editors' temporary ones and the `..data` links of mounted ConfigMaps are left out; a file that is named
-/// itself is read whatever its name. A file that several paths lead to is read once, under the first of them.
+/// Hidden files, temporary files of editors and the `..data` links of mounted ConfigMaps are skipped. A file that is named
+/// itself is read whatever its name. A file that several paths lead to is read once, under the first path.
 #[must_use]
 pub fn load(paths: &[PathBuf]) -> Loaded {
     let mut read = HashSet::new();
@@ -35,7 +35,7 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
     let files: Vec<ParsedFile> = found
         .filter_map(|found| match found {
             Found::Document(path) => {
-                // Of what has no true path, such as a pipe, each is read.
+                // Without a canonical path, such as for a pipe, each is read.
                 let is_new = path.canonicalize().map_or(true, |path| read.insert(path));
                 is_new.then(|| file(&path))
             }
@@ -46,7 +46,7 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
 }
 
 impl Loaded {
-    /// All that files say, from what each says by itself.
+    /// Combines files that were read on their own.
     #[must_use]
     pub fn of(files: Vec<ParsedFile>) -> Self {
         let mut loaded = Self::default();
@@ -69,7 +69,7 @@ pub fn file(path: &Path) -> ParsedFile {
     }
 }
 
-/// Whether a folder's file with this name holds documents.
+/// Returns whether a folder's file with this name holds documents.
 #[must_use]
 pub fn is_document(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
@@ -79,7 +79,7 @@ pub fn is_document(name: &str) -> bool {
         && matches!(ending.as_deref(), Some("yaml" | "yml" | "json"))
 }
 
-/// The files that [`load`] would read, without reading them.
+/// Returns the files that [`load`] would read, without reading them.
 #[must_use]
 pub fn documents(path: &Path) -> Vec<PathBuf> {
     let found = find(path).into_iter();
@@ -93,7 +93,7 @@ pub fn documents(path: &Path) -> Vec<PathBuf> {
 
 enum Found {
     Document(PathBuf),
-    /// What is to be said instead.
+    /// A finding in place of the file.
     Unusable(ParsedFile),
 }
 
@@ -111,12 +111,12 @@ fn find(path: &Path) -> Vec<Found> {
     found
 }
 
-/// A pipe that nobody writes to would be waited for without end; those that a shell makes have a writer.
+/// Returns whether reading a path cannot block: reading a pipe without a writer would. Pipes that a shell makes have one.
 fn may_be_read(path: &Path, metadata: &fs::Metadata) -> bool {
     metadata.is_file() || ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|of_shells| path.starts_with(of_shells))
 }
 
-/// `within`: the folders that lead here, by their true paths.
+/// `within`: the canonical paths of the folders that lead here.
 fn folder(path: &Path, within: &mut Vec<PathBuf>, found: &mut Vec<Found>) {
     let read = || Ok((path.canonicalize()?, fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?));
     let (own, entries) = match read() {
@@ -135,7 +135,7 @@ fn folder(path: &Path, within: &mut Vec<PathBuf>, found: &mut Vec<Found>) {
     entries.sort();
     for entry in entries {
         let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        // Follows links: a mounted ConfigMap is made of them. What vanishes meanwhile was removed.
+        // Follows links, because a mounted ConfigMap consists of links. A file that vanishes in the meantime was removed.
         match fs::metadata(&entry) {
             Ok(metadata) if metadata.is_dir() && !name.starts_with('.') => folder(&entry, within, found),
             Ok(metadata) if metadata.is_file() && is_document(&name) => found.push(Found::Document(entry)),

@@ -1,4 +1,4 @@
-//! The filter of one tool, found without any exposition: what `tamis filter` applies.
+//! Finds the filter of one tool without an exposition, for `tamis filter`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::origin::{FieldPath, Origin};
 use crate::resources::{ActionSpec, Resources, ServiceRef, ToolsFiltersSpec};
 use crate::{Diagnostic, Resource};
 
-/// The filter that a gateway would apply to a tool, with all that decides how.
+/// The filter that a gateway would apply to a tool, with everything that determines its behaviour.
 #[derive(Debug, Clone, Copy)]
 pub struct FoundFilter<'r> {
     /// The filter.
     pub filter: &'r ToolFilter,
     /// The enforcement of the sets that apply.
     pub enforcement: Enforcement,
-    /// The declared shape of the output, where the tool's manifest is among the resources.
+    /// The declared shape of the output, if the tool's manifest is among the resources.
     pub response_type: Option<ResponseType>,
-    /// The set's own name; none for an unnamed set and for a filter inside a manifest.
+    /// The name of the set. `None` for an unnamed set and for a filter inside a manifest.
     pub set: Option<&'r str>,
     origin: &'r Origin,
     tool: &'r str,
@@ -27,7 +27,7 @@ pub struct FoundFilter<'r> {
 }
 
 impl FoundFilter<'_> {
-    /// What the engine found, at its place in the file.
+    /// Converts a finding of the engine to one at its place in the file.
     #[must_use]
     pub fn diagnose(&self, finding: &Finding) -> Diagnostic {
         let path = if self.embedded {
@@ -43,24 +43,24 @@ impl FoundFilter<'_> {
     }
 }
 
-/// Why there is no filter to apply: what is wrong, and what to do about it.
+/// The reason why no filter can be applied, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotFound {
-    /// In one sentence without a full stop.
+    /// The problem, without a full stop.
     pub message: String,
-    /// In one sentence without a full stop.
+    /// The remedy, without a full stop.
     pub remedy: String,
 }
 
 impl Resources {
     /// Finds the filter of `tool`.
     ///
-    /// With a set's name, that set's. Without one, as a gateway does for an exposition that names no sets: the unnamed
-    /// sets, `Enforced` ones first, then the filter in the tool's manifest; or else the only set there is that names
-    /// the tool. References are not checked: no service needs to be there.
+    /// With the name of a set, returns that set's filter. Without one, it decides as a gateway does for an exposition that
+    /// names no sets: unnamed sets, `Enforced` ones first, then the filter in the tool's manifest, or else the only set that
+    /// names the tool. References are not checked, so no service needs to exist.
     ///
     /// # Errors
-    /// [`NotFound`] where no filter, or more than one, could be meant.
+    /// [`NotFound`] if no filter, or more than one, matches.
     pub fn filter_of<'r>(&'r self, tool: &'r str, set: Option<&str>) -> Result<FoundFilter<'r>, NotFound> {
         let naming: Vec<&Set> = self.filters.iter().filter(|s| s.spec.filters.contains_key(tool)).collect();
         if let Some(name) = set {

@@ -1,4 +1,4 @@
-//! Where in a file a field of a resource stands.
+//! The position of a resource's fields in its file.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -6,13 +6,12 @@ use std::sync::Arc;
 use crate::Diagnostic;
 use crate::yaml::{Node, Position, Value};
 
-/// The file and the tree that a resource was read from. The tree has the names of `contract.md`; each entry remembers
-/// how its author spelled it.
+/// The file and the tree of a resource. The tree uses the names of the schema; each entry remembers its author's spelling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
     pub(crate) file: Arc<str>,
     pub(crate) tree: Arc<Node>,
-    /// Whether it is an object of the Kubernetes API, which has no lines.
+    /// Whether the source is an object of the Kubernetes API, which has no lines.
     pub(crate) is_object: bool,
 }
 
@@ -28,7 +27,7 @@ pub(crate) enum Step {
 pub(crate) struct FieldPath(Vec<Step>);
 
 impl FieldPath {
-    /// `spec.` and the given member names.
+    /// Returns the path of the given member names below `spec`.
     pub(crate) fn spec<const N: usize>(keys: [&str; N]) -> Self {
         let steps = std::iter::once("spec").chain(keys);
         Self(steps.map(|key| Step::Key(key.to_owned())).collect())
@@ -48,7 +47,7 @@ impl FieldPath {
         path
     }
 
-    /// The path without its last step.
+    /// Returns the path without its last step.
     #[must_use]
     pub(crate) fn parent(&self) -> Self {
         Self(self.0[..self.0.len().saturating_sub(1)].to_vec())
@@ -84,33 +83,33 @@ impl FieldPath {
 }
 
 impl Origin {
-    /// The file, as the caller named it.
+    /// Returns the file, as the caller named it.
     #[must_use]
     pub fn file(&self) -> &Arc<str> {
         &self.file
     }
 
-    /// The same place without the tree: fields are named as `contract.md` does.
+    /// Returns the same place without the tree: fields are then spelled as in the schema.
     pub(crate) fn bare(&self) -> Self {
         let Self { file, tree, is_object } = self;
         let tree = Arc::new(Node { position: tree.position, value: Value::Map(Vec::new()) });
         Self { file: Arc::clone(file), tree, is_object: *is_object }
     }
 
-    /// The file and the line in it where the document begins; of an object its kind and name.
+    /// Returns the file and line where the document begins, or kind and name of an object.
     pub(crate) fn place(&self) -> String {
         if self.is_object { self.file.to_string() } else { format!("{}:{}", self.file, self.tree.position.line) }
     }
 
-    /// Whether a diagnostic is about `spec.filters` of this document.
+    /// Returns whether a diagnostic concerns `spec.filters` of this document.
     #[must_use]
     pub fn is_filters_of(&self, diagnostic: &Diagnostic) -> bool {
         let (position, _) = self.locate(&FieldPath::spec(["filters"]));
         diagnostic.file == self.file && (diagnostic.line, diagnostic.column) == (position.line, position.column)
     }
 
-    /// The place of a field and its path as the author spelled it. Where the field is absent: the place of the nearest
-    /// level that is there.
+    /// Returns the position of a field, and its path in the author's spelling. For an absent field, returns the position of the
+    /// nearest level that exists.
     pub(crate) fn locate(&self, path: &FieldPath) -> (Position, String) {
         let mut node = Some(&*self.tree);
         let mut position = self.tree.position;

@@ -1,9 +1,9 @@
-//! Text that others wrote, as messages show it.
+//! Sanitizes foreign text for messages.
 
-/// Bytes of what a message says of one place.
+/// Maximum number of bytes of foreign text in a message.
 const MOST: usize = 1024;
 
-/// `text` on one line of at most 1 KiB, without characters that move a cursor, end a line or turn the direction of
+/// Returns `text` on one line of at most 1 KiB, without characters that move the cursor, end a line or change the direction of
 /// writing: names and versions reach conditions, Events, logs and terminals of people who did not write them.
 #[must_use]
 pub fn plain(text: &str) -> String {
@@ -18,7 +18,7 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Whether a character has no picture of its own: controls, and what changes how other characters look.
+/// Returns whether a character is invisible: controls, and characters that change the look of others.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{e0001}' | '\u{e0020}'..='\u{e007f}')

@@ -1,4 +1,4 @@
-//! What a folder means while its files change under a server.
+//! The meaning of a folder while its files change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use crate::{Diagnostic, ParsedFile, Resources};
 
 /// The last good documents of each file.
 ///
-/// A broken edit, an emptied or a half-written file keeps what the file said before. What is removed is a deleted file,
-/// or a document that is gone from a file which is in order.
+/// A broken edit, an emptied or a half-written file keeps the file's last good documents. Deleting a file, or removing a
+/// document from a valid file, removes the documents.
 #[derive(Debug, Clone, Default)]
 pub struct FolderState {
     files: BTreeMap<Arc<str>, Resources>,
 }
 
-/// What a folder means now.
+/// The current meaning of a folder.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Update {
-    /// Everything to compile. Broken files of which there is no last good form are among the unusable documents.
+    /// The resources to compile. Broken files without a last good version are among the unusable documents.
     pub resources: Resources,
-    /// What there is to say about the files.
+    /// The findings about the files.
     pub diagnostics: Vec<Diagnostic>,
-    /// Files whose last good documents are used instead of what they hold now.
+    /// Files whose last good documents are used in place of their current content.
     pub kept: Vec<Arc<str>>,
 }
 
 impl FolderState {
-    /// Takes all files as they are now; one that is not among them was deleted.
+    /// Updates the state with the current files. Files that are missing from the list were deleted.
     pub fn update(&mut self, files: &[ParsedFile]) -> Update {
         let mut update = Update::default();
         let mut now = BTreeMap::new();
         for file in files {
             update.diagnostics.extend(file.diagnostics.iter().cloned());
             if file.is_broken() {
-                // What cannot be read may be a folder: then so are the files in it.
+                // An unreadable path may be a folder, and then its files are unreadable too.
                 let below = format!("{}/", file.file.trim_end_matches('/'));
                 let lost = |name: &str| *name == *file.file || name.starts_with(&below);
                 let last = self.files.iter().filter(|(name, last)| lost(name) && !last.is_empty());
@@ -45,7 +45,7 @@ impl FolderState {
                     now.insert(Arc::clone(name), resources.clone());
                 }
                 if update.kept.len() == before {
-                    // Nothing is known of it but that it is there: what may rely on it must not take it for absent.
+                    // Only its existence is known, so that whatever may rely on it does not treat it as absent.
                     update.resources.unusable.extend(file.resources.unusable.iter().cloned());
                 }
             } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())

@@ -1,18 +1,18 @@
-//! What loosens waits: the tighter of what is served and what is to be served.
+//! Delays loosening changes: the tighter one of the served and the next version.
 //!
-//! Documents that change together (a namespace that is deleted, a checkout, a folder that is copied) are seen one after
-//! the other. Who decides when to wait calls this; `access`, `limits` and fewer tools never wait.
+//! Documents that change together (a namespace that is deleted, a checkout, a folder that is copied) are seen one after the
+//! other. The caller decides how long to wait. `access`, `limits` and removed tools never wait.
 
 use std::sync::Arc;
 
 use tamis_config::{ExpositionDocument, ExpositionTool};
 
-/// `next`, with the enforcement and the filters of `previous` where those protect more. The same `Arc` where nothing in `next`
-/// is looser.
+/// Returns `next` with the enforcement and the filters of `previous` where those protect more. Returns the same `Arc` if
+/// nothing in `next` is looser.
 ///
-/// Looser is enforcement that is lowered, a tool that loses its filter, and a filter of a set that is gone (`is_gone`, by the
-/// `namespace/name` of its resource) that gives way to another. All else is today's: service, credentials, `access`,
-/// `limits`, and no tool is there that `next` has not.
+/// Lowered enforcement is looser, and so is a tool that loses its filter, and a filter of a deleted set (`is_gone`, by the
+/// `namespace/name` of its resource) that gives way to another one. Everything else is current: service, credentials,
+/// `access`, `limits` and the list of tools.
 #[must_use]
 pub fn tighten(
     previous: &ExpositionDocument,
@@ -20,7 +20,7 @@ pub fn tighten(
     is_gone: &dyn Fn(&str) -> bool,
 ) -> Arc<ExpositionDocument> {
     if next.enforcement > previous.enforcement {
-        // What is stricter as a whole waits for nothing, and older filters may not be fit for it.
+        // A stricter version is served at once, and older filters may not be valid under it.
         return Arc::clone(next);
     }
     let sinks = next.enforcement < previous.enforcement;
@@ -32,19 +32,19 @@ pub fn tighten(
     kept.enforcement = previous.enforcement;
     kept.tools.retain(|name, now| match previous.tools.get(name) {
         Some(tool) => {
-            // A filter was checked under the enforcement that it had.
+            // A filter was checked under its own enforcement.
             if sinks || looser(tool, now) {
                 *now = tool.clone();
             }
             true
         }
-        // A tool that nobody could call has no filter to lose.
+        // A tool that was not published has no filter to lose.
         None => !sinks,
     });
     if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
 }
 
-/// Whether a tool is published as it is, and by nobody's word: `passthrough` is a filter.
+/// Returns whether any tool is published without a filter. `passthrough` is a filter.
 #[must_use]
 pub fn is_bare(document: &ExpositionDocument) -> bool {
     document.tools.values().any(|tool| tool.filter.is_none())

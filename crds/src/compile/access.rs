@@ -1,4 +1,4 @@
-//! Who may call.
+//! Compiles `access`: who may call.
 
 use tamis_config::{Access, CredentialHandle, names};
 
@@ -9,7 +9,7 @@ use crate::origin::FieldPath;
 use crate::resources::{ApiKeysSpec, ExpositionSpec};
 use crate::{Reason, Resource};
 
-/// What an exposition says of its callers. In a cluster it has to say something.
+/// Compiles the `access` of an exposition, which is required in a cluster.
 pub(super) fn access(exposition: &Resource<ExpositionSpec>, env: &CompileEnv<'_>) -> Result<Option<Access>, Stop> {
     let at = FieldPath::spec(["access"]);
     let stop = |message: &str| {
@@ -44,7 +44,7 @@ fn api_keys(
     Ok(Access::ApiKeys { secret, handle })
 }
 
-/// Where the keys of callers lie, or why they may not be used.
+/// Returns the handle of the callers' keys, or the reason why they may not be used.
 pub(super) fn callers(
     cluster: &Cluster<'_>,
     namespace: &str,

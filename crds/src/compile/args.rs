@@ -61,7 +61,7 @@ pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &m
     }
 }
 
-/// The JSON Schema (2020-12) of all arguments, digits of its constants as written.
+/// Returns the JSON Schema (2020-12) of all arguments, with the digits of its constants as written.
 pub(super) fn input_schema(args: &IndexMap<String, ArgSpec>) -> JsonText {
     let properties = object(args.iter().map(|(name, arg)| (name.as_str(), property(arg))));
     let mut members = vec![("type", quoted("object")), ("properties", properties)];
@@ -73,12 +73,12 @@ pub(super) fn input_schema(args: &IndexMap<String, ArgSpec>) -> JsonText {
     JsonText::parse(object(members)).expect("made of JSON texts")
 }
 
-/// What is sent where a call leaves an argument out.
+/// Returns the values that are sent if a call omits the arguments.
 pub(super) fn defaults(args: &IndexMap<String, ArgSpec>) -> IndexMap<String, JsonText> {
     args.iter().filter_map(|(name, arg)| Some((name.clone(), arg.default.clone()?))).collect()
 }
 
-/// The style of a list in a query; none where it is the usual one.
+/// Returns the query style of a list, or `None` for the usual style.
 pub(super) fn style(arg: &ArgSpec) -> Option<ArgumentStyle> {
     (arg.style == Some(ArgStyle::Comma)).then_some(ArgumentStyle::Comma)
 }
@@ -129,8 +129,8 @@ fn remedy(wanted: ArgType) -> &'static str {
     if wanted == ArgType::String { "quote it, or change the type" } else { "change the value, or the type" }
 }
 
-/// The type of a value. `null` is of none that an argument can have, so it is taken for an object, which no check lets
-/// through where something else is wanted.
+/// Returns the type of a value. `null` has none of the types of arguments and counts as an object, which no check accepts for
+/// another type.
 fn kind_of(value: &JsonText) -> ArgType {
     let text = value.as_str();
     match text.as_bytes().first() {

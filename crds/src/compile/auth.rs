@@ -7,7 +7,7 @@ use crate::read::is_secret_name;
 use crate::resources::{AuthSpec, AuthType};
 use crate::scribe::Scribe;
 
-/// Checks an `auth` and makes the gateway's form of it. What is wrong is left as it is, since nothing is served then.
+/// Checks an `auth` and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
 pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) -> Auth {
     let kind = match spec.kind {
         AuthType::Header => AuthKind::Header,
@@ -72,7 +72,7 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) 
     Auth { kind, name: spec.name.clone(), prefix: spec.prefix.clone(), username: spec.username.clone(), credential }
 }
 
-/// RFC 9110: a token; and none of those that the connection itself owns.
+/// Checks a header name: a token (RFC 9110) that is not managed by the connection.
 pub(super) fn header_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     const OWNED: &[&str] = &[
         "connection",
@@ -94,7 +94,7 @@ pub(super) fn header_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     }
 }
 
-/// No line ends and no other control characters.
+/// Checks a header value: no line breaks and no other control characters.
 pub(super) fn header_text(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         scribe.error(at, "contains a line break or another control character", "remove it");

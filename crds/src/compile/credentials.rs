@@ -1,4 +1,4 @@
-//! The credentials that an exposition's published tools need, and whether their owners allow these uses.
+//! The credentials of an exposition's published tools, and whether their owners allow these uses.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::Reason;
 use crate::cluster::{Cluster, SecretFacts, SecretRole, SecretState};
 use crate::origin::FieldPath;
 
-/// Headers that name an account by themselves. Next to `auth` they would decide whose account a credential in another
-/// place of the request ends up in.
+/// Headers that identify an account on their own. In addition to `auth` they would decide whose account a credential in another
+/// place of the request reaches.
 pub(super) const ACCOUNT_HEADERS: [&str; 2] = ["authorization", "cookie"];
 
-/// Grants by `name/key`, for the given tools of a service.
+/// Returns the grants by `name/key` for the given tools of a service.
 pub(super) fn resolve<'t>(
     cluster: &Cluster<'_>,
     namespace: &str,
@@ -26,7 +26,7 @@ pub(super) fn resolve<'t>(
     let mut grants = BTreeMap::<String, CredentialGrant>::new();
     for sent in tools.filter_map(|tool| service.sent_credential(service.tools.get(tool)?)) {
         let SentCredential { auth, credential, base_url, path: template, headers: _ } = sent;
-        // A document with another URL has not been accepted.
+        // Documents with an invalid URL are rejected earlier.
         let Ok(base) = Url::parse(base_url) else { continue };
         let facts = secret(cluster, namespace, credential, path)?;
         let prefix = base.path().trim_end_matches('/');
@@ -54,8 +54,8 @@ pub(super) fn resolve<'t>(
     Ok(grants)
 }
 
-/// Stops an exposition of a tool that sends a header naming an account next to a credential: a ConfigurationPlan may have
-/// brought the one to the other, so the manifest alone does not show it.
+/// Stops an exposition if a tool sends an account header in addition to a credential. A ConfigurationPlan may have combined the
+/// two, so the manifest alone does not show it.
 pub(super) fn check_headers<'t>(
     service: &ServiceDocument,
     tools: impl Iterator<Item = &'t String>,
@@ -76,7 +76,7 @@ fn account_header(sent: SentCredential<'_>) -> Option<&str> {
     sent.headers.keys().find(is_account).map(String::as_str)
 }
 
-/// A Secret that takes part as an upstream's, and has the key.
+/// Returns a Secret that is labelled for upstreams and has the key.
 fn secret<'c>(
     cluster: &Cluster<'c>,
     namespace: &str,

@@ -1,5 +1,5 @@
-//! What a base URL says by itself of where a gateway would call. Names are looked up by the gateway, which checks the
-//! address that it connects to.
+//! Checks the destination that a base URL states by itself. The gateway resolves names and checks the address that it connects
+//! to.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::origin::FieldPath;
 use crate::resources::{EgressSpec, GatewayGroupSpec};
 use crate::{Reason, Resource};
 
-/// Stops an exposition whose upstream its group's gateways may not call.
+/// Stops an exposition whose upstream the gateways of its group may not call.
 pub(super) fn check(
     service: &ServiceDocument,
     namespace: &str,
@@ -29,7 +29,7 @@ pub(super) fn check(
     Err(Stop::new(Reason::EgressDenied, path.clone(), what, remedy))
 }
 
-/// Whether a base URL may be called from a namespace; else why not. `own`: name and namespace of the Service in front of
+/// Returns the reason if a base URL may not be called from a namespace. `own`: name and namespace of the Service in front of
 /// the gateways.
 fn permitted(base_url: &str, namespace: &str, own: &str, egress: &EgressSpec) -> Result<(), String> {
     let Ok(url) = Url::parse(base_url) else { return Ok(()) };
@@ -49,7 +49,7 @@ fn permitted(base_url: &str, namespace: &str, own: &str, egress: &EgressSpec) ->
     }
 }
 
-/// Why a name is not called by default.
+/// Returns why a name may not be called by default.
 fn name_of(name: &str, namespace: &str, own: &str) -> Option<&'static str> {
     if name == "localhost" || name.ends_with(".localhost") {
         return Some("the gateway's own machine");
@@ -66,7 +66,7 @@ fn name_of(name: &str, namespace: &str, own: &str) -> Option<&'static str> {
     }
 }
 
-/// Why an address is not called by default (IANA special-purpose registries).
+/// Returns why an address may not be called by default (IANA special-purpose registries).
 fn reserved(address: IpAddr) -> Option<&'static str> {
     let written = address;
     let address = embedded_v4(address).map_or(address, IpAddr::V4);
@@ -75,7 +75,7 @@ fn reserved(address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
     };
-    // Azure's is a public address.
+    // The metadata service of Azure has a public address.
     if is_metadata(address) {
         return Some("a metadata service");
     }
@@ -87,7 +87,7 @@ fn reserved(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Whether an entry of `egress` is or holds a host: `10.1.0.0/16`, `192.0.2.7`, `api.internal`, `*.example.com`.
+/// Returns whether an entry of `egress` covers a host: `10.1.0.0/16`, `192.0.2.7`, `api.internal`, `*.example.com`.
 fn covers(entry: &str, host: &Host<&str>) -> bool {
     let address = match host {
         Host::Ipv4(ip) => Some(IpAddr::V4(*ip)),
@@ -107,7 +107,7 @@ fn covers(entry: &str, host: &Host<&str>) -> bool {
     }
 }
 
-/// A Service has two names, with the cluster's domain and without.
+/// Normalizes the two names of a Service, with and without the cluster's domain.
 fn canonical(name: &str) -> String {
     let mut name = name.trim_end_matches('.').to_ascii_lowercase();
     if name.ends_with(".svc.cluster.local") {

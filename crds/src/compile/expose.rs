@@ -1,4 +1,4 @@
-//! Expositions: which service, which sets, with which enforcement, for whom; or why none of it is served.
+//! Compiles expositions: their service, filter sets, enforcement and access, or the reason why they are stopped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::plain::plain;
 use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
 use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
 
-/// Why an exposition is not served.
+/// The reason why an exposition is stopped.
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) reason: Reason,
@@ -35,20 +35,20 @@ impl Stop {
 }
 
 impl Stop {
-    /// As callers and conditions are told of it.
+    /// Converts the reason for callers and conditions.
     pub(super) fn stopped(self) -> Stopped {
         let message = format!("{}; {}", self.message, self.remedy);
         Stopped { reason: self.reason.as_str().into(), message }
     }
 }
 
-/// What expositions are compiled with.
+/// The context in which expositions are compiled.
 pub(super) struct Context<'a, 'r> {
     pub(super) env: &'a CompileEnv<'a>,
     pub(super) groups: &'a Groups<'r>,
     pub(super) services: &'a Services<'r>,
     pub(super) unusable: &'a Unusables<'r>,
-    /// Broken files are looked through for more mistakes: what is not found may be in them.
+    /// Whether files are broken: they are only searched for more errors, and missing references may be in them.
     pub(super) incomplete: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn all<'r>(
         }
         let wanted = &resource.spec.service;
         let previous = Previous::of(context.env, &id)
-            // The filters of another service were made for other outputs.
+            // The filters of another service were written for other outputs.
             .filter(|p| p.service.name == wanted.name && p.service.version == wanted.version);
         let (group, floor) = match context.groups.of(resource, context.env) {
             Ok(Placement::In(group)) => (Some(group), None),
@@ -81,7 +81,7 @@ pub(super) fn all<'r>(
                 compilation.held.insert(id, group.clone());
                 continue;
             }
-            // `tamis serve`: what the group requires is not known, but what is served was above it.
+            // `tamis serve`: the requirements of the group are unknown, but the served version met them.
             Ok(Placement::Unreadable(group)) => match previous {
                 Some(previous) => (None, Some(previous.document)),
                 None => {
@@ -154,7 +154,7 @@ fn stopped(
     compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.as_str().into(), message });
 }
 
-/// What the engine says of a filter that is served already.
+/// Compiles a filter that is already served, to judge it.
 pub(super) fn judge(
     filter: &tamis_engine::ToolFilter,
     enforcement: Enforcement,
@@ -164,7 +164,7 @@ pub(super) fn judge(
     Judged::of(&tamis_engine::compile(filter, &options))
 }
 
-/// What is served of an exposition now.
+/// The version of an exposition that is served now.
 #[derive(Clone, Copy)]
 pub(super) struct Previous<'a> {
     pub(super) document: &'a Arc<ExpositionDocument>,
@@ -179,7 +179,7 @@ impl<'a> Previous<'a> {
     }
 }
 
-/// One exposition on its way.
+/// The state of compiling one exposition.
 pub(super) struct Exposer<'a, 'r> {
     pub(super) resource: &'r Arc<Resource<ExpositionSpec>>,
     pub(super) context: &'a Context<'a, 'r>,
@@ -188,7 +188,7 @@ pub(super) struct Exposer<'a, 'r> {
     plans: &'a mut Plans<'r>,
     pub(super) diagnostics: &'a mut Vec<Diagnostic>,
     pub(super) degraded: Vec<Degraded>,
-    /// Published tools whose filter is no allow-list, each with the set that the filter comes from.
+    /// Published tools whose filter is not an allow-list, each with the filter's set.
     pub(super) open: Vec<(String, String)>,
 }
 
@@ -196,19 +196,19 @@ pub(super) struct Exposer<'a, 'r> {
 enum Planned<'r> {
     None,
     Named(&'r str, &'r crate::resources::ConfigurationPlanSpec),
-    /// In error: what says so, and what of it can still be relied on.
+    /// The plan has errors: their description, and the plan if it can be read.
     Failed(String, Option<&'r crate::resources::ConfigurationPlanSpec>),
 }
 
 /// The filter sets of an exposition.
 pub(super) struct Chosen<'r> {
-    /// Enforced ones first.
+    /// The sets, Enforced ones first.
     pub(super) sets: Vec<&'r Arc<Resource<ToolsFiltersSpec>>>,
-    /// What may hold another one, and cannot be read.
+    /// A document that may hold another set, and cannot be read.
     pub(super) unreadable: Option<(Reason, String)>,
     /// `filters: []`.
     pub(super) none: bool,
-    /// No set was named: those without a name apply, and at least one filter is required.
+    /// No set was named: the unnamed sets apply, and at least one filter is required.
     pub(super) by_default: bool,
 }
 
@@ -269,7 +269,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         Ok((exposition, document))
     }
 
-    /// The service; none where its manifest cannot be read.
+    /// Returns the service, or `None` if its manifest cannot be read.
     fn service_of(&self, namespace: &str) -> Result<Option<&'a Service<'r>>, Stop> {
         let wanted = &self.resource.spec.service;
         let context = self.context;
@@ -297,7 +297,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         }
     }
 
-    /// Enforced sets come before Advisory ones; otherwise the order is the exposition's, or that of the names.
+    /// Returns the filter sets: Enforced ones first, otherwise in the order of the exposition or of their names.
     fn chosen_sets(&self, plan: &Planned<'r>) -> Result<Chosen<'r>, Stop> {
         let spec = &self.resource.spec;
         let namespace = self.resource.name.namespace.as_str();
@@ -348,7 +348,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         Ok(chosen)
     }
 
-    /// The strictest of all that has a say; where a set cannot be read, what is served has one too.
+    /// Returns the strictest enforcement of the exposition, its sets and, if a set cannot be read, the served version.
     fn enforcement(&mut self, chosen: &Chosen<'r>) -> Result<Enforcement, Stop> {
         let enforcements = chosen.sets.iter().map(|set| set.spec.enforcement);
         let today = enforcements.fold(self.resource.spec.enforcement, Ord::max);
@@ -366,7 +366,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         }
     }
 
-    /// The service's document, as the plan has it reached; the last good one where one of the two is in error.
+    /// Returns the service's document as modified by the plan, or the last good one if either has errors.
     fn document(
         &mut self,
         service: Option<&Service<'r>>,
@@ -409,8 +409,8 @@ fn unreadable_set(broken: &Unusable) -> (Reason, String) {
     (Reason::InvalidFilter, format!("{} cannot be read", broken.file))
 }
 
-/// What does not parse was refused when the document was read; the default is the safe side. `planned`: what the plan says
-/// of the time for a call.
+/// Returns the limits of calls. A value that does not parse was rejected earlier; its default is safe. `planned`: the timeout
+/// from the plan.
 fn limits(spec: Option<&LimitsSpec>, planned: Option<u64>) -> CallLimits {
     let default = CallLimits::default();
     let timeout_ms = spec.and_then(LimitsSpec::timeout_ms).or(planned).unwrap_or(default.timeout_ms);

@@ -1,4 +1,4 @@
-//! Filter sets: what they bind to, and whether their filters compile.
+//! Filter sets: their services, and whether their filters compile.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::{Diagnostic, Reason, Resource};
 
 type Set = Arc<Resource<ToolsFiltersSpec>>;
 
-/// A document, by the address of its tree.
+/// A document, identified by the address of its tree.
 type DocumentId = usize;
 
-/// A filter, and all else that decides whether it compiles.
+/// A filter, with everything that decides whether it compiles.
 type Check = (DocumentId, String, Enforcement, Option<ResponseType>);
 
-/// What the engine says of a filter.
+/// The engine's verdict on a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     /// The filter has errors.
     Broken,
-    /// Only what the filter names passes.
+    /// Only data that the filter names passes.
     AllowList,
-    /// Members that the filter does not name pass too.
+    /// Data that the filter does not name passes too.
     Open,
 }
 
@@ -41,25 +41,25 @@ impl Judged {
         }
     }
 
-    /// Whether the filter can run.
+    /// Returns whether the filter can run.
     pub(super) fn is_good(self) -> bool {
         self != Self::Broken
     }
 }
 
-/// All filter sets, by what they bind to, and what the engine said about each filter under each enforcement.
+/// All filter sets by service, with the engine's verdict on each filter under each enforcement.
 pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
     checked: HashMap<Check, Judged>,
-    /// What the regular expressions of a document may still take.
+    /// The remaining budget for regular expressions, by document.
     patterns: HashMap<DocumentId, PatternBudget>,
     seen: HashSet<(DocumentId, String)>,
     part: Part<'r>,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// Unknown tools of one set that are named one by one: comparing names costs more than reading them.
+/// Unknown tools of one set that are reported individually: comparing names costs more than reading them.
 const UNKNOWN_TOOLS: usize = 20;
 
 impl<'r> Sets<'r> {
@@ -108,7 +108,7 @@ impl<'r> Sets<'r> {
         sets
     }
 
-    /// A set names a service that is there, and tools that it has.
+    /// Checks that the service and the tools of a set exist.
     fn references(&mut self, set: &Set, services: &Services<'_>, unusable: &Unusables<'_>) {
         let service = match services.find(&set.name.namespace, &set.spec.service) {
             Ok(service) => service,
@@ -142,18 +142,18 @@ impl<'r> Sets<'r> {
         }
     }
 
-    /// The set that a resource's name says.
+    /// Returns the set with the name of its resource.
     pub(super) fn by_name(&self, name: &str) -> Option<&'r Set> {
         self.all.iter().find(|set| set.name.to_string() == name)
     }
 
-    /// The sets without a name, in the order of their resources' names.
+    /// Returns the sets without a name, in the order of their resources' names.
     pub(super) fn unnamed(&self, namespace: &'r str, service: &'r ServiceRef) -> Vec<&'r Set> {
         let bound = self.by_service.get(&(namespace, service));
         bound.into_iter().flatten().copied().filter(|set| set.spec.name.is_none()).collect()
     }
 
-    /// The set with a name, or what to say about its absence.
+    /// Returns the set with a name, or the message and remedy if it does not exist.
     pub(super) fn named(
         &self,
         namespace: &'r str,
@@ -177,7 +177,7 @@ impl<'r> Sets<'r> {
         Err((message, remedy))
     }
 
-    /// Compiles a filter; its findings are reported once.
+    /// Compiles a filter, and reports its findings once.
     pub(super) fn judge(
         &mut self,
         origin: &Origin,
@@ -202,7 +202,7 @@ impl<'r> Sets<'r> {
                 tamis_engine::Severity::Warning => origin.warning(&path, &*finding.message, &*finding.remedy),
             };
             let diagnostic = diagnostic.because(Reason::InvalidFilter);
-            // The same finding under another enforcement is dropped when all are sorted.
+            // Duplicates for another enforcement are dropped when all findings are sorted.
             self.diagnostics.push(diagnostic);
         }
         let judged = Judged::of(&compiled);
@@ -211,7 +211,7 @@ impl<'r> Sets<'r> {
         judged
     }
 
-    /// Compiles what no exposition uses, and gives all that was found.
+    /// Compiles the filters that no exposition uses, and returns all findings.
     pub(super) fn finish(mut self, services: &Services<'_>) -> Vec<Diagnostic> {
         for set in self.all.iter().filter(|set| self.part.judges(&set.name)).collect::<Vec<_>>() {
             let service = services.find(&set.name.namespace, &set.spec.service).ok();
@@ -219,8 +219,7 @@ impl<'r> Sets<'r> {
             for (tool, filter) in &set.spec.filters {
                 let path = FieldPath::spec(["filters", tool]);
                 let service = service.filter(|_| known.contains(tool.as_str()));
-                // What a tool answers that is not there is not known: nothing is asked of the filter that the tool may
-                // answer for. A list raises no question of its own.
+                // The answer of an unknown tool is unknown. Treat it as a list, which needs no declaration in the filter.
                 let response_type = service.map_or(Some(ResponseType::Array), |service| service.response_type(tool));
                 if !self.is_checked(&set.origin, tool) {
                     self.judge(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);

@@ -1,4 +1,4 @@
-//! Gateway groups: whose they are, from where they take expositions, and the floors they set.
+//! Gateway groups: their operator, the namespaces that they admit, and their floors.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ type Group = Arc<Resource<GatewayGroupSpec>>;
 pub(super) struct Groups<'r> {
     all: &'r [Group],
     by_name: HashMap<(&'r str, &'r str), &'r Group>,
-    /// In a cluster: groups beside an older one of their namespace.
+    /// In a cluster: groups whose namespace has an older group.
     second: BTreeSet<&'r ObjectName>,
     unusable: &'r Unusables<'r>,
 }
@@ -30,13 +30,13 @@ pub(super) struct Groups<'r> {
 /// The group of an exposition.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Placement<'r> {
-    /// None: `tamis serve` needs none.
+    /// No group: `tamis serve` needs none.
     Nowhere,
-    /// This one.
+    /// This group.
     In(&'r Group),
-    /// Another operator's.
+    /// A group of another operator.
     Foreign,
-    /// One that cannot be read.
+    /// A group that cannot be read.
     Unreadable(&'r Unusable),
 }
 
@@ -66,7 +66,7 @@ impl<'r> Groups<'r> {
         Self { all, by_name, second, unusable }
     }
 
-    /// The one group, where there is one.
+    /// Returns the only group, if there is exactly one.
     pub(super) fn sole(&self) -> Option<Group> {
         match self.all {
             [group] => Some(Arc::clone(group)),
@@ -74,8 +74,8 @@ impl<'r> Groups<'r> {
         }
     }
 
-    /// The group of an exposition. Where none is named: `default` of its namespace, else the cluster's default group, or
-    /// the only one there is under `tamis serve`.
+    /// Returns the group of an exposition. An exposition that names none uses `default` of its namespace, then the cluster's
+    /// default group, or the only group under `tamis serve`.
     pub(super) fn of(
         &self,
         exposition: &'r Resource<ExpositionSpec>,
@@ -89,7 +89,7 @@ impl<'r> Groups<'r> {
                 return self.permitted(found, exposition, env);
             }
             let message = format!("GatewayGroup {wanted_namespace}/{} does not exist", wanted.name);
-            // Groups of other namespaces are none of the author's business.
+            // Do not suggest groups of other namespaces to the author.
             let own = self.all.iter().filter(|g| g.name.namespace == namespace && wanted_namespace == namespace);
             let names = own.map(|g| g.name.name.as_str());
             let remedy = match did_you_mean(&wanted.name, names) {
@@ -129,7 +129,7 @@ impl<'r> Groups<'r> {
         self.unusable.group(namespace, name).map(Placement::Unreadable)
     }
 
-    /// Whether a group is ours, holds its namespace, and takes the exposition.
+    /// Checks that a group belongs to this operator, is the oldest of its namespace, and admits the exposition.
     fn permitted(
         &self,
         placement: Placement<'r>,
@@ -183,7 +183,7 @@ impl<'r> Groups<'r> {
         }
     }
 
-    /// Whether an exposition stays below its group's ceilings; those of a group that says nothing where there is none.
+    /// Checks that an exposition stays within the ceilings of its group, or the default ceilings without a group.
     pub(super) fn ceilings(
         group: Option<&Group>,
         exposition: &ExpositionSpec,
@@ -213,7 +213,7 @@ impl<'r> Groups<'r> {
         Ok(())
     }
 
-    /// Whether an exposition stays above its group's floors.
+    /// Checks that an exposition meets the floors of its group.
     pub(super) fn floors(
         group: Option<&Group>,
         exposition: &ExpositionSpec,
@@ -234,7 +234,7 @@ impl<'r> Groups<'r> {
             return Err(Stop::new(Reason::Conflict, FieldPath::spec(["audit", "mode"]), message, remedy));
         }
         let Some((group, floors)) = group.and_then(|g| Some((g, g.spec.require?))) else { return Ok(()) };
-        // `allow_lists` is about compiled filters: see `Groups::allow_lists`.
+        // `allow_lists` concerns compiled filters: see `Groups::allow_lists`.
         let FloorsSpec { access: authenticated, enforced, allow_lists: _, audit } = floors;
         let below = |path, what: &str, remedy: &str| {
             let message = format!("GatewayGroup {} requires {what}", group.name);
@@ -253,8 +253,8 @@ impl<'r> Groups<'r> {
         Ok(())
     }
 
-    /// Whether all filters of an `Enforced` exposition are allow-lists, where its group requires that. `open`: published tools
-    /// whose filter is none, each with the set that the filter comes from.
+    /// Checks that all filters of an `Enforced` exposition are allow-lists, if its group requires that. `open`: published tools
+    /// whose filter is not an allow-list, each with the filter's set.
     pub(super) fn allow_lists(
         group: Option<&Group>,
         enforcement: Enforcement,

@@ -1,4 +1,4 @@
-//! From resources to what a gateway serves. A pure function: `tamis serve` and the operator call the same one.
+//! Compiles resources to the configuration of a gateway. A pure function, which `tamis serve` and the operator share.
 
 mod access;
 mod action;
@@ -32,39 +32,39 @@ use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Reason, Resource};
 pub use pause::{Paused, pause};
 
-/// What the compile step knows beside the resources.
+/// The inputs of the compile step besides the resources.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompileEnv<'a> {
-    /// What is served now. A tool whose filter no longer compiles keeps its last good one, and an exposition whose
-    /// manifest is no longer valid its last good service.
+    /// The configuration that is served now. A tool whose filter no longer compiles keeps its last good filter, and an
+    /// exposition whose manifest is no longer valid keeps its last good service.
     pub previous: Option<&'a Snapshot>,
-    /// Whether full outputs can be written to a file although no group says so (`audit: {mode: Full}`).
+    /// Whether full outputs can be written to a file even if no group configures it (`audit: {mode: Full}`).
     pub full_audit: bool,
-    /// Set by the operator: an exposition then needs a group, `access`, and Secrets that take part.
+    /// The cluster, set by the operator. Expositions then need a group, `access`, and labelled Secrets.
     pub cluster: Option<Cluster<'a>>,
-    /// What there is to compile of the resources.
+    /// The part of the resources to compile.
     pub part: Part<'a>,
 }
 
-/// What a compile is for. An operator compiles a large service in parts, so that other services have their turn in between.
+/// The part to compile. An operator compiles a large service in parts, so that other services get their turn in between.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Part<'a> {
     /// Everything.
     #[default]
     All,
-    /// The expositions alone: nothing is said of the service's own objects but what an exposition leads to.
+    /// Only the expositions. Findings about the service's own objects are limited to those that affect an exposition.
     Expositions,
-    /// The service's own objects alone, and of its filter sets these only.
+    /// Only the service's own objects, and of its filter sets only these.
     Objects(&'a BTreeSet<ObjectName>),
 }
 
 impl Part<'_> {
-    /// Whether something is to be said of the service's own objects.
+    /// Returns whether to report findings about the service's own objects.
     fn judges_objects(self) -> bool {
         matches!(self, Self::All | Self::Objects(_))
     }
 
-    /// Whether a filter set is to be judged by itself.
+    /// Returns whether to check a filter set on its own.
     fn judges(self, set: &ObjectName) -> bool {
         match self {
             Self::All => true,
@@ -74,51 +74,51 @@ impl Part<'_> {
     }
 }
 
-/// What came of a compile.
+/// The result of a compile.
 #[derive(Debug, Clone, Default)]
 pub struct Compilation {
-    /// What to serve.
+    /// The configuration to serve.
     pub snapshot: Snapshot,
-    /// What there is to say, by file and from top to bottom.
+    /// The findings, by file and from top to bottom.
     pub diagnostics: Vec<Diagnostic>,
-    /// Expositions that do not serve what the documents say, since some of that is in error.
+    /// Expositions that do not match the documents, because of errors in them.
     pub degraded: BTreeMap<ExpositionId, Vec<Degraded>>,
-    /// In a cluster: the group that each exposition of the snapshot is served by, stopped ones included. One that names
-    /// a group which is not there, or does not take it, is in `snapshot.stopped` and not here; nor is one whose own
-    /// object cannot be read: it stays where it is served.
+    /// In a cluster: the group that serves each exposition of the snapshot, including stopped ones. An exposition whose group
+    /// does not exist or does not admit it is in `snapshot.stopped` instead. An exposition whose own object cannot be read is
+    /// in neither: it stays where it is served.
     pub placements: BTreeMap<ExpositionId, ObjectName>,
-    /// In a cluster: expositions whose group is another operator's. Nothing is said of them.
+    /// In a cluster: expositions whose group belongs to another operator. They are not reported on.
     pub foreign: BTreeSet<ExpositionId>,
-    /// In a cluster: groups that cannot be read. None of their documents may be touched.
+    /// In a cluster: groups that cannot be read. Their documents must not be changed.
     pub frozen: BTreeSet<ObjectName>,
     /// In a cluster: expositions of such groups, which are neither placed nor stopped.
     pub held: BTreeMap<ExpositionId, ObjectName>,
-    /// What [`pause`] has kept from each exposition that is paused.
+    /// What [`pause`] has withheld from each paused exposition.
     pub paused: BTreeMap<ExpositionId, Paused>,
-    /// The GatewayGroup that configures the process, where the documents have exactly one.
+    /// The GatewayGroup that configures the process, if the documents have exactly one.
     pub group: Option<Arc<Resource<GatewayGroupSpec>>>,
 }
 
 impl Compilation {
-    /// Whether a diagnostic is an error.
+    /// Returns whether any diagnostic is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
 }
 
-/// A part of an exposition that is not what the documents say.
+/// A part of an exposition that does not match the documents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Degraded {
-    /// The exposition itself cannot be read; what was served of it stays, with today's Secrets.
+    /// The exposition itself cannot be read. Its last good version stays in use, with the current Secrets.
     PreviousExposition,
-    /// The manifest or the plan is invalid; the last good service is served.
+    /// The manifest or the plan is invalid. The last good service is served.
     PreviousService,
-    /// What may hold filters cannot be read; the filters that were served stay, and no looser enforcement.
+    /// A document that may hold filters cannot be read. The last good filters apply, with at least their enforcement.
     PreviousFilters,
-    /// The tool's filter does not compile; its last good one applies.
+    /// The tool's filter does not compile. Its last good filter applies.
     PreviousFilter(String),
-    /// The tool's filter has never compiled under today's enforcement; the tool is not published.
+    /// The tool's filter has never compiled under the current enforcement. The tool is not published.
     Unpublished(String),
 }
 
@@ -134,31 +134,31 @@ impl fmt::Display for Degraded {
     }
 }
 
-/// Binds expositions to services and filter sets, and checks everything that can be known before a call.
+/// Binds expositions to services and filter sets, and reports every error that can be found before a call.
 #[must_use]
 pub fn compile(resources: &Resources, env: &CompileEnv<'_>) -> Compilation {
     run(resources, env, false)
 }
 
-/// Everything there is to say about files: what loading said, and what compiling says. Where a file is broken, what is
-/// not found may be in it, so that nothing is said about that.
+/// Returns all findings about files, from loading and from compiling. If a file is broken, missing references are not
+/// reported, because they may be in that file.
 #[must_use]
 pub fn diagnose(loaded: &Loaded) -> Vec<Diagnostic> {
     diagnose_as(loaded, loaded.files.iter().any(ParsedFile::is_broken))
 }
 
-/// The same for some of the files that belong together: what they name may be in the others.
+/// Returns the findings about some of the files that belong together. Their references may be in the other files.
 #[must_use]
 pub fn diagnose_part(loaded: &Loaded) -> Vec<Diagnostic> {
     diagnose_as(loaded, true)
 }
 
 fn diagnose_as(loaded: &Loaded, incomplete: bool) -> Vec<Diagnostic> {
-    // Where full records go is said when the files are served.
+    // The destination of full records is checked when the files are served.
     let env = CompileEnv { full_audit: true, ..CompileEnv::default() };
     let mut diagnostics = run(&loaded.resources, &env, incomplete).diagnostics;
     if incomplete {
-        // Once is enough for a field.
+        // One finding per field is enough.
         let told: HashSet<_> = loaded.diagnostics.iter().filter(|d| d.is_error()).map(Diagnostic::spot).collect();
         diagnostics.retain(|diagnostic| !told.contains(&diagnostic.spot()));
     }
@@ -197,7 +197,7 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     compilation
 }
 
-/// Names that occur twice among documents of one kind: in files an error.
+/// Reports names that occur twice among documents of one kind, which is an error in files.
 fn duplicate_names<S>(kind: &str, resources: &[Arc<Resource<S>>], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: BTreeMap<_, &Resource<S>> = BTreeMap::new();
     for resource in resources.iter().filter(|r| !r.unnamed) {

@@ -1,4 +1,4 @@
-//! Expositions that are paused: what is new waits, what takes something away does not.
+//! Paused expositions: additions wait, removals do not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::{Compilation, CompileEnv, access, credentials, egress};
 use crate::origin::FieldPath;
 use crate::resources::{ObjectName, Resources};
 
-/// What a pause has kept from an exposition.
+/// What a pause withholds from an exposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paused {
-    /// Nothing: what is served is what it says.
+    /// Nothing: the exposition matches its documents.
     Nothing,
-    /// Changes, while something older is served.
+    /// Changes, while an older version is served.
     Changes,
-    /// Everything: it is not published, and will not be till then.
+    /// Everything: the exposition is not published until the pause ends.
     Everything,
 }
 
-/// Keeps from the paused expositions what is new, after a compile with `previous`.
+/// Withholds additions from the paused expositions, after a compile with `previous`.
 ///
-/// What takes something away is not kept back, since a pause must delay no revocation: an exposition that is stopped
-/// stops; who may call and what credentials are used is today's, but for what opens to everyone; a tool that is not
-/// published any more goes; a lower limit holds, a filter comes to a tool that had none, enforcement is raised. All else (the
-/// service, filters, further tools) is what it was. Which of two filters lets less through cannot be told: both wait.
+/// Removals are not withheld, because a pause must not delay a revocation: an exposition that stops is stopped; access and
+/// credentials are current, unless access would open to everyone; a tool that is no longer published is removed; a lower limit
+/// applies, a tool without a filter gets one, and enforcement rises. Everything else (the service, filters, new tools) stays as
+/// it was. Which of two filters passes less cannot be decided, so a changed filter waits.
 pub fn pause(
     compilation: &mut Compilation,
     resources: &Resources,
@@ -43,7 +43,7 @@ fn hold_back(compilation: &mut Compilation, resources: &Resources, env: &Compile
     let stopped_before = env.previous.and_then(|previous| previous.stopped.get(id));
     let Some(next) = compilation.snapshot.expositions.get(id).cloned() else {
         let is_new = Previous::of(env, id).is_none() && stopped_before.is_none();
-        // What stops stops. Nothing is written of one that nobody was told of.
+        // A stop applies. An exposition that was never served is withheld entirely.
         return if is_new && compilation.snapshot.stopped.contains_key(id) {
             Paused::Everything
         } else {
@@ -66,7 +66,7 @@ fn hold_back(compilation: &mut Compilation, resources: &Resources, env: &Compile
             compilation.snapshot.expositions.insert(id.clone(), Arc::new(kept));
             Paused::Changes
         }
-        // What was served may not be served any more.
+        // The served version is no longer permitted.
         Err(stop) => {
             compilation.snapshot.expositions.remove(id);
             compilation.snapshot.stopped.insert(id.clone(), stop.stopped());
@@ -75,7 +75,7 @@ fn hold_back(compilation: &mut Compilation, resources: &Resources, env: &Compile
     }
 }
 
-/// What goes on to be served of a document that another is to follow.
+/// Returns the document to serve while `next` is withheld.
 fn kept(
     previous: &Previous<'_>,
     next: &ExpositionDocument,
@@ -105,17 +105,17 @@ fn kept(
     Ok(kept)
 }
 
-/// What is to be served, but for tools that are new: enforcement is raised, and older filters may not be fit for it.
+/// Returns `next` without its new tools: enforcement rises, and older filters may not be valid under it.
 fn tightened(before: &ExpositionDocument, next: &ExpositionDocument) -> ExpositionDocument {
     let mut kept = next.clone();
     kept.tools.retain(|tool, _| before.tools.contains_key(tool));
     kept
 }
 
-/// What was served, but for tools that go, and filters that come to tools that had none.
+/// Returns the served document without removed tools, and with filters for tools that had none.
 fn older(previous: &Previous<'_>, next: &ExpositionDocument, resources: &Resources) -> ExpositionDocument {
     let mut kept = ExpositionDocument::clone(previous.document);
-    // Tools of another service have nothing to do with those of this one.
+    // Tools of another service are unrelated to those of this one.
     let same = is_named(resources, next, &previous.service.name);
     kept.tools.retain(|tool, _| same && next.tools.contains_key(tool));
     for (tool, now) in kept.tools.iter_mut().filter_map(|(name, tool)| Some((tool, next.tools.get(name)?))) {
@@ -126,7 +126,7 @@ fn older(previous: &Previous<'_>, next: &ExpositionDocument, resources: &Resourc
     kept
 }
 
-/// Whether an exposition publishes a service of this name still; its version may be another.
+/// Returns whether an exposition still publishes a service of this name, in any version.
 fn is_named(resources: &Resources, next: &ExpositionDocument, name: &str) -> bool {
     let exposition = resources
         .expositions
@@ -135,7 +135,7 @@ fn is_named(resources: &Resources, next: &ExpositionDocument, name: &str) -> boo
     exposition.is_some_and(|exposition| exposition.spec.service.name == name)
 }
 
-/// The stricter of both, limit by limit.
+/// Returns the stricter of both, limit by limit.
 fn lower(a: &CallLimits, b: &CallLimits) -> CallLimits {
     let least = |a: Option<u32>, b: Option<u32>| a.into_iter().chain(b).min();
     CallLimits {

@@ -1,4 +1,4 @@
-//! Whether documents fit into the objects that carry them. Encoding is slow, so only what is large is encoded to see.
+//! Checks that documents fit into the objects that carry them. Encoding is slow, so only large documents are encoded.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,31 +10,31 @@ use tamis_engine::ToolFilter;
 
 /// JSON up to this length fits, compressed or not: 64 parts of 288 KiB carry 18 MiB.
 const SMALL_SERVICE: usize = 16 << 20;
-/// The same for the one object of an exposition.
+/// JSON up to this length fits into the one object of an exposition.
 const SMALL_EXPOSITION: usize = 256 << 10;
 
-/// Bytes of JSON that the tools of one service may have together, those of CustomTools included. A tool of CustomTools
-/// repeats what it is made of, so that its document can be thousands of times as large as the objects that people write:
-/// the length is summed up before the document is built.
+/// Bytes of JSON that the tools of one service may have together, including those of CustomTools. A tool of CustomTools repeats
+/// the tool that it wraps, so its document can be thousands of times as large as the objects that people write: the length is
+/// summed up before the document is built.
 pub(super) const MAX_SERVICE_BYTES: usize = 4 << 20;
-/// Bytes of JSON that the filters of one exposition may have together. Tools of CustomTools repeat the filter of the tool
-/// that they are made of; the length is summed up before anything is repeated.
+/// Bytes of JSON that the filters of one exposition may have together. Tools of CustomTools repeat the filter of the tool that
+/// they wrap; the length is summed up before anything is repeated.
 pub(super) const MAX_EXPOSITION_BYTES: usize = 4 << 20;
 
-/// Bytes of a value's JSON.
+/// Returns the length of a value's JSON.
 pub(super) fn length(value: &impl Serialize) -> usize {
     let mut length = Length(0);
-    // Documents serialise; what did not would be refused when it is encoded.
+    // Documents serialize without errors; any that did not would be rejected when it is encoded.
     let _ = serde_json::to_writer(&mut length, value);
     length.0
 }
 
-/// How a service whose JSON has `length` bytes is too large; none where it is not.
+/// Describes how a service whose JSON has `length` bytes is too large, or returns `None` if it fits.
 pub(super) fn service(document: &ServiceDocument, length: usize) -> Option<String> {
     if length <= SMALL_SERVICE { None } else { carrier::encode_service("", document).err() }
 }
 
-/// How an exposition is too large; none where it is not.
+/// Describes how an exposition is too large, or returns `None` if it fits.
 pub(super) fn exposition(document: &ExpositionDocument) -> Option<String> {
     // A filter that several tools share is measured once, and counts for each of them.
     let mut known: HashMap<*const ToolFilter, usize> = HashMap::new();
@@ -53,7 +53,7 @@ pub(super) fn exposition(document: &ExpositionDocument) -> Option<String> {
     carrier::encode_exposition("", &ExpositionPayload::Serve(document.clone())).err()
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written.
 struct Length(usize);
 
 impl io::Write for Length {

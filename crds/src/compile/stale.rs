@@ -12,9 +12,8 @@ use super::{Compilation, CompileEnv, Degraded, access, credentials};
 use crate::Reason;
 use crate::origin::FieldPath;
 
-/// Expositions that cannot be read themselves keep what is served of them, with today's Secrets and the filters of today
-/// where the sets that they come from still have them. In a cluster only what is served is there to be kept: nobody knows
-/// the group of the others.
+/// Keeps the served version of expositions that cannot be read, with the current Secrets and the current filters of sets that
+/// still have them. In a cluster only served expositions are kept, because the group of the others is unknown.
 pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut Compilation) {
     for (name, unusable) in context.unusable.expositions() {
         let id = id_of(name);
@@ -31,7 +30,7 @@ pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut 
                 Err(stop) => drop(compilation.snapshot.stopped.insert(id, stop.stopped())),
             },
             (None, None) => {
-                // Callers see it: what is wrong with the document is said to its author only.
+                // Callers see this message. Only the author learns what is wrong with the document.
                 let message = format!("{} cannot be read; fix its errors", unusable.file);
                 compilation
                     .snapshot

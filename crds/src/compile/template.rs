@@ -1,9 +1,9 @@
-//! `{name}` in paths, queries, headers and bodies.
+//! Placeholders (`{name}`) in paths, queries, headers and bodies.
 
 use crate::origin::FieldPath;
 
-/// The names that a template asks for. A brace that does not enclose a plain name is an ordinary character: a GraphQL
-/// query in a body is full of them.
+/// Returns the names of a template's placeholders. A brace that does not enclose a plain name is an ordinary character: a GraphQL
+/// query in a body contains many.
 pub(super) fn placeholders(template: &str) -> impl Iterator<Item = &str> {
     let mut rest = template;
     std::iter::from_fn(move || {
@@ -18,14 +18,14 @@ pub(super) fn placeholders(template: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The name of a place at the beginning of a text; the same rule as the gateway's.
+/// Returns the name of the placeholder at the beginning of a text, by the same rule as the gateway.
 fn place(text: &str) -> Option<&str> {
     let name = text.strip_prefix('{')?.split_once('}')?.0;
     let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
     valid.then_some(name)
 }
 
-/// What is left of a template without its placeholders.
+/// Returns a template without its placeholders.
 pub(super) fn literal(template: &str) -> String {
     let mut text = template.to_owned();
     for name in placeholders(template) {
@@ -34,7 +34,7 @@ pub(super) fn literal(template: &str) -> String {
     text
 }
 
-/// Whether a name can stand in braces.
+/// Returns whether a name is valid in braces.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.chars().all(is_name_char)
 }
@@ -43,7 +43,7 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// Every text in a JSON value that may be a template, with its place. Keys are none.
+/// Calls `each` for every string value of a JSON value, with its place. Keys are not templates.
 pub(super) fn strings(value: &serde_json::Value, at: &FieldPath, each: &mut impl FnMut(&FieldPath, &str)) {
     match value {
         serde_json::Value::String(text) => each(at, text),
