@@ -16,7 +16,7 @@ mod plain;
 mod read;
 mod reason;
 pub mod resources;
-mod scribe;
+mod sink;
 mod state;
 mod tighten;
 pub mod yaml;

@@ -12,26 +12,26 @@ use super::{args, auth};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ActionSpec, ArgSpec, PageType, RequestSpec, RiskLevel};
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Checks an action and makes the gateway's form of it. What is wrong is left as it is, since nothing is served then.
-pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>) -> ServiceTool {
+pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> ServiceTool {
     let method = spec.method.as_deref().unwrap_or("GET").to_ascii_uppercase();
     if !METHODS.contains(&method.as_str()) {
         let remedy = format!("write one of {}", METHODS.join(", "));
-        scribe.error(&at.key("method"), format!("`{}` is not a method", crate::read::excerpt(&method)), remedy);
+        sink.error(&at.key("method"), format!("`{}` is not a method", crate::read::excerpt(&method)), remedy);
     }
     if !spec.aliases.is_empty() {
-        scribe.warning(&at.key("aliases"), "has no effect here", "remove it: a tool has one name");
+        sink.warning(&at.key("aliases"), "has no effect here", "remove it, because a tool has one name");
     }
-    args::check(&spec.args, &at.key("args"), scribe);
+    args::check(&spec.args, &at.key("args"), sink);
     let request = spec.request.clone().unwrap_or_default();
-    let styles = templates(spec, &request, at, scribe);
+    let styles = templates(spec, &request, at, sink);
     let reads = matches!(method.as_str(), "GET" | "HEAD");
     if reads && request.body.is_some() {
-        scribe.error(&at.key("request").key("body"), format!("{method} has no body"), "use `query`, or another method");
+        sink.error(&at.key("request").key("body"), format!("{method} has no body"), "use `query`, or another method");
     }
     let risk = risk(spec, &method);
     ServiceTool {
@@ -41,7 +41,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
         output_schema: None,
         response_type: spec.response.as_ref().and_then(|r| r.kind),
         risk,
-        pagination: pagination(spec, risk, &at.key("pagination"), scribe),
+        pagination: pagination(spec, risk, &at.key("pagination"), sink),
         call: Call::Http(Box::new(HttpCall {
             method,
             path: spec.path.clone(),
@@ -53,10 +53,10 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>
                 body: request.body.map(BodyTemplate),
                 styles,
             },
-            extract: extract(spec, at, scribe),
-            auth: spec.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), scribe)),
-            retry: retry(spec, risk, &at.key("retry"), scribe),
-            error_mapping: error_mapping(spec, &at.key("errorMapping"), scribe),
+            extract: extract(spec, at, sink),
+            auth: spec.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink)),
+            retry: retry(spec, risk, &at.key("retry"), sink),
+            error_mapping: error_mapping(spec, &at.key("errorMapping"), sink),
         })),
     }
 }
@@ -80,35 +80,35 @@ fn templates(
     spec: &ActionSpec,
     request: &RequestSpec,
     at: &FieldPath,
-    scribe: &mut Scribe<'_>,
+    sink: &mut DiagnosticSink<'_>,
 ) -> IndexMap<String, ArgumentStyle> {
     let mut used = BTreeSet::new();
-    path(spec, request, &mut used, at, scribe);
+    path(spec, request, &mut used, at, sink);
     let at = at.key("request");
     for (name, template) in &request.query {
         let at = at.key("query").key(name);
         if name.is_empty() {
-            scribe.error(&at, "has no name", "name the parameter");
+            sink.error(&at, "has no name", "name the parameter");
         }
-        names(template, &spec.args, &mut used, &at, scribe);
+        names(template, &spec.args, &mut used, &at, sink);
     }
     for (name, template) in &request.headers {
         let at = at.key("headers").key(name);
-        auth::header_name(name, &at, scribe);
-        auth::header_text(template, &at, scribe);
+        auth::header_name(name, &at, sink);
+        auth::header_text(template, &at, sink);
         if name.eq_ignore_ascii_case("authorization") {
-            scribe.warning(&at, "a credential does not belong into a document", "use `auth` with a secretRef");
+            sink.warning(&at, "documents must not contain credentials", "use `auth` with a secretRef");
         }
-        names(template, &spec.args, &mut used, &at, scribe);
+        names(template, &spec.args, &mut used, &at, sink);
     }
     if let Some(body) = &request.body {
         // Keys are not templates; taking them for some would only count more arguments as used.
         let value: serde_json::Value = serde_json::from_str(body.as_str()).unwrap_or_default();
-        strings(&value, &at.key("body"), &mut |at, text| names(text, &spec.args, &mut used, at, scribe));
+        strings(&value, &at.key("body"), &mut |at, text| names(text, &spec.args, &mut used, at, sink));
     }
     for name in spec.args.keys().filter(|name| !used.contains(name.as_str())) {
         let at = at_args(&at, name);
-        scribe.warning(&at, "is never sent", "use it in `path` or `request`, or remove it");
+        sink.warning(&at, "is never sent", "use it in `path` or `request`, or remove it");
     }
     let styled = |template: &str| {
         let name = placeholders(template).next()?;
@@ -127,57 +127,57 @@ fn path<'a>(
     request: &'a RequestSpec,
     used: &mut BTreeSet<&'a str>,
     at: &FieldPath,
-    scribe: &mut Scribe<'_>,
+    sink: &mut DiagnosticSink<'_>,
 ) {
     let (path, at_path) = (&spec.path, at.key("path"));
     let fixed = literal(path);
     if !path.starts_with('/') {
-        scribe.error(&at_path, "does not begin with /", format!("write /{}", crate::read::excerpt(path)));
+        sink.error(&at_path, "does not begin with /", format!("write /{}", crate::read::excerpt(path)));
     }
     if fixed.contains(['?', '#']) {
-        scribe.error(&at_path, "has a ? or #", "write parameters into `request.query`");
+        sink.error(&at_path, "has a ? or #", "move parameters to `request.query`");
     }
     if fixed.contains(['{', '}']) {
-        scribe.error(&at_path, "has a brace that encloses no name", "write {name}, with a name of A-Z a-z 0-9 _ - .");
+        sink.error(&at_path, "has a brace without an argument name", "write {name}, with a name of A-Z a-z 0-9 _ - .");
     }
     if fixed.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-        scribe.error(&at_path, "has a space, a backslash or a control character", "write it percent-encoded");
+        sink.error(&at_path, "has a space, a backslash or a control character", "write it percent-encoded");
     }
     if path.split('/').any(|segment| matches!(segment, "." | "..")) {
-        scribe.error(&at_path, "has a segment `.` or `..`", "write the path without it");
+        sink.error(&at_path, "has a segment `.` or `..`", "write the path without it");
     }
     for name in placeholders(path) {
         let params = at.key("request").key("pathParams");
         match request.path_params.get(name) {
             Some(template) => {
-                names(template, &spec.args, used, &params.key(name), scribe);
+                names(template, &spec.args, used, &params.key(name), sink);
                 for arg in placeholders(template) {
-                    always_there(arg, spec, &params.key(name), scribe);
+                    always_there(arg, spec, &params.key(name), sink);
                 }
             }
             None if spec.args.contains_key(name) => {
                 used.extend(spec.args.get_key_value(name).map(|(name, _)| name.as_str()));
-                always_there(name, spec, &at_path, scribe);
+                always_there(name, spec, &at_path, sink);
             }
             None => {
                 let known = spec.args.keys().chain(request.path_params.keys()).map(String::as_str);
                 let remedy = did_you_mean(name, known)
                     .map_or_else(|| "declare it in `args`".to_owned(), |known| format!("did you mean `{{{known}}}`?"));
-                scribe.error(&at_path, format!("`{{{name}}}` is neither a path parameter nor an argument"), remedy);
+                sink.error(&at_path, format!("`{{{name}}}` is neither a path parameter nor an argument"), remedy);
             }
         }
     }
     for name in request.path_params.keys().filter(|name| !placeholders(path).any(|p| p == name.as_str())) {
         let at = at.key("request").key("pathParams").key(name);
-        scribe.error(&at, format!("the path has no `{{{name}}}`"), "add it to the path, or remove it");
+        sink.error(&at, format!("the path has no `{{{name}}}`"), "add it to the path, or remove it");
     }
 }
 
 /// A path cannot leave out a segment.
-fn always_there(name: &str, spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn always_there(name: &str, spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if spec.args.get(name).is_some_and(|arg| !arg.required && arg.default.is_none()) {
-        let remedy = "give it `required: true` or a default";
-        scribe.error(at, format!("the path needs argument `{name}`, which is optional"), remedy);
+        let remedy = "set `required: true` or a default";
+        sink.error(at, format!("the path requires argument `{name}`, which is optional"), remedy);
     }
 }
 
@@ -187,64 +187,60 @@ fn names<'a>(
     args: &'a IndexMap<String, ArgSpec>,
     used: &mut BTreeSet<&'a str>,
     at: &FieldPath,
-    scribe: &mut Scribe<'_>,
+    sink: &mut DiagnosticSink<'_>,
 ) {
     for name in placeholders(template) {
         if let Some((name, _)) = args.get_key_value(name) {
             used.insert(name);
         } else {
             let remedy = did_you_mean(name, args.keys().map(String::as_str)).map_or_else(
-                || "declare it in `args`; a space behind the brace makes it ordinary text".to_owned(),
+                || "declare it in `args`; write a space after the brace to keep it as text".to_owned(),
                 |known| format!("did you mean `{{{known}}}`?"),
             );
-            scribe.error(at, format!("there is no argument `{name}`"), remedy);
+            sink.error(at, format!("there is no argument `{name}`"), remedy);
         }
     }
 }
 
-fn extract(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>) -> Option<String> {
+fn extract(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<String> {
     let extract = spec.response.as_ref()?.extract.as_ref().filter(|path| !path.is_empty())?;
-    dotted(extract, &at.key("response").key("extract"), scribe);
+    dotted(extract, &at.key("response").key("extract"), sink);
     Some(extract.clone())
 }
 
-fn dotted(path: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn dotted(path: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if path.starts_with('/') {
-        scribe.error(at, "is a pointer, but a dotted path is wanted", "write data.items, not /data/items");
+        sink.error(at, "expected a dotted path, found a pointer", "write data.items, not /data/items");
     } else if path.split('.').any(str::is_empty) {
-        scribe.error(at, "has an empty step", "write names with single dots between them");
+        sink.error(at, "has an empty name", "separate names with single dots");
     }
 }
 
-fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, scribe: &mut Scribe<'_>) -> Option<Retry> {
+fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<Retry> {
     let retry = spec.retry.as_ref()?;
     if !(1..=10).contains(&retry.max_attempts) {
-        scribe.error(&at.key("maxAttempts"), format!("{} is out of range", retry.max_attempts), "write 1 to 10");
+        sink.error(&at.key("maxAttempts"), format!("{} is out of range", retry.max_attempts), "write 1 to 10");
     }
     let backoff_ms = retry.backoff_ms.unwrap_or(1_000);
     if backoff_ms > 60_000 {
-        scribe.error(&at.key("backoffMs"), format!("{backoff_ms} is more than a minute"), "write at most 60000");
+        sink.error(&at.key("backoffMs"), format!("{backoff_ms} exceeds one minute"), "write at most 60000");
     }
     let retry_on = retry.retry_on.clone().unwrap_or_else(|| vec![429, 502, 503, 504]);
     for (index, status) in retry_on.iter().enumerate().filter(|(_, status)| !(400..=599).contains(*status)) {
         let at = at.key("retryOn").index(index);
-        scribe.error(&at, format!("{status} is not the status of an error"), "write 400 to 599");
+        sink.error(&at, format!("{status} is not an error status"), "write 400 to 599");
     }
     if risk.mutating && !risk.idempotent && retry.max_attempts > 1 {
-        scribe.warning(
-            at,
-            "a call that changes something may be executed twice",
-            "remove it, or say `idempotent: true`",
-        );
+        sink.warning(at, "a call that changes something may be executed twice", "remove it, or set `idempotent: true`");
     }
     Some(Retry { max_attempts: retry.max_attempts, backoff_ms, retry_on })
 }
 
-fn pagination(spec: &ActionSpec, risk: Risk, at: &FieldPath, scribe: &mut Scribe<'_>) -> Option<Pagination> {
+fn pagination(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<Pagination> {
     let pages = spec.pagination.as_ref()?;
     let max_pages = pages.max_pages.unwrap_or(10);
     if !(1..=100).contains(&max_pages) {
-        scribe.error(&at.key("maxPages"), format!("{max_pages} is out of range"), "write 1 to 100");
+        sink.error(&at.key("maxPages"), format!("{max_pages} is out of range"), "write 1 to 100");
     }
     let kind = match pages.kind {
         PageType::Cursor => PaginationKind::Cursor,
@@ -252,28 +248,32 @@ fn pagination(spec: &ActionSpec, risk: Risk, at: &FieldPath, scribe: &mut Scribe
     };
     match (&pages.next_path, kind) {
         (None, PaginationKind::Cursor) => {
-            scribe.error(&at.key("nextPath"), "type cursor needs it", "say where an answer holds the next cursor");
+            sink.error(
+                &at.key("nextPath"),
+                "is required for type cursor",
+                "set the path of the next cursor in an answer",
+            );
         }
         (Some(_), PaginationKind::Offset) => {
-            scribe.error(&at.key("nextPath"), "type offset takes none", "remove it, or write `type: cursor`");
+            sink.error(&at.key("nextPath"), "is not allowed for type offset", "remove it, or set `type: cursor`");
         }
-        (Some(path), _) => dotted(path, &at.key("nextPath"), scribe),
+        (Some(path), _) => dotted(path, &at.key("nextPath"), sink),
         _ => {}
     }
     if risk.mutating && !risk.idempotent {
-        scribe.warning(at, "a call that changes something is repeated for every page", "remove it");
+        sink.warning(at, "a call that changes something is repeated for every page", "remove it");
     }
     Some(Pagination { kind, max_pages, next_path: pages.next_path.clone() })
 }
 
-fn error_mapping(spec: &ActionSpec, at: &FieldPath, scribe: &mut Scribe<'_>) -> IndexMap<u16, String> {
+fn error_mapping(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> IndexMap<u16, String> {
     let mut mapping = IndexMap::new();
     for (status, text) in &spec.error_mapping {
         match status.parse::<u16>() {
             Ok(code) if (400..=599).contains(&code) => {
                 mapping.insert(code, text.clone());
             }
-            _ => scribe.error(&at.key(status), "is not the status of an error", "write 400 to 599"),
+            _ => sink.error(&at.key(status), "is not an error status", "write 400 to 599"),
         }
     }
     mapping

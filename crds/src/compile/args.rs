@@ -7,35 +7,35 @@ use tamis_engine::JsonText;
 use super::template::is_name;
 use crate::origin::FieldPath;
 use crate::resources::{ArgSpec, ArgStyle, ArgType};
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 
 /// Checks the arguments of an action.
-pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     for (name, arg) in args {
         let at = at.key(name);
         if name.starts_with('_') {
-            scribe.error(&at, "names that begin with `_` are reserved", "rename the argument");
+            sink.error(&at, "names that begin with `_` are reserved", "rename the argument");
         } else if !is_name(name) {
-            scribe.error(&at, "is not a valid argument name", "use 1 to 64 of A-Z a-z 0-9 _ - .");
+            sink.error(&at, "is not a valid argument name", "use 1 to 64 of A-Z a-z 0-9 _ - .");
         }
         let fits = |value: &JsonText| {
             kind_of(value) == arg.kind || (arg.kind == ArgType::Number && kind_of(value) == ArgType::Integer)
         };
         let values = arg.values.as_deref().unwrap_or(&[]);
         if arg.values.as_ref().is_some_and(Vec::is_empty) {
-            scribe.error(&at.key("enum"), "allows no value", "list the allowed values, or remove it");
+            sink.error(&at.key("enum"), "allows no value", "list the allowed values, or remove it");
         }
         for (index, value) in values.iter().enumerate().filter(|(_, value)| !fits(value)) {
-            scribe.error(&at.key("enum").index(index), mismatch(value, arg.kind), remedy(arg.kind));
+            sink.error(&at.key("enum").index(index), mismatch(value, arg.kind), remedy(arg.kind));
         }
         if let Some(default) = &arg.default {
             if !fits(default) {
-                scribe.error(&at.key("default"), mismatch(default, arg.kind), remedy(arg.kind));
+                sink.error(&at.key("default"), mismatch(default, arg.kind), remedy(arg.kind));
             } else if !values.is_empty() && !values.contains(default) {
-                scribe.error(&at.key("default"), "is not one of `enum`", "choose one of them");
+                sink.error(&at.key("default"), "is not one of `enum`", "choose one of them");
             }
             if arg.required {
-                scribe.warning(
+                sink.warning(
                     &at.key("default"),
                     "is never used because the argument is required",
                     "remove `default` or `required`",
@@ -44,14 +44,14 @@ pub(super) fn check(args: &IndexMap<String, ArgSpec>, at: &FieldPath, scribe: &m
         }
         if arg.kind != ArgType::Array {
             if arg.items.is_some() {
-                scribe.error(
+                sink.error(
                     &at.key("items"),
                     "applies to arguments of type array only",
                     "remove it, or set `type: array`",
                 );
             }
             if arg.style.is_some() {
-                scribe.error(
+                sink.error(
                     &at.key("style"),
                     "applies to arguments of type array only",
                     "remove it, or set `type: array`",

@@ -5,10 +5,10 @@ use tamis_config::{Auth, AuthKind, CredentialRef};
 use crate::origin::FieldPath;
 use crate::read::is_secret_name;
 use crate::resources::{AuthSpec, AuthType};
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 
 /// Checks an `auth` and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
-pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) -> Auth {
+pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Auth {
     let kind = match spec.kind {
         AuthType::Header => AuthKind::Header,
         AuthType::Bearer => AuthKind::Bearer,
@@ -28,42 +28,42 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) 
     let named = matches!(kind, AuthKind::Header | AuthKind::Query | AuthKind::Body);
     match &spec.name {
         None if named => {
-            scribe.error(
+            sink.error(
                 &at.key("name"),
                 format!("type {word} requires a name"),
                 "name the header, query parameter or body member",
             );
         }
-        Some(_) if !named => scribe.error(&at.key("name"), format!("is not allowed for type {word}"), "remove it"),
-        Some(name) if kind == AuthKind::Header => header_name(name, &at.key("name"), scribe),
+        Some(_) if !named => sink.error(&at.key("name"), format!("is not allowed for type {word}"), "remove it"),
+        Some(name) if kind == AuthKind::Header => header_name(name, &at.key("name"), sink),
         Some(name) if name.is_empty() => {
-            scribe.error(&at.key("name"), "is empty", "name the header, query parameter or body member");
+            sink.error(&at.key("name"), "is empty", "name the header, query parameter or body member");
         }
         _ => {}
     }
     if spec.prefix.is_some() && kind != AuthKind::Header {
-        scribe.error(&at.key("prefix"), format!("is not allowed for type {word}"), "remove it");
+        sink.error(&at.key("prefix"), format!("is not allowed for type {word}"), "remove it");
     }
     if let Some(prefix) = &spec.prefix {
-        header_text(prefix, &at.key("prefix"), scribe);
+        header_text(prefix, &at.key("prefix"), sink);
     }
     if spec.username.is_some() && kind != AuthKind::Basic {
-        scribe.error(&at.key("username"), format!("is not allowed for type {word}"), "remove it");
+        sink.error(&at.key("username"), format!("is not allowed for type {word}"), "remove it");
     }
     if spec.username.as_deref().is_some_and(|name| name.contains(':')) {
-        scribe.error(&at.key("username"), "contains a colon, which would end the user name", "remove it");
+        sink.error(&at.key("username"), "contains a colon, which would end the user name", "remove it");
     }
     match (&spec.secret_ref, kind) {
         (None, AuthKind::None) => {}
         (None, _) => {
-            scribe.error(&at.key("secretRef"), format!("type {word} requires a credential"), "set {name: .., key: ..}");
+            sink.error(&at.key("secretRef"), format!("type {word} requires a credential"), "set {name: .., key: ..}");
         }
-        (Some(_), AuthKind::None) => scribe.error(&at.key("secretRef"), "is not allowed for type none", "remove it"),
+        (Some(_), AuthKind::None) => sink.error(&at.key("secretRef"), "is not allowed for type none", "remove it"),
         (Some(reference), _) => {
             for (field, text) in [("name", &reference.name), ("key", &reference.key)] {
                 if !is_secret_name(text) {
                     let remedy = "use only a-z A-Z 0-9 - _ and .";
-                    scribe.error(&at.key("secretRef").key(field), "is not a valid Kubernetes name", remedy);
+                    sink.error(&at.key("secretRef").key(field), "is not a valid Kubernetes name", remedy);
                 }
             }
         }
@@ -73,7 +73,7 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, scribe: &mut Scribe<'_>) 
 }
 
 /// Checks a header name: a token (RFC 9110) that is not managed by the connection.
-pub(super) fn header_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn header_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     const OWNED: &[&str] = &[
         "connection",
         "content-length",
@@ -88,15 +88,15 @@ pub(super) fn header_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let lower = name.to_ascii_lowercase();
     if name.is_empty() || !name.chars().all(token) {
-        scribe.error(at, "is not a valid header name", "use letters, digits and -");
+        sink.error(at, "is not a valid header name", "use letters, digits and -");
     } else if OWNED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
-        scribe.error(at, "this header is managed by the connection", "remove it");
+        sink.error(at, "this header is managed by the connection", "remove it");
     }
 }
 
 /// Checks a header value: no line breaks and no other control characters.
-pub(super) fn header_text(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn header_text(text: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        scribe.error(at, "contains a line break or another control character", "remove it");
+        sink.error(at, "contains a line break or another control character", "remove it");
     }
 }

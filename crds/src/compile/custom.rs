@@ -17,7 +17,7 @@ use super::unusable::Unusables;
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{CustomToolSpec, CustomToolsSpec, ServiceRef};
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Reason, Resource};
 
 type Custom = Arc<Resource<CustomToolsSpec>>;
@@ -61,15 +61,15 @@ impl<'r> Customs<'r> {
             let mut refused = 0_usize;
             for (alias, spec) in &custom.spec.custom_tools {
                 let at = FieldPath::spec(["customTools", alias]);
-                let mut scribe = Scribe::new(&custom.origin, diagnostics);
+                let mut sink = DiagnosticSink::new(&custom.origin, diagnostics);
                 if let Some(other) = taken.get(alias) {
                     let message = format!("a tool of this name is already defined in {other}");
-                    scribe.because(Reason::Conflict).error(&at, message, "choose another name");
+                    sink.because(Reason::Conflict).error(&at, message, "choose another name");
                     lost |= !document.tools.contains_key(alias);
                     continue;
                 }
                 taken.insert(alias.clone(), custom.origin.place());
-                let Some(base) = bases.find(document, spec, &at, &mut scribe) else {
+                let Some(base) = bases.find(document, spec, &at, &mut sink) else {
                     lost = true;
                     continue;
                 };
@@ -79,8 +79,7 @@ impl<'r> Customs<'r> {
                     (lost, refused) = (true, refused + 1);
                     continue;
                 }
-                let tool =
-                    tool(document, base, spec, alias, (&at, &mut patterns), &mut scribe).filter(|_| !scribe.failed);
+                let tool = tool(document, base, spec, alias, (&at, &mut patterns), &mut sink).filter(|_| !sink.failed);
                 lost |= tool.is_none();
                 if let Some(tool) = tool {
                     room -= bytes;
@@ -139,7 +138,7 @@ impl Bases {
         document: &ServiceDocument,
         spec: &CustomToolSpec,
         at: &FieldPath,
-        scribe: &mut Scribe<'_>,
+        sink: &mut DiagnosticSink<'_>,
     ) -> Option<&Base> {
         let Some(made_of) = document.tools.get(&spec.tool).filter(|tool| tool.alias().is_none()) else {
             self.unknown += 1;
@@ -150,7 +149,7 @@ impl Bases {
                 None => "name a tool of the ServiceManifest".to_owned(),
             };
             let message = format!("service {} has no tool `{}`", document.name, spec.tool);
-            scribe.because(Reason::ToolNotFound).error(&at.key("tool"), message, remedy);
+            sink.because(Reason::ToolNotFound).error(&at.key("tool"), message, remedy);
             return None;
         };
         Some(self.found.entry(spec.tool.clone()).or_insert_with(|| Base {
@@ -168,13 +167,13 @@ fn tool(
     spec: &CustomToolSpec,
     alias: &str,
     (at, patterns): (&FieldPath, &mut Patterns),
-    scribe: &mut Scribe<'_>,
+    sink: &mut DiagnosticSink<'_>,
 ) -> Option<ServiceTool> {
-    tool_name(alias, at, scribe);
+    tool_name(alias, at, sink);
     let made_of = document.tools.get(&spec.tool)?;
     let input = match &spec.input {
         Some(input) => {
-            if !check_input(input, &at.key("input"), patterns, scribe) {
+            if !check_input(input, &at.key("input"), patterns, sink) {
                 return None;
             }
             input
@@ -188,12 +187,12 @@ fn tool(
     takes.extend(paging.map(str::to_owned));
     given.extend(paging.map(str::to_owned));
     match &spec.arguments {
-        Some(arguments) => check_arguments(arguments, spec, (&takes, &given), &at.key("arguments"), scribe),
+        Some(arguments) => check_arguments(arguments, spec, (&takes, &given), &at.key("arguments"), sink),
         None => {
             let input = at.key("input").key("properties");
             for name in given.iter().filter(|name| !takes.contains(name)) {
                 let message = format!("tool `{}` has no such argument", spec.tool);
-                scribe.error(
+                sink.error(
                     &input.key(name),
                     message,
                     "map it to an argument of the tool with `arguments`, or remove it",
@@ -205,7 +204,7 @@ fn tool(
         let there = spec.arguments.as_ref().map_or_else(|| given.contains(name), |map| map.contains_key(name));
         if !there {
             let message = format!("tool `{}` requires the argument `{name}`", spec.tool);
-            scribe.error(&at.key("arguments"), message, "give it a value");
+            sink.error(&at.key("arguments"), message, "give it a value");
         }
     }
     Some(ServiceTool {
@@ -221,10 +220,10 @@ fn tool(
 }
 
 /// Whether it is the schema of an object, and one that the gateway can validate arguments by.
-fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, scribe: &mut Scribe<'_>) -> bool {
+fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, sink: &mut DiagnosticSink<'_>) -> bool {
     let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        scribe.error(at, "is not an object schema", "write `type: object`, with `properties`");
+        sink.error(at, "is not an object schema", "write `type: object`, with `properties`");
         return false;
     }
     if let Err(problems) = tamis_schema::compile(input.as_str(), patterns) {
@@ -233,13 +232,13 @@ fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, scribe
                 Segment::Key(key) => at.key(key),
                 Segment::Index(index) => at.index(*index),
             });
-            scribe.error(&at, problem.message, problem.remedy);
+            sink.error(&at, problem.message, problem.remedy);
         }
         return false;
     }
     for name in members(input, "properties").iter().filter(|name| name.starts_with('_')) {
         let at = at.key("properties").key(name);
-        scribe.error(&at, "names that begin with `_` are reserved", "rename the argument");
+        sink.error(&at, "names that begin with `_` are reserved", "rename the argument");
     }
     true
 }
@@ -250,7 +249,7 @@ fn check_arguments(
     spec: &CustomToolSpec,
     (takes, given): (&[String], &[String]),
     at: &FieldPath,
-    scribe: &mut Scribe<'_>,
+    sink: &mut DiagnosticSink<'_>,
 ) {
     for (name, template) in arguments {
         let at = at.key(name);
@@ -259,7 +258,7 @@ fn check_arguments(
                 Some(known) => format!("did you mean `{known}`?"),
                 None => "remove it".to_owned(),
             };
-            scribe.error(&at, format!("tool `{}` has no such argument", spec.tool), remedy);
+            sink.error(&at, format!("tool `{}` has no such argument", spec.tool), remedy);
         }
         let value: Value = serde_json::from_str(template.as_str()).unwrap_or_default();
         strings(&value, &at, &mut |at, text| {
@@ -268,7 +267,7 @@ fn check_arguments(
                     Some(known) => format!("did you mean `{{{known}}}`?"),
                     None => "declare it in `input`, or write a space after the brace to keep it as text".to_owned(),
                 };
-                scribe.error(at, format!("there is no argument `{place}`"), remedy);
+                sink.error(at, format!("there is no argument `{place}`"), remedy);
             }
         });
     }

@@ -12,7 +12,7 @@ use super::{auth, duplicate_names};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ConfigurationPlanSpec, PlanHeadersSpec};
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, ObjectName, Resource};
 
 /// A plan, and whether it can be used.
@@ -34,9 +34,9 @@ impl<'r> Plans<'r> {
         duplicate_names("ConfigurationPlan", all, diagnostics);
         let mut by_name = HashMap::new();
         for resource in all {
-            let mut scribe = Scribe::new(&resource.origin, diagnostics);
-            let auth = check(&resource.spec, &mut scribe);
-            let plan = Plan { resource, auth, failed: scribe.failed };
+            let mut sink = DiagnosticSink::new(&resource.origin, diagnostics);
+            let auth = check(&resource.spec, &mut sink);
+            let plan = Plan { resource, auth, failed: sink.failed };
             by_name.entry((resource.name.namespace.as_str(), resource.name.name.as_str())).or_insert(plan);
         }
         Self { by_name, derived: HashMap::new() }
@@ -46,10 +46,10 @@ impl<'r> Plans<'r> {
     pub(super) fn find<'p>(&'p self, namespace: &'p str, name: &'p str) -> Result<&'p Plan<'r>, (String, String)> {
         self.by_name.get(&(namespace, name)).ok_or_else(|| {
             let here = self.by_name.keys().filter(|(of, _)| *of == namespace).map(|(_, name)| *name);
-            let message = format!("there is no ConfigurationPlan {namespace}/{name}");
+            let message = format!("ConfigurationPlan {namespace}/{name} does not exist");
             let remedy = match did_you_mean(name, here) {
                 Some(name) => format!("did you mean `{name}`?"),
-                None => "add it, or remove the field".to_owned(),
+                None => "create it, or remove the field".to_owned(),
             };
             (message, remedy)
         })
@@ -112,44 +112,44 @@ fn merge(headers: &mut IndexMap<String, String>, PlanHeadersSpec { set, remove, 
     headers.extend(set.iter().map(|(name, value)| (name.clone(), value.clone())));
 }
 
-fn check(spec: &ConfigurationPlanSpec, scribe: &mut Scribe<'_>) -> Option<Auth> {
+fn check(spec: &ConfigurationPlanSpec, sink: &mut DiagnosticSink<'_>) -> Option<Auth> {
     if let Some(endpoint) = &spec.endpoint {
-        base_url(endpoint, &FieldPath::spec(["endpoint"]), scribe);
+        base_url(endpoint, &FieldPath::spec(["endpoint"]), sink);
     }
     if let Some(headers) = &spec.headers {
-        check_headers(headers, &FieldPath::spec(["headers"]), scribe);
+        check_headers(headers, &FieldPath::spec(["headers"]), sink);
     }
-    spec.auth.as_ref().map(|spec| auth::compile(spec, &FieldPath::spec(["auth"]), scribe))
+    spec.auth.as_ref().map(|spec| auth::compile(spec, &FieldPath::spec(["auth"]), sink))
 }
 
-fn check_headers(headers: &PlanHeadersSpec, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn check_headers(headers: &PlanHeadersSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     let mut seen: Vec<String> = Vec::new();
     for (name, value) in &headers.set {
         let at = at.key("set").key(name);
-        header(name, &at, scribe);
-        auth::header_text(value, &at, scribe);
+        header(name, &at, sink);
+        auth::header_text(value, &at, sink);
         if placeholders(value).next().is_some() {
             // In a request's templates it would stand for an argument of the caller.
-            scribe.error(&at, "has a place for an argument, but the value is fixed", "write it without the braces");
+            sink.error(&at, "has a placeholder, but the value is fixed", "write it without the braces");
         }
         if seen.contains(&name.to_ascii_lowercase()) {
-            scribe.error(&at, "occurs twice, in upper and lower case", "remove one of them");
+            sink.error(&at, "occurs twice, with different case", "remove one of them");
         }
         seen.push(name.to_ascii_lowercase());
     }
     for (index, name) in headers.remove.iter().enumerate() {
         let at = at.key("remove").index(index);
-        header(name, &at, scribe);
+        header(name, &at, sink);
         if seen.contains(&name.to_ascii_lowercase()) {
-            scribe.error(&at, "is set and removed", "say one of the two");
+            sink.error(&at, "is both set and removed", "keep one of the two");
         }
     }
 }
 
-fn header(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn header(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if name.eq_ignore_ascii_case("authorization") {
-        scribe.error(at, "a credential does not belong into a document", "use `auth` with a secretRef");
+        sink.error(at, "documents must not contain credentials", "use `auth` with a secretRef");
     } else {
-        auth::header_name(name, at, scribe);
+        auth::header_name(name, at, sink);
     }
 }

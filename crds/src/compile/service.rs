@@ -15,7 +15,7 @@ use super::{CompileEnv, action, auth, duplicate_names, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ActionSpec, AuthSpec, AuthType, ServiceManifestSpec, ServiceRef};
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Reason, Resource};
 
 /// A manifest, and what came of it.
@@ -79,17 +79,21 @@ impl<'r> Services<'r> {
         duplicate_names("ServiceManifest", manifests, diagnostics);
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {
-            let mut scribe = Scribe::new(&resource.origin, diagnostics);
-            let mut document = document(resource, &mut scribe);
-            let mut failed = scribe.failed.then_some(Reason::InvalidManifest);
+            let mut sink = DiagnosticSink::new(&resource.origin, diagnostics);
+            let mut document = document(resource, &mut sink);
+            let mut failed = sink.failed.then_some(Reason::InvalidManifest);
             let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
             let mut lacks_aliases = false;
             if let Some(first) = services.by_ref.get(&key) {
                 let first = &services.all[*first].resource.origin;
-                let message = format!("service {name} {} is in {} too", resource.spec.version, first.place());
-                let error =
-                    resource.origin.error(&FieldPath::spec(["name"]), message, "change name or version of one of them");
+                let message =
+                    format!("service {name} {} is already defined in {}", resource.spec.version, first.place());
+                let error = resource.origin.error(
+                    &FieldPath::spec(["name"]),
+                    message,
+                    "change the name or version of one of them",
+                );
                 diagnostics.push(error.because(Reason::Conflict));
             } else {
                 services.by_ref.insert(key, services.all.len());
@@ -127,13 +131,13 @@ impl<'r> Services<'r> {
         let versions: Vec<&str> =
             here().filter(|s| s.name() == wanted.name).map(|s| s.resource.spec.version.as_str()).collect();
         let elsewhere = self.all.iter().find(|s| s.name() == wanted.name && s.resource.spec.version == wanted.version);
-        let message = format!("there is no service {} {} in namespace {namespace}", wanted.name, wanted.version);
+        let message = format!("service {} {} does not exist in namespace {namespace}", wanted.name, wanted.version);
         let remedy = if !versions.is_empty() {
-            format!("versions of it: {}", versions.join(", "))
+            format!("existing versions: {}", versions.join(", "))
         } else if let Some(name) = did_you_mean(&wanted.name, here().map(Service::name)) {
             format!("did you mean `{name}`?")
         } else if let Some(other) = elsewhere {
-            format!("namespace {} has one; references stay in their namespace", other.resource.name.namespace)
+            format!("namespace {} has one, but references cannot cross namespaces", other.resource.name.namespace)
         } else {
             "add its ServiceManifest".to_owned()
         };
@@ -141,33 +145,37 @@ impl<'r> Services<'r> {
     }
 }
 
-fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -> ServiceDocument {
+fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<'_>) -> ServiceDocument {
     let spec = &resource.spec;
     let name = spec.name.clone().unwrap_or_else(|| resource.name.name.clone());
     for (field, text) in [("name", &name), ("version", &spec.version)] {
         if text.trim().is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
-            scribe.error(&FieldPath::spec([field]), "is empty, too long or not one line", "write 1 to 128 characters");
+            sink.error(
+                &FieldPath::spec([field]),
+                "must be one line of 1 to 128 characters",
+                "write 1 to 128 characters",
+            );
         }
     }
     let mut tools = IndexMap::new();
     let mut source = HttpSource { base_url: String::new(), auth: None };
     if let Some(http) = &spec.http {
         let at = FieldPath::spec(["http"]);
-        base_url(&http.base_url, &at.key("baseUrl"), scribe);
+        base_url(&http.base_url, &at.key("baseUrl"), sink);
         source.base_url.clone_from(&http.base_url);
-        source.auth = http.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), scribe));
+        source.auth = http.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
         for (tool, action) in &http.actions {
             let at = at.key("actions").key(tool);
-            tool_name(tool, &at, scribe);
-            account_headers(action, http.auth.as_ref(), &at, scribe);
-            tools.insert(tool.clone(), action::compile(action, &at, scribe));
+            tool_name(tool, &at, sink);
+            account_headers(action, http.auth.as_ref(), &at, sink);
+            tools.insert(tool.clone(), action::compile(action, &at, sink));
         }
         if http.actions.is_empty() {
-            scribe.warning(&at.key("actions"), "there is no action, so no tool", "add one");
+            sink.warning(&at.key("actions"), "has no action, so there is no tool", "add one");
         }
     } else {
         let remedy = "add `http`, the only one implemented yet";
-        scribe.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
+        sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
     }
     ServiceDocument {
         format_version: FORMAT_VERSION,
@@ -180,7 +188,7 @@ fn document(resource: &Resource<ServiceManifestSpec>, scribe: &mut Scribe<'_>) -
 }
 
 /// A header that names an account decides where a credential next to it ends up.
-fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     let auth = action.auth.as_ref().or(service);
     if auth.is_none_or(|auth| auth.kind == AuthType::None) {
         return;
@@ -188,35 +196,39 @@ fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPa
     let at = at.key("request").key("headers");
     for name in action.request.iter().flat_map(|request| request.headers.keys()) {
         if ACCOUNT_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header)) {
-            scribe.error(&at.key(name), "is not possible next to `auth`", "remove the header, or the `auth`");
+            sink.error(&at.key(name), "cannot be combined with `auth`", "remove the header, or the `auth`");
         }
     }
 }
 
 /// The conformance suite of MCP is stricter than its text.
-pub(super) fn tool_name(name: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn tool_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
-        scribe.error(at, "is not a name for a tool", "use 1 to 64 of A-Z a-z 0-9 _ . / -");
+        sink.error(at, "is not a valid tool name", "use 1 to 64 of A-Z a-z 0-9 _ . / -");
     }
 }
 
-pub(super) fn base_url(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
+pub(super) fn base_url(text: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     let Ok(url) = Url::parse(text) else {
-        return scribe.error(at, "is not a URL", "write https://HOST");
+        return sink.error(at, "is not a URL", "write https://HOST");
     };
     if !matches!(url.scheme(), "http" | "https") {
-        return scribe.error(at, format!("scheme {} is not possible", url.scheme()), "write https://HOST");
+        return sink.error(at, format!("unsupported scheme {}", url.scheme()), "write https://HOST");
     }
     // An empty `?` or `#` counts too: what follows would not be a path.
     if url.query().is_some() || url.fragment().is_some() {
-        scribe.error(at, "has a query or a fragment", "write parameters into `request.query`");
+        sink.error(at, "must have no query and no fragment", "move parameters to `request.query`");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        scribe.error(at, "has a user or a password", "use `auth` with a secretRef");
+        sink.error(at, "must have no user and no password", "use `auth` with a secretRef");
     }
     if text.contains(['{', '}', ' ', '\\']) || text.chars().any(char::is_control) {
-        scribe.error(at, "has a brace, space or backslash", "an argument can never change the host: write it out");
+        sink.error(
+            at,
+            "must have no brace, space or backslash",
+            "write the host out, because arguments cannot change it",
+        );
     }
     let near = match url.host() {
         Some(Host::Domain(name)) => {
@@ -229,6 +241,6 @@ pub(super) fn base_url(text: &str, at: &FieldPath, scribe: &mut Scribe<'_>) {
         None => false,
     };
     if url.scheme() == "http" && !near {
-        scribe.error(at, "http is for loopback and in-cluster names only", "write https");
+        sink.error(at, "http is allowed for loopback and in-cluster names only", "use https");
     }
 }

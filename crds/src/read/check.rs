@@ -12,7 +12,7 @@ use crate::resources::{
     ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory, NamespacesFrom,
     Quantity, ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
 };
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 
 /// The longest time for one call: an hour.
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
@@ -28,20 +28,20 @@ pub(super) trait Spec: DeserializeOwned {
     const REASON: Reason = Reason::InvalidManifest;
 
     /// Says what is wrong with it.
-    fn check(&self, scribe: &mut Scribe<'_>);
+    fn check(&self, sink: &mut DiagnosticSink<'_>);
 }
 
 impl Spec for ServiceManifestSpec {
-    fn check(&self, scribe: &mut Scribe<'_>) {
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
         let tools = self.http.as_ref().map_or(0, |http| http.actions.len());
-        bounded(tools, &FieldPath::spec(["http", "actions"]), scribe);
+        bounded(tools, &FieldPath::spec(["http", "actions"]), sink);
     }
 }
 
 /// As many as the API server takes.
-fn bounded(entries: usize, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn bounded(entries: usize, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if entries > MAX_TOOLS as usize {
-        scribe.error(at, format!("has {entries} entries, more than the limit of {MAX_TOOLS}"), "split it");
+        sink.error(at, format!("has {entries} entries, more than the limit of {MAX_TOOLS}"), "split it");
     }
 }
 
@@ -49,34 +49,34 @@ impl Spec for ToolsFiltersSpec {
     const INDEPENDENT: bool = true;
     const REASON: Reason = Reason::InvalidFilter;
 
-    fn check(&self, scribe: &mut Scribe<'_>) {
-        service_ref(&self.service, scribe);
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
+        service_ref(&self.service, sink);
         if self.name.as_deref().is_some_and(|name| name.trim().is_empty()) {
             let remedy = "name the set, or remove the field to make it the service's default";
-            scribe.error(&FieldPath::spec(["name"]), "is empty", remedy);
+            sink.error(&FieldPath::spec(["name"]), "is empty", remedy);
         }
-        bounded(self.filters.len(), &FieldPath::spec(["filters"]), scribe);
+        bounded(self.filters.len(), &FieldPath::spec(["filters"]), sink);
         if self.filters.is_empty() {
-            scribe.warning(&FieldPath::spec(["filters"]), "filters no tool", "add a filter");
+            sink.warning(&FieldPath::spec(["filters"]), "filters no tool", "add a filter");
         }
     }
 }
 
 impl Spec for ExpositionSpec {
-    fn check(&self, scribe: &mut Scribe<'_>) {
-        service_ref(&self.service, scribe);
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
+        service_ref(&self.service, sink);
         if let Some(limits) = &self.limits {
-            check_limits(limits, scribe);
+            check_limits(limits, sink);
         }
         if let Some(keys) = self.access.as_ref().and_then(|access| access.api_keys.as_ref())
             && !is_secret_name(&keys.secret_ref.name)
         {
             let path = FieldPath::spec(["access", "apiKeys", "secretRef"]).key("name");
-            scribe.error(&path, "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
+            sink.error(&path, "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
         }
         if self.enforcement == Enforcement::Enforced && self.filters.as_ref().is_some_and(Vec::is_empty) {
             let remedy = "name the filter sets that protect it";
-            scribe.warning(
+            sink.warning(
                 &FieldPath::spec(["filters"]),
                 "an Enforced exposition without filter sets publishes nothing",
                 remedy,
@@ -86,61 +86,57 @@ impl Spec for ExpositionSpec {
 }
 
 impl Spec for GatewayGroupSpec {
-    fn check(&self, scribe: &mut Scribe<'_>) {
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
         let egress = self.egress.iter().flat_map(|egress| [("allow", &egress.allow), ("deny", &egress.deny)]);
         for (field, destinations) in egress {
             for (index, text) in destinations.iter().enumerate().filter(|(_, text)| !is_destination(text)) {
                 let path = FieldPath::spec(["egress", field]).index(index);
                 let message = format!("`{}` is not an address, network or host", super::excerpt(text));
-                scribe.error(&path, message, "write 10.1.0.0/16, 192.0.2.7, api.internal or *.example.com");
+                sink.error(&path, message, "write 10.1.0.0/16, 192.0.2.7, api.internal or *.example.com");
             }
         }
         let allowed = self.allowed_namespaces.as_ref();
         if allowed.is_some_and(|allowed| allowed.from == NamespacesFrom::Selector && allowed.selector.is_none()) {
             let path = FieldPath::spec(["allowedNamespaces", "selector"]);
-            scribe.error(&path, "is missing, so no namespace is allowed", "add `matchLabels`, or write `from: Same`");
+            sink.error(&path, "is missing, so no namespace is allowed", "add `matchLabels`, or write `from: Same`");
         }
         if allowed.is_some_and(|allowed| allowed.from != NamespacesFrom::Selector && allowed.selector.is_some()) {
             let path = FieldPath::spec(["allowedNamespaces", "selector"]);
-            scribe.error(&path, "has no effect without `from: Selector`", "add that, or remove it");
+            sink.error(&path, "has no effect without `from: Selector`", "add that, or remove it");
         }
         if let Some(quantity) = &self.max_response_bytes {
-            response_bytes(quantity, &FieldPath::spec(["maxResponseBytes"]), scribe);
+            response_bytes(quantity, &FieldPath::spec(["maxResponseBytes"]), sink);
         }
         if let Some(text) = &self.max_timeout {
-            timeout(text, self.max_timeout_ms(), &FieldPath::spec(["maxTimeout"]), scribe);
+            timeout(text, self.max_timeout_ms(), &FieldPath::spec(["maxTimeout"]), sink);
         }
         if let Some(Memory(Quantity(text))) = self.memory.as_ref().filter(|memory| memory.bytes().is_none()) {
             let message = format!("`{}` is not a number of bytes from 16Mi to 1024Gi", super::excerpt(text));
-            scribe.error(
-                &FieldPath::spec(["memory"]),
-                message,
-                "write a number, optionally with k, M, G, Ki, Mi or Gi",
-            );
+            sink.error(&FieldPath::spec(["memory"]), message, "write a number, optionally with k, M, G, Ki, Mi or Gi");
         }
         if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
-            scribe.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
+            sink.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
         }
         if let Some(tls) = self.listener.as_ref().and_then(|listener| listener.tls.as_ref())
             && !is_secret_name(&tls.secret_ref.name)
         {
             let path = FieldPath::spec(["listener", "tls", "secretRef"]).key("name");
-            scribe.error(&path, "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
+            sink.error(&path, "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
         }
         let url = self.listener.as_ref().and_then(|listener| listener.external_url.as_deref());
         if url.is_some_and(|url| !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))) {
             let path = FieldPath::spec(["listener", "externalUrl"]);
-            scribe.error(&path, "is not a URL", "write https://HOST");
+            sink.error(&path, "is not a URL", "write https://HOST");
         }
         if let Some(tracing) = &self.tracing {
             if !is_collector(&tracing.endpoint) {
                 let path = FieldPath::spec(["tracing", "endpoint"]);
                 let problem = "is not the base URL of a collector without user, password and query";
-                scribe.error(&path, problem, "write http://HOST:4318");
+                sink.error(&path, problem, "write http://HOST:4318");
             }
             if tracing.sampling_rate_per_million.is_some_and(|rate| rate > 1_000_000) {
                 let path = FieldPath::spec(["tracing", "samplingRatePerMillion"]);
-                scribe.error(&path, "is greater than 1000000", "write at most 1000000");
+                sink.error(&path, "is greater than 1000000", "write at most 1000000");
             }
         }
     }
@@ -155,20 +151,20 @@ fn is_collector(endpoint: &str) -> bool {
 }
 
 impl Spec for CustomToolsSpec {
-    fn check(&self, scribe: &mut Scribe<'_>) {
-        service_ref(&self.service, scribe);
-        bounded(self.custom_tools.len(), &FieldPath::spec(["customTools"]), scribe);
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
+        service_ref(&self.service, sink);
+        bounded(self.custom_tools.len(), &FieldPath::spec(["customTools"]), sink);
         if self.custom_tools.is_empty() {
-            scribe.warning(&FieldPath::spec(["customTools"]), "makes no tool", "add one");
+            sink.warning(&FieldPath::spec(["customTools"]), "makes no tool", "add one");
         }
     }
 }
 
 impl Spec for ConfigurationPlanSpec {
-    fn check(&self, scribe: &mut Scribe<'_>) {
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
         let call = self.timeouts.as_ref().and_then(|timeouts| timeouts.call.as_deref());
         if let Some(text) = call {
-            timeout(text, self.call_timeout_ms(), &FieldPath::spec(["timeouts", "call"]), scribe);
+            timeout(text, self.call_timeout_ms(), &FieldPath::spec(["timeouts", "call"]), sink);
         }
     }
 }
@@ -179,44 +175,44 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)
 }
 
-fn timeout(text: &str, ms: Option<u64>, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn timeout(text: &str, ms: Option<u64>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if !ms.is_some_and(|ms| (1..=MAX_TIMEOUT_MS).contains(&ms)) {
         let message = format!("`{}` is not a duration from 1ms to 1h", super::excerpt(text));
-        scribe.error(at, message, "write a number with ms, s, m or h, for example 30s");
+        sink.error(at, message, "write a number with ms, s, m or h, for example 30s");
     }
 }
 
-fn service_ref(service: &ServiceRef, scribe: &mut Scribe<'_>) {
+fn service_ref(service: &ServiceRef, sink: &mut DiagnosticSink<'_>) {
     for (field, text) in [("name", &service.name), ("version", &service.version)] {
         if text.trim().is_empty() {
-            scribe.error(&FieldPath::spec(["service", field]), "is empty", "write the value of the ServiceManifest");
+            sink.error(&FieldPath::spec(["service", field]), "is empty", "write the value of the ServiceManifest");
         }
     }
 }
 
-fn check_limits(limits: &LimitsSpec, scribe: &mut Scribe<'_>) {
+fn check_limits(limits: &LimitsSpec, sink: &mut DiagnosticSink<'_>) {
     let at = FieldPath::spec(["limits"]);
     let counts =
         [("requestsPerSecond", limits.requests_per_second), ("burst", limits.burst), ("concurrent", limits.concurrent)];
     for (field, _) in counts.iter().filter(|(_, count)| *count == Some(0)) {
-        scribe.error(&at.key(field), "0 rejects every call", "set a larger number, or remove the field for no limit");
+        sink.error(&at.key(field), "0 rejects every call", "set a larger number, or remove the field for no limit");
     }
     if limits.burst.is_some() && limits.requests_per_second.is_none() {
-        scribe.error(&at.key("burst"), "has no effect without `requestsPerSecond`", "add that, or remove it");
+        sink.error(&at.key("burst"), "has no effect without `requestsPerSecond`", "add that, or remove it");
     }
     if let Some(text) = &limits.timeout {
-        timeout(text, limits.timeout_ms(), &at.key("timeout"), scribe);
+        timeout(text, limits.timeout_ms(), &at.key("timeout"), sink);
     }
     if let Some(quantity) = &limits.max_response_bytes {
-        response_bytes(quantity, &at.key("maxResponseBytes"), scribe);
+        response_bytes(quantity, &at.key("maxResponseBytes"), sink);
     }
 }
 
-fn response_bytes(quantity: &Quantity, at: &FieldPath, scribe: &mut Scribe<'_>) {
+fn response_bytes(quantity: &Quantity, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if !quantity.bytes().is_some_and(|bytes| (1..=MAX_RESPONSE_BYTES).contains(&bytes)) {
         let Quantity(text) = quantity;
         let message = format!("`{}` is not a number of bytes up to 1Gi", super::excerpt(text));
-        scribe.error(at, message, "write a number, optionally with k, M, G, Ki, Mi or Gi");
+        sink.error(at, message, "write a number, optionally with k, M, G, Ki, Mi or Gi");
     }
 }
 

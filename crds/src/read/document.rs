@@ -13,7 +13,7 @@ use crate::origin::Origin;
 use crate::resources::{
     API_VERSION, DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, RESHAPR_API_VERSION, Resource, Resources, Unusable,
 };
-use crate::scribe::Scribe;
+use crate::sink::DiagnosticSink;
 use crate::yaml::{Entry, Node, Resolved, Value};
 use crate::{Diagnostic, Reason};
 
@@ -235,9 +235,9 @@ impl<'a> Reader<'a> {
                 let tree = Arc::new(document);
                 let origin = Origin { file: Arc::clone(self.file), tree, is_object: self.is_object };
                 let mut found = Vec::new();
-                let mut scribe = Scribe::new(&origin, &mut found);
-                spec.check(&mut scribe);
-                let failed = scribe.failed || !told.is_empty();
+                let mut sink = DiagnosticSink::new(&origin, &mut found);
+                spec.check(&mut sink);
+                let failed = sink.failed || !told.is_empty();
                 // Once is enough for a field.
                 self.diagnostics.extend(found.into_iter().filter(|d| !told.contains(&d.spot())));
                 if failed && !S::INDEPENDENT {

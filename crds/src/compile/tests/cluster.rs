@@ -289,7 +289,11 @@ fn two_of_a_name_the_oldest_holds() {
     assert_eq!(
         said,
         [
-            ("ServiceManifest team-a/t", Reason::Conflict, "service s 1 is in ServiceManifest team-a/s too"),
+            (
+                "ServiceManifest team-a/t",
+                Reason::Conflict,
+                "service s 1 is already defined in ServiceManifest team-a/s"
+            ),
             (
                 "ToolsFilters team-a/y",
                 Reason::Conflict,

@@ -109,15 +109,15 @@ fn a_plan_names_sets_where_the_exposition_does_not() {
 #[test]
 fn what_is_wrong_with_a_plan_is_said_of_the_plan() {
     let table = [
-        ("endpoint: 'http://prod.example.com'", "spec.endpoint: http is for"),
-        ("endpoint: 'https://u:p@prod.example.com'", "spec.endpoint: has a user"),
+        ("endpoint: 'http://prod.example.com'", "spec.endpoint: http is allowed for"),
+        ("endpoint: 'https://u:p@prod.example.com'", "spec.endpoint: must have no user"),
         ("auth: {type: bearer}", "spec.auth.secretRef: type bearer requires"),
-        ("headers: {set: {Authorization: x}}", "spec.headers.set.Authorization: a credential"),
+        ("headers: {set: {Authorization: x}}", "spec.headers.set.Authorization: documents must not"),
         ("headers: {set: {Host: x}}", "spec.headers.set.Host: this header is managed"),
-        ("headers: {set: {X-A: '{id}'}}", "spec.headers.set.X-A: has a place for an argument"),
+        ("headers: {set: {X-A: '{id}'}}", "spec.headers.set.X-A: has a placeholder"),
         ("headers: {set: {X-A: \"a\\nb\"}}", "spec.headers.set.X-A: contains a line break"),
         ("headers: {set: {X-A: a, x-a: b}}", "spec.headers.set.x-a: occurs twice"),
-        ("headers: {set: {X-A: a}, remove: [x-a]}", "spec.headers.remove[0]: is set and removed"),
+        ("headers: {set: {X-A: a}, remove: [x-a]}", "spec.headers.remove[0]: is both set and removed"),
         ("headers: {remove: ['a b']}", "spec.headers.remove[0]: is not a valid header name"),
     ];
     for (plan, expected) in table {
@@ -208,7 +208,7 @@ fn the_filter_of_an_alias() {
 #[test]
 fn what_is_wrong_with_an_alias_is_said_of_it_and_the_rest_is_published() {
     let table = [
-        ("'bad name': {tool: get}", Reason::InvalidManifest, "is not a name for a tool"),
+        ("'bad name': {tool: get}", Reason::InvalidManifest, "is not a valid tool name"),
         ("mine: {tool: nobody}", Reason::ToolNotFound, "service s has no tool `nobody`"),
         ("mine: {tool: get, input: {type: array}}", Reason::InvalidManifest, "is not an object schema"),
         ("mine: {tool: get, input: 5}", Reason::InvalidManifest, "is not an object schema"),

@@ -1,22 +1,22 @@
-//! Collects what there is to say about one resource.
+//! Collects the diagnostics of one resource.
 
 use crate::origin::{FieldPath, Origin};
 use crate::{Diagnostic, Reason};
 
-/// Writes diagnostics about fields of one resource, and remembers whether there was an error.
-pub(crate) struct Scribe<'a> {
+/// Records diagnostics about fields of one resource, and whether any of them is an error.
+pub(crate) struct DiagnosticSink<'a> {
     origin: &'a Origin,
     diagnostics: &'a mut Vec<Diagnostic>,
     pub(crate) failed: bool,
     reason: Reason,
 }
 
-impl<'a> Scribe<'a> {
+impl<'a> DiagnosticSink<'a> {
     pub(crate) fn new(origin: &'a Origin, diagnostics: &'a mut Vec<Diagnostic>) -> Self {
         Self { origin, diagnostics, failed: false, reason: Reason::InvalidManifest }
     }
 
-    /// What follows is said for this reason; for [`Reason::InvalidManifest`] by default.
+    /// Sets the reason of the diagnostics that follow. Defaults to [`Reason::InvalidManifest`].
     pub(crate) fn because(&mut self, reason: Reason) -> &mut Self {
         self.reason = reason;
         self
