@@ -1,4 +1,4 @@
-//! One HTTP action as a tool.
+//! Compiles one HTTP action to a tool.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::sink::DiagnosticSink;
 
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Checks an action and makes the gateway's form of it. What is wrong is left as it is, since nothing is served then.
+/// Checks an action and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
 pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> ServiceTool {
     let method = spec.method.as_deref().unwrap_or("GET").to_ascii_uppercase();
     if !METHODS.contains(&method.as_str()) {
@@ -75,7 +75,7 @@ fn risk(spec: &ActionSpec, method: &str) -> Risk {
     Risk { mutating, destructive: mutating && harmful, idempotent }
 }
 
-/// Every template asks for arguments that there are, the path can always be filled, and every argument goes somewhere.
+/// Checks that every template names existing arguments, that the path can always be filled, and that every argument is used.
 fn templates(
     spec: &ActionSpec,
     request: &RequestSpec,
@@ -102,7 +102,7 @@ fn templates(
         names(template, &spec.args, &mut used, &at, sink);
     }
     if let Some(body) = &request.body {
-        // Keys are not templates; taking them for some would only count more arguments as used.
+        // Keys are not templates. Treating them as templates would count more arguments as used.
         let value: serde_json::Value = serde_json::from_str(body.as_str()).unwrap_or_default();
         strings(&value, &at.key("body"), &mut |at, text| names(text, &spec.args, &mut used, at, sink));
     }
@@ -117,7 +117,7 @@ fn templates(
     request.query.iter().filter_map(|(name, template)| Some((name.clone(), styled(template)?))).collect()
 }
 
-/// `args.<name>` beside a path that ends in `request`.
+/// Returns the path `args.<name>` next to a path that ends in `request`.
 fn at_args(request: &FieldPath, name: &str) -> FieldPath {
     request.parent().key("args").key(name)
 }
@@ -173,7 +173,7 @@ fn path<'a>(
     }
 }
 
-/// A path cannot leave out a segment.
+/// Checks that the arguments of a path are required or have defaults, because a path cannot omit a segment.
 fn always_there(name: &str, spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if spec.args.get(name).is_some_and(|arg| !arg.required && arg.default.is_none()) {
         let remedy = "set `required: true` or a default";
@@ -181,7 +181,7 @@ fn always_there(name: &str, spec: &ActionSpec, at: &FieldPath, sink: &mut Diagno
     }
 }
 
-/// The arguments that a template names.
+/// Returns the arguments that a template names.
 fn names<'a>(
     template: &str,
     args: &'a IndexMap<String, ArgSpec>,

@@ -1,4 +1,4 @@
-//! CustomTools: further tools of a service, each made of one that its manifest has.
+//! Compiles CustomTools: aliases of a service's tools.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{Diagnostic, Reason, Resource};
 
 type Custom = Arc<Resource<CustomToolsSpec>>;
 
-/// All CustomTools, by what they bind to.
+/// All CustomTools by service.
 pub(super) struct Customs<'r> {
     all: &'r [Custom],
     by_service: BTreeMap<(&'r str, &'r str, &'r str), Vec<&'r Custom>>,
@@ -42,7 +42,7 @@ impl<'r> Customs<'r> {
         Self { all, by_service }
     }
 
-    /// Adds the tools of one service to its document; what is in error is left out. Gives whether something was.
+    /// Adds the tools of one service to its document, except those with errors. Returns whether any tool was left out.
     pub(super) fn add_to(
         &self,
         document: &mut ServiceDocument,
@@ -73,7 +73,7 @@ impl<'r> Customs<'r> {
                     lost = true;
                     continue;
                 };
-                // Before anything is copied.
+                // Check the length before copying anything.
                 let bytes = base.bytes + alias.len() + size::length(spec);
                 if bytes > room {
                     (lost, refused) = (true, refused + 1);
@@ -99,7 +99,7 @@ impl<'r> Customs<'r> {
         lost
     }
 
-    /// CustomTools name a service that is there.
+    /// Checks that the services of CustomTools exist.
     pub(super) fn references(&self, services: &Services<'_>, unusable: &Unusables<'_>, out: &mut Vec<Diagnostic>) {
         for custom in self.all {
             let (namespace, service) = (&custom.name.namespace, &custom.spec.service);
@@ -113,18 +113,18 @@ impl<'r> Customs<'r> {
     }
 }
 
-/// What is known of a tool that others are made of, found once for all of them.
+/// The properties of a wrapped tool, computed once for all of its aliases.
 struct Base {
-    /// Bytes of its JSON but for its call, which an alias does not repeat.
+    /// Length of its JSON without its call, which an alias does not repeat.
     bytes: usize,
     takes: Vec<String>,
     required: Vec<String>,
 }
 
-/// Unknown tools for which the nearest name is looked for: comparing names costs more than reading them.
+/// Number of unknown tools with a suggested name: comparing names costs more than reading them.
 const HINTS: usize = 20;
 
-/// The tools that others are made of.
+/// The wrapped tools.
 #[derive(Default)]
 struct Bases {
     found: HashMap<String, Base>,
@@ -132,7 +132,7 @@ struct Bases {
 }
 
 impl Bases {
-    /// The tool that a tool is made of; none where the manifest has none of this name.
+    /// Returns the wrapped tool, or `None` if the manifest does not have it.
     fn find(
         &mut self,
         document: &ServiceDocument,
@@ -160,7 +160,7 @@ impl Bases {
     }
 }
 
-/// The tool under another name; none where its input cannot be used.
+/// Returns the alias, or `None` if its input schema cannot be used.
 fn tool(
     document: &ServiceDocument,
     base: &Base,
@@ -182,7 +182,7 @@ fn tool(
     };
     let mut takes = base.takes.clone();
     let mut given = members(input, "properties");
-    // What goes on where the gateway fetches pages is the caller's to say, whatever the schemas name.
+    // Where the gateway fetches pages, the caller sets the page parameter, whatever the schemas name.
     let paging = made_of.pagination.as_ref().map(|pages| pages.kind.argument());
     takes.extend(paging.map(str::to_owned));
     given.extend(paging.map(str::to_owned));
@@ -219,7 +219,7 @@ fn tool(
     })
 }
 
-/// Whether it is the schema of an object, and one that the gateway can validate arguments by.
+/// Returns whether the input is the schema of an object, by which the gateway can validate arguments.
 fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, sink: &mut DiagnosticSink<'_>) -> bool {
     let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
@@ -243,7 +243,7 @@ fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, sink: 
     true
 }
 
-/// Every argument is one that the tool takes, and is made of what the alias is given.
+/// Checks that the wrapped tool accepts every argument, and that placeholders name arguments of the alias.
 fn check_arguments(
     arguments: &IndexMap<String, JsonText>,
     spec: &CustomToolSpec,
@@ -279,7 +279,7 @@ fn members(schema: &JsonText, of: &str) -> Vec<String> {
     members.into_iter().flat_map(|members| members.keys().cloned()).collect()
 }
 
-/// Arguments that a call must have.
+/// Returns the required arguments.
 fn required(schema: &JsonText) -> Vec<String> {
     let schema: Value = serde_json::from_str(schema.as_str()).unwrap_or_default();
     let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! ConfigurationPlans: the same service, reached in another way.
+//! Compiles ConfigurationPlans: the same service with another way to its upstream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::resources::{ConfigurationPlanSpec, PlanHeadersSpec};
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, ObjectName, Resource};
 
-/// A plan, and whether it can be used.
+/// A plan, and whether it is valid.
 pub(super) struct Plan<'r> {
     pub(super) resource: &'r Arc<Resource<ConfigurationPlanSpec>>,
     auth: Option<Auth>,
-    /// What it says is in error.
+    /// Whether the plan has errors.
     pub(super) failed: bool,
 }
 
-/// All plans by namespace and name, and the services derived with them.
+/// All plans by namespace and name, and the services derived from them.
 pub(super) struct Plans<'r> {
     by_name: HashMap<(&'r str, &'r str), Plan<'r>>,
     derived: HashMap<(Digest, &'r str, &'r str), (Digest, Arc<ServiceDocument>)>,
@@ -42,7 +42,7 @@ impl<'r> Plans<'r> {
         Self { by_name, derived: HashMap::new() }
     }
 
-    /// The plan that an exposition of `namespace` names, or what to say about its absence.
+    /// Returns the plan that an exposition of `namespace` names, or the message and remedy if it does not exist.
     pub(super) fn find<'p>(&'p self, namespace: &'p str, name: &'p str) -> Result<&'p Plan<'r>, (String, String)> {
         self.by_name.get(&(namespace, name)).ok_or_else(|| {
             let here = self.by_name.keys().filter(|(of, _)| *of == namespace).map(|(_, name)| *name);
@@ -55,7 +55,7 @@ impl<'r> Plans<'r> {
         })
     }
 
-    /// The service as a plan has it reached; held once for all expositions of both.
+    /// Returns the service as modified by a plan, shared by all expositions of both.
     pub(super) fn derive(
         &mut self,
         (namespace, name): (&str, &str),
@@ -98,14 +98,14 @@ impl Plan<'_> {
                         merge(&mut request.headers, headers);
                     }
                 }
-                // The tool that an alias calls is changed itself.
+                // The wrapped tool of an alias is changed itself.
                 Call::Alias(_) => {}
             }
         }
     }
 }
 
-/// Names of headers are compared without regard to case.
+/// Header names are compared without regard to case.
 fn merge(headers: &mut IndexMap<String, String>, PlanHeadersSpec { set, remove, .. }: &PlanHeadersSpec) {
     let goes = |name: &str| set.keys().chain(remove).any(|other| other.eq_ignore_ascii_case(name));
     headers.retain(|name, _| !goes(name));
@@ -129,7 +129,7 @@ fn check_headers(headers: &PlanHeadersSpec, at: &FieldPath, sink: &mut Diagnosti
         header(name, &at, sink);
         auth::header_text(value, &at, sink);
         if placeholders(value).next().is_some() {
-            // In a request's templates it would stand for an argument of the caller.
+            // In a request's templates the placeholder would stand for an argument of the caller.
             sink.error(&at, "has a placeholder, but the value is fixed", "write it without the braces");
         }
         if seen.contains(&name.to_ascii_lowercase()) {

@@ -1,4 +1,4 @@
-//! Manifests as service documents.
+//! Compiles manifests to service documents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,45 +18,45 @@ use crate::resources::{ActionSpec, AuthSpec, AuthType, ServiceManifestSpec, Serv
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Reason, Resource};
 
-/// A manifest, and what came of it.
+/// A manifest and the result of compiling it.
 pub(super) struct Service<'r> {
     pub(super) resource: &'r Arc<Resource<ServiceManifestSpec>>,
-    /// None where the manifest is in error, for this reason.
+    /// The document, or the reason why the manifest has errors.
     pub(super) document: Result<(Digest, Arc<ServiceDocument>), Reason>,
-    /// The tool that each tool of CustomTools is made of.
+    /// The wrapped tool of each tool of CustomTools.
     aliases: BTreeMap<String, String>,
-    /// Whether there are CustomTools of the service that are in error, or cannot be read.
+    /// Whether CustomTools of the service have errors or cannot be read.
     pub(super) lacks_aliases: bool,
 }
 
 impl Service<'_> {
-    /// The name others bind to.
+    /// Returns the name that other resources refer to.
     pub(super) fn name(&self) -> &str {
         self.resource.spec.name.as_deref().unwrap_or(&self.resource.name.name)
     }
 
-    /// Tool names, in the order of the manifest, then those of CustomTools.
+    /// Returns the tool names in the order of the manifest, then those of CustomTools.
     pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
         self.own_tools().chain(self.aliases.keys().map(String::as_str))
     }
 
-    /// Tool names, in the order of the manifest.
+    /// Returns the tool names in the order of the manifest.
     pub(super) fn own_tools(&self) -> impl Iterator<Item = &str> {
         self.resource.spec.http.iter().flat_map(|http| http.actions.keys().map(String::as_str))
     }
 
-    /// The declared shape of a tool's output.
+    /// Returns the declared shape of a tool's output.
     pub(super) fn response_type(&self, tool: &str) -> Option<ResponseType> {
         let tool = self.aliases.get(tool).map_or(tool, String::as_str);
         self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.kind
     }
 
-    /// The filter inside the manifest.
+    /// Returns the filter inside the manifest.
     pub(super) fn embedded(&self, tool: &str) -> Option<&Arc<ToolFilter>> {
         self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.filter.as_ref()
     }
 
-    /// Where [`Service::embedded`] stands.
+    /// Returns the path of [`Service::embedded`].
     pub(super) fn embedded_path(tool: &str) -> FieldPath {
         FieldPath::spec(["http", "actions", tool, "response", "filter"])
     }
@@ -122,7 +122,7 @@ impl<'r> Services<'r> {
         &self.all
     }
 
-    /// The service that a resource of `namespace` binds to, or what to say about its absence.
+    /// Returns the service that a resource of `namespace` refers to, or the message and remedy if it does not exist.
     pub(super) fn find(&self, namespace: &str, wanted: &ServiceRef) -> Result<&Service<'r>, (String, String)> {
         if let Some(index) = self.by_ref.get(&(namespace, wanted.name.as_str(), wanted.version.as_str())) {
             return Ok(&self.all[*index]);
@@ -187,7 +187,7 @@ fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<
     }
 }
 
-/// A header that names an account decides where a credential next to it ends up.
+/// Rejects headers that identify an account, because they decide where a credential in the same request ends up.
 fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     let auth = action.auth.as_ref().or(service);
     if auth.is_none_or(|auth| auth.kind == AuthType::None) {
@@ -201,7 +201,7 @@ fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPa
     }
 }
 
-/// The conformance suite of MCP is stricter than its text.
+/// Checks a tool name. The conformance suite of MCP is stricter than its text.
 pub(super) fn tool_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
@@ -216,7 +216,7 @@ pub(super) fn base_url(text: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>
     if !matches!(url.scheme(), "http" | "https") {
         return sink.error(at, format!("unsupported scheme {}", url.scheme()), "write https://HOST");
     }
-    // An empty `?` or `#` counts too: what follows would not be a path.
+    // An empty `?` or `#` is rejected too: text after it would not be part of the path.
     if url.query().is_some() || url.fragment().is_some() {
         sink.error(at, "must have no query and no fragment", "move parameters to `request.query`");
     }

@@ -1,4 +1,4 @@
-//! The tools of one exposition, and the filter of each.
+//! Selects the tools of an exposition and the filter of each.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::origin::{FieldPath, Origin};
 use crate::resources::{ExpositionSpec, ToolSelection, ToolsFiltersSpec};
 use crate::{Diagnostic, Reason, Resource};
 
-/// A filter, and where it stands.
+/// A filter and its place.
 struct Candidate<'c> {
-    /// The tool that it is written for.
+    /// The tool that the filter is written for.
     name: &'c str,
     filter: &'c Arc<ToolFilter>,
     origin: &'c Origin,
@@ -26,7 +26,7 @@ struct Candidate<'c> {
 }
 
 impl<'r> Exposer<'_, 'r> {
-    /// `service` is none where its manifest cannot be read, and `document` then the last good one.
+    /// Returns the published tools. `service` is `None` if its manifest cannot be read; `document` is then the last good one.
     pub(super) fn tools(
         &mut self,
         service: Option<&Service<'r>>,
@@ -41,7 +41,7 @@ impl<'r> Exposer<'_, 'r> {
         let mut unnamed = Vec::new();
         for (tool, declared) in document.tools.iter().filter(|(tool, _)| selection.selects(tool)) {
             let candidate = self.candidate(service, tool, declared, chosen);
-            // Where a set cannot be read, nobody knows which would win now. The one that won is still good for its tools.
+            // If a set cannot be read, it is unknown which set would take precedence. The one that did still applies to its tools.
             let candidate = candidate.filter(|c| chosen.unreadable.is_none() || self.was_of(tool, &c.set));
             let published = if let Some(candidate) = candidate {
                 self.other_sets(tool, declared, chosen);
@@ -49,7 +49,7 @@ impl<'r> Exposer<'_, 'r> {
             } else if chosen.unreadable.is_some() {
                 self.kept(tool, declared, enforcement, |_| true)
             } else if service.is_none() && !chosen.none {
-                // The manifest may hold a filter, but nobody can read it.
+                // The unreadable manifest may hold a filter.
                 self.kept(tool, declared, enforcement, |last| last.filter_set.as_deref().is_none_or(|s| s == MANIFEST))
             } else if enforcement == Enforcement::Enforced {
                 unnamed.push(tool.as_str());
@@ -75,8 +75,8 @@ impl<'r> Exposer<'_, 'r> {
         Ok(tools)
     }
 
-    /// Stops an exposition that names no sets and that nothing filters: no default set, and no filter in the manifest of
-    /// any tool that it publishes. Publishing unfiltered is said with `filters: []`.
+    /// Stops an exposition without filters: it names no sets, and there is no default set and no filter in the manifest of any
+    /// published tool. `filters: []` publishes tools unfiltered.
     fn some_filter(
         &self,
         service: Option<&Service<'r>>,
@@ -89,7 +89,7 @@ impl<'r> Exposer<'_, 'r> {
         }
         let filtered = |(tool, declared): (&String, &ServiceTool)| match service {
             Some(service) => service.embedded(base_of(tool, declared)).is_some(),
-            // The manifest cannot be read: a filter of it that is served still counts.
+            // The manifest cannot be read. A filter of it that is served still counts.
             None => self.was_of(tool, MANIFEST),
         };
         if document.tools.iter().filter(|(tool, _)| selection.selects(tool)).any(filtered) {
@@ -103,13 +103,13 @@ impl<'r> Exposer<'_, 'r> {
         Err(Stop::new(Reason::FilterSetNotFound, FieldPath::spec(["filters"]), message, remedy))
     }
 
-    /// Whether the filter of a tool that is served comes from a set.
+    /// Returns whether the filter of a served tool comes from a set.
     fn was_of(&self, tool: &str, set: &str) -> bool {
         let last = self.previous.and_then(|previous| previous.document.tools.get(tool));
         last.is_some_and(|last| last.filter_set.as_deref() == Some(set))
     }
 
-    /// Tools of CustomTools that are served, and gone since CustomTools are in error or cannot be read.
+    /// Returns the served tools of CustomTools that are missing because CustomTools have errors or cannot be read.
     fn lost_tools(&self, service: Option<&Service<'r>>, document: &ServiceDocument) -> Vec<String> {
         let Some(previous) = self.previous.filter(|_| service.is_some_and(|service| service.lacks_aliases)) else {
             return Vec::new();
@@ -120,8 +120,8 @@ impl<'r> Exposer<'_, 'r> {
         aliases.cloned().collect()
     }
 
-    /// The filter of the first set that names the tool, or the tool that it is made of; else the one inside the manifest,
-    /// unless the exposition wants none.
+    /// Returns the filter of the first set that names the tool or its wrapped tool, or else the filter in the manifest, unless
+    /// the exposition excludes filters.
     fn candidate<'c>(
         &self,
         service: Option<&'c Service<'r>>,
@@ -145,7 +145,7 @@ impl<'r> Exposer<'_, 'r> {
         Some(Candidate { name: base, filter, origin: &service.resource.origin, path, set: MANIFEST.to_owned() })
     }
 
-    /// Says of the sets that name the tool too which one wins.
+    /// Reports which set takes precedence if several sets name the tool.
     fn other_sets(&mut self, tool: &str, declared: &ServiceTool, chosen: &Chosen<'r>) {
         let naming = |set: &&Arc<Resource<ToolsFiltersSpec>>| named_in(&set.spec, tool, declared).is_some();
         let mut naming = chosen.sets.iter().filter(|set| naming(set));
@@ -162,7 +162,7 @@ impl<'r> Exposer<'_, 'r> {
         }
     }
 
-    /// The tool with its filter, with its last good filter, or not at all.
+    /// Returns the tool with its filter or its last good filter, or `None`.
     fn filtered(
         &mut self,
         tool: &str,
@@ -176,7 +176,7 @@ impl<'r> Exposer<'_, 'r> {
             self.passes_more(tool, set, judged);
             return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
         }
-        // Under another enforcement the last good filter was a promise of another kind; another set's was never this one.
+        // The last good filter was valid under its own enforcement only, and a filter of another set does not replace this one.
         let same = self.previous.is_some_and(|previous| previous.document.enforcement == enforcement);
         let last_good = self.kept(tool, declared, enforcement, |last| {
             same && last.filter.is_some() && last.filter_set.as_ref() == Some(set)
@@ -185,7 +185,7 @@ impl<'r> Exposer<'_, 'r> {
         Some(last_good)
     }
 
-    /// The tool as it is served now, where `fits` holds and its filter can be relied on under today's enforcement.
+    /// Returns the served version of the tool, if `fits` holds and its filter is valid under the current enforcement.
     fn kept(
         &mut self,
         tool: &str,
@@ -208,7 +208,7 @@ impl<'r> Exposer<'_, 'r> {
         good.cloned()
     }
 
-    /// Notes a published tool whose filter is no allow-list.
+    /// Records a published tool whose filter is not an allow-list.
     fn passes_more(&mut self, tool: &str, set: &str, judged: Judged) {
         if judged == Judged::Open {
             self.open.push((tool.to_owned(), set.to_owned()));
@@ -216,15 +216,15 @@ impl<'r> Exposer<'_, 'r> {
     }
 }
 
-/// What documents call the filter inside a manifest.
+/// The name of the filter inside a manifest in documents.
 pub(super) const MANIFEST: &str = "manifest";
 
-/// The tool that a tool is made of; itself, where it is a manifest's own.
+/// Returns the wrapped tool of an alias, or the tool itself.
 fn base_of<'t>(tool: &'t str, declared: &'t ServiceTool) -> &'t str {
     declared.alias().map_or(tool, |alias| &alias.tool)
 }
 
-/// A set's filter for a tool, under the tool's own name or else under that of the tool that it is made of.
+/// Returns a set's filter for a tool, by the tool's own name or else by the name of the wrapped tool.
 pub(super) fn named_in<'s>(
     set: &'s ToolsFiltersSpec,
     tool: &str,
@@ -241,7 +241,7 @@ struct Selection<'r> {
 }
 
 impl<'r> Selection<'r> {
-    /// A name that is no tool stops the exposition: an excluded tool would be published under its right name.
+    /// An unknown name stops the exposition: otherwise an excluded tool with a misspelled name would be published.
     fn new(
         resource: &'r Resource<ExpositionSpec>,
         service: &ServiceDocument,
@@ -283,8 +283,8 @@ impl<'r> Selection<'r> {
     }
 }
 
-/// `*` is any text, `?` any character. Patterns and names are short, so the simple way is fast enough: linear but for
-/// the way back to the last `*`.
+/// Matches a pattern in which `*` matches any text and `?` any character. Patterns and names are short, so a simple algorithm
+/// with backtracking to the last `*` is fast enough.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t, mut back) = (0, 0, None);
@@ -311,7 +311,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == b'*')
 }
 
-/// At most ten names: a message is a line.
+/// Lists at most ten names, so that a message stays on one line.
 fn listing(names: &[&str]) -> String {
     let shown = names.iter().take(10).copied().collect::<Vec<_>>().join(", ");
     if names.len() > 10 { format!("{shown} and {} more", names.len() - 10) } else { shown }

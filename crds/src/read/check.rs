@@ -1,5 +1,5 @@
-//! What a document must get right by itself, beyond its shape. What needs other documents is the compile step's, and so
-//! are manifests and filters: a mistake in those stops less than the whole file.
+//! Checks of a single document beyond its shape. Checks that involve other documents belong to the compile step, and so do
+//! those of manifests and filters: an error in those stops less than the whole file.
 
 use serde::de::DeserializeOwned;
 use tamis_engine::Enforcement;
@@ -14,20 +14,20 @@ use crate::resources::{
 };
 use crate::sink::DiagnosticSink;
 
-/// The longest time for one call: an hour.
+/// The longest timeout of a call: an hour.
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
-/// The largest output that may be asked for.
+/// The largest output that can be configured.
 const MAX_RESPONSE_BYTES: u64 = 1 << 30;
 
 /// A kind's `spec`.
 pub(super) trait Spec: DeserializeOwned {
-    /// Whether what else is wrong with it can be told although some field is in error: where fields stand by
-    /// themselves, one mistake does not look like several.
+    /// Whether to check the rest although some field has an error: where fields are independent, one error does not cause
+    /// several findings.
     const INDEPENDENT: bool = false;
-    /// What a condition says of a document that is not in order.
+    /// The reason in the condition of an invalid document.
     const REASON: Reason = Reason::InvalidManifest;
 
-    /// Says what is wrong with it.
+    /// Reports errors.
     fn check(&self, sink: &mut DiagnosticSink<'_>);
 }
 
@@ -38,7 +38,7 @@ impl Spec for ServiceManifestSpec {
     }
 }
 
-/// As many as the API server takes.
+/// Checks the number of entries that the API server accepts.
 fn bounded(entries: usize, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if entries > MAX_TOOLS as usize {
         sink.error(at, format!("has {entries} entries, more than the limit of {MAX_TOOLS}"), "split it");

@@ -1,4 +1,4 @@
-//! Which kind of document it is, and its envelope: `apiVersion`, `kind`, `metadata`.
+//! Determines the kind of a document, and checks its envelope: `apiVersion`, `kind`, `metadata`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sink::DiagnosticSink;
 use crate::yaml::{Entry, Node, Resolved, Value};
 use crate::{Diagnostic, Reason};
 
-/// What Kubernetes writes into `metadata` by itself; `kubectl get -o yaml` shows it.
+/// Members that Kubernetes writes to `metadata` itself; `kubectl get -o yaml` shows them.
 const METADATA: &[&str] = &[
     "name",
     "namespace",
@@ -36,17 +36,17 @@ const METADATA: &[&str] = &[
     "uid",
 ];
 const ENVELOPE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-/// Fields of the flat form, as the seed documents write ToolsFilters.
+/// Fields of the flat format, in which the seed documents write ToolsFilters.
 const FLAT: &[&str] = &["name", "service", "enforcement", "filters"];
 
-/// Reads the documents of one file, one after the other.
+/// Parses the documents of one file, one after the other.
 pub(super) struct Reader<'a> {
     file: &'a Arc<str>,
     resources: Resources,
     diagnostics: Vec<Diagnostic>,
-    /// Documents so far, for the names of those that have none.
+    /// The number of documents so far, to name those without a name.
     count: usize,
-    /// What each document of ours is, as far as that can be told of a broken one.
+    /// The identity of each document of ours, as far as it is known of a broken one.
     heads: Vec<Unusable>,
     is_object: bool,
 }
@@ -57,8 +57,8 @@ impl<'a> Reader<'a> {
         Self { file, resources: Resources::default(), diagnostics: Vec::new(), count: 0, heads: Vec::new(), is_object }
     }
 
-    /// Where something is in error, every document of the file is among the unusable ones, those that are in order too:
-    /// none of the file is used.
+    /// Returns the result. If there is an error, every document of the file is among the unusable ones, including valid ones,
+    /// because none of the file is used.
     pub(super) fn finish(mut self) -> (Resources, Vec<Diagnostic>) {
         if let Some(error) = self.diagnostics.iter().find(|d| d.is_error()) {
             let first = error.statement();
@@ -74,13 +74,13 @@ impl<'a> Reader<'a> {
         (self.resources, self.diagnostics)
     }
 
-    /// Reads one document.
+    /// Parses one document.
     pub(super) fn read(&mut self, document: Node) {
         let (before, head) = (self.diagnostics.len(), head(self.file, &document));
         let known = self.heads.len();
         self.document(document);
         let own = self.diagnostics[before..].iter().find(|d| d.is_error()).map(Diagnostic::statement);
-        // A list is its items, and what is somebody else's is skipped.
+        // A list is represented by its items, and documents of other products are skipped.
         if let Some(mut head) = head.filter(|_| self.heads.len() == known) {
             head.message = own.unwrap_or_default();
             self.heads.push(head);
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Another `apiVersion`: a list of ours, a misspelling, or somebody else's object.
+    /// Handles another `apiVersion`: a list, a misspelling, or an object of another product.
     fn foreign(&mut self, version: &Node, version_text: &str, kind_text: &str, document: Node) {
         if (version_text, kind_text) == ("v1", "List") {
             let Value::Map(entries) = document.value else { return };
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The seed's own form has no `metadata` and no `spec`: its fields stand at the top.
+    /// Parses ToolsFilters. The seed's own format has no `metadata` and no `spec`: its fields are at the top level.
     fn filters(&mut self, mut document: Node) {
         let flat = document.get("spec").is_none() && FLAT.iter().any(|key| document.get(key).is_some());
         if let (true, Value::Map(entries)) = (flat, &mut document.value) {
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
                 let mut sink = DiagnosticSink::new(&origin, &mut found);
                 spec.check(&mut sink);
                 let failed = sink.failed || !told.is_empty();
-                // Once is enough for a field.
+                // One finding per field is enough.
                 self.diagnostics.extend(found.into_iter().filter(|d| !told.contains(&d.spot())));
                 if failed && !S::INDEPENDENT {
                     return None;
@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
                 Some(Arc::new(Resource { name, unnamed, spec, origin }))
             }
             Err(_) if !told.is_empty() => None,
-            // The shape check knows all that serde knows; if it ever does not, the document is still refused.
+            // The shape check covers everything that serde checks. Should it ever not, the document is still rejected.
             Err(error) => {
                 self.error(&document, "spec", format!("cannot be read: {error}"), "compare it with `tamis schema`");
                 None
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `metadata`, or a name made of what there is.
+    /// Returns the name from `metadata`, or a generated one.
     fn name(&mut self, document: &Node) -> Option<(ObjectName, bool)> {
         let Some(metadata) = document.entry("metadata") else {
             let spec = document.entry("spec")?;
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
                 self.error(document, "metadata", "is missing", "add it, with a name");
                 return None;
             }
-            // kimbap's manifests have a name; the flat form takes the file's.
+            // kimbap's manifests have a name; the flat format uses the file's name.
             let own = spec.value.get("baseUrl").or(spec.value.get("http")).and(spec.value.get("name"));
             let name = own.and_then(Node::as_source).map_or_else(|| self.file_name(), slug);
             return Some((ObjectName { namespace: DEFAULT_NAMESPACE.to_owned(), name }, true));
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
         Some((ObjectName { namespace: namespace?, name: name? }, false))
     }
 
-    /// RFC 1123: what Kubernetes accepts as a name.
+    /// Parses a name by the rules of Kubernetes (RFC 1123).
     fn object_name(&mut self, entry: &Entry, field: &str, longest: usize) -> Option<String> {
         let remedy = format!("use at most {longest} of a-z, 0-9, `-` and `.`, a letter or digit first and last");
         let Value::Scalar(scalar) = &entry.value.value else {
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A name that Kubernetes takes, made of any text.
+/// Converts any text to a valid Kubernetes name.
 fn slug(text: &str) -> String {
     let mut name = String::new();
     for c in text.to_lowercase().chars() {

@@ -1,4 +1,4 @@
-//! What a document is, as far as that can be told without reading all of it: a broken one is not an absent one.
+//! Identifies a document as far as possible without parsing all of it: a broken document is not an absent one.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::kimbap;
 use crate::resources::{DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, ServiceRef, Unusable};
 use crate::yaml::{Node, Resolved, Value};
 
-/// The kind, name and service of a document; none for a list, and for what is somebody else's.
+/// Returns the kind, name and service of a document, or `None` for a list and for documents of other products.
 pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
     let entries = document.entries();
     let version = document.get("apiVersion").and_then(Node::as_source);
@@ -25,7 +25,7 @@ pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
         Some(OTHER_NAME) => Some("ToolsFilters"),
         kind => kind,
     };
-    // The seed documents' own forms have no `spec`.
+    // The seed documents' own formats have no `spec`.
     let spec = document.get("spec").unwrap_or(document);
     let name = name(document);
     let service = match kind {
@@ -47,7 +47,7 @@ pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
 /// reShapr's later name of ToolsFilters.
 const OTHER_NAME: &str = "ToolsOutputFilters";
 
-/// Where a document without `metadata` names nothing, it may be anything of its namespace.
+/// Returns the name. A document without `metadata` that names nothing may be any document of its namespace.
 fn name(document: &Node) -> Option<ObjectName> {
     let metadata = document.get("metadata")?;
     let name = metadata.get("name").and_then(text)?.to_owned();
@@ -67,7 +67,7 @@ fn service(node: &Node) -> Option<ServiceRef> {
     Some(ServiceRef { name: text(node.get("name")?)?.to_owned(), version: text(node.get("version")?)?.to_owned() })
 }
 
-/// Text, or what is taken for it with a warning.
+/// Returns a string, or a scalar that is accepted as one with a warning.
 fn text(node: &Node) -> Option<&str> {
     match &node.value {
         Value::Scalar(scalar) if !matches!(scalar.resolved, Resolved::Null | Resolved::Bool(_)) => {

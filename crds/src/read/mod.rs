@@ -1,4 +1,4 @@
-//! From bytes to resources: which document it is, its spelling, its shape, its types.
+//! Parses bytes to resources: the kind of document, its spelling, its shape and its types.
 
 mod check;
 mod document;
@@ -23,30 +23,30 @@ use crate::resources::{ObjectName, Unusable};
 use crate::yaml;
 use crate::{Diagnostic, Resources};
 
-/// What one file says.
+/// The content of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedFile {
     /// The file, as the caller named it.
     pub file: Arc<str>,
-    /// Its documents that are in order. Where [`ParsedFile::is_broken`], they are only good for finding more mistakes.
+    /// The valid documents. If [`ParsedFile::is_broken`], they only serve to find more errors.
     pub resources: Resources,
-    /// How many documents it holds, those of other APIs included; none in an empty file and in a foreign one.
+    /// The number of documents, including those of other APIs; 0 for an empty file and a foreign one.
     pub documents: usize,
-    /// Whether it holds documents, and none of them is meant for Tamis. [`crate::Loaded`] and [`crate::FolderState`] report
-    /// all such files in one notice.
+    /// Whether the file has documents, none of which is meant for Tamis. [`crate::Loaded`] and [`crate::FolderState`] report all
+    /// such files in one notice.
     pub foreign: bool,
-    /// What there is to say about it.
+    /// The findings.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl ParsedFile {
-    /// Whether something in the file is an error, so that none of it can be used.
+    /// Returns whether the file has an error, so that none of it can be used.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// A file of which nothing is known but that it cannot be read.
+    /// Creates a file that cannot be read, with nothing else known about it.
     pub(crate) fn broken(file: Arc<str>, diagnostic: Diagnostic) -> Self {
         let unusable = Unusable {
             kind: None,
@@ -61,9 +61,9 @@ impl ParsedFile {
     }
 }
 
-/// Reads the documents of one file. Pure: `file` is only a name, for messages and to tell JSON (`.json`) from YAML.
+/// Parses the documents of one file. Pure: `file` is only a name, for messages and to distinguish JSON (`.json`) from YAML.
 ///
-/// Where something in it is an error, all its documents are in [`Resources::unusable`] too.
+/// If there is an error, all documents of the file are in [`Resources::unusable`] too.
 #[must_use]
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
@@ -74,7 +74,7 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
         Ok(documents) => documents_of(file, documents, false),
         Err(diagnostic) => {
             let mut read = ParsedFile::broken(file, *diagnostic);
-            // A group protects without being named: where one may be in the file, that must not go unnoticed.
+            // A group protects without being named, so note if the broken file may hold one.
             if contains(bytes, b"GatewayGroup") {
                 let group =
                     |file: &Arc<Unusable>| Unusable { kind: Some("GatewayGroup".into()), ..Unusable::clone(file) };
@@ -90,8 +90,8 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-/// Reads an object of the Kubernetes API. Its name in messages and in [`crate::Diagnostic::file`] is
-/// `Kind namespace/name`. Like [`parse_document`], but what cannot be used is in [`Resources::unusable`] only.
+/// Parses an object of the Kubernetes API. Its name in messages and in [`crate::Diagnostic::file`] is
+/// `Kind namespace/name`. Unlike [`parse_document`], it reports unusable objects in [`Resources::unusable`] only.
 #[must_use]
 pub fn read_object(object: &serde_json::Value) -> ParsedFile {
     let text = |pointer: &str| object.pointer(pointer).and_then(serde_json::Value::as_str);
@@ -105,7 +105,7 @@ pub fn read_object(object: &serde_json::Value) -> ParsedFile {
     };
     if read.is_broken() {
         let unusable = std::mem::take(&mut read.resources.unusable);
-        // The API knows kind and name of whatever it holds.
+        // The API knows the kind and name of every object.
         let known = |document: &Arc<Unusable>| Unusable {
             kind: kind.map(str::to_owned),
             name: Some(name.clone()),

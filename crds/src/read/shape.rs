@@ -1,5 +1,5 @@
-//! Holds a tree against a schema, says everything that is wrong with it at once, and writes it as the JSON that serde
-//! reads: exact digits, and text where text is wanted.
+//! Checks a tree against a schema, reports all errors at once, and writes the tree as the JSON that serde reads, with exact
+//! digits, and with strings where the schema expects strings.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Position, Resolved, Scalar, Value};
 use crate::{Diagnostic, Reason};
 
-/// The tree as JSON; only to be used for finding more mistakes if there was an error.
+/// Returns the tree as JSON. If there was an error, use it only to find more errors.
 pub(super) fn check(
     file: &Arc<str>,
     node: &Node,
@@ -22,7 +22,7 @@ pub(super) fn check(
     checker.json
 }
 
-/// Where a ServiceManifest says what kind of service it is.
+/// The fields for the sources of a ServiceManifest that are not implemented.
 const SOURCES: &[&str] =
     &["spec.command", "spec.appleScript", "spec.openapi", "spec.graphql", "spec.grpc", "spec.mcp", "spec.llm"];
 
@@ -146,7 +146,7 @@ impl Checker<'_> {
         self.json.push(']');
     }
 
-    /// A key that the author chose: kubectl would turn `on` into `true`.
+    /// Checks a key that the author chose: kubectl would convert `on` to `true`.
     fn open_key(&mut self, entry: &Entry, field: &str) {
         if entry.boolean_for_kubectl {
             let message = format!("kubectl reads the name `{}` as a boolean", entry.key);
@@ -220,7 +220,7 @@ impl Checker<'_> {
                 } else if !n.parse::<i128>().is_ok_and(|n| (min..=max).contains(&n)) {
                     let remedy = format!("write a number from {min} to {max}");
                     self.error(at, field, format!("{n} is out of range"), remedy);
-                    // Stands in, so that the rest can be read and checked.
+                    // A placeholder, so that the rest can be parsed and checked.
                     return self.json.push('1');
                 }
                 self.json.push_str(n);
@@ -235,7 +235,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Any JSON value: it must mean the same to every reader.
+    /// Checks a value of any JSON type. It must mean the same to every reader.
     fn any(&mut self, node: &Node, field: &str) {
         let at = node.position;
         match &node.value {
@@ -279,7 +279,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The value is not shown: what stands where a reference to a Secret belongs may be the secret.
+    /// The value is not shown, because text in place of a reference to a Secret may be the secret itself.
     fn wrong_kind(&mut self, node: &Node, wanted: &str, remedy: &str, field: &str) {
         match &node.value {
             Value::Scalar(scalar) if scalar.resolved == Resolved::Null => self.empty(node.position, field),

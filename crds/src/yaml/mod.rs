@@ -1,7 +1,7 @@
-//! Documents as trees in which every node knows its line and column.
+//! Parses documents to trees in which every node knows its line and column.
 //!
-//! YAML 1.2 (core schema) and JSON. Nothing is typed here: a scalar keeps its source text and what the core schema makes
-//! of it, so that the shape check, which knows what is wanted, can decide and can explain.
+//! YAML 1.2 (core schema) and JSON. Nodes are not typed here: a scalar keeps its source text and its meaning in the core schema,
+//! so that the shape check, which knows the expected type, can decide and explain.
 
 mod compose;
 mod json;
@@ -18,20 +18,20 @@ pub use scalar::{Resolved, Scalar};
 
 use crate::Diagnostic;
 
-/// Bytes of one file. A larger one is refused before it is read.
+/// Maximum size of a file in bytes. A larger file is rejected before it is read.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Nesting of one document.
+/// Maximum nesting depth of a document.
 pub const MAX_DEPTH: usize = 100;
-/// Nodes and bytes of text that aliases may add to one file.
+/// Maximum number of nodes and bytes of text that aliases may add to a file.
 pub const MAX_ALIAS_EXPANSION: usize = 1 << 20;
 
-/// The documents of one file, as trees.
+/// Parses the documents of one file to trees.
 ///
-/// `file` decides the syntax: a name that ends in `.json` is JSON, which keeps what YAML would read differently (a pair
-/// of surrogate escapes, for instance); all else is YAML.
+/// `file` determines the syntax: a name that ends in `.json` is JSON, which keeps text that YAML would read differently (a pair
+/// of surrogate escapes, for instance); everything else is YAML.
 ///
 /// # Errors
-/// One diagnostic: a syntax error ends the reading, since what follows cannot be trusted.
+/// One diagnostic: parsing stops at a syntax error, because the rest cannot be trusted.
 pub fn parse(file: &Arc<str>, bytes: &[u8]) -> Result<Vec<Node>, Box<Diagnostic>> {
     let text = decode(file, bytes)?;
     if file.to_ascii_lowercase().ends_with(".json") {
@@ -41,7 +41,7 @@ pub fn parse(file: &Arc<str>, bytes: &[u8]) -> Result<Vec<Node>, Box<Diagnostic>
     }
 }
 
-/// The document of a JSON text; none where it holds nothing but white space.
+/// Parses the document of a JSON text, or returns `None` if it is only white space.
 ///
 /// # Errors
 /// One diagnostic, as for [`parse`].
@@ -49,7 +49,7 @@ pub(crate) fn parse_json(file: &Arc<str>, text: &str) -> Result<Option<Node>, Bo
     json::parse(file, text)
 }
 
-/// UTF-8 without a byte order mark and without control characters.
+/// Decodes UTF-8 without a byte order mark and without control characters.
 fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
     let error =
         |position, message: &str, remedy: &str| Box::new(Diagnostic::error(file, position, "", message, remedy));
@@ -64,7 +64,7 @@ fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
         error(Position::after(&before), "the file is not UTF-8", "save it as UTF-8")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // The scanner takes NUL for the end of the input: what follows it would be lost without a word.
+    // The scanner treats NUL as the end of the input, so the rest would be lost silently.
     let control = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}');
     if let Some((at, c)) = text.char_indices().find(|(_, c)| control(*c)) {
         let message = format!("control character U+{:04X}", u32::from(c));
@@ -77,7 +77,7 @@ fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
     Ok(text)
 }
 
-/// The message for a file beyond [`MAX_FILE_BYTES`].
+/// Returns the message for a file beyond [`MAX_FILE_BYTES`].
 pub(crate) fn too_large(bytes: u64) -> String {
     format!("the file has {bytes} bytes, more than the {MAX_FILE_BYTES} that are read")
 }
