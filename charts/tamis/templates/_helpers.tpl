@@ -87,7 +87,7 @@ annotations:
 {{- default (ternary 443 8080 (not (empty $listener.tls))) $listener.port }}
 {{- end }}
 
-{{/* The namespaces that are looked after, as a JSON list; none where all are. That of the default group is one. */}}
+{{/* The namespaces that the operator manages, as a JSON list; empty for all namespaces. It includes that of the default group. */}}
 {{- define "tamis.watched" -}}
 {{- $namespaces := .Values.watchNamespaces }}
 {{- if and $namespaces .Values.gatewayGroup.create }}
@@ -129,7 +129,7 @@ annotations:
 
 {{/* ---- Rights. docs/rbac.md says of each line why it is there. ---- */}}
 
-{{/* Wherever something is looked after: reads what people wrote and what is there of groups, says what became of it. */}}
+{{/* In every managed namespace: read the users' resources and the groups' objects, and write status. */}}
 {{- define "tamis.rules.operator" -}}
 - apiGroups: [tamis.dev]
   resources: [servicemanifests, toolsfilters, customtools, configurationplans, gatewaygroups, expositions, gatewayconfigs]
