@@ -40,7 +40,6 @@ pub(crate) struct Fair<K, V> {
     lanes: BTreeMap<String, Lane<K, V>>,
     /// The namespace that was served last.
     last: Option<String>,
-    len: usize,
 }
 
 /// The work of one namespace. Once empty it is dropped, with its memory of whose turn it was.
@@ -52,7 +51,7 @@ struct Lane<K, V> {
 
 impl<K, V> Default for Fair<K, V> {
     fn default() -> Self {
-        Self { lanes: BTreeMap::new(), last: None, len: 0 }
+        Self { lanes: BTreeMap::new(), last: None }
     }
 }
 
@@ -61,12 +60,9 @@ impl<K: Namespaced, V> Fair<K, V> {
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let lane = self.lanes.entry(key.namespace().to_owned());
         let lane = lane.or_insert_with(|| Lane { items: BTreeMap::new(), last: None });
-        let before = lane.items.insert(key, value);
-        self.len += usize::from(before.is_none());
-        before
+        lane.items.insert(key, value)
     }
 
-    #[cfg(test)]
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.lanes.get(key.namespace())?.items.get(key)
     }
@@ -78,19 +74,20 @@ impl<K: Namespaced, V> Fair<K, V> {
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let lane = self.lanes.get_mut(key.namespace())?;
         let value = lane.items.remove(key)?;
-        self.len -= 1;
         if lane.items.is_empty() {
             self.lanes.remove(key.namespace());
         }
         Some(value)
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.iter().count()
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.lanes.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {

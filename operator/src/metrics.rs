@@ -40,15 +40,19 @@ impl Metrics {
         let reconciles = IntCounterVec::new(
             Opts::new(
                 "tamis_reconcile_total",
-                "Reconciliations, by kind and result. Service: compiling a service with its expositions. Exposition: a pass \
-                 that writes expositions. GatewayGroup: the objects of a group. Status: the status of an object. Single \
-                 expositions and statuses are counted only if they fail.",
+                "Reconciliations, by kind and result. Service: compiling a service with its expositions. Exposition: writing \
+                 its document. GatewayGroup: the objects of a group. Status: the status of an object. Statuses are \
+                 counted only if they fail.",
             ),
             &["kind", "result"],
         )?;
         let durations = HistogramVec::new(
-            HistogramOpts::new("tamis_reconcile_duration_seconds", "Duration of a reconciliation.")
-                .buckets(RECONCILE.to_vec()),
+            HistogramOpts::new(
+                "tamis_reconcile_duration_seconds",
+                "Duration of a reconciliation. An exposition's starts when its document is taken from the queue and ends with \
+                 the API server's answer.",
+            )
+            .buckets(RECONCILE.to_vec()),
             &["kind"],
         )?;
         let programmed = Histogram::with_opts(

@@ -91,8 +91,12 @@ impl Leadership {
     /// Leave to write, if we are the leader at this moment.
     #[must_use]
     pub fn may_write(&self) -> Option<Permit> {
-        let term = self.current()?.term;
-        Some(Permit { leadership: self.clone(), term })
+        Some(self.permit(self.current()?.term))
+    }
+
+    /// The permit of a term. It refuses every write outside of that term.
+    pub(crate) fn permit(&self, term: u64) -> Permit {
+        Permit { leadership: self.clone(), term }
     }
 
     /// Whether we lead. The value may lag behind [`Self::may_write`], which alone decides. Closed once the election is

@@ -8,10 +8,10 @@ use tamis_crds::cluster::Cluster;
 use tamis_crds::resources::{GatewayGroupSpec, NamespacesFrom, Resources};
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
-use super::{Again, Done, Judged, Operator};
-use crate::acks::{Endpoint, Readiness, Trust};
+use super::action::{Action, Fence, Reconciled, Request};
+use super::state::{Again, Judged, State};
+use crate::acks::{Endpoint, Readiness, Touched, Trust};
 use crate::group::{self, GroupInput, GroupOutcome};
-use crate::leader::Permit;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Token;
 use crate::plan;
@@ -34,15 +34,6 @@ pub(super) struct GroupState {
     again: bool,
     /// When it is reconciled for the rotation of its keys. One appointment at a time: each reconciliation would add one.
     rotates: Option<Instant>,
-}
-
-/// A reconciliation that has ended.
-#[derive(Debug)]
-pub(super) struct Reconciled {
-    group: ObjectName,
-    of: (String, i64),
-    took: Duration,
-    outcome: Result<GroupOutcome, group::Error>,
 }
 
 /// Gateways that are not pods, as the command line names them: `URL`, or `NAMESPACE/GROUP=URL`.
@@ -88,9 +79,10 @@ impl Gateways {
     }
 }
 
-impl Operator {
+impl State {
     /// Takes note of a change among the objects of groups.
-    pub(super) fn group_changed(&mut self, change: group::Change) {
+    pub(super) fn on_group_changed(&mut self, change: group::Change, now: Instant) {
+        self.now = now;
         match change {
             group::Change::Children(group) | group::Change::Pods(group) => {
                 self.world.dirty.groups.insert(group);
@@ -103,7 +95,7 @@ impl Operator {
     }
 
     /// Begins to reconcile the groups that are marked, one at a time each.
-    pub(super) fn reconcile_groups(&mut self, permit: &Permit) {
+    pub(super) fn reconcile_groups(&mut self, fence: Fence) {
         let marked = std::mem::take(&mut self.world.dirty.groups);
         if marked.is_empty() {
             return;
@@ -119,15 +111,7 @@ impl Operator {
                 state.again = true;
                 continue;
             }
-            let (client, permit) = (self.client.clone(), permit.clone());
-            let (settings, observed, done) = (self.group_settings.clone(), self.observed.clone(), self.done.clone());
-            tokio::spawn(async move {
-                let began = Instant::now();
-                let outcome = group::reconcile(&client, &permit, &input, &settings, &observed).await;
-                let reconciled = Reconciled { group: name, of, took: began.elapsed(), outcome };
-                // Nobody listens any more when the operator ends.
-                let _ = done.send(Done::Group(Box::new(reconciled)));
-            });
+            self.write(fence, Request::Group { of, input });
         }
         self.listen();
     }
@@ -180,8 +164,8 @@ impl Operator {
     }
 
     /// A reconciliation has ended.
-    pub(super) fn group_reconciled(&mut self, reconciled: Reconciled) {
-        let Reconciled { group, of, took, outcome } = reconciled;
+    pub(super) fn on_group_reconciled(&mut self, reconciled: Reconciled) {
+        let Reconciled { group, of, fence, took, outcome } = reconciled;
         let result = outcome.as_ref().map_or_else(group::Error::category, |_| "ok");
         self.metrics.reconciled(Kind::GatewayGroup.as_str(), result, took);
         let Some(state) = self.groups.get_mut(&group) else { return };
@@ -190,7 +174,7 @@ impl Operator {
         match outcome {
             Ok(outcome) => {
                 let retry = outcome.retry;
-                let now = Instant::now();
+                let now = self.now;
                 let rotates = outcome.rotates_in.map(|after| now + after);
                 let is_planned = state.rotates.is_some_and(|planned| planned > now);
                 let rotates = rotates.filter(|_| !is_planned);
@@ -207,7 +191,7 @@ impl Operator {
                     self.again(after, Again::Group(group.clone()));
                 }
             }
-            Err(group::Error::Deposed(_)) => self.leads = false,
+            Err(group::Error::Deposed(_)) => self.deposed(fence),
             Err(error) => {
                 if let group::Error::Api { object, error: kube::Error::Api(status) } = &error {
                     state.refused = Some(format!("{object} cannot be written: {}", status.message));
@@ -227,12 +211,12 @@ impl Operator {
 
     /// Listens to the gateways that there are.
     fn listen(&mut self) {
-        let now = Instant::now();
+        let now = self.now;
         let names: Vec<ObjectName> = self.groups.keys().cloned().collect();
         let only = names.len() == 1;
         self.gateways.tell(names.len());
         let mut endpoints = Vec::new();
-        let mut touched = crate::acks::Touched::default();
+        let mut touched = Touched::default();
         for name in &names {
             let Some(outcome) = self.groups.get(name).and_then(|state| state.outcome.as_ref()) else { continue };
             let token = outcome.token.as_ref();
@@ -253,7 +237,7 @@ impl Operator {
             }
             touched.merge(self.table.set_endpoints(name, members, now));
         }
-        self.endpoints.set(endpoints);
+        self.actions.push(Action::Listen(endpoints));
         self.touched(touched);
     }
 

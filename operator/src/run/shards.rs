@@ -231,16 +231,16 @@ fn stored(handle: &str, value: usize) -> usize {
 /// The shards to be written so that only what is used is there.
 pub(super) fn sweeping<'s>(
     shard: impl Fn(usize) -> Option<&'s Secret>,
-    is_used: impl Fn(&CredentialHandle) -> bool,
+    mut is_used: impl FnMut(&CredentialHandle) -> bool,
 ) -> Vec<ShardWrite> {
-    let kept = |number| {
+    let mut kept = |number| {
         let before = content(shard(number));
         let count = before.len();
         let data: BTreeMap<_, _> =
             before.into_iter().filter(|(handle, _)| is_used(&CredentialHandle(handle.clone()))).collect();
         (data.len() < count).then(|| ShardWrite { number, data, added: BTreeSet::new() })
     };
-    (0..CREDENTIAL_SHARDS).filter_map(kept).collect()
+    (0..CREDENTIAL_SHARDS).filter_map(&mut kept).collect()
 }
 
 fn content(secret: Option<&Secret>) -> BTreeMap<String, Vec<u8>> {

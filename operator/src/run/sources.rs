@@ -1,61 +1,44 @@
-//! Which watches run: those of our kinds from the start, those of Secrets where something names one.
+//! Which watches run: those of the operator's kinds from the start, those of Secrets while something names one. Pure.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
-use kube::Client;
-use tokio::sync::mpsc;
-use tokio_util::sync::{CancellationToken, DropGuard};
-
+use super::action::Action;
 use crate::object::Kind;
-use crate::watch::{Message, Source, Watched, follow};
+use crate::watch::{Message, Source, Watched};
 use crate::world::World;
 
 /// The watches.
+#[derive(Debug)]
 pub(super) struct Sources {
-    client: Client,
-    out: mpsc::UnboundedSender<Message>,
-    running: HashMap<Source, DropGuard>,
-    /// Sources that have told everything once.
-    heard: BTreeSet<Source>,
-    /// Sources that may not be read.
+    running: BTreeSet<Source>,
+    /// Sources that have listed everything once.
+    listed: BTreeSet<Source>,
+    /// Sources that the operator may not read.
     refused: BTreeSet<Source>,
-    /// How often all were begun anew.
+    /// How often all watches were restarted.
     epoch: u64,
-    shutdown: CancellationToken,
 }
 
 impl Sources {
-    /// Starts those that always run. `namespaces`: where; everywhere if empty.
-    pub(super) fn new(
-        client: Client,
-        out: mpsc::UnboundedSender<Message>,
-        namespaces: Vec<String>,
-        shutdown: &CancellationToken,
-    ) -> Self {
-        let mut sources = Self {
-            client,
-            out,
-            running: HashMap::new(),
-            heard: BTreeSet::new(),
-            refused: BTreeSet::new(),
-            epoch: 0,
-            shutdown: shutdown.clone(),
-        };
+    /// Starts the watches that always run, in these namespaces, or in all if there are none.
+    pub(super) fn new(namespaces: Vec<String>, actions: &mut Vec<Action>) -> Self {
+        let mut sources =
+            Self { running: BTreeSet::new(), listed: BTreeSet::new(), refused: BTreeSet::new(), epoch: 0 };
         let scopes: Vec<Option<String>> =
             if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
         for namespace in scopes {
             for kind in Kind::ALL {
-                sources.start(Source { watched: Watched::Kind(kind), namespace: namespace.clone() });
+                sources.start(Source { watched: Watched::Kind(kind), namespace: namespace.clone() }, actions);
             }
-            sources.start(Source { watched: Watched::Configs, namespace: namespace.clone() });
-            sources.start(Source { watched: Watched::Namespaces, namespace });
+            sources.start(Source { watched: Watched::Configs, namespace: namespace.clone() }, actions);
+            sources.start(Source { watched: Watched::Namespaces, namespace }, actions);
         }
         sources
     }
 
-    /// Starts and ends the watches of Secrets, as objects name them. Gives those that have ended. `foreign`: namespaces with
-    /// groups of other operators only, where we have written nothing and may read no Secrets.
-    pub(super) fn want(&mut self, world: &World, foreign: &BTreeSet<String>) -> Vec<Source> {
+    /// Starts and ends the watches of Secrets, as objects name them. Returns those that have ended. `foreign`: namespaces
+    /// with groups of other operators only, where this operator has written nothing and may read no Secrets.
+    pub(super) fn want(&mut self, world: &World, foreign: &BTreeSet<String>, actions: &mut Vec<Action>) -> Vec<Source> {
         let credentials = world.namespaces_with_secrets();
         let mut groups: BTreeSet<String> =
             world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
@@ -66,84 +49,77 @@ impl Sources {
         let wanted: BTreeSet<Source> =
             wanted(Watched::Secrets, credentials).chain(wanted(Watched::GroupSecrets, groups)).collect();
         let ended: Vec<Source> =
-            self.running.keys().filter(|source| is_dynamic(source) && !wanted.contains(source)).cloned().collect();
+            self.running.iter().filter(|source| is_dynamic(source) && !wanted.contains(source)).cloned().collect();
         for source in &ended {
             self.running.remove(source);
+            actions.push(Action::Unfollow(source.clone()));
         }
         let running = &self.running;
-        self.heard.retain(|source| running.contains_key(source));
+        self.listed.retain(|source| running.contains(source));
         for source in wanted {
-            if !self.running.contains_key(&source) {
-                self.start(source);
+            if !self.running.contains(&source) {
+                self.start(source, actions);
             }
         }
         ended
     }
 
-    /// Whether a source is still of interest.
-    pub(super) fn runs(&self, source: &Source) -> bool {
-        self.running.contains_key(source)
-    }
-
-    /// Begins all watches anew, each with a list of what is there now. Until they have told it, what was told before is
-    /// not to be acted upon: one watch may be behind another, by as long as the process slept.
-    pub(super) fn again(&mut self) {
+    /// Restarts all watches, each with a list of what is there now. What they told before must not be acted upon until
+    /// they have: one watch may lag behind another, by as long as the process slept.
+    pub(super) fn restart(&mut self, actions: &mut Vec<Action>) {
         self.epoch += 1;
-        self.heard.clear();
-        let sources: Vec<Source> = self.running.drain().map(|(source, _)| source).collect();
-        for source in sources {
-            self.start(source);
+        self.listed.clear();
+        for source in self.running.clone() {
+            self.start(source, actions);
         }
     }
 
-    /// Begins the watches of a kind anew, each with a list of what is there now. What was told before still holds.
-    pub(super) fn list_again(&mut self, kind: Kind) {
+    /// Restarts the watches of a kind, each with a list of what is there now. What they told before still holds.
+    pub(super) fn list_again(&mut self, kind: Kind, actions: &mut Vec<Action>) {
         let is_it = |source: &&Source| source.watched == Watched::Kind(kind);
-        let sources: Vec<Source> = self.running.keys().filter(is_it).cloned().collect();
+        let sources: Vec<Source> = self.running.iter().filter(is_it).cloned().collect();
         for source in sources {
-            self.start(source);
+            self.start(source, actions);
         }
     }
 
-    /// Whether a message is of the watches that run now.
-    pub(super) fn is_of_now(&self, message: &Message) -> bool {
-        message.epoch == self.epoch
+    /// Whether a message comes from a watch that runs now.
+    pub(super) fn is_current(&self, message: &Message) -> bool {
+        message.epoch == self.epoch && self.running.contains(&message.source)
     }
 
-    fn start(&mut self, source: Source) {
-        let token = self.shutdown.child_token();
-        let (followed, out) = ((source.clone(), self.epoch), self.out.clone());
-        tokio::spawn(follow(self.client.clone(), followed, out, token.clone()));
-        self.running.insert(source, token.drop_guard());
+    fn start(&mut self, source: Source, actions: &mut Vec<Action>) {
+        actions.push(Action::Follow { source: source.clone(), epoch: self.epoch });
+        self.running.insert(source);
     }
 
-    /// A source has told something, or that it may not be read.
-    pub(super) fn heard(&mut self, source: &Source, is_refused: bool) {
+    /// Takes note that a source has listed everything, or that the operator may not read it.
+    pub(super) fn answered(&mut self, source: &Source, is_refused: bool) {
         if !is_refused {
             self.refused.remove(source);
         } else if !source.may_be_forbidden() {
             self.refused.insert(source.clone());
             return;
         }
-        if self.running.contains_key(source) && !self.heard.contains(source) {
-            self.heard.insert(source.clone());
+        if self.running.contains(source) && !self.listed.contains(source) {
+            self.listed.insert(source.clone());
         }
     }
 
     /// Whether the Secrets of a namespace, or the shards of its group, are known.
     pub(super) fn knows(&self, watched: &Watched, namespace: &str) -> bool {
         let source = Source { watched: watched.clone(), namespace: Some(namespace.to_owned()) };
-        !self.running.contains_key(&source) || self.heard.contains(&source)
+        !self.running.contains(&source) || self.listed.contains(&source)
     }
 
-    /// What has not told everything yet. Secrets hold up only what names them: see [`Sources::knows`].
+    /// The sources that have not listed everything yet. Secrets hold up only what names them: see [`Sources::knows`].
     pub(super) fn waiting_for(&self) -> Vec<String> {
-        let silent = self.running.keys().filter(|source| !is_dynamic(source) && !self.heard.contains(source));
-        let said = |source: &Source| match self.refused.contains(source) {
+        let silent = self.running.iter().filter(|source| !is_dynamic(source) && !self.listed.contains(source));
+        let text = |source: &Source| match self.refused.contains(source) {
             true => format!("{source}: the operator may not list and watch them, see docs/rbac.md"),
             false => source.to_string(),
         };
-        let mut waiting: Vec<_> = silent.map(said).collect();
+        let mut waiting: Vec<_> = silent.map(text).collect();
         waiting.sort();
         waiting
     }

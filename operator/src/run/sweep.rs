@@ -1,31 +1,30 @@
-//! What nobody uses any more goes, after a while: an edit that is taken back finds what it needs, and a gateway that is
-//! slow to read can still complete what it reads.
+//! Deletes what nothing uses any more, after a while: an edit that is taken back finds what it needs, and a gateway that
+//! is slow to read can still complete what it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Secret;
-use tamis_config::{Digest, names};
+use tamis_config::{CredentialHandle, Digest};
 use tamis_crds::ObjectName;
 
-use super::write::{self, Failure};
-use super::{Operator, shards};
-use crate::leader::Permit;
+use super::action::{Action, Fence, Probe, ProbePurpose, Request};
+use super::pipeline::{Purpose, Shards, Target};
+use super::shards;
+use super::state::State;
 use crate::object::Kind;
 use crate::world::shard_name;
 
-/// How long something stays that is not used.
+/// How long an unused object stays.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often is looked.
+/// How often unused objects are looked for.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long deletions may hold up everything else, and when the next of them follow.
-const SLICE: Duration = Duration::from_millis(50);
+/// Parts of service documents that are deleted at once, and when the next follow.
+const PARTS: usize = 32;
 const SOON: Duration = Duration::from_millis(500);
 /// Secrets that are asked for at a time.
 const PROBES: usize = 48;
 
-/// Since when what is unused.
+/// Which objects are unused, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Sweeper {
     next: Option<Instant>,
@@ -33,33 +32,41 @@ pub(super) struct Sweeper {
     credentials: BTreeMap<(String, String), Instant>,
     /// The last Secret that was asked for.
     probed: Option<ObjectName>,
+    /// Whether the answers about Secrets are still to come.
+    pub(super) is_probing: bool,
 }
 
-impl Operator {
-    pub(super) async fn sweep(&mut self, permit: &Permit, now: Instant) {
+impl State {
+    /// Sweeps when it is time.
+    pub(super) fn sweep(&mut self, fence: Fence) {
+        let now = self.now;
         if self.sweeper.next.is_some_and(|next| now < next) {
             return;
         }
         self.sweeper.next = Some(now + EVERY);
         self.world.forget(now.checked_sub(GRACE * 2).unwrap_or(now));
-        self.throttle.forget(now);
+        self.turns.throttle.forget(now);
         self.forget_gone();
-        self.sweep_services(permit, now).await;
-        self.sweep_credentials(permit, now).await;
+        self.sweep_services(fence);
+        self.sweep_credentials(fence);
         self.sweep_orphans();
-        self.probe_again().await;
+        self.probe_again();
         self.count();
     }
 
-    /// Service documents that no document names.
-    async fn sweep_services(&mut self, permit: &Permit, now: Instant) {
+    /// Deletes service documents that no document names.
+    fn sweep_services(&mut self, fence: Fence) {
+        let now = self.now;
         let foreign = self.foreign_namespaces();
         let unused = self.world.configs.unused_services().into_iter();
-        let unused: BTreeSet<_> = unused.filter(|(namespace, _)| !foreign.contains(namespace)).collect();
+        let unused: BTreeSet<_> = unused
+            .filter(|(namespace, _)| !foreign.contains(namespace))
+            .filter(|(namespace, digest)| !self.pipeline.needs_service(namespace, digest))
+            .collect();
         self.sweeper.services.retain(|key, _| unused.contains(key));
-        let began = Instant::now();
+        let mut deleted = 0;
         for (namespace, digest) in unused {
-            if began.elapsed() > SLICE {
+            if deleted >= PARTS {
                 self.sweeper.next = Some(now + SOON);
                 break;
             }
@@ -68,10 +75,9 @@ impl Operator {
                 continue;
             }
             for part in self.world.configs.of_service(&namespace, &digest).into_iter().filter(|part| part.ours) {
-                match write::remove(&self.client, permit, &part).await {
-                    Ok(()) => drop(self.world.configs.remove(&part.name, Some(&part.uid))),
-                    Err(Failure::Deposed(_)) => return,
-                    Err(failure) => tracing::warn!(name = %part.name, "unused document not deleted: {failure}"),
+                if !self.pipeline.is_in_flight(&Target::Config(part.name.clone())) {
+                    self.delete(fence, part, None);
+                    deleted += 1;
                 }
             }
         }
@@ -79,43 +85,42 @@ impl Operator {
         self.memory.documents.retain(|digest, _| used.contains(digest));
     }
 
-    /// Values that no document names.
-    async fn sweep_credentials(&mut self, permit: &Permit, now: Instant) {
-        let groups = self.world.all(Kind::GatewayGroup).map(|g| g.key.name.clone());
+    /// Removes values that no document names from the shards.
+    fn sweep_credentials(&mut self, fence: Fence) {
+        let now = self.now;
+        let groups = self.world.all(Kind::GatewayGroup).map(|group| group.key.name.clone());
         let groups: Vec<ObjectName> = groups.filter(|group| self.is_ours(group)).collect();
         let mut unused = BTreeSet::new();
         for group in groups {
             let Some(owner) = self.owner(&group) else { continue };
-            let found: Vec<Option<Arc<Secret>>> = (0..names::CREDENTIAL_SHARDS)
-                .map(|number| self.world.shards.get(&shard_name(&group, number)).cloned())
-                .map(|secret| secret.filter(|secret| write::is_own(secret, &owner)))
-                .collect();
-            let shard = |number: usize| found.get(number).and_then(|found| found.as_deref());
+            let shards = Shards::of(&self.world, &owner);
+            let needed = self.pipeline.credentials(&group);
             let (configs, credentials) = (&self.world.configs, &mut self.sweeper.credentials);
-            let mut is_used = |handle: &tamis_config::CredentialHandle| {
-                if configs.uses_credential(&group.namespace, handle) {
-                    return true;
-                }
-                let key = (group.namespace.clone(), handle.0.clone());
-                unused.insert(key.clone());
-                now < *credentials.entry(key).or_insert(now) + GRACE
-            };
-            let writes = {
-                let cell = std::cell::RefCell::new(&mut is_used);
-                shards::sweeping(shard, |handle| (cell.borrow_mut())(handle))
-            };
-            for shards::ShardWrite { number, data, .. } in writes {
-                match write::shard(&self.client, permit, &owner, number, data, shard(number)).await {
-                    Ok(secret) => self.world.shard_applied(&shard_name(&group, number), secret),
-                    Err(Failure::Deposed(_)) => return,
-                    Err(failure) => tracing::warn!(%group, shard = number, "unused credentials stay: {failure}"),
-                }
+            let writes = shards::sweeping(
+                |number| shards.own(number),
+                |handle: &CredentialHandle| {
+                    if configs.uses_credential(&group.namespace, handle) || needed.contains_key(handle) {
+                        return true;
+                    }
+                    let key = (group.namespace.clone(), handle.0.clone());
+                    unused.insert(key.clone());
+                    now < *credentials.entry(key).or_insert(now) + GRACE
+                },
+            );
+            if self.pipeline.writes_shards(&group) {
+                continue;
+            }
+            for shards::ShardWrite { number, data, added: _ } in writes {
+                let target = Target::Shard(shard_name(&group, number));
+                let seen = shards.there(number).cloned();
+                self.pipeline.begins(target, Purpose::Shard { group: group.clone() }, fence);
+                self.write(fence, Request::Shard { owner: owner.clone(), number, data, seen });
             }
         }
         self.sweeper.credentials.retain(|key, _| unused.contains(key));
     }
 
-    /// Documents of groups that are gone, and of expositions that nobody has told us of.
+    /// Marks documents of expositions that are gone, however they were missed.
     fn sweep_orphans(&mut self) {
         let orphans: Vec<ObjectName> = self
             .world
@@ -127,17 +132,20 @@ impl Operator {
         self.world.dirty.removed.extend(orphans);
     }
 
-    /// Secrets that are missing, or do not take part, come and go without a word: what is said of them is looked at again,
-    /// some at a time.
-    async fn probe_again(&mut self) {
-        let asked = self.world.secrets.asked_for(self.sweeper.probed.as_ref(), PROBES);
-        self.sweeper.probed = asked.last().cloned();
-        for name in self.probe(asked).await {
-            self.world.secret_changed(&name);
+    /// Asks again about Secrets that are missing or have no label, some at a time: no watch tells when they come or go.
+    fn probe_again(&mut self) {
+        if self.sweeper.is_probing {
+            return;
+        }
+        let names = self.world.secrets.asked_for(self.sweeper.probed.as_ref(), PROBES);
+        self.sweeper.probed = names.last().cloned();
+        if !names.is_empty() {
+            self.sweeper.is_probing = true;
+            self.actions.push(Action::Probe(Probe { names, purpose: ProbePurpose::Refresh }));
         }
     }
 
-    /// Objects by kind, for the metrics.
+    /// Counts objects by kind, for the metrics.
     fn count(&mut self) {
         for kind in Kind::ALL {
             let (mut accepted, mut refused) = (0, 0);

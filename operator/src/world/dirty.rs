@@ -81,6 +81,15 @@ impl Dirty {
         mark(&mut self.urgent, service, Scope::Some([exposition].into()));
     }
 
+    /// Whether an exposition is marked as edited.
+    pub(crate) fn is_edited(&self, service: &ServiceKey, exposition: &ObjectName) -> bool {
+        match self.urgent.get(service) {
+            Some(Scope::Some(names)) => names.contains(exposition),
+            Some(Scope::All) => true,
+            None => false,
+        }
+    }
+
     /// The service's own objects.
     pub(crate) fn service(&mut self, service: ServiceKey) {
         self.objects.insert(service, None);
@@ -121,17 +130,6 @@ impl Dirty {
     /// Forgets all marks.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
-    }
-
-    /// Whether there is something to compile or to write.
-    pub(crate) fn has_work(&self) -> bool {
-        let Self { urgent, services, backlog, objects, removed, groups, status: _ } = self;
-        !(urgent.is_empty()
-            && services.is_empty()
-            && backlog.is_empty()
-            && objects.is_empty()
-            && removed.is_empty()
-            && groups.is_empty())
     }
 }
 

@@ -1,0 +1,343 @@
+//! Planning, turn by turn. Namespaces take turns, and so do the sorts of work, so that a change waits for one turn of each
+//! other namespace, however much these have to do. Planned documents wait in a queue that is bounded in bytes: a namespace
+//! that fills its share is not planned until some are written.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Instant;
+
+use tamis_crds::ObjectName;
+
+use super::action::{Action, Owner, Probe, ProbePurpose};
+use super::pipeline::{EXPOSITION_COST, Item, Pipeline};
+use super::sources::Sources;
+use super::state::{Again, Judged, State};
+use super::throttle::Throttle;
+use crate::object::{Kind, ObjectKey};
+use crate::plan::{self, Plan, Planned, Revised};
+use crate::watch::Watched;
+use crate::world::{Scope, ServiceKey};
+
+/// Bytes of documents that may wait to be written, and of one namespace.
+const PENDING_BYTES: usize = 32 << 20;
+const PENDING_OF_ONE: usize = 4 << 20;
+/// Secrets that are asked for in one turn.
+const PROBES: usize = 24;
+
+/// Where work waits. The lanes take turns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Lane {
+    #[default]
+    Urgent,
+    Edits,
+    Backlog,
+    Objects,
+}
+
+impl Lane {
+    const COUNT: usize = 4;
+
+    fn next(self) -> Self {
+        match self {
+            Self::Urgent => Self::Edits,
+            Self::Edits => Self::Backlog,
+            Self::Backlog => Self::Objects,
+            Self::Objects => Self::Urgent,
+        }
+    }
+}
+
+/// Who has the next turn.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    lane: Lane,
+    pub(super) throttle: Throttle,
+    /// Namespaces that wait to hear whether Secrets exist.
+    probing: BTreeSet<String>,
+    /// When the change was seen that a service is marked for.
+    pub(super) seen: HashMap<ServiceKey, Instant>,
+}
+
+impl Turns {
+    /// Whether expositions of a namespace can be planned: its Secrets are known, not too much of it waits to be written,
+    /// and it does not rest.
+    fn may_plan(&self, sources: &Sources, pipeline: &Pipeline, now: Instant, namespace: &str) -> bool {
+        sources.knows(&Watched::Secrets, namespace)
+            && pipeline.pending.bytes_of(namespace) < PENDING_OF_ONE
+            && !self.probing.contains(namespace)
+            && self.throttle.may(namespace, now)
+    }
+}
+
+/// What expositions use, and the other way round.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    uses: BTreeMap<ObjectName, BTreeSet<ObjectKey>>,
+    users: HashMap<ObjectKey, BTreeSet<ObjectName>>,
+}
+
+impl Links {
+    /// The objects that an exposition uses.
+    pub(super) fn uses(&self, exposition: &ObjectName) -> impl Iterator<Item = &ObjectKey> {
+        self.uses.get(exposition).into_iter().flatten()
+    }
+
+    /// The expositions that use an object.
+    pub(super) fn users(&self, object: &ObjectKey) -> impl Iterator<Item = &ObjectName> {
+        self.users.get(object).into_iter().flatten()
+    }
+
+    /// Whether any exposition uses an object.
+    pub(super) fn is_used(&self, object: &ObjectKey) -> bool {
+        self.users.contains_key(object)
+    }
+
+    /// The expositions that are known.
+    pub(super) fn expositions(&self) -> impl Iterator<Item = &ObjectName> {
+        self.uses.keys()
+    }
+
+    pub(super) fn forget(&mut self, exposition: &ObjectName) {
+        self.uses.remove(exposition);
+    }
+
+    /// Remembers what an exposition uses. Returns the objects whose users have changed.
+    fn set(&mut self, exposition: &ObjectName, uses: BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
+        let before = self.uses.remove(exposition).unwrap_or_default();
+        let changed: Vec<ObjectKey> = before.symmetric_difference(&uses).cloned().collect();
+        for key in before.difference(&uses) {
+            if let Some(users) = self.users.get_mut(key) {
+                users.remove(exposition);
+                if users.is_empty() {
+                    self.users.remove(key);
+                }
+            }
+        }
+        for key in uses.difference(&before) {
+            self.users.entry(key.clone()).or_default().insert(exposition.clone());
+        }
+        self.uses.insert(exposition.clone(), uses);
+        changed
+    }
+}
+
+/// What has the next turn.
+enum Planning {
+    Expositions(Lane, ServiceKey, Scope),
+    Objects(ServiceKey, Option<ObjectName>),
+}
+
+impl State {
+    /// Plans what has the next turn. Returns the namespace whose turn it was.
+    pub(super) fn plan_turn(&mut self, now: Instant) -> Option<String> {
+        if self.fence().is_none() || self.pipeline.pending.bytes() >= PENDING_BYTES {
+            return None;
+        }
+        self.now = now;
+        match self.next_turn()? {
+            Planning::Expositions(lane, service, scope) => {
+                let namespace = service.namespace.clone();
+                self.plan_expositions(lane, service, scope);
+                Some(namespace)
+            }
+            Planning::Objects(service, after) => {
+                let namespace = service.namespace.clone();
+                self.judge_own(service, after.as_ref());
+                Some(namespace)
+            }
+        }
+    }
+
+    /// Whether something can be planned now.
+    pub(super) fn can_plan(&self, now: Instant) -> bool {
+        let dirty = &self.world.dirty;
+        let may = |namespace: &str| self.turns.may_plan(&self.sources, &self.pipeline, now, namespace);
+        self.fence().is_some()
+            && self.pipeline.pending.bytes() < PENDING_BYTES
+            && ([&dirty.urgent, &dirty.services, &dirty.backlog].into_iter().any(|lane| lane.has_turn(may))
+                || dirty.objects.has_turn(|namespace| self.turns.throttle.may(namespace, now)))
+    }
+
+    fn next_turn(&mut self) -> Option<Planning> {
+        let now = self.now;
+        for _ in 0..Lane::COUNT {
+            let lane = self.turns.lane;
+            self.turns.lane = lane.next();
+            let (sources, pipeline, turns) = (&self.sources, &self.pipeline, &self.turns);
+            let may = |namespace: &str| turns.may_plan(sources, pipeline, now, namespace);
+            let dirty = &mut self.world.dirty;
+            let marked = match lane {
+                Lane::Urgent => dirty.urgent.next(may),
+                Lane::Edits => dirty.services.next(may),
+                Lane::Backlog => dirty.backlog.next(may),
+                Lane::Objects => match dirty.objects.next(|namespace| turns.throttle.may(namespace, now)) {
+                    Some((service, after)) => return Some(Planning::Objects(service, after)),
+                    None => None,
+                },
+            };
+            if let Some((service, scope)) = marked {
+                return Some(Planning::Expositions(lane, service, scope));
+            }
+        }
+        None
+    }
+
+    /// Marks expositions again that were not planned.
+    pub(super) fn put_back(&mut self, lane: Lane, service: &ServiceKey, names: BTreeSet<ObjectName>) {
+        for name in names {
+            match lane {
+                Lane::Urgent => self.world.dirty.edited(service.clone(), name),
+                Lane::Edits | Lane::Backlog | Lane::Objects => self.world.dirty.exposition(service.clone(), name),
+            }
+        }
+    }
+
+    /// Plans a turn's expositions of a service, unless it first has to be known whether the Secrets exist that they name.
+    fn plan_expositions(&mut self, lane: Lane, service: ServiceKey, scope: Scope) {
+        if scope == Scope::All {
+            // All are planned: what they ask for is remembered from here on.
+            self.world.note_secrets(&service, &BTreeSet::new(), true);
+        }
+        let world = &self.world;
+        let all = || world.members(&service).map(|members| members.expositions.clone()).unwrap_or_default();
+        let weight = |name: &ObjectName| EXPOSITION_COST + plan::weight(world, &service, name);
+        let (mut chunk, rest) = scope.split(all, weight, plan::TURN_BYTES);
+        let seen = match &rest {
+            Some(_) => self.turns.seen.get(&service).copied(),
+            None => self.turns.seen.remove(&service),
+        };
+        let dirty = &mut self.world.dirty;
+        if let Some(rest) = rest {
+            match lane {
+                Lane::Urgent => drop(dirty.urgent.insert(service.clone(), rest)),
+                Lane::Edits => drop(dirty.services.insert(service.clone(), rest)),
+                Lane::Backlog | Lane::Objects => drop(dirty.backlog.insert(service.clone(), rest)),
+            }
+        }
+        for name in chunk.iter().filter(|name| self.pipeline.is_writing(name)).cloned().collect::<Vec<_>>() {
+            let lane = if self.world.dirty.is_edited(&service, &name) { Lane::Urgent } else { lane };
+            chunk.remove(&name);
+            self.pipeline.defer(name, lane, service.clone());
+            self.turns.seen.entry(service.clone()).or_insert(seen.unwrap_or(self.now));
+        }
+        if chunk.is_empty() {
+            return;
+        }
+        self.world.dirty.compiled(&service, &chunk);
+        let plan = plan::service(&mut self.world, &mut self.memory, &self.settings, &service, &chunk, self.now);
+        self.world.note_secrets(&service, &plan.secrets, false);
+        let unknown = plan.secrets.iter().filter(|name| self.world.secrets.wants_probe(name));
+        let unknown: Vec<_> = unknown.take(PROBES).cloned().collect();
+        if unknown.is_empty() {
+            self.apply(&service, &chunk, plan, seen.unwrap_or(self.now), lane == Lane::Urgent);
+        } else {
+            self.turns.probing.insert(service.namespace.clone());
+            let purpose = ProbePurpose::Plan(lane, service, chunk);
+            self.actions.push(Action::Probe(Probe { names: unknown, purpose }));
+        }
+    }
+
+    /// Takes note of which Secrets exist.
+    pub(super) fn on_probed(&mut self, purpose: ProbePurpose, answers: Vec<(ObjectName, bool)>) {
+        let news: Vec<ObjectName> = answers
+            .into_iter()
+            .filter(|(name, exists)| self.world.secrets.probed(name, *exists))
+            .map(|(name, _)| name)
+            .collect();
+        match purpose {
+            ProbePurpose::Plan(lane, service, names) => {
+                self.turns.probing.remove(&service.namespace);
+                self.put_back(lane, &service, names);
+            }
+            ProbePurpose::Refresh => {
+                self.sweeper.is_probing = false;
+                for name in news {
+                    self.world.secret_changed(&name);
+                }
+            }
+        }
+    }
+
+    /// Judges some of a service's own objects.
+    fn judge_own(&mut self, service: ServiceKey, after: Option<&ObjectName>) {
+        let own = plan::own(&self.world, &mut self.memory, &self.settings, &service, after);
+        for (key, verdict) in own.verdicts {
+            let Some(object) = self.world.get(key.kind, &key.name) else { continue };
+            let judged = Judged::of(object, verdict);
+            self.verdicts.insert(key.clone(), judged);
+            self.merge_findings(&key);
+        }
+        if let Some(next) = own.next {
+            self.world.dirty.objects.insert(service, Some(next));
+        }
+    }
+
+    /// Merges the findings about an object itself with those that its users have led to.
+    fn merge_findings(&mut self, key: &ObjectKey) {
+        if let Some(judged) = self.verdicts.get_mut(key) {
+            judged.verdict.findings = plan::merged(&judged.own, &self.said.of(key));
+        }
+        self.world.dirty.status.insert(key.clone());
+    }
+
+    /// Takes note of the findings about other objects that planning some expositions has led to.
+    pub(super) fn revise(&mut self, expositions: &BTreeSet<ObjectName>, said: plan::Findings) {
+        let Revised { objects, again } = self.said.revise(expositions, said);
+        for key in objects {
+            self.merge_findings(&key);
+        }
+        for name in again {
+            self.world.mark_exposition(&name);
+        }
+    }
+
+    /// Applies a plan: verdicts at once, documents when their turn to be written comes.
+    fn apply(&mut self, key: &ServiceKey, chunk: &BTreeSet<ObjectName>, plan: Plan, seen: Instant, urgent: bool) {
+        let Plan { expositions, services, verdicts, said, foreign, wake, secrets: _, sets } = plan;
+        if let Some((wake, names)) = wake {
+            self.later.entry(wake).or_default().extend(names.into_iter().map(Again::Exposition));
+        }
+        for digest in services.keys() {
+            self.world.note_document(digest, key);
+        }
+        for (object, verdict) in verdicts {
+            if let Some(found) = self.world.get(object.kind, &object.name) {
+                let judged = Judged::of(found, verdict);
+                self.world.dirty.status.insert(object.clone());
+                self.verdicts.insert(object, judged);
+            }
+        }
+        self.revise(chunk, said);
+        // Another operator may report on what they share by now.
+        self.world.mark_shared(key);
+        for name in foreign {
+            self.verdicts.remove(&ObjectKey { kind: Kind::Exposition, name });
+        }
+        for (name, planned) in expositions {
+            let uses = plan::uses(&self.world, &name, sets.get(&name).map_or(&[], Vec::as_slice));
+            self.link(&name, uses);
+            match planned {
+                Planned::Untouched => self.pipeline.withdraw(&name),
+                Planned::Nothing => self.pipeline.release(name),
+                Planned::Document(document) => match self.owner(&document.group) {
+                    Some(owner) => {
+                        let body = document.spec.service.as_ref().and_then(|digest| services.get(digest)).cloned();
+                        let document = *document;
+                        self.pipeline.queue(Item { exposition: name, owner, document, body, seen, urgent });
+                    }
+                    // The group went meanwhile: that marks its expositions.
+                    None => self.pipeline.release(name),
+                },
+            }
+        }
+    }
+
+    /// Remembers what an exposition uses.
+    pub(super) fn link(&mut self, exposition: &ObjectName, uses: BTreeSet<ObjectKey>) {
+        self.world.dirty.status.extend(self.links.set(exposition, uses));
+    }
+
+    pub(super) fn owner(&self, group: &ObjectName) -> Option<Owner> {
+        let object = self.world.get(Kind::GatewayGroup, group)?;
+        Some(Owner { group: group.clone(), uid: object.uid.clone() })
+    }
+}

@@ -1,0 +1,430 @@
+//! What the operator knows and decides. Pure: it holds no client and no clock. Events come in, each with the time at which
+//! it happened; actions go out, and the answers to them come back as events.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tamis_config::acks::AckEvent;
+use tamis_crds::ObjectName;
+
+use super::action::{Action, Fence, Report, Request, Write};
+use super::groups::{Gateways, GroupState};
+use super::inbox::Inbox;
+use super::pipeline::Pipeline;
+use super::planning::{Links, Turns};
+use super::sources::Sources;
+use super::statuses::Statuses;
+use super::sweep::Sweeper;
+use crate::acks::{Heard, News, Table, Touched};
+use crate::metrics::Metrics;
+use crate::object::{Kind, ObjectKey};
+use crate::options::Token;
+use crate::plan::{self, Memory};
+use crate::quota::Quotas;
+use crate::verdict::{Finding, Verdict, Wanted};
+use crate::watch::{Change, Message, Watched};
+use crate::world::{Object, World};
+
+/// How the operator was started.
+pub(super) struct Setup {
+    pub(super) settings: plan::Settings,
+    pub(super) namespaces: Vec<String>,
+    pub(super) quotas: Quotas,
+    pub(super) gateway_admin: Vec<String>,
+    pub(super) gateway_admin_token: Option<Token>,
+    pub(super) metrics: Metrics,
+}
+
+/// The surroundings of a step, as the shell has just read them.
+#[derive(Debug, Clone)]
+pub(super) struct Tick {
+    pub(super) now: Instant,
+    /// The time of day, for conditions.
+    pub(super) time: Timestamp,
+    /// The term in which this operator may write, if it may.
+    pub(super) term: Option<u64>,
+    /// How often the process has slept: see [`super::wakes`].
+    pub(super) sleeps: u64,
+    /// The stores of groups' objects that are not filled yet.
+    pub(super) groups_waiting: Vec<String>,
+}
+
+/// The verdict on an object, and on which one: nothing is claimed for another generation, nor for another object of the
+/// name.
+#[derive(Debug)]
+pub(super) struct Judged {
+    uid: String,
+    generation: i64,
+    pub(super) verdict: Verdict,
+    /// The findings about the object itself, whichever exposition uses it.
+    pub(super) own: Vec<Finding>,
+}
+
+impl Judged {
+    pub(super) fn of(object: &Object, verdict: Verdict) -> Self {
+        let own = verdict.findings.clone();
+        Self { uid: object.uid.clone(), generation: object.generation, verdict, own }
+    }
+
+    /// Whether it is about this generation of the object.
+    pub(super) fn is_of(&self, object: &Object) -> bool {
+        self.uid == object.uid && self.generation == object.generation
+    }
+}
+
+/// What to look at again at some time, although no event tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Again {
+    Exposition(ObjectName),
+    Group(ObjectName),
+    Status(ObjectKey),
+}
+
+/// Work that takes time, so that it is done a turn at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Reading an object that a watch told of.
+    Read,
+    /// Planning some expositions of a service, or judging some of its objects.
+    Plan,
+}
+
+/// Whether this operator writes.
+#[derive(Debug, Default)]
+struct Leading {
+    /// The term and the number of sleeps in which the watches were restarted.
+    since: Option<Fence>,
+    /// Whether all has been listed since.
+    leads: bool,
+}
+
+/// Everything that the operator knows.
+pub(super) struct State {
+    pub(super) settings: plan::Settings,
+    pub(super) quotas: Quotas,
+    pub(super) metrics: Metrics,
+    /// When the last event happened.
+    pub(super) now: Instant,
+    leading: Leading,
+    /// What `/readyz` names.
+    waiting: Vec<String>,
+    /// What the shell does next.
+    pub(super) actions: Vec<Action>,
+
+    // What watches and gateways tell.
+    pub(super) sources: Sources,
+    /// Objects that people write, as watches told of them, until their namespace has its turn.
+    inbox: Inbox<ObjectKey, Message>,
+    pub(super) world: World,
+    pub(super) table: Table,
+
+    // What should be.
+    pub(super) turns: Turns,
+    pub(super) memory: Memory,
+    /// The findings about shared objects that expositions have led to.
+    pub(super) said: plan::Said,
+    pub(super) verdicts: HashMap<ObjectKey, Judged>,
+    pub(super) links: Links,
+    pub(super) later: BTreeMap<Instant, BTreeSet<Again>>,
+
+    // What is written.
+    pub(super) pipeline: Pipeline,
+    /// The newest document of each exposition.
+    pub(super) wanted: HashMap<ObjectName, Wanted>,
+    /// The number of expositions of each group.
+    pub(super) attached: HashMap<ObjectName, usize>,
+    pub(super) statuses: Statuses,
+    pub(super) groups: HashMap<ObjectName, GroupState>,
+    pub(super) gateways: Gateways,
+    pub(super) sweeper: Sweeper,
+}
+
+impl State {
+    pub(super) fn new(setup: Setup, now: Instant) -> Self {
+        let Setup { settings, namespaces, quotas, gateway_admin, gateway_admin_token, metrics } = setup;
+        let mut actions = Vec::new();
+        Self {
+            world: World::new(settings.default_group.clone(), &namespaces, quotas),
+            sources: Sources::new(namespaces, &mut actions),
+            settings,
+            quotas,
+            metrics,
+            now,
+            leading: Leading::default(),
+            waiting: vec!["the first lists".to_owned()],
+            actions,
+            inbox: Inbox::default(),
+            table: Table::new(),
+            turns: Turns::default(),
+            memory: Memory::default(),
+            said: plan::Said::default(),
+            verdicts: HashMap::new(),
+            links: Links::default(),
+            later: BTreeMap::new(),
+            pipeline: Pipeline::default(),
+            wanted: HashMap::new(),
+            attached: HashMap::new(),
+            statuses: Statuses::default(),
+            groups: HashMap::new(),
+            gateways: Gateways::new(gateway_admin, gateway_admin_token),
+            sweeper: Sweeper::default(),
+        }
+    }
+
+    /// What the operator still waits for before it can act. Empty once it is ready.
+    pub(super) fn waiting_for(&self) -> &[String] {
+        &self.waiting
+    }
+
+    /// Takes note of what watches tell. Objects that people write wait for the turn of their namespace, everything else is
+    /// read at once.
+    pub(super) fn on_watch_event(&mut self, message: Message, now: Instant) {
+        self.now = now;
+        let object = match (&message.source.watched, &message.change) {
+            (Watched::Kind(kind), Change::Applied(object) | Change::Deleted(object)) => {
+                let metadata = &object.metadata;
+                let namespace = metadata.namespace.clone().unwrap_or_default();
+                let name = ObjectName { namespace, name: metadata.name.clone().unwrap_or_default() };
+                Some(ObjectKey { kind: *kind, name })
+            }
+            (Watched::Kind(_), Change::Listed(_) | Change::Forbidden) => {
+                // A list is newer than all that waits.
+                while let Some((_, waiting)) = self.inbox.next(|_| true) {
+                    self.read(waiting);
+                }
+                None
+            }
+            (Watched::Configs | Watched::Secrets | Watched::GroupSecrets | Watched::Namespaces, _) => None,
+        };
+        match object {
+            Some(key) => {
+                let namespace = key.name.namespace.clone();
+                self.inbox.push(&namespace, key, message);
+            }
+            None => self.read(message),
+        }
+    }
+
+    /// Reads an object that has the next turn. Returns the namespace whose turn it was.
+    fn read_turn(&mut self, now: Instant) -> Option<String> {
+        self.now = now;
+        let throttle = &self.turns.throttle;
+        let (namespace, message) = self.inbox.next(|namespace| throttle.may(namespace, now))?;
+        self.read(message);
+        Some(namespace)
+    }
+
+    /// Takes note of how long the turn of a namespace took.
+    pub(super) fn on_turn_taken(&mut self, turn: Turn, namespace: &str, took: Duration, now: Instant) {
+        self.now = now;
+        self.turns.throttle.took(namespace, took, now);
+        match turn {
+            Turn::Read => {}
+            Turn::Plan => self.metrics.reconciled("Service", "ok", took),
+        }
+    }
+
+    /// Takes a turn. Returns the namespace whose turn it was, or `None` if there is nothing to be done now.
+    pub(super) fn take_turn(&mut self, turn: Turn, now: Instant) -> Option<String> {
+        match turn {
+            Turn::Read => self.read_turn(now),
+            Turn::Plan => self.plan_turn(now),
+        }
+    }
+
+    /// Whether there is a turn to be taken now.
+    pub(super) fn has_turn(&self, now: Instant) -> bool {
+        self.inbox.has_turn(|namespace| self.turns.throttle.may(namespace, now)) || self.can_plan(now)
+    }
+
+    fn read(&mut self, message: Message) {
+        if !self.sources.is_current(&message) {
+            return;
+        }
+        self.sources.answered(&message.source, matches!(message.change, Change::Forbidden));
+        if let Some(Message { source, change, epoch: _ }) = self.pipeline.keep(message) {
+            self.world.apply(&source, change, self.now);
+        }
+    }
+
+    /// Reads what a watch told of an object while its write was in flight.
+    pub(super) fn read_kept(&mut self, message: Option<Message>) {
+        if let Some(message) = message {
+            self.read(message);
+        }
+    }
+
+    /// Takes note of what gateways say.
+    pub(super) fn on_ack(&mut self, heard: Heard, now: Instant) {
+        self.now = now;
+        let Heard { group, endpoint, news } = heard;
+        if let News::Event(AckEvent::Snapshot { .. }) = &news {
+            // It says its version.
+            self.statuses.slowly(ObjectKey { kind: Kind::GatewayGroup, name: group.clone() }, now);
+        }
+        let touched = self.table.hear(&group, &endpoint, news, now);
+        self.touched(touched);
+    }
+
+    /// Takes note of what came of an action.
+    pub(super) fn on_report(&mut self, report: Report, now: Instant) {
+        self.now = now;
+        match report {
+            Report::Shard { name, result } => self.on_shard_written(&name, result),
+            Report::Config { name, result } => self.on_config_written(&name, result),
+            Report::Deleted { name, uid, result } => self.on_config_deleted(&name, &uid, result),
+            Report::Status { key, result } => self.on_status_written(key, result),
+            Report::Group(reconciled) => self.on_group_reconciled(*reconciled),
+            Report::Probed { purpose, answers } => self.on_probed(purpose, answers),
+        }
+    }
+
+    /// Decides what follows from all that has happened. Returns what the shell is to do.
+    pub(super) fn step(&mut self, tick: Tick) -> Vec<Action> {
+        let Tick { now, time, term, sleeps, groups_waiting } = tick;
+        self.now = now;
+        self.due();
+        for kind in self.world.look_again(now) {
+            self.sources.list_again(kind, &mut self.actions);
+        }
+        if std::mem::take(&mut self.world.watches_changed) {
+            let foreign = self.foreign_namespaces();
+            for ended in self.sources.want(&self.world, &foreign, &mut self.actions) {
+                self.world.forget_source(&ended);
+            }
+        }
+        self.metrics.leader(term.is_some());
+        let since = term.map(|term| Fence { term, sleeps });
+        if self.leading.since != since {
+            self.leading = Leading { since, leads: false };
+            if since.is_some() {
+                // Watches lag differently, so relist before a term's first write.
+                self.sources.restart(&mut self.actions);
+                self.inbox.clear();
+            }
+        }
+        self.waiting = self.sources.waiting_for();
+        self.waiting.extend(groups_waiting);
+        let leads = since.is_some() && self.waiting.is_empty();
+        if self.leading.leads != leads {
+            self.leading.leads = leads;
+            tracing::info!(leads, "leadership changed");
+            if leads {
+                self.begin();
+            }
+        }
+        match self.fence() {
+            Some(fence) => self.write_all(fence, time),
+            // A new leader compares everything: until then nothing has to be remembered.
+            None => {
+                self.world.dirty.clear();
+                self.turns.seen.clear();
+            }
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// The fence of writes that are decided now. `None` while this operator does not lead.
+    pub(super) fn fence(&self) -> Option<Fence> {
+        self.leading.since.filter(|_| self.leading.leads)
+    }
+
+    /// Takes note that a write was not performed, since its fence no longer held.
+    pub(super) fn deposed(&mut self, fence: Fence) {
+        if self.leading.since == Some(fence) {
+            // What was not written is compared again by the next leader, which may be this operator.
+            self.leading.leads = false;
+        }
+    }
+
+    /// Emits a write.
+    pub(super) fn write(&mut self, fence: Fence, request: Request) {
+        self.actions.push(Action::Write(Write { fence, request }));
+    }
+
+    fn write_all(&mut self, fence: Fence, time: Timestamp) {
+        self.note_seen();
+        for name in std::mem::take(&mut self.world.dirty.removed) {
+            if self.world.is_gone(&name) {
+                self.pipeline.release(name);
+            }
+        }
+        self.reconcile_groups(fence);
+        self.write_documents(fence);
+        self.sweep(fence);
+        self.write_statuses(fence, time);
+    }
+
+    /// Begins to lead: what another operator did is not known, so everything is compared, and written where it differs.
+    fn begin(&mut self) {
+        self.pipeline.begin();
+        self.said = plan::Said::default();
+        self.world.mark_all();
+        self.forget_gone();
+    }
+
+    /// Forgets the verdicts on objects that are gone.
+    pub(super) fn forget_gone(&mut self) {
+        let world = &self.world;
+        self.verdicts.retain(|key, _| world.get(key.kind, &key.name).is_some());
+        let known = self.wanted.keys().chain(self.links.expositions());
+        let left: Vec<_> = known.filter(|name| world.is_gone(name)).cloned().collect();
+        self.world.dirty.removed.extend(left);
+        let groups: Vec<_> =
+            self.groups.keys().filter(|name| self.world.get(Kind::GatewayGroup, name).is_none()).cloned().collect();
+        self.world.dirty.groups.extend(groups);
+    }
+
+    /// Remembers since when services are marked.
+    fn note_seen(&mut self) {
+        let dirty = &self.world.dirty;
+        for service in dirty.urgent.keys().chain(dirty.services.keys()) {
+            if !self.turns.seen.contains_key(service) {
+                self.turns.seen.insert(service.clone(), self.now);
+            }
+        }
+    }
+
+    /// Handles what is due by the clock.
+    fn due(&mut self) {
+        while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= self.now) {
+            for again in entry.remove() {
+                match again {
+                    Again::Exposition(name) => self.world.mark_exposition(&name),
+                    Again::Group(name) => drop(self.world.dirty.groups.insert(name)),
+                    Again::Status(key) => drop(self.world.dirty.status.insert(key)),
+                }
+            }
+        }
+        if self.table.next_tick().is_some_and(|due| due <= self.now) {
+            let touched = self.table.tick(self.now);
+            self.touched(touched);
+        }
+    }
+
+    pub(super) fn again(&mut self, after: Duration, again: Again) {
+        self.later.entry(self.now + after).or_default().insert(again);
+    }
+
+    /// Marks the status of what gateways have said something new about.
+    pub(super) fn touched(&mut self, touched: Touched) {
+        let Touched { expositions, counted, loaded, groups } = touched;
+        for took in loaded {
+            self.metrics.programmed(took);
+        }
+        for name in groups {
+            self.statuses.slowly(ObjectKey { kind: Kind::GatewayGroup, name }, self.now);
+        }
+        for id in expositions.into_iter().chain(counted) {
+            self.mark_status(&ObjectName { namespace: id.namespace, name: id.name });
+        }
+    }
+
+    /// Marks the status of an exposition and of what it uses.
+    pub(super) fn mark_status(&mut self, name: &ObjectName) {
+        let status = &mut self.world.dirty.status;
+        status.insert(ObjectKey { kind: Kind::Exposition, name: name.clone() });
+        status.extend(self.links.uses(name).cloned());
+    }
+}

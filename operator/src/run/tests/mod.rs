@@ -1,0 +1,5 @@
+//! What the operator decides, without an API server: events in, writes out.
+
+mod harness;
+mod leadership;
+mod writes;
