@@ -7,10 +7,10 @@ use tamis_config::{ExpositionId, ExpositionPayload};
 use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
 
 use super::hold::PENDING;
-use super::{Own, Plan, Planned, Settings, id, speaks_of, url};
+use super::{Own, Plan, Planned, Settings, id, owns_status_of, url};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
-use crate::world::{Members, Object, World};
+use crate::world::{ClusterState, Members, Object};
 
 type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
 
@@ -31,7 +31,7 @@ fn verdict(object: &Object, said: &Diagnostics<'_>) -> Verdict {
 /// Fills in the verdicts of a service's own objects. Whether this operator writes them is decided at the write: it depends on
 /// the expositions of the service, which come and go meanwhile.
 pub(super) fn judge_own(
-    world: &World,
+    world: &ClusterState,
     members: &Members,
     sets: &BTreeSet<ObjectName>,
     compilation: &Compilation,
@@ -49,7 +49,7 @@ pub(super) fn judge_own(
 
 /// Fills in the verdicts of the chosen expositions, and what they have led to saying of other objects.
 pub(super) fn judge(
-    world: &World,
+    world: &ClusterState,
     settings: &Settings,
     chosen: &BTreeSet<ObjectName>,
     compilation: &Compilation,
@@ -77,7 +77,7 @@ pub(super) fn judge(
         {
             let name = ObjectName { namespace: name.namespace.clone(), name: named.name.clone() };
             if let Some(object) = world.get(Kind::ConfigurationPlan, &name)
-                && speaks_of(world, settings, object)
+                && owns_status_of(world, settings, object)
             {
                 plan.verdicts.insert(object.key.clone(), verdict(object, &said));
             }
@@ -118,7 +118,7 @@ fn finding(diagnostic: &Diagnostic) -> Finding {
     }
 }
 
-fn exposed(world: &World, name: &ObjectName, compilation: &Compilation, plan: &mut Plan, verdict: &mut Verdict) {
+fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, plan: &mut Plan, verdict: &mut Verdict) {
     let exposition = id(name);
     let mut exposed = Exposed { group: compilation.placements.get(&exposition).cloned(), ..Exposed::default() };
     if let Some(Planned::Document(document)) = plan.expositions.get(name) {
@@ -202,7 +202,7 @@ fn describe(degraded: &[Degraded]) -> String {
 }
 
 /// The name by which an exposition asks for a set; the resource's, for a default one.
-fn shown(world: &World, set: &str) -> String {
+fn shown(world: &ClusterState, set: &str) -> String {
     let Some((namespace, name)) = set.split_once('/') else { return set.to_owned() };
     let key = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
     let object = world.get(Kind::ToolsFilters, &key);
@@ -211,7 +211,7 @@ fn shown(world: &World, set: &str) -> String {
 }
 
 /// The objects that have to be loaded for their generation to be in use everywhere: keys of what an exposition uses.
-pub(crate) fn uses(world: &World, exposition: &ObjectName, sets: &[(String, usize)]) -> BTreeSet<ObjectKey> {
+pub(crate) fn uses(world: &ClusterState, exposition: &ObjectName, sets: &[(String, usize)]) -> BTreeSet<ObjectKey> {
     let mut keys = BTreeSet::new();
     let Some(object) = world.get(Kind::Exposition, exposition) else { return keys };
     for (set, _) in sets {

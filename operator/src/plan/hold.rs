@@ -10,7 +10,7 @@ use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
 
 use super::Memory;
 use crate::object::Kind;
-use crate::world::{ServiceKey, World};
+use crate::world::{ClusterState, ServiceKey};
 
 /// How long one default set of several has to be gone before its expositions do without: a namespace that is being deleted loses its
 /// filters before its expositions.
@@ -21,7 +21,7 @@ pub(super) const NEW: Duration = Duration::from_millis(500);
 
 /// Keeps back what would loosen too early. Gives which expositions to look at again, and when.
 pub(super) fn hold(
-    world: &mut World,
+    world: &mut ClusterState,
     memory: &mut Memory,
     service: &ServiceKey,
     chosen: &BTreeSet<ObjectName>,
@@ -91,7 +91,7 @@ fn pending() -> Stopped {
     Stopped { reason: PENDING.into(), message }
 }
 
-fn names_sets(world: &World, exposition: &ObjectName) -> bool {
+fn names_sets(world: &ClusterState, exposition: &ObjectName) -> bool {
     let object = world.get(Kind::Exposition, exposition);
     object.is_some_and(|object| object.resources.expositions.iter().any(|resource| resource.spec.filters.is_some()))
 }
@@ -110,7 +110,7 @@ fn closed(before: &ExpositionDocument, next: Arc<ExpositionDocument>) -> Arc<Exp
 /// The sets that went a moment ago, or with their namespace, and had a say in what is served; and until when they are
 /// waited for.
 fn missed(
-    world: &mut World,
+    world: &mut ClusterState,
     service: &ServiceKey,
     before: &ExpositionDocument,
     now: Instant,

@@ -3,10 +3,10 @@
 
 mod findings;
 mod hold;
+mod ownership;
 mod pause;
 mod previous;
 mod said;
-mod speak;
 #[cfg(test)]
 mod tests;
 mod unpacked;
@@ -27,12 +27,12 @@ use tamis_crds::{Compilation, CompileEnv, ObjectName, Part, compile};
 
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, merged, uses};
+pub(crate) use ownership::owns_status_of;
 pub(crate) use pause::PAUSED;
 pub(crate) use said::{Findings, Revised, Said};
-pub(crate) use speak::speaks_of;
 
 use crate::verdict::Verdict;
-use crate::world::{Object, ServiceKey, World};
+use crate::world::{ClusterState, Object, ServiceKey};
 
 /// What an exposition should be.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +113,7 @@ impl Memory {
 /// Judges a service's own objects: the manifests, the CustomTools, and the filter sets that follow `after`, as many as one
 /// turn takes.
 pub(crate) fn own(
-    world: &World,
+    world: &ClusterState,
     memory: &mut Memory,
     settings: &Settings,
     key: &ServiceKey,
@@ -142,7 +142,7 @@ pub(crate) fn own(
 }
 
 /// What planning an exposition costs: bytes of the filter sets that it may use.
-pub(crate) fn weight(world: &World, key: &ServiceKey, exposition: &ObjectName) -> usize {
+pub(crate) fn weight(world: &ClusterState, key: &ServiceKey, exposition: &ObjectName) -> usize {
     let Some(members) = world.members(key) else { return 0 };
     let uses = uses_set(world, exposition);
     let sets = members.filters.iter().filter_map(|name| world.get(Kind::ToolsFilters, name));
@@ -150,7 +150,7 @@ pub(crate) fn weight(world: &World, key: &ServiceKey, exposition: &ObjectName) -
 }
 
 /// Whether an exposition may use a filter set of its service.
-fn uses_set<'w>(world: &'w World, exposition: &ObjectName) -> impl Fn(&Object) -> bool + use<'w> {
+fn uses_set<'w>(world: &'w ClusterState, exposition: &ObjectName) -> impl Fn(&Object) -> bool + use<'w> {
     let object = world.get(Kind::Exposition, exposition);
     let spec = object.and_then(|object| object.resources.expositions.first()).map(|resource| &resource.spec);
     let plan = spec.and_then(|spec| spec.configuration_plan.as_ref()).map(|plan| {
@@ -177,7 +177,7 @@ fn uses_set<'w>(world: &'w World, exposition: &ObjectName) -> impl Fn(&Object) -
 
 /// Plans some expositions of a service.
 pub(crate) fn service(
-    world: &mut World,
+    world: &mut ClusterState,
     memory: &mut Memory,
     settings: &Settings,
     key: &ServiceKey,
@@ -199,7 +199,7 @@ pub(crate) fn service(
     };
     let mut compilation = compile(&resources, &env);
     let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
-    speak::leave_to_others(world, settings, &chosen, &mut compilation);
+    ownership::leave_to_others(world, settings, &chosen, &mut compilation);
     plan.wake = hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now);
     let view = View { world, asked: RefCell::default() };
     let env = CompileEnv {
@@ -231,7 +231,7 @@ fn id(name: &ObjectName) -> ExpositionId {
 /// What compiling is given: the chosen expositions, and what could have a say in them. The older of two comes first. Of
 /// filter sets that are not `needed`, and large, only what they bind to.
 fn resources(
-    world: &World,
+    world: &ClusterState,
     memory: &mut Memory,
     key: &ServiceKey,
     chosen: &BTreeSet<ObjectName>,
@@ -274,7 +274,7 @@ fn resources(
 
 /// What compiling sees of the cluster.
 struct View<'a> {
-    world: &'a World,
+    world: &'a ClusterState,
     asked: RefCell<BTreeSet<ObjectName>>,
 }
 
@@ -309,7 +309,7 @@ impl Namespaces for View<'_> {
 }
 
 /// What to write for one exposition.
-fn document(world: &World, name: &ObjectName, previous: &Snapshot, compilation: &Compilation) -> Planned {
+fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compilation: &Compilation) -> Planned {
     let id = id(name);
     let Some(object) = world.get(Kind::Exposition, name).filter(|object| !object.deleting) else {
         return Planned::Nothing;

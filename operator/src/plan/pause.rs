@@ -8,7 +8,7 @@ use tamis_crds::{Compilation, CompileEnv, ObjectName, Paused};
 use super::{Plan, Planned, id};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Finding};
-use crate::world::World;
+use crate::world::ClusterState;
 
 /// The reason of conditions and Events.
 pub(crate) const PAUSED: &str = "Paused";
@@ -16,7 +16,7 @@ pub(crate) const PAUSED: &str = "Paused";
 /// Keeps from paused expositions what is new. In a paused group nothing is written but what takes something away; an
 /// exposition that has left for it waits outside.
 pub(super) fn hold_back(
-    world: &World,
+    world: &ClusterState,
     chosen: &BTreeSet<ObjectName>,
     resources: &Resources,
     env: &CompileEnv<'_>,
@@ -36,7 +36,7 @@ pub(super) fn hold_back(
 }
 
 /// Who pauses an exposition: itself, or its group.
-fn by(world: &World, compilation: &Compilation, name: &ObjectName) -> Option<ObjectKey> {
+fn by(world: &ClusterState, compilation: &Compilation, name: &ObjectName) -> Option<ObjectKey> {
     let is_paused = |key: &ObjectKey| world.get(key.kind, &key.name).is_some_and(|object| object.paused);
     let own = ObjectKey { kind: Kind::Exposition, name: name.clone() };
     let group = compilation.placements.get(&id(name)).cloned();
@@ -46,14 +46,14 @@ fn by(world: &World, compilation: &Compilation, name: &ObjectName) -> Option<Obj
 
 /// Whether nothing is to be written of an exposition, and what was written is to go. One that was stopped before goes on
 /// to say so.
-pub(super) fn is_withheld(world: &World, compilation: &Compilation, name: &ObjectName) -> bool {
+pub(super) fn is_withheld(world: &ClusterState, compilation: &Compilation, name: &ObjectName) -> bool {
     let id = id(name);
     compilation.paused.get(&id) == Some(&Paused::Everything)
         && (!compilation.snapshot.stopped.contains_key(&id) || world.configs.of_exposition(&id).is_empty())
 }
 
 /// Says it in the verdicts.
-pub(super) fn judge(world: &World, chosen: &BTreeSet<ObjectName>, compilation: &Compilation, plan: &mut Plan) {
+pub(super) fn judge(world: &ClusterState, chosen: &BTreeSet<ObjectName>, compilation: &Compilation, plan: &mut Plan) {
     for name in chosen {
         let Some(by) = by(world, compilation, name) else { continue };
         let own = ObjectKey { kind: Kind::Exposition, name: name.clone() };

@@ -9,10 +9,10 @@ use tamis_config::{ExpositionPayload, Snapshot, Stopped};
 use tamis_crds::ObjectName;
 
 use super::{Memory, id};
-use crate::world::World;
+use crate::world::ClusterState;
 
 /// The documents of these expositions, and the services that they name.
-pub(super) fn snapshot(world: &World, memory: &mut Memory, expositions: &BTreeSet<ObjectName>) -> Snapshot {
+pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &BTreeSet<ObjectName>) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for name in expositions {
         let id = id(name);

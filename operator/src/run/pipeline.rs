@@ -20,7 +20,7 @@ use crate::fair::Fair;
 use crate::plan::Document;
 use crate::verdict::Wanted;
 use crate::watch::{Change, Message, Watched};
-use crate::world::{ServiceKey, World};
+use crate::world::{ClusterState, ServiceKey};
 
 /// Documents that are being written or wait for a write, and those of one namespace.
 const ACTIVE: usize = 64;
@@ -350,7 +350,7 @@ impl Pipeline {
 
 /// What is known of credentials while shards are filled.
 pub(super) struct Credentials<'w> {
-    pub(super) world: &'w World,
+    pub(super) world: &'w ClusterState,
     /// The group's namespace.
     pub(super) namespace: &'w str,
 }
@@ -372,7 +372,7 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    pub(super) fn of(world: &World, owner: &Owner) -> Self {
+    pub(super) fn of(world: &ClusterState, owner: &Owner) -> Self {
         let shard = |number| world.shards.get(&crate::world::shard_name(&owner.group, number)).cloned();
         Self { found: (0..names::CREDENTIAL_SHARDS).map(shard).collect(), owner: owner.clone() }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::action::Action;
 use crate::object::Kind;
 use crate::watch::{Message, Source, Watched};
-use crate::world::World;
+use crate::world::ClusterState;
 
 /// The watches.
 #[derive(Debug)]
@@ -38,7 +38,12 @@ impl Sources {
 
     /// Starts and ends the watches of Secrets, as objects name them. Returns those that have ended. `foreign`: namespaces
     /// with groups of other operators only, where this operator has written nothing and may read no Secrets.
-    pub(super) fn want(&mut self, world: &World, foreign: &BTreeSet<String>, actions: &mut Vec<Action>) -> Vec<Source> {
+    pub(super) fn want(
+        &mut self,
+        world: &ClusterState,
+        foreign: &BTreeSet<String>,
+        actions: &mut Vec<Action>,
+    ) -> Vec<Source> {
         let credentials = world.namespaces_with_secrets();
         let mut groups: BTreeSet<String> =
             world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();

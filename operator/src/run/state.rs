@@ -24,7 +24,7 @@ use crate::plan::{self, Memory};
 use crate::quota::Quotas;
 use crate::verdict::{Finding, Verdict, Wanted};
 use crate::watch::{Change, Message, Watched};
-use crate::world::{Object, World};
+use crate::world::{ClusterState, Object};
 
 /// How the operator was started.
 pub(super) struct Setup {
@@ -116,7 +116,7 @@ pub(super) struct State {
     pub(super) sources: Sources,
     /// Objects that people write, as watches told of them, until their namespace has its turn.
     inbox: Inbox<ObjectKey, Message>,
-    pub(super) world: World,
+    pub(super) world: ClusterState,
     pub(super) table: Table,
 
     // What should be.
@@ -145,7 +145,7 @@ impl State {
         let Setup { settings, namespaces, quotas, gateway_admin, gateway_admin_token, metrics } = setup;
         let mut actions = Vec::new();
         Self {
-            world: World::new(settings.default_group.clone(), &namespaces, quotas),
+            world: ClusterState::new(settings.default_group.clone(), &namespaces, quotas),
             sources: Sources::new(namespaces, &mut actions),
             settings,
             quotas,

@@ -132,7 +132,7 @@ impl State {
             return None;
         };
         self.judge_unused(key, &object);
-        if !crate::plan::speaks_of(&self.world, &self.settings, &object) {
+        if !crate::plan::owns_status_of(&self.world, &self.settings, &object) {
             return None;
         }
         let judged = self.verdicts.get(key).filter(|judged| judged.is_of(&object) && !object.deleting)?;
@@ -177,7 +177,7 @@ impl State {
     fn judge_unused(&mut self, key: &ObjectKey, object: &Object) {
         let alone = key.kind == Kind::ConfigurationPlan
             && !self.links.is_used(key)
-            && crate::plan::speaks_of(&self.world, &self.settings, object);
+            && crate::plan::owns_status_of(&self.world, &self.settings, object);
         let unplanned = alone || (object.is_unusable() && key.kind != Kind::Exposition);
         let known = self.verdicts.get(key).is_some_and(|judged| judged.is_of(object));
         if unplanned && !known {

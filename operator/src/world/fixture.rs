@@ -11,7 +11,7 @@ use tamis_config::carrier::{decode_exposition, encode_service};
 use tamis_config::{ExpositionId, ExpositionPayload, names};
 use tamis_crds::ObjectName;
 
-use super::{ConfigObject, Scope, ServiceKey, World, named};
+use super::{ClusterState, ConfigObject, Scope, ServiceKey, named};
 use crate::object::Kind;
 use crate::plan::{self, Memory, Plan, Planned, Settings};
 use crate::quota::Quotas;
@@ -54,7 +54,7 @@ pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> Dynam
 
 /// What is known, what was written, and what time it is.
 pub(crate) struct Fixture {
-    pub(crate) world: World,
+    pub(crate) world: ClusterState,
     pub(crate) memory: Memory,
     pub(crate) settings: Settings,
     pub(crate) now: Instant,
@@ -64,7 +64,7 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn empty() -> Self {
         let settings = Settings { default_group: None, controller_name: "tamis.dev/operator".to_owned() };
-        let (world, memory) = (World::new(None, &[], Quotas::DEFAULT), Memory::default());
+        let (world, memory) = (ClusterState::new(None, &[], Quotas::DEFAULT), Memory::default());
         Self { world, memory, settings, now: Instant::now(), version: 0 }
     }
 

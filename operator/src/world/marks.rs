@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tamis_config::ExpositionId;
 use tamis_crds::ObjectName;
 
-use super::{Changed, Object, ServiceKey, World};
+use super::{Changed, ClusterState, Object, ServiceKey};
 use crate::object::{Kind, ObjectKey};
 
 /// Expositions that an edit of a filter set or a ConfigurationPlan may concern and still go first.
 pub(super) const FEW: usize = 64;
 
-impl World {
+impl ClusterState {
     /// Everything that would be compiled or written anew: after a change of leader, say. It is done when there is nothing
     /// more urgent.
     pub(crate) fn mark_all(&mut self) {

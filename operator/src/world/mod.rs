@@ -1,5 +1,5 @@
-//! All that the operator knows of the cluster, and what each change of it leads to work for. Pure: changes and instants
-//! come in, nothing goes out but marks.
+//! What the operator knows of the cluster, and the work that each change leads to. Pure: changes and instants come in,
+//! marks are the only result.
 
 mod configs;
 mod dirty;
@@ -42,9 +42,9 @@ pub(crate) struct NamespaceFacts {
     pub(crate) terminating: bool,
 }
 
-/// All that is known.
+/// What the operator knows of the cluster, and the work that its changes lead to.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct ClusterState {
     objects: BTreeMap<Kind, HashMap<ObjectName, Arc<Object>>>,
     index: index::Index,
     pub(crate) configs: ConfigStore,
@@ -80,14 +80,14 @@ struct Gone {
     service: ServiceKey,
 }
 
-impl std::fmt::Debug for World {
+impl std::fmt::Debug for ClusterState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Shards hold values.
-        f.debug_struct("World").field("dirty", &self.dirty).finish_non_exhaustive()
+        f.debug_struct("ClusterState").field("dirty", &self.dirty).finish_non_exhaustive()
     }
 }
 
-impl World {
+impl ClusterState {
     /// `scope`: the namespaces that are looked after; all where empty.
     pub(crate) fn new(default_group: Option<ObjectName>, scope: &[String], quotas: Quotas) -> Self {
         let room = room::Room::new(quotas.source_bytes);

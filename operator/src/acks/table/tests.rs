@@ -42,12 +42,12 @@ fn counted(saved: Vec<Saved>) -> News {
 }
 
 /// A table and a clock that a test moves.
-struct World {
+struct ClusterState {
     table: Table,
     now: Instant,
 }
 
-impl World {
+impl ClusterState {
     fn new(endpoints: &[(&str, Readiness)]) -> Self {
         let mut world = Self { table: Table::new(), now: Instant::now() };
         world.endpoints(endpoints);
@@ -99,7 +99,7 @@ fn only_counted() -> Touched {
 
 #[test]
 fn every_ready_gateway_must_have_loaded_it() {
-    let mut world = World::new(&[("a", READY), ("b", READY), ("c", NOT_READY)]);
+    let mut world = ClusterState::new(&[("a", READY), ("b", READY), ("c", NOT_READY)]);
     world.hear("a", snapshot("1", vec![], vec![]));
     world.hear("b", snapshot("1", vec![], vec![]));
     assert_eq!(world.programmed("x", "d1"), Programmed::Settling, "not even written");
@@ -117,7 +117,7 @@ fn every_ready_gateway_must_have_loaded_it() {
 
 #[test]
 fn the_old_digest_is_not_the_new_one() {
-    let mut world = World::new(&[("a", READY)]);
+    let mut world = ClusterState::new(&[("a", READY)]);
     world.want("x", "d1");
     world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
@@ -149,7 +149,7 @@ fn what_gateways_say_of_a_document() {
         (refused("GatewayTooOld"), Programmed::TooOld { message: too_old.to_owned() }),
         (refused("Broken"), Programmed::Refused { message: invalid.to_owned() }),
     ] {
-        let mut world = World::new(&[("a", READY), ("b", READY)]);
+        let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
         world.want("x", "d1");
         world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
         let mut touched = world.hear("b", snapshot("1", vec![ack("x", "d1", state)], vec![]));
@@ -161,14 +161,14 @@ fn what_gateways_say_of_a_document() {
 
 #[test]
 fn of_many_documents_the_worst_is_told() {
-    let mut world = World::new(&[("a", READY), ("b", READY)]);
+    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
     let too_old = AckState::Refused { reason: "GatewayTooOld".to_owned(), message: "format 2".to_owned() };
     world.hear("a", snapshot("1", vec![loaded("x", "d"), loaded("y", "d"), ack("z", "d", too_old)], vec![]));
     world.hear("b", snapshot("1", vec![loaded("x", "d"), loaded("z", "d")], vec![]));
     for name in ["x", "y", "z"] {
         world.want(name, "d");
     }
-    let ask = |world: &World, names: &[&str]| {
+    let ask = |world: &ClusterState, names: &[&str]| {
         let documents: Vec<Wanted> = names.iter().map(|name| wanted(name, "d")).collect();
         world.table.programmed(&documents, world.now)
     };
@@ -184,7 +184,7 @@ fn of_many_documents_the_worst_is_told() {
 
 #[test]
 fn without_a_ready_gateway_nothing_is_programmed() {
-    let mut world = World::new(&[("a", READY)]);
+    let mut world = ClusterState::new(&[("a", READY)]);
     world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     world.want("x", "d1");
     // A blink of the probe.
@@ -209,7 +209,7 @@ fn without_a_ready_gateway_nothing_is_programmed() {
 
 #[test]
 fn a_blink_of_a_stream_is_not_noticed_and_a_loss_is() {
-    let mut world = World::new(&[("a", READY), ("b", READY)]);
+    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
     world.want("x", "d1");
     world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
@@ -238,7 +238,7 @@ fn a_blink_of_a_stream_is_not_noticed_and_a_loss_is() {
 
 #[test]
 fn what_comes_after_a_loss_and_before_a_snapshot_is_not_believed() {
-    let mut world = World::new(&[("a", READY)]);
+    let mut world = ClusterState::new(&[("a", READY)]);
     world.want("x", "d1");
     assert!(world.hear("a", changed(vec![loaded("x", "d1")])).is_empty());
     world.hear("a", counted(vec![saved("x", 10, 1)]));
@@ -252,7 +252,7 @@ fn what_comes_after_a_loss_and_before_a_snapshot_is_not_believed() {
 
 #[test]
 fn a_gateway_that_joins_disturbs_nothing() {
-    let mut world = World::new(&[("a", READY)]);
+    let mut world = ClusterState::new(&[("a", READY)]);
     world.want("x", "d1");
     world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     // It starts, fails to be heard for longer than the grace, becomes ready, and is heard.
@@ -277,7 +277,7 @@ fn a_gateway_that_joins_disturbs_nothing() {
 
 #[test]
 fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
-    let mut world = World::new(&[("http://a", STATIC), ("http://b", STATIC)]);
+    let mut world = ClusterState::new(&[("http://a", STATIC), ("http://b", STATIC)]);
     world.want("x", "d1");
     world.pass(5);
     assert!(matches!(world.programmed("x", "d1"), Programmed::Unavailable { .. }));
@@ -296,8 +296,8 @@ fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
 
 #[test]
 fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
-    let mut world = World::new(&[("http://a", STATIC), ("http://b", STATIC)]);
-    let connected = |world: &World| world.table.ready(&group());
+    let mut world = ClusterState::new(&[("http://a", STATIC), ("http://b", STATIC)]);
+    let connected = |world: &ClusterState| world.table.ready(&group());
     assert_eq!(connected(&world), None, "they may be heard yet");
     assert_eq!(world.hear("http://a", snapshot("1", vec![], vec![])).groups, [group()]);
     assert_eq!(connected(&world), None, "the other one may");
@@ -318,8 +318,8 @@ fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
 /// `forged` has the owner references of a gateway, and Kubernetes says that it is ready.
 #[test]
 fn a_pod_counts_when_it_has_proved_to_be_a_gateway() {
-    let mut world = World::new(&[("ours", READY)]);
-    let ready = |world: &World| world.table.ready(&group());
+    let mut world = ClusterState::new(&[("ours", READY)]);
+    let ready = |world: &ClusterState| world.table.ready(&group());
     assert_eq!(ready(&world), None, "it may be heard yet");
     assert_eq!(world.hear("ours", snapshot("1", vec![], vec![])).groups, [group()]);
     assert_eq!(ready(&world), Some(1));
@@ -347,7 +347,7 @@ fn a_pod_counts_when_it_has_proved_to_be_a_gateway() {
 
 #[test]
 fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
-    let mut world = World::new(&[("a", READY), ("b", READY)]);
+    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
     world.table.want(&wanted("x", "d1"), None, world.now);
     assert!(world.pass(3).is_empty());
     assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
@@ -358,7 +358,7 @@ fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
 
 #[test]
 fn the_time_to_loaded_counts_from_the_first_edit_that_was_not_loaded() {
-    let mut world = World::new(&[("a", READY)]);
+    let mut world = ClusterState::new(&[("a", READY)]);
     world.hear("a", snapshot("1", vec![], vec![]));
     world.want("x", "d1");
     world.now += Duration::from_secs(1);
@@ -371,10 +371,11 @@ fn the_time_to_loaded_counts_from_the_first_edit_that_was_not_loaded() {
 
 #[test]
 fn savings_are_summed_over_gateways_and_restarts() {
-    let mut world = World::new(&[("a", READY), ("b", READY)]);
+    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
     world.want("x", "d1");
-    let total =
-        |world: &World| world.table.saved(&group(), &id("x")).map(|totals| (totals.input_bytes, totals.output_bytes));
+    let total = |world: &ClusterState| {
+        world.table.saved(&group(), &id("x")).map(|totals| (totals.input_bytes, totals.output_bytes))
+    };
     assert_eq!(total(&world), None);
     let touched = world.hear("a", snapshot("1", vec![], vec![saved("x", 100, 10)]));
     assert_eq!(touched.counted, [id("x")]);
@@ -412,7 +413,7 @@ fn savings_are_summed_over_gateways_and_restarts() {
 
 #[test]
 fn what_is_removed_is_not_loaded() {
-    let mut world = World::new(&[("a", READY)]);
+    let mut world = ClusterState::new(&[("a", READY)]);
     world.want("x", "d1");
     world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     world.hear("a", News::Event(AckEvent::Changed { expositions: vec![], removed: vec![id("x"), id("y")] }));
@@ -432,7 +433,7 @@ fn what_is_removed_is_not_loaded() {
 fn messages_name_a_few_and_are_bounded() {
     let names: Vec<String> = (0..40).map(|n| format!("pod-{n:02}")).collect();
     let endpoints: Vec<(&str, Readiness)> = names.iter().map(|name| (name.as_str(), READY)).collect();
-    let mut world = World::new(&endpoints);
+    let mut world = ClusterState::new(&endpoints);
     world.want("x", "d1");
     let long = AckState::Waiting { message: "é".repeat(10_000) };
     for name in &names {
@@ -450,7 +451,7 @@ fn messages_name_a_few_and_are_bounded() {
 /// What the group must hold: an event of one exposition costs what that exposition costs.
 #[test]
 fn ten_thousand_expositions_are_not_looked_at_for_one() {
-    let mut world = World::new(&[("a", READY), ("b", READY), ("c", READY)]);
+    let mut world = ClusterState::new(&[("a", READY), ("b", READY), ("c", READY)]);
     let names: Vec<String> = (0..10_000).map(|n| format!("x{n}")).collect();
     let all: Vec<Ack> = names.iter().map(|name| loaded(name, "d1")).collect();
     for name in &names {
@@ -522,7 +523,7 @@ proptest! {
         let names = ["a", "b", "c"];
         let endpoints = [("a", READY), ("b", READY), ("c", NOT_READY)];
         let run = |order: &mut dyn Iterator<Item = usize>| {
-            let mut world = World::new(&endpoints);
+            let mut world = ClusterState::new(&endpoints);
             for name in ["x0", "x1", "x2"] {
                 world.want(name, "d1");
             }

@@ -1,5 +1,5 @@
-//! Which of several operators says what becomes of an object that names no group. Two that look after one namespace see
-//! different expositions use it, and would write over each other for ever.
+//! Which of several operators writes the status of an object that names no group. Two operators of one namespace see
+//! different expositions use it, and would overwrite each other's status forever.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use tamis_crds::{Compilation, ObjectName};
 use super::{Settings, id};
 use crate::object::Kind;
 use crate::options::Options;
-use crate::world::{Object, World};
+use crate::world::{ClusterState, Object};
 
 /// Whether this operator reports on an object that these expositions use: it does if the oldest of them is its own, or is no
 /// operator's yet.
-fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
+fn owns_status<'n>(world: &ClusterState, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
     // Mostly there is one operator: then an edit of one exposition need not look at all others of its service.
     if !world.all(Kind::GatewayGroup).any(|group| is_of_another(group, settings)) {
         return true;
@@ -23,19 +23,19 @@ fn speaks<'n>(world: &World, settings: &Settings, users: impl IntoIterator<Item 
 }
 
 /// Whether this operator writes the status of an object that several expositions may use. True of any other kind.
-pub(crate) fn speaks_of(world: &World, settings: &Settings, object: &Object) -> bool {
+pub(crate) fn owns_status_of(world: &ClusterState, settings: &Settings, object: &Object) -> bool {
     match object.key.kind {
         Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools => {
             let members = object.services().into_iter().filter_map(|service| world.members(&service));
-            speaks(world, settings, members.flat_map(|members| &members.expositions))
+            owns_status(world, settings, members.flat_map(|members| &members.expositions))
         }
-        Kind::ConfigurationPlan => speaks(world, settings, &world.users_of_plan(&object.key.name)),
+        Kind::ConfigurationPlan => owns_status(world, settings, &world.users_of_plan(&object.key.name)),
         Kind::Exposition | Kind::GatewayGroup => true,
     }
 }
 
 /// Whether an exposition names a group of another operator's, or resolves to none here and is served by another's.
-fn is_anothers(world: &World, settings: &Settings, object: &Object) -> bool {
+fn is_anothers(world: &ClusterState, settings: &Settings, object: &Object) -> bool {
     let Some(exposition) = object.resources.expositions.first() else { return false };
     let own = &object.key.name.namespace;
     let find = |namespace: &str, name: &str| {
@@ -52,7 +52,7 @@ fn is_anothers(world: &World, settings: &Settings, object: &Object) -> bool {
     }
 }
 
-fn is_served_by_another(world: &World, settings: &Settings, exposition: &ObjectName) -> bool {
+fn is_served_by_another(world: &ClusterState, settings: &Settings, exposition: &ObjectName) -> bool {
     let configs = world.configs.of_exposition(&id(exposition));
     let groups = configs.iter().filter(|config| config.ours).filter_map(|config| config.group());
     groups.filter_map(|name| world.get(Kind::GatewayGroup, &name)).any(|group| is_of_another(group, settings))
@@ -66,7 +66,7 @@ fn is_of_another(group: &Object, settings: &Settings) -> bool {
 /// Leaves expositions to another operator that serves them already, where they resolve to no group here: they name none,
 /// and it has a default group; or their group is gone, and it says so.
 pub(super) fn leave_to_others(
-    world: &World,
+    world: &ClusterState,
     settings: &Settings,
     chosen: &BTreeSet<ObjectName>,
     compilation: &mut Compilation,
