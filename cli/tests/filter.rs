@@ -85,7 +85,11 @@ fn the_output_is_what_a_model_gets_and_nothing_else() {
         (vec!["--tool", "list-issues"], ISSUES, r#"[{"number":1,"by":"ada"},{"number":2.50,"by":"bob"}]"#),
         (vec!["--tool", "list-issues", "-"], ISSUES, r#"[{"number":1,"by":"ada"},{"number":2.50,"by":"bob"}]"#),
         (vec!["--tool", "list-issues", "--set", "partner"], ISSUES, r#"[{"number":1},{"number":2.50}]"#),
-        (vec!["--tool", "list-issues", "--budget", "30"], ISSUES, r#"[{"number":1,"by":"ada"}]"#),
+        (
+            vec!["--tool", "list-issues", "--structured"],
+            ISSUES,
+            r#"{"result":[{"number":1,"by":"ada"},{"number":2.50,"by":"bob"}]}"#,
+        ),
         (vec!["--tool", "list-issues", "--raw"], ISSUES, ISSUES),
         (vec!["--tool", "list-issues", "--format", "json", "--explain"], "[]", "[]"),
         (vec!["--tool", "list-lines"], ISSUES, "#1\n#2.50\n2 of 2"),
@@ -101,6 +105,20 @@ fn the_output_is_what_a_model_gets_and_nothing_else() {
         assert_eq!(text(&output.stdout), want, "{args:?}: {}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{args:?}");
     }
+}
+
+#[test]
+fn what_stands_beside_the_value_goes_to_standard_error() {
+    let folder = Folder::new();
+    let issues = format!("[{}]", vec![r#"{"number":1,"user":{"login":"ada"}}"#; 20].join(","));
+    let output = folder.run(&["--tool", "list-issues", "--budget", "120"], &issues);
+    assert_eq!(text(&output.stdout), r#"[{"number":1,"by":"ada"},{"number":1,"by":"ada"},{"number":1,"by":"ada"}]"#);
+    assert_eq!((text(&output.stderr).as_str(), output.status.code()), ("3 of 20 items shown\n", Some(0)));
+    let output = folder.run(&["--tool", "list-issues", "--budget", "120", "--structured"], &issues);
+    assert_eq!(
+        text(&output.stdout),
+        r#"{"result":[{"number":1,"by":"ada"},{"number":1,"by":"ada"},{"number":1,"by":"ada"}],"_truncated":{"shown":3,"total":20}}"#
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument};
+use crate::{CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, reads};
 
 /// Bytes of base64 in one object: an object of this size is written and watched without harm to its neighbours.
 const PART_BYTES: usize = 384 << 10;
@@ -59,7 +59,7 @@ pub struct GatewayConfigSpec {
     /// The credential values that the payload names, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialHandle>,
-    /// The version of the document's format; a gateway refuses one that it does not know.
+    /// The version of the document's format; a gateway refuses one that is newer than its own.
     pub format_version: u32,
     /// Which part of the document this is, from 0.
     pub part: u32,
@@ -117,7 +117,9 @@ pub struct StopDocument {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// Written by a newer operator.
-    #[error("format version {0} is not known here, only {FORMAT_VERSION}: upgrade this gateway")]
+    #[error(
+        "format version {0} is newer than {FORMAT_VERSION}, the newest that this gateway reads: upgrade the gateway"
+    )]
     TooNew(u32),
     /// Parts are missing; they may be on their way.
     #[error("part {0} of {1} is not there yet")]
@@ -228,7 +230,7 @@ fn decode<'a>(
     parts.sort_by_key(|part| part.part);
     parts.dedup_by_key(|part| part.part);
     let first = parts.first().ok_or(Unreadable::Incomplete(0, 1))?;
-    if first.format_version != FORMAT_VERSION {
+    if !reads(first.format_version) {
         return Err(Unreadable::TooNew(first.format_version));
     }
     if first.parts == 0 || first.parts > MAX_PARTS {

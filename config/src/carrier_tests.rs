@@ -73,6 +73,10 @@ fn what_a_gateway_does_not_know_is_refused() {
     let good = encode_exposition("g", &stop()).unwrap();
     let newer = GatewayConfigSpec { format_version: FORMAT_VERSION + 1, ..good.clone() };
     assert_eq!(decode_exposition(&newer), Err(Unreadable::TooNew(FORMAT_VERSION + 1)));
+    for version in 0..=FORMAT_VERSION + 1 {
+        let spec = GatewayConfigSpec { format_version: version, ..good.clone() };
+        assert_eq!(decode_exposition(&spec).is_ok(), (1..=FORMAT_VERSION).contains(&version), "{version}");
+    }
     let other = ExpositionId { namespace: "a".to_owned(), name: "c".to_owned() };
     let swapped = GatewayConfigSpec { exposition: Some(other), ..good.clone() };
     assert!(matches!(decode_exposition(&swapped), Err(Unreadable::Broken(_))));

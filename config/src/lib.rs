@@ -29,5 +29,12 @@ pub use service::{
 pub use snapshot::{Snapshot, Stopped};
 pub use watch::{watch_backoff, watch_status};
 
-/// The version of both documents. A gateway refuses any other.
+/// The newest version of the documents that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// Whether this build reads documents of `version`: it reads every version up to its own. What is newer is refused with
+/// `GatewayTooOld`, since a field that is not known could be a stage of a filter.
+#[must_use]
+pub fn reads(version: u32) -> bool {
+    (1..=FORMAT_VERSION).contains(&version)
+}

@@ -5,7 +5,7 @@
 //! The crate is pure: no clock, no file, no network, no async.
 #![deny(unsafe_code)]
 
-pub mod budget;
+mod budget;
 mod compile;
 mod finding;
 pub mod json;
@@ -22,7 +22,7 @@ mod work;
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
 pub use json::JsonText;
-pub use outcome::{BudgetReport, Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
+pub use outcome::{BudgetReport, Bytes, Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
 pub use program::Program;
 pub use spec::{BudgetSpec, CompactSpec, FilterSpec, OutputSpec, PatchSpec, TestSpec, TextSpec, ToolFilter};
 pub use text::PatternBudget;

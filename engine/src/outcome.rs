@@ -1,6 +1,10 @@
 //! What one application of a program takes and gives.
 
+use std::fmt;
+
 use serde::Serialize;
+
+use crate::budget::{Form, RESULT};
 
 /// One tool output, as the source of the tool declares it.
 #[derive(Debug, Clone, Copy)]
@@ -22,13 +26,25 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What the caller of the tool asked for with the reserved inputs.
+/// A size, or a limit, in bytes of UTF-8.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the caller of the tool asked for with the reserved inputs, and what the gateway adds to the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct Call<'a> {
     /// `_output_mode: raw`. Under `Enforced` the gateway refuses it before the call; here it has no effect there.
     pub raw: bool,
-    /// `_budget`, in bytes of the text block; can only lower the filter's own. 0 is none.
-    pub budget: Option<usize>,
+    /// `_budget`; can only lower the filter's own. 0 is none.
+    pub budget: Option<Bytes>,
+    /// The JSON of `_pagination`, where the gateway fetched pages. A budget counts it.
+    pub pagination: Option<&'a str>,
 }
 
 /// The stage that failed or was left out; also the label of `tamis_filter_errors_total`.
@@ -82,22 +98,55 @@ pub struct Warning {
     pub message: String,
 }
 
-/// The structured content of a result, beside its text block.
+/// The structured content of a result: an object, where there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Structured {
-    /// The text block is JSON and is the structured content too.
-    Text,
-    /// A JSON text of its own (the `compact` summary object).
+    /// The first text block is JSON: its value where that is an object, else `{"result": value}`; and further members,
+    /// with commas between them.
+    Text {
+        /// `_pagination` and `_truncated`, as JSON; empty where the answer has neither.
+        members: String,
+    },
+    /// A JSON object of its own: the summary of `compact`, or a value without the members that `_pagination` and
+    /// `_truncated` replace.
     Json(String),
     /// The output is text; there is none.
     None,
 }
 
+impl Structured {
+    /// The JSON object in pieces, to be written one after the other. `text` is the first text block of the same result.
+    #[must_use]
+    pub fn pieces<'a>(&'a self, text: &'a str) -> Option<[&'a str; 5]> {
+        let members = match self {
+            Self::None => return None,
+            Self::Json(json) => return Some([json, "", "", "", ""]),
+            Self::Text { members } => members.as_str(),
+        };
+        let comma = if members.is_empty() { "" } else { "," };
+        if Form::of(text) == Form::Wrapped {
+            return Some([RESULT, text, comma, members, "}"]);
+        }
+        // What is left of an object without its closing brace ends in the opening one where the object is empty.
+        let open = text.trim_ascii_end().strip_suffix('}').unwrap_or(text).trim_ascii_end();
+        let comma = if open.trim_ascii_start() == "{" { "" } else { comma };
+        Some([open, comma, members, "}", ""])
+    }
+
+    /// The JSON object as one text.
+    #[must_use]
+    pub fn to_json(&self, text: &str) -> Option<String> {
+        self.pieces(text).map(|pieces| pieces.concat())
+    }
+}
+
 /// What the model gets, and what happened on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filtered {
-    /// The one text block.
+    /// The first text block: the value, and nothing else.
     pub text: String,
+    /// The second text block: what was cut, and `_pagination`.
+    pub notice: Option<String>,
     /// The structured content.
     pub structured: Structured,
     /// Sizes and what was missed.
@@ -124,7 +173,7 @@ pub struct Report {
     pub compact_bytes: usize,
     /// Bytes after stages 1 to 9, as compact JSON or text.
     pub result_bytes: usize,
-    /// Bytes of the text block.
+    /// Bytes of the text blocks.
     pub output_bytes: usize,
     /// The list's length before `maxItems`, where it was longer.
     pub items_truncated_from: Option<usize>,
@@ -147,18 +196,18 @@ pub struct Report {
 /// What the budget did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetReport {
-    /// The limit that held, in bytes.
-    pub limit: usize,
-    /// Before, in bytes.
-    pub original_bytes: usize,
-    /// After, in bytes.
-    pub result_bytes: usize,
+    /// The limit that held.
+    pub limit: Bytes,
+    /// What the answer would have cost: the larger of its text blocks and its structured content.
+    pub original: Bytes,
+    /// What it costs.
+    pub result: Bytes,
     /// Items left out of the list.
     pub items_dropped: usize,
     /// Strings that were shortened.
     pub strings_truncated: usize,
     /// Members and elements left out elsewhere than in the list: the last resort.
     pub members_dropped: usize,
-    /// Whether even the smallest valid output is larger than the limit.
+    /// Whether even the smallest valid answer is larger than the limit.
     pub exceeded: bool,
 }

@@ -39,8 +39,8 @@ impl Report {
         if let Some(budget) = &self.budget {
             object.raw("budget_applied", true);
             object.raw("budget_limit", budget.limit);
-            object.raw("budget_original_bytes", budget.original_bytes);
-            object.raw("budget_result_bytes", budget.result_bytes);
+            object.raw("budget_original_bytes", budget.original);
+            object.raw("budget_result_bytes", budget.result);
             for (key, count) in [
                 ("budget_items_dropped", budget.items_dropped),
                 ("budget_strings_truncated", budget.strings_truncated),
@@ -113,7 +113,7 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BudgetReport, Enforcement, Refused, Report, Stage, Warning};
+    use crate::{BudgetReport, Bytes, Enforcement, Refused, Report, Stage, Warning};
 
     fn full() -> Report {
         Report {
@@ -129,9 +129,9 @@ mod tests {
             error: Some(Warning { stage: Stage::Patches, message: "patches[0]: `/a` does not exist".to_owned() }),
             warnings: vec![Warning { stage: Stage::Root, message: "w".to_owned() }],
             budget: Some(BudgetReport {
-                limit: 40,
-                original_bytes: 50,
-                result_bytes: 40,
+                limit: Bytes(40),
+                original: Bytes(50),
+                result: Bytes(40),
                 items_dropped: 2,
                 strings_truncated: 0,
                 members_dropped: 0,

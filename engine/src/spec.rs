@@ -88,7 +88,7 @@ pub struct FilterSpec {
     /// Cleans outputs that are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextSpec>,
-    /// Budget and format of the text the model gets.
+    /// Budget and format of what the model gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputSpec>,
     /// Renders a list as a text summary.
@@ -148,7 +148,7 @@ pub struct TextSpec {
     pub on_empty: Option<String>,
 }
 
-/// Budget and format of the text block.
+/// Budget and format of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
@@ -158,6 +158,9 @@ pub struct OutputSpec {
     /// The largest output; a caller can only lower it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetSpec>,
+    /// `false`: the answer does not say what `maxItems` and the budget leave out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<bool>,
     /// Not implemented yet: which items are worth most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
@@ -166,7 +169,7 @@ pub struct OutputSpec {
     pub levels: Option<IndexMap<String, Vec<String>>>,
 }
 
-/// A limit on the text block.
+/// A limit on the answer: the larger of its text blocks and its structured content counts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetSpec {

@@ -1,6 +1,6 @@
 //! What a run holds at once, beside its input, is at most what `Program::memory` says: a small multiple of the input.
 
-use tamis_engine::{Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
+use tamis_engine::{Bytes, Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
 
 fn program(filter: &str, enforcement: Enforcement) -> Option<Program> {
     let filter: ToolFilter = serde_json::from_str(filter).unwrap();
@@ -8,7 +8,7 @@ fn program(filter: &str, enforcement: Enforcement) -> Option<Program> {
 }
 
 /// The most bytes held at once by one run.
-fn held(program: &Program, input: Input<'_>, call: &Call) -> usize {
+fn held(program: &Program, input: Input<'_>, call: &Call<'_>) -> usize {
     let measured = allocation_counter::measure(|| drop(program.apply(input, call)));
     usize::try_from(measured.bytes_max).unwrap()
 }
@@ -44,6 +44,12 @@ const FILTERS: [&str; 9] = [
     r#"{"passthrough":true}"#,
 ];
 
+/// What callers ask for, and what the gateway attaches.
+fn calls(bytes: usize) -> [Call<'static>; 3] {
+    let half = Call { budget: Some(Bytes(bytes)), ..Call::default() };
+    [Call::default(), half, Call { pagination: Some(r#"{"pages":2,"next":{"cursor":"c"}}"#), ..half }]
+}
+
 #[test]
 fn a_run_holds_no_more_than_it_says() {
     let mut tightest = 0.0_f64;
@@ -52,7 +58,7 @@ fn a_run_holds_no_more_than_it_says() {
             for filter in FILTERS {
                 for program in [Enforcement::Advisory, Enforcement::Enforced].map(|e| program(filter, e)) {
                     let Some(program) = program else { continue };
-                    for call in [Call::default(), Call { budget: Some(document.len() / 2), ..Call::default() }] {
+                    for call in calls(document.len() / 2) {
                         let input = Input::Json(document.as_bytes());
                         let (held, said) = (held(&program, input, &call), program.memory_for(input, &call));
                         assert!(held <= said, "{filter} holds {held} for {document:.60}, and says {said}");

@@ -227,7 +227,7 @@ impl Reader {
         AckEvent::Snapshot {
             instance: acks.instance.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            format_versions: vec![FORMAT_VERSION],
+            format_versions: (1..=FORMAT_VERSION).collect(),
             expositions: state.acks.values().cloned().collect(),
             saved,
         }

@@ -1,11 +1,11 @@
-//! `_pagination`: what a caller needs to go on, attached after the filter.
+//! `_pagination`: what a caller needs for further pages. The engine adds it to the filtered output.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tamis_config::PaginationKind;
-use tamis_engine::{Enforcement, Structured};
+use tamis_engine::Enforcement;
 
 use crate::mcp::encode;
 use crate::upstream::PageReport;
@@ -57,55 +57,23 @@ pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_
     out
 }
 
-/// Bytes that [`attach`] adds to a text block, at most.
-pub(crate) fn cost(pagination: &str) -> usize {
-    pagination.len() + r#"{"items":,"_pagination":}"#.len()
-}
-
-/// Adds `_pagination` to an output: to an object as a member, beside a list that becomes `items`, below a text.
-pub(crate) fn attach(text: &mut String, structured: &mut Structured, pagination: &str) {
-    match structured {
-        Structured::Text => *text = with_member(text, pagination),
-        Structured::Json(json) => {
-            *json = with_member(json, pagination);
-            below(text, pagination);
-        }
-        Structured::None => below(text, pagination),
-    }
-}
-
-fn below(text: &mut String, pagination: &str) {
-    text.push_str("\n_pagination: ");
-    text.push_str(pagination);
-}
-
-/// `json` is compact JSON.
-fn with_member(json: &str, pagination: &str) -> String {
-    match json.strip_suffix('}') {
-        // An object of the upstream may have a member of that name: ours holds, so that no name comes twice.
-        Some(_) if json.contains("\"_pagination\"") => replaced(json, pagination),
-        Some("{") => format!("{{\"_pagination\":{pagination}}}"),
-        Some(open) => format!("{open},\"_pagination\":{pagination}}}"),
-        None => format!("{{\"items\":{json},\"_pagination\":{pagination}}}"),
-    }
-}
-
-/// Puts ours in the place of the object's own member.
-fn replaced(json: &str, pagination: &str) -> String {
-    use serde_json::value::RawValue;
-    let members = serde_json::from_str::<indexmap::IndexMap<String, &RawValue>>(json);
-    let mut out = String::with_capacity(json.len() + pagination.len() + 20);
-    out.push('{');
-    for (name, value) in members.iter().flatten().filter(|(name, _)| *name != "_pagination") {
-        encode::string(&mut out, name);
-        out.push(':');
-        out.push_str(value.get());
-        out.push(',');
-    }
-    out.push_str("\"_pagination\":");
-    out.push_str(pagination);
-    out.push('}');
-    out
+/// The JSON Schema of what [`describe`] gives under `Enforced`.
+pub(crate) fn schema(kind: PaginationKind) -> Value {
+    let next = match kind {
+        PaginationKind::Cursor => json!({"type": "string"}),
+        PaginationKind::Offset => json!({"type": "integer", "minimum": 0}),
+    };
+    let count = json!({"type": "integer", "minimum": 0});
+    json!({
+        "type": "object",
+        "properties": {
+            "pages": count,
+            "items": count,
+            "next": {"type": "object", "properties": {argument(kind): next}, "required": [argument(kind)]},
+            "next_unavailable": {"type": "string"},
+        },
+        "required": ["pages"],
+    })
 }
 
 /// The cursor of an argument, where it is text.
@@ -116,34 +84,6 @@ pub(crate) fn cursor(raw: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn attached(json: &str) -> String {
-        let mut text = json.to_owned();
-        attach(&mut text, &mut Structured::Text, "{\"pages\":1}");
-        text
-    }
-
-    #[test]
-    fn objects_get_a_member_and_lists_become_items() {
-        assert_eq!(attached("{}"), "{\"_pagination\":{\"pages\":1}}");
-        assert_eq!(attached("{\"a\":1.10}"), "{\"a\":1.10,\"_pagination\":{\"pages\":1}}");
-        assert_eq!(attached("[1,{}]"), "{\"items\":[1,{}],\"_pagination\":{\"pages\":1}}");
-        assert_eq!(attached("{\"_pagination\":7,\"a\":1.10}"), "{\"a\":1.10,\"_pagination\":{\"pages\":1}}");
-        assert_eq!(
-            attached("{\"a\":\"\\\"_pagination\\\"\",\"b\":{\"_pagination\":1}}"),
-            "{\"a\":\"\\\"_pagination\\\"\",\"b\":{\"_pagination\":1},\"_pagination\":{\"pages\":1}}"
-        );
-    }
-
-    #[test]
-    fn a_summary_says_it_below_and_in_its_object() {
-        let mut text = "3 issues".to_owned();
-        let mut structured = Structured::Json("{\"summary\":\"3 issues\"}".to_owned());
-        attach(&mut text, &mut structured, "{\"pages\":1}");
-        assert_eq!(text, "3 issues\n_pagination: {\"pages\":1}");
-        let Structured::Json(json) = structured else { panic!("an object") };
-        assert_eq!(json, "{\"summary\":\"3 issues\",\"_pagination\":{\"pages\":1}}");
-    }
 
     #[test]
     fn what_goes_on_is_named_as_its_argument() {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tamis_config::{Audit, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot, Stopped};
+use tamis_config::carrier::Unreadable;
+use tamis_config::{Audit, ExpositionDocument, ExpositionId, ServiceDocument, Snapshot, Stopped, reads};
 
 use crate::exposition::{Exposition, Tool, too_large};
 use crate::expressions::Sum;
@@ -289,9 +290,8 @@ fn load(
         stopped: Stopped { reason: reason.into(), message },
         keeps,
     };
-    if document.format_version != FORMAT_VERSION {
-        let version = document.format_version;
-        let message = format!("format version {version} is not the one that this gateway knows, {FORMAT_VERSION}");
+    if !reads(document.format_version) {
+        let message = Unreadable::TooNew(document.format_version).to_string();
         return Err(fail("GatewayTooOld", message, true));
     }
     if gateway.options.require_access && document.access.is_none() {

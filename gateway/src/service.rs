@@ -6,7 +6,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tamis_config::{Digest, FORMAT_VERSION, PaginationKind, ServiceDocument, ServiceTool};
+use tamis_config::carrier::Unreadable;
+use tamis_config::{Digest, PaginationKind, ServiceDocument, ServiceTool, reads};
 use tamis_schema::{Patterns, Schema};
 
 use crate::mcp::encode;
@@ -50,11 +51,8 @@ impl Service {
     /// # Errors
     /// Names the tool and what is wrong with it.
     pub(crate) fn load(digest: &Digest, document: &Arc<ServiceDocument>, client: &Arc<Client>) -> Result<Self, String> {
-        if document.format_version != FORMAT_VERSION {
-            return Err(format!(
-                "service {} has format version {}, this gateway knows {FORMAT_VERSION}",
-                document.name, document.format_version
-            ));
+        if !reads(document.format_version) {
+            return Err(format!("service {}: {}", document.name, Unreadable::TooNew(document.format_version)));
         }
         let upstream = Upstream::new(document, Arc::clone(client)).map_err(|e| e.to_string())?;
         let mut patterns = Patterns::default();

@@ -25,12 +25,9 @@ fn names(tools: &[Value]) -> Vec<&str> {
     tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }
 
-/// A list as structured content: older clients refuse all but objects.
-fn listed(era: Era, list: &Value) -> Value {
-    match era {
-        Era::Legacy => json!({ "result": list }),
-        Era::Modern => list.clone(),
-    }
+/// A list as structured content, which is an object.
+fn listed(list: &Value) -> Value {
+    json!({ "result": list })
 }
 
 fn text(result: &Value) -> Result<Value> {
@@ -54,7 +51,7 @@ async fn sees_both_expositions(sample: &Sample, sdk: Sdk, era: Era) -> Result<()
         {"number": 4, "title": "Issue 4", "by": "ada", "labels": ["bug", "help"]},
     ]);
     assert_eq!(text(&result)?, expected);
-    assert_eq!(result["structuredContent"], listed(era, &expected));
+    assert_eq!(result["structuredContent"], listed(&expected));
     let issue = internal.result("get-issue", json!({"owner": "o", "repo": "r", "number": 1})).await?;
     assert_eq!(issue["structuredContent"]["user"]["email"], json!("REMOVED@example.com"));
     assert_eq!(issue["structuredContent"].get("token"), None);
@@ -64,7 +61,7 @@ async fn sees_both_expositions(sample: &Sample, sdk: Sdk, era: Era) -> Result<()
     assert_eq!(names(&partner.list().await?), ["list-issues", "get-issue", "slow", "status", "get-log"]);
     let result = partner.result("list-issues", issues).await?;
     assert_eq!(text(&result)?, json!([{"number": 2}, {"number": 4}]));
-    assert_eq!(result["structuredContent"], listed(era, &json!([{"number": 2}, {"number": 4}])));
+    assert_eq!(result["structuredContent"], listed(&json!([{"number": 2}, {"number": 4}])));
     for (tool, arguments) in [("status", json!({"code": 500})), ("get-log", json!({}))] {
         let refused = partner.result(tool, arguments).await?;
         assert_eq!(refused["isError"], json!(true), "{tool}: {refused}");

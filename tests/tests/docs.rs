@@ -1,8 +1,9 @@
 //! Runs every example of `docs/filters/`.
 //!
 //! A fence's info string says what it is: `yaml filter` (with `enforced`, or `type=array`), `json input` or `text input`, and
-//! then what must come of the two nearest above: `json output` or `text output` (the text block, byte for byte), `json report`,
-//! `text refused` (`stage: reason`), `text findings` (one a line). Fences without a second word are only read.
+//! then what must come of the two nearest above: `json output` or `text output` (the first text block, byte for byte),
+//! `text notice` (the second one), `json structured` (the structured content), `json report`, `text refused`
+//! (`stage: reason`), `text findings` (one a line). Fences without a second word are only read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,16 @@ impl Examples {
                 };
                 // A line end at the end of text cannot be seen in a fence.
                 self.same(at, shown.strip_suffix('\n').unwrap_or(&shown), line);
+            }
+            ["text", "notice"] => {
+                let Some(outcome) = self.run(at) else { return };
+                let notice = outcome.map(|filtered| filtered.notice.unwrap_or_default());
+                self.same(at, &notice.unwrap_or_default(), line);
+            }
+            ["json", "structured"] => {
+                let Some(outcome) = self.run(at) else { return };
+                let object = outcome.ok().and_then(|filtered| filtered.structured.to_json(&filtered.text));
+                self.same(at, &object.unwrap_or_default(), line);
             }
             ["json", "report"] => {
                 let Some(outcome) = self.run(at) else { return };

@@ -419,7 +419,7 @@ async fn what_cannot_be_loaded_is_said(scene: &Scene) -> Result<()> {
     let object = names::exposition_object(&id("kept"));
 
     for (spec, wanted) in [
-        (GatewayConfigSpec { format_version: 9, ..spec.clone() }, "GatewayTooOld"),
+        (GatewayConfigSpec { format_version: FORMAT_VERSION + 1, ..spec.clone() }, "GatewayTooOld"),
         (GatewayConfigSpec { data: "AAAA".to_owned(), ..spec.clone() }, "InvalidManifest"),
     ] {
         writer.put(&object, spec.clone()).await?;

@@ -29,7 +29,7 @@ pub(super) struct Trace {
     pub(super) notes: Vec<String>,
     /// The stages that the filter has, in order.
     pub(super) rows: Vec<Row>,
-    /// Bytes of the output; none where a failed stage withholds it.
+    /// Bytes of the text blocks; none where a failed stage withholds them.
     pub(super) output_bytes: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ pub(super) fn explain(
     filter: &ToolFilter,
     options: &CompileOptions,
     input: Input<'_>,
-    call: &Call,
+    call: &Call<'_>,
     outcome: &Result<Filtered, Refused>,
 ) -> Trace {
     let report = report(outcome);
@@ -141,7 +141,7 @@ pub(super) fn explain(
         items: None,
         notes: Vec::new(),
         rows: Vec::new(),
-        output_bytes: outcome.as_ref().ok().map(|filtered| filtered.text.len()),
+        output_bytes: outcome.as_ref().ok().map(|filtered| filtered.report.output_bytes),
     };
     if let Some(reason) = report.skipped {
         trace.notes.push(format!("no structural stage ran: {reason}"));
@@ -171,7 +171,7 @@ fn rows(
     spec: &FilterSpec,
     options: &CompileOptions,
     input: Input<'_>,
-    call: &Call,
+    call: &Call<'_>,
     items: &mut Option<usize>,
 ) -> Vec<Row> {
     let root = spec.root.clone();
@@ -184,7 +184,7 @@ fn rows(
     let start = run(&ToolFilter::Single(Box::new(prefix.clone())), &unenforced(options), input, &nothing);
     let Some(Ok(start)) = start else { return Vec::new() };
     let mut before = Shape::of(&start.text, root.as_deref());
-    let mut bytes = start.text.len();
+    let mut bytes = start.report.output_bytes;
     *items = before.items;
     let mut rows = Vec::new();
     let mut failed = None;
@@ -211,13 +211,13 @@ fn rows(
         }
         if let Ok(filtered) = &outcome {
             let after = Shape::of(&filtered.text, root.as_deref());
-            row.after = Some(filtered.text.len());
+            row.after = Some(filtered.report.output_bytes);
             row.items = after.items;
             if stage.name != "compact" && !(last && spec.compact.is_some()) {
                 row.notes.extend(gone(&before.paths, &after.paths));
             }
             row.notes.extend(notes(stage.name, spec, report));
-            bytes = filtered.text.len();
+            bytes = filtered.report.output_bytes;
             before = after;
         }
         let withheld = row.after.is_none();
@@ -303,7 +303,7 @@ fn run(
     filter: &ToolFilter,
     options: &CompileOptions,
     input: Input<'_>,
-    call: &Call,
+    call: &Call<'_>,
 ) -> Option<Result<Filtered, Refused>> {
     compile(filter, options).program.map(|program| program.apply(input, call))
 }

@@ -12,8 +12,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use tamis_crds::FoundFilter;
 use tamis_engine::{
-    Call, CompileOptions, Enforcement, Filtered, Finding, Input, Refused, Report, ResponseType, Severity, Stage,
-    Structured,
+    Bytes, Call, CompileOptions, Enforcement, Filtered, Finding, Input, Refused, Report, ResponseType, Severity, Stage,
 };
 
 use crate::logging::LogArgs;
@@ -47,7 +46,8 @@ Exit codes:
 
 /// Filter one document, exactly as a gateway would.
 ///
-/// Writes the text that a model would get, and nothing else, to standard output.
+/// Writes the first text block that a model would get, and nothing else, to standard output. The second one, which says what was
+/// left out, goes to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Do not filter: what a caller gets who asks for raw output (refused under Enforced).
     #[arg(long)]
     raw: bool,
-    /// At most so many bytes of output; can only lower the filter's own budget.
+    /// At most so many bytes of answer; can only lower the filter's own budget.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     budget: Option<u64>,
     /// Not implemented yet.
@@ -141,7 +141,8 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         Some(ResponseType::Text) => Input::Text(&bytes),
         _ => Input::Json(&bytes),
     };
-    let call = Call { raw: args.raw, budget: args.budget.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) };
+    let budget = args.budget.map(|bytes| Bytes(usize::try_from(bytes).unwrap_or(usize::MAX)));
+    let call = Call { raw: args.raw, budget, pagination: None };
     let outcome = program.apply(input, &call);
     let report = match &outcome {
         Ok(filtered) => &filtered.report,
@@ -240,15 +241,12 @@ fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
 
 fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCode> {
     let Ok(filtered) = outcome else { return Ok(ExitCode::from(STAGE_FAILED)) };
-    let text = match &filtered.structured {
-        _ if !args.structured => filtered.text.as_str(),
-        Structured::Text => filtered.text.as_str(),
-        Structured::Json(json) => json.as_str(),
-        Structured::None => {
-            note!("tamis filter: the output is text, which has no structured content");
-            ""
-        }
-    };
+    let Filtered { text, notice, structured, report } = filtered;
+    let object = args.structured.then(|| structured.to_json(text).unwrap_or_default());
+    if object.as_ref().is_some_and(String::is_empty) {
+        note!("tamis filter: the output is text, which has no structured content");
+    }
+    let text = object.as_ref().unwrap_or(text);
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| {
         // A prompt on the same line is no part of the output, and a file is exact.
@@ -259,6 +257,9 @@ fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCo
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written?,
     }
-    let failed = filtered.report.error.is_some() || filtered.report.compact_error.is_some();
+    if let Some(notice) = notice {
+        note!("{notice}");
+    }
+    let failed = report.error.is_some() || report.compact_error.is_some();
     Ok(if failed { ExitCode::from(STAGE_FAILED) } else { ExitCode::SUCCESS })
 }

@@ -115,7 +115,7 @@ impl Filter {
         };
         let report = match program.apply(input, &Call::default()) {
             Ok(filtered) => {
-                outcome.output_bytes = Some(filtered.text.len());
+                outcome.output_bytes = Some(filtered.report.output_bytes);
                 filtered.report
             }
             Err(refused) => {

@@ -2,49 +2,79 @@
 
 use std::borrow::Cow;
 
-use crate::BudgetReport;
+use super::{Cut, Form, Frame, Items};
 use crate::json::{Node, compact_len_within};
 use crate::work::Work;
+use crate::{BudgetReport, Bytes};
 
 /// What a string keeps, in bytes, where even empty strings would not be enough and members go.
 const LAST_RESORT_STRING: usize = 64;
 
-/// Trims `document` until its compact JSON has at most `limit` bytes. `None` where it already has.
+/// A list in a document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List<'p> {
+    /// The positions to follow from the document through members and elements, `[]` for the document itself.
+    pub(crate) place: &'p [usize],
+    /// Its length before `maxItems`.
+    pub(crate) total: usize,
+}
+
+/// Trims `document`, whose compact JSON has `size` bytes, until its answer keeps within `limit`. Gives what the answer
+/// leaves out, also where `maxItems` did that, and a report where something was trimmed.
 ///
-/// `list` says where the items are: the positions to follow from the document through members and elements,
-/// `[]` for the document itself; `None` where the payload is no list.
-///
-/// 1. Items go from the end; one stays.
+/// 1. Items go from the end of the list; one stays.
 /// 2. If that is not enough, strings are cut, the longest first, to one common length.
 /// 3. If that is not enough either, members and elements go from the end, anywhere. Where not even `{}`
 ///    fits, that is what is left, and the report says [`BudgetReport::exceeded`].
 pub(crate) fn fit_json(
     document: &mut Node<'_>,
-    list: Option<&[usize]>,
-    limit: usize,
+    list: Option<List<'_>>,
+    (mut size, limit): (usize, Option<Bytes>),
+    frame: &Frame<'_>,
     work: &Work<'_>,
-) -> Option<BudgetReport> {
-    let original = compact_len_within(document, work);
-    if original <= limit {
-        return None;
+) -> (Cut, Option<BudgetReport>) {
+    let form = if document.as_object().is_some() { Form::Object } else { Form::Wrapped };
+    let place = list.map(|list| list.place);
+    let items = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
+    let total = list.map_or(0, |list| list.total);
+    let mut cut = Cut { items: Items::cut(items, total), ..Cut::default() };
+    let cost = frame.cost(size, form, cut);
+    let Some(limit) = limit.filter(|limit| !cost.fits(*limit)) else { return (cut, None) };
+    let mut report = BudgetReport::new(limit, cost.counted());
+    // What stands around a value depends on what is cut, not on the value: the rest of the limit is the value's.
+    let room = |size: usize, cut: Cut| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);
+    if let Some(items) = place.and_then(|place| find(document, place)) {
+        let room = |shown| room(size, Cut { items: Items::cut(shown, total), ..cut });
+        size -= drop_items(items, size, room, work);
+        cut.items = Items::cut(items.len(), total);
     }
-    let mut report = BudgetReport::new(limit, original);
-    let mut size = original;
-    let before = list.and_then(|path| find(document, path)).map_or(0, |items| items.len());
-    if let Some(items) = list.and_then(|path| find(document, path)) {
-        size -= drop_items(items, size - limit, work);
-    }
-    if size > limit {
-        match string_limit(document, size - limit, work) {
-            Some(longest) => size -= cut_strings(document, longest, &mut report.strings_truncated, work),
-            None => size = prune(document, limit, &mut report, work),
+    let left = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
+    let mut dropped_in_list = 0;
+    if size > room(size, cut) {
+        let within = room(size, Cut { strings: true, ..cut });
+        if let Some(longest) = string_limit(document, size.saturating_sub(within), work) {
+            cut_strings(document, longest, &mut report.strings_truncated, work);
+        } else {
+            // The list may become shorter too.
+            let items = list.map(|_| Items { shown: left, total });
+            let within = room(size, Cut { items, strings: true, members: true });
+            prune(document, within, &mut report, work);
+            let after = place.and_then(|place| find(document, place)).map(|items| items.len());
+            dropped_in_list = after.map_or(0, |after| left - after);
         }
     }
-    let after = list.and_then(|path| find(document, path)).map_or(0, |items| items.len());
-    report.items_dropped = before - after;
-    report.result_bytes = size;
-    report.exceeded = size > limit;
-    Some(report)
+    let shown = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
+    report.members_dropped -= dropped_in_list;
+    report.items_dropped = items - shown;
+    let cut = Cut {
+        items: Items::cut(shown, total),
+        strings: report.strings_truncated > 0,
+        members: report.members_dropped > 0,
+    };
+    let cost = frame.cost(compact_len_within(document, work), form, cut);
+    report.result = cost.counted();
+    report.exceeded = !cost.fits(limit);
+    (cut, Some(report))
 }
 
 fn find<'n, 'a>(node: &'n mut Node<'a>, path: &[usize]) -> Option<&'n mut Vec<Node<'a>>> {
@@ -62,16 +92,25 @@ fn find<'n, 'a>(node: &'n mut Node<'a>, path: &[usize]) -> Option<&'n mut Vec<No
     }
 }
 
-/// Drops items from the end until `excess` bytes are saved or one is left. Gives the bytes saved.
-fn drop_items(items: &mut Vec<Node<'_>>, excess: usize, work: &Work<'_>) -> usize {
+/// Drops items from the end until a document of `size` bytes has at most the `room` there is for it with so many items, or
+/// one is left. Gives the bytes saved.
+fn drop_items(items: &mut Vec<Node<'_>>, size: usize, room: impl Fn(usize) -> usize, work: &Work<'_>) -> usize {
     let mut saved = 0;
     let mut keep = items.len();
-    while keep > 1 && saved < excess {
+    let mut within = 0;
+    while keep > 1 {
         keep -= 1;
         saved += compact_len_within(&items[keep], work) + 1;
+        // What is said of the items changes with the first that goes, and then with the digits of their number.
+        if keep + 1 == items.len() || keep.ilog10() < (keep + 1).ilog10() {
+            within = room(keep);
+        }
+        if size.saturating_sub(saved) <= within {
+            break;
+        }
     }
     items.truncate(keep.max(1));
-    saved
+    saved.min(size)
 }
 
 /// The length to which strings must be cut to save `excess` bytes, the longest first; `None` where

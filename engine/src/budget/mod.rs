@@ -1,24 +1,25 @@
-//! Stage 10: the byte budget of the text block (`filters.md`, "Budget").
+//! Stage 10: the budget of an answer (`filters.md`, "Budget").
 //!
-//! Always met, by valid output, wherever any output can meet it. Nothing is encoded to find out:
-//! sizes are measured once, then the tree is trimmed in place.
+//! Met by valid output wherever any output can meet it, with what stands around the value counted. Nothing is encoded to
+//! find out: sizes are measured once, then the tree is trimmed in place.
 
+mod frame;
 mod json;
 mod text;
 
-use crate::BudgetReport;
+use crate::{BudgetReport, Bytes};
 
-pub(crate) use json::fit_json;
-pub(crate) use text::cut_to;
-pub use text::fit_text;
+pub(crate) use frame::{Cost, Cut, Form, Frame, Items, PAGINATION, RESULT, TRUNCATED};
+pub(crate) use json::{List, fit_json};
+pub(crate) use text::{cut_to, fit_text};
 
 impl BudgetReport {
     /// A report of what is yet to be trimmed.
-    pub(crate) fn new(limit: usize, original_bytes: usize) -> Self {
+    pub(crate) fn new(limit: Bytes, original: Bytes) -> Self {
         Self {
             limit,
-            original_bytes,
-            result_bytes: original_bytes,
+            original,
+            result: original,
             items_dropped: 0,
             strings_truncated: 0,
             members_dropped: 0,

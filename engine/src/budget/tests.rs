@@ -1,13 +1,46 @@
 use proptest::prelude::*;
 
+use super::text::Fitted;
 use super::*;
+use crate::Structured;
 use crate::json::{self, Node};
 use crate::work::Work;
 
+const BARE: Frame<'_> = Frame { pagination: None, notice: false };
+
+/// The bytes by which the structured content of a value is larger than its text.
+fn wrapper(text: &str) -> usize {
+    if Form::of(text) == Form::Wrapped { "{\"result\":}".len() } else { 0 }
+}
+
+/// Fits a value alone, of which `limit` bytes may stay.
 fn fit(text: &str, list: Option<&[usize]>, limit: usize) -> (String, Option<BudgetReport>) {
+    let limit = Bytes(limit + wrapper(text));
+    let (text, _, report) = framed(text, list, None, limit, &BARE);
+    (text, report)
+}
+
+fn framed(
+    text: &str,
+    list: Option<&[usize]>,
+    total: Option<usize>,
+    limit: Bytes,
+    frame: &Frame<'_>,
+) -> (String, Cut, Option<BudgetReport>) {
     let mut document = json::parse(text.as_bytes(), 64).expect("valid");
-    let report = fit_json(&mut document, list, limit, &Work::unlimited());
-    (json::to_string(&document), report)
+    let mut list = list.map(|place| List { place, total: 0 });
+    if let Some(list) = &mut list {
+        let at = list.place.iter().try_fold(&document, |node, &at| match node {
+            Node::Object(members) => members.get(at).map(|member| &member.value),
+            Node::Array(elements) => elements.get(at),
+            Node::Scalar(_) | Node::String(_) => None,
+        });
+        list.total = total.or_else(|| at.and_then(Node::as_array).map(<[_]>::len)).unwrap_or(0);
+    }
+    let list = list.filter(|list| list.total > 0);
+    let size = json::compact_len(&document);
+    let (cut, report) = fit_json(&mut document, list, (size, Some(limit)), frame, &Work::unlimited());
+    (json::to_string(&document), cut, report)
 }
 
 #[test]
@@ -28,7 +61,7 @@ fn siblings_of_the_list_count_and_stay() {
     let (got, report) = fit(document, Some(&[1]), 42);
     assert_eq!(got, r#"{"total_count":3,"items":[1],"next":null}"#);
     let report = report.expect("too large");
-    assert_eq!((report.items_dropped, report.original_bytes, report.result_bytes), (2, 45, 41));
+    assert_eq!((report.items_dropped, report.original, report.result), (2, Bytes(45), Bytes(41)));
     assert!(!report.exceeded);
 }
 
@@ -90,7 +123,7 @@ fn the_last_resort_is_valid_and_fits() {
     }
     let (got, report) = fit(document, None, 1);
     assert_eq!(got, "{}");
-    assert!(report.is_some_and(|r| r.exceeded && r.result_bytes == 2));
+    assert!(report.is_some_and(|r| r.exceeded && r.result == Bytes(2)));
     assert!(fit("123456", None, 3).1.is_some_and(|r| r.exceeded));
 }
 
@@ -111,10 +144,8 @@ fn text_is_cut_at_lines_then_at_characters() {
         ("abc", 0, Some("")),
     ] {
         let got = fit_text(text, limit);
-        assert_eq!(got.as_ref().map(|(text, _)| text.as_str()), want, "{text:?} in {limit}");
-        if let Some((text, report)) = got {
-            assert!(text.len() <= limit && report.result_bytes == text.len());
-        }
+        assert_eq!(got.as_ref().map(|fitted| fitted.text.as_str()), want, "{text:?} in {limit}");
+        assert!(got.is_none_or(|fitted| fitted.text.len() <= limit));
     }
 }
 
@@ -155,8 +186,8 @@ proptest! {
         match report {
             None => prop_assert_eq!(&got, &text),
             Some(report) => {
-                prop_assert_eq!(report.result_bytes, got.len());
-                prop_assert_eq!(report.original_bytes, text.len());
+                prop_assert_eq!(report.result, Bytes(got.len() + wrapper(&text)));
+                prop_assert_eq!(report.original, Bytes(text.len() + wrapper(&text)));
                 prop_assert_eq!(report.exceeded, got.len() > limit);
                 // Only what has no smaller form may exceed.
                 prop_assert!(!report.exceeded || limit < 2 || got.parse::<f64>().is_ok() || got == "null" || got == "true");
@@ -185,11 +216,53 @@ proptest! {
     }
 
     #[test]
+    fn what_stands_around_a_value_is_counted_to_the_byte(
+        items in prop::collection::vec(any_json(), 1..14), wrapped: bool, limit in 0_usize..400, more in 0_usize..200, paged: bool,
+    ) {
+        let list = format!("[{}]", items.join(","));
+        let (text, place): (_, &[usize]) = if wrapped { (list, &[]) } else { (format!("{{\"n\":1,\"l\":{list}}}"), &[1]) };
+        let frame = Frame { pagination: paged.then_some("{\"pages\":2}"), notice: true };
+        let total = items.len() + more;
+        let (got, cut, report) = framed(&text, Some(place), Some(total), Bytes(limit), &frame);
+        // What is written, as the gateway writes it.
+        let answer = |text: &str, cut: Cut| {
+            let structured = Structured::Text { members: frame.members(cut) }.to_json(text).unwrap_or_default();
+            let blocks = text.len() + frame.notice(cut).map_or(0, |notice| notice.len());
+            Bytes(blocks.max(structured.len()))
+        };
+        let cost = answer(&got, cut);
+        prop_assert_eq!(cost, frame.cost(got.len(), Form::of(&got), cut).counted());
+        match &report {
+            None => {
+                prop_assert!(cost <= Bytes(limit));
+                prop_assert_eq!(&got, &text);
+                prop_assert_eq!(cut, Cut { items: Items::cut(items.len(), total), ..Cut::default() });
+            }
+            Some(report) => {
+                prop_assert_eq!((report.result, report.exceeded), (cost, cost > Bytes(limit)));
+                let before = Cut { items: Items::cut(items.len(), total), ..Cut::default() };
+                prop_assert_eq!(report.original, answer(&text, before));
+                prop_assert!(report.original > Bytes(limit));
+                prop_assert_eq!((cut.strings, cut.members), (report.strings_truncated > 0, report.members_dropped > 0));
+                let shown = items.len() - report.items_dropped;
+                prop_assert_eq!(cut.items, Items::cut(shown, total));
+                if !cut.strings && !cut.members && shown > 0 {
+                    // One item more would not fit.
+                    let list = format!("[{}]", items[..=shown].join(","));
+                    let text = if wrapped { list } else { format!("{{\"n\":1,\"l\":{list}}}") };
+                    let more = answer(&text, Cut { items: Items::cut(shown + 1, total), ..cut });
+                    prop_assert!(more > Bytes(limit), "{} of {}", more, text);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn text_fits_and_is_a_prefix_with_a_note(lines in prop::collection::vec("[a-z\u{e9}]{0,12}", 1..12), limit in 0_usize..80) {
         let text = lines.join("\n");
         match fit_text(&text, limit) {
             None => prop_assert!(text.len() <= limit),
-            Some((got, _)) => {
+            Some(Fitted { text: got, .. }) => {
                 prop_assert!(got.len() <= limit);
                 let head = got.split("...").next().unwrap_or_default();
                 prop_assert!(text.starts_with(head));

@@ -2,44 +2,45 @@
 
 use memchr::memchr_iter;
 
-use crate::BudgetReport;
 use crate::text::left_out;
 
-/// Cuts `text` to at most `limit` bytes. `None` where it already fits.
+/// Text that was cut.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fitted {
+    /// What is left.
+    pub(crate) text: String,
+    /// Whether a line was cut, which the text itself does not always show.
+    pub(crate) shortened: bool,
+}
+
+/// Cuts `text` to at most `room` bytes. `None` where it already fits.
 ///
 /// Keeps the first lines, and a last one that says how many more there are. Where not even the
 /// first line fits beside that, the line is cut at a character, and ends in `...` if there is room.
-#[must_use]
-pub fn fit_text(text: &str, limit: usize) -> Option<(String, BudgetReport)> {
-    if text.len() <= limit {
+pub(crate) fn fit_text(text: &str, room: usize) -> Option<Fitted> {
+    if text.len() <= room {
         return None;
     }
-    let mut report = BudgetReport::new(limit, text.len());
     let body = text.strip_suffix('\n').unwrap_or(text);
-    if body.len() <= limit {
-        report.result_bytes = body.len();
-        return Some((body.to_owned(), report));
+    if body.len() <= room {
+        return Some(Fitted { text: body.to_owned(), shortened: false });
     }
     // Where the lines end that could stay, and how many there are in all.
-    let ends: Vec<usize> = memchr_iter(b'\n', body.as_bytes()).take_while(|&at| at < limit).collect();
+    let ends: Vec<usize> = memchr_iter(b'\n', body.as_bytes()).take_while(|&at| at < room).collect();
     let total = 1 + memchr_iter(b'\n', body.as_bytes()).count();
     for (index, &end) in ends.iter().enumerate().rev() {
         let note = left_out(total - index - 1);
-        if end + 1 + note.len() <= limit {
-            let out = format!("{}\n{note}", &body[..end]);
-            report.result_bytes = out.len();
-            return Some((out, report));
+        if end + 1 + note.len() <= room {
+            return Some(Fitted { text: format!("{}\n{note}", &body[..end]), shortened: false });
         }
     }
     let first = &body[..ends.first().copied().unwrap_or_else(|| body.find('\n').unwrap_or(body.len()))];
     let note = if total > 1 { format!("\n{}", left_out(total - 1)) } else { String::new() };
-    let out = match limit.checked_sub(note.len()) {
+    let text = match room.checked_sub(note.len()) {
         Some(room) if room > 3 => cut_to(first, room) + &note,
-        _ => cut_to(body, limit),
+        _ => cut_to(body, room),
     };
-    report.strings_truncated = 1;
-    report.result_bytes = out.len();
-    Some((out, report))
+    Some(Fitted { text, shortened: true })
 }
 
 /// At most `room` bytes of `text`, cut between characters; ends in `...` where something was cut and

@@ -8,7 +8,7 @@ use super::{CompileOptions, Enforcement, ResponseType, allows, patches, select, 
 use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{BudgetSpec, FilterSpec, OutputSpec, json};
+use crate::{BudgetSpec, Bytes, FilterSpec, OutputSpec, json};
 
 /// Compiles one filter object, or one branch of a list. `None` where a part of it does not compile;
 /// the findings then hold an error.
@@ -94,6 +94,7 @@ pub(super) fn branch(
         drop_empty: *drop_empty,
         text,
         budget,
+        notice: output.as_ref().and_then(|output| output.notice).unwrap_or(true),
         compact,
     };
     if enforced {
@@ -428,8 +429,8 @@ fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, fi
     }
 }
 
-fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<usize> {
-    let OutputSpec { format, budget, strategy, levels } = output;
+fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<Bytes> {
+    let OutputSpec { format, budget, notice: _, strategy, levels } = output;
     match format.as_deref() {
         None | Some("json") => {}
         Some(later @ ("toon" | "auto")) => {
@@ -461,7 +462,7 @@ fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<usize
             "give a positive number, or remove it for no limit",
         );
     }
-    usize::try_from(bytes).ok()
+    usize::try_from(bytes).ok().map(Bytes)
 }
 
 /// Stages that cannot work on the declared or chosen shape of the output.

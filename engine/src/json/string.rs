@@ -104,6 +104,16 @@ pub(crate) fn decode_lossy(raw: &str) -> Cow<'_, str> {
     }
 }
 
+/// The bytes of [`encode`]'s result.
+pub(crate) fn encoded_len(plain: &str) -> usize {
+    let more = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    2 + plain.len() + plain.bytes().map(more).sum::<usize>()
+}
+
 /// `plain` as a JSON string, with quotes, escaping only what must be.
 #[must_use]
 pub fn encode(plain: &str) -> String {

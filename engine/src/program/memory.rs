@@ -25,7 +25,7 @@ impl Program {
 
     /// The same for one output, by the commas and brackets in it: reads it once, at several bytes a nanosecond.
     #[must_use]
-    pub fn memory_for(&self, input: Input<'_>, call: &Call) -> usize {
+    pub fn memory_for(&self, input: Input<'_>, call: &Call<'_>) -> usize {
         match input {
             Input::Json(bytes) if self.0.is_verbatim(call) => FIXED + 2 * bytes.len(),
             Input::Json(bytes) => {

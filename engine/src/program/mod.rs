@@ -13,7 +13,7 @@ use crate::json::JsonText;
 use crate::stream::{Fast, Keys};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{Call, Enforcement, Limits};
+use crate::{Bytes, Call, Enforcement, Limits};
 
 pub(crate) use glob::Glob;
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Whether the output goes to the caller as it came, whatever is in it.
-    pub(crate) fn is_verbatim(&self, call: &Call) -> bool {
+    pub(crate) fn is_verbatim(&self, call: &Call<'_>) -> bool {
         let passes = matches!(self.branches.as_slice(), [Branch { guard: Guard::Always, passthrough: true, .. }]);
         (call.raw && self.enforcement == Enforcement::Advisory) || (passes && call.budget.is_none())
     }
@@ -90,8 +90,10 @@ pub(crate) struct Branch {
     pub(crate) drop_empty: bool,
     /// Stage 9, of text output only.
     pub(crate) text: Option<TextProgram>,
-    /// Stage 10, in bytes; a call can lower it.
-    pub(crate) budget: Option<usize>,
+    /// Stage 10; a call can lower it.
+    pub(crate) budget: Option<Bytes>,
+    /// Whether the answer says what is cut.
+    pub(crate) notice: bool,
     /// Stage 11.
     pub(crate) compact: Option<CompactProgram>,
 }
@@ -251,6 +253,7 @@ impl Branch {
             detects: _,
             text: _,
             budget: _,
+            notice: _,
         } = self;
         retain.is_some() || !patches.is_empty() || !matches!(root, Root::Unused)
     }

@@ -4,35 +4,40 @@ use serde_json::{Map, Value, json};
 
 use super::{Branch, Index, Pointer, Program, Root};
 use crate::Enforcement;
+use crate::budget::{PAGINATION, TRUNCATED};
 
 impl Program {
     /// A JSON Schema that the structured content of every successful answer conforms to, where the filter alone
-    /// decides its shape: under `Enforced`, with `compact` or `select` in every branch. Otherwise `None`.
+    /// decides its shape: under `Enforced`, with `compact` or `select` in every branch. Otherwise `None`. `pagination` is
+    /// the schema of `_pagination`, where the gateway attaches one.
     ///
-    /// Nothing but the summary's members is `required`: a budget may leave out any other.
+    /// Nothing but the summary's members and `result` is `required`: a budget may leave out any other.
     #[must_use]
-    pub fn output_schema(&self) -> Option<Value> {
+    pub fn output_schema(&self, pagination: Option<&Value>) -> Option<Value> {
         if self.0.enforcement != Enforcement::Enforced {
             return None;
         }
-        let schemas = self.0.branches.iter().map(branch).collect::<Option<Vec<_>>>()?;
         let mut distinct: Vec<Value> = Vec::new();
-        for schema in schemas {
-            if !distinct.contains(&schema) {
-                distinct.push(schema);
+        for branch in &self.0.branches {
+            for schema in shapes(branch, pagination)? {
+                if !distinct.contains(&schema) {
+                    distinct.push(schema);
+                }
             }
         }
         match distinct.len() {
             0 => None,
             1 => distinct.pop(),
-            _ => Some(json!({"anyOf": distinct})),
+            _ => Some(json!({"type": "object", "anyOf": distinct})),
         }
     }
 }
 
-fn branch(branch: &Branch) -> Option<Value> {
+/// The objects that a branch may give, each a schema.
+fn shapes(branch: &Branch, pagination: Option<&Value>) -> Option<Vec<Value>> {
+    let with = |schema| attached(schema, branch.notice, pagination);
     if branch.compact.is_some() {
-        return Some(json!({
+        return Some(vec![with(json!({
             "type": "object",
             "properties": {
                 "summary": {"type": "string"},
@@ -40,21 +45,46 @@ fn branch(branch: &Branch) -> Option<Value> {
                 "_original_items": {"type": "integer", "minimum": 0},
             },
             "required": ["summary", "_compact", "_original_items"],
-        }));
+        }))]);
     }
     if branch.select.is_empty() {
         return None;
     }
     let item = item(branch);
-    let list = json!({"type": "array", "items": item});
-    let payload = match branch.root {
-        Root::List => list,
-        _ => json!({"anyOf": [item, list]}),
+    // `retain` leaves an empty list of a list among the items.
+    let element = match branch.retain {
+        Some(_) => json!({"anyOf": [item, {"type": "array", "maxItems": 0}]}),
+        None => item.clone(),
     };
+    let list = json!({"type": "array", "items": element});
+    let wrapped = |list| with(json!({"type": "object", "properties": {"result": list}, "required": ["result"]}));
     match &branch.root {
-        Root::Pointer(pointer) => around(pointer, payload),
-        _ => Some(payload),
+        Root::Pointer(pointer) => Some(vec![with(around(pointer, json!({"anyOf": [item, list]}))?)]),
+        Root::List => Some(vec![wrapped(list)]),
+        Root::Unused | Root::Document | Root::Detect => Some(vec![with(item), wrapped(list)]),
     }
+}
+
+/// An object's schema with the members that an answer adds. A member of that name that the filter gives stays where the
+/// answer adds none.
+fn attached(mut schema: Value, notice: bool, pagination: Option<&Value>) -> Value {
+    let truncated = json!({
+        "type": "object",
+        "properties": {
+            "shown": {"type": "integer", "minimum": 0},
+            "total": {"type": "integer", "minimum": 0},
+            "strings": {"const": true},
+            "members": {"const": true},
+        },
+        "additionalProperties": false,
+    });
+    let added = [(TRUNCATED, notice.then_some(&truncated)), (PAGINATION, pagination)];
+    for (name, added) in added {
+        if let (Some(added), Some(Value::Object(properties))) = (added, schema.get_mut("properties")) {
+            properties.entry(name).or_insert_with(|| added.clone());
+        }
+    }
+    schema
 }
 
 fn item(branch: &Branch) -> Value {

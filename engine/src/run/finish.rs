@@ -1,23 +1,25 @@
-//! Stages 10 and 11: budget, summary, encoding.
+//! Stages 10 and 11, of both paths: an output is fitted into its budget, with what stands around it, and written.
 
 use super::{Failure, Run, root};
-use crate::budget::{fit_json, fit_text};
+use crate::budget::{self, Cut, Form, Frame, Items, PAGINATION, TRUNCATED, fit_json, fit_text};
 use crate::json::{Node, compact_len_within, write_within};
 use crate::program::Branch;
-use crate::template::{CompactProgram, Meter};
-use crate::{Stage, Structured};
+use crate::stream;
+use crate::template::{CompactProgram, Meter, Room};
+use crate::{BudgetReport, Bytes, Stage, Structured};
 
 /// What goes to the model.
 pub(super) struct Output {
     pub(super) text: String,
+    pub(super) notice: Option<String>,
     pub(super) structured: Structured,
 }
 
 /// Where a budget finds the items.
 #[derive(Clone, Copy)]
 pub(super) enum List<'p> {
-    /// There, if there is a list.
-    At(&'p [usize]),
+    /// There, if there is a list, which had so many items before `maxItems`; as many as it has, where that is not known.
+    At(&'p [usize], Option<usize>),
     /// Where `maxItems` would find them.
     Detect,
     /// The output is no list.
@@ -41,11 +43,65 @@ impl NoSummary {
     }
 }
 
-impl Run<'_> {
+impl<'p> Run<'p> {
     /// The smaller of the filter's budget and the call's.
-    pub(super) fn limit(&self, own: Option<usize>) -> Option<usize> {
-        let asked = self.call.budget.filter(|bytes| *bytes > 0);
-        own.into_iter().chain(asked).min()
+    fn limit(&self, branch: Option<&Branch>) -> Option<Bytes> {
+        let asked = self.call.budget.filter(|bytes| *bytes > Bytes(0));
+        branch.and_then(|branch| branch.budget).into_iter().chain(asked).min()
+    }
+
+    /// What stands around an output. No branch is the output as it is.
+    fn frame(&self, branch: Option<&Branch>) -> Frame<'p> {
+        Frame { pagination: self.call.pagination, notice: branch.is_none_or(|branch| branch.notice) }
+    }
+
+    /// Puts an output that is JSON into its frame.
+    fn framed(&mut self, frame: Frame<'_>, text: String, cut: Cut) -> Output {
+        let members = frame.members(cut);
+        let structured = if members.is_empty() || Form::of(&text) == Form::Wrapped {
+            Structured::Text { members }
+        } else {
+            // No name comes twice, in any spelling: readers would take different values.
+            match stream::without(&text, &[PAGINATION, TRUNCATED], self.work) {
+                None => Structured::Text { members },
+                Some(text) => {
+                    let json = Structured::Text { members }.to_json(&text);
+                    json.map_or(Structured::None, Structured::Json)
+                }
+            }
+        };
+        self.output(frame, text, structured, cut)
+    }
+
+    fn output(&mut self, frame: Frame<'_>, text: String, structured: Structured, cut: Cut) -> Output {
+        let notice = frame.notice(cut);
+        self.report.output_bytes = text.len() + notice.as_ref().map_or(0, String::len);
+        Output { text, notice, structured }
+    }
+
+    /// The output to the byte. `is_json` says whether it was read as JSON.
+    pub(super) fn verbatim(&mut self, text: String, is_json: bool) -> Output {
+        let frame = self.frame(None);
+        self.report.result_bytes = text.len();
+        if is_json {
+            self.framed(frame, text, Cut::default())
+        } else {
+            self.output(frame, text, Structured::None, Cut::default())
+        }
+    }
+
+    /// Puts a document that is written already into its frame. Gives it back where it has to be rendered or trimmed, which
+    /// is done on a tree.
+    pub(super) fn written(&mut self, branch: &Branch, text: String) -> Result<Output, String> {
+        let frame = self.frame(Some(branch));
+        // `maxItems` has shown all that it may, where it has left something out.
+        let items = self.report.items_truncated_from.zip(branch.max_items);
+        let cut = Cut { items: items.and_then(|(total, shown)| Items::cut(shown, total)), ..Cut::default() };
+        let fits = |limit| frame.cost(text.len(), Form::of(&text), cut).fits(limit);
+        if branch.compact.is_some() || !self.limit(Some(branch)).is_none_or(fits) {
+            return Err(text);
+        }
+        Ok(self.framed(frame, text, cut))
     }
 
     /// Encodes a document whose payload, of `total` items if it is a list, is at `place`.
@@ -65,12 +121,12 @@ impl Run<'_> {
             }
         }
         let list = match payload {
-            Some((place, Some(_))) => List::At(place.as_slice()),
+            Some((place, Some(total))) => List::At(place.as_slice(), Some(*total)),
             _ if branch.detects => List::Detect,
             // No stage has looked for a payload: a document that is a list is trimmed as one.
-            _ => List::At(&[]),
+            _ => List::At(&[], None),
         };
-        Ok(self.json(&mut document, list, branch.budget))
+        Ok(self.json(&mut document, list, Some(branch)))
     }
 
     fn summary(
@@ -87,48 +143,68 @@ impl Run<'_> {
         };
         let Some((place, total)) = place else { return Err(NoSummary::NoList) };
         let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
-        let limit = self.limit(branch.budget);
+        let frame = self.frame(Some(branch));
+        let room = self.limit(Some(branch)).map(|limit| Room { limit, frame });
         let total = total.unwrap_or(items.len());
         let meter = Meter::of(self.report.original_bytes, self.work);
-        let summary = compact.render_within(items, total, limit, meter);
+        let summary = compact.render(items, total, room, meter);
         let summary = summary.map_err(|error| NoSummary::Failed(error.to_string()))?;
         if summary.silent {
             self.report.unresolved.push("compact.item".to_owned());
             self.warn(Stage::Compact, "`compact.item` printed nothing of any item");
         }
-        let structured = Structured::Json(summary.structured());
+        let cut = summary.cut();
+        let structured = Structured::Json(summary.structured(&frame.members(cut)));
         self.report.budget = summary.budget;
-        self.report.output_bytes = summary.text.len();
-        Ok(Output { text: summary.text, structured })
+        Ok(self.output(frame, summary.text, structured, cut))
     }
 
     /// Encodes a document as JSON, within the budget.
-    pub(super) fn json(&mut self, document: &mut Node<'_>, list: List<'_>, own: Option<usize>) -> Output {
-        if let Some(limit) = self.limit(own) {
-            let found;
-            let list = match list {
-                List::At(place) => Some(place),
-                List::Detect if compact_len_within(document, self.work) > limit => {
-                    found = root::list(document, self.work);
-                    found.as_deref()
-                }
-                List::Detect | List::None => None,
-            };
-            self.report.budget = fit_json(document, list, limit, self.work);
-        }
-        let mut text = String::with_capacity(compact_len_within(document, self.work));
+    pub(super) fn json(&mut self, document: &mut Node<'_>, list: List<'_>, branch: Option<&Branch>) -> Output {
+        let (frame, limit) = (self.frame(branch), self.limit(branch));
+        let size = compact_len_within(document, self.work);
+        let form = if document.as_object().is_some() { Form::Object } else { Form::Wrapped };
+        let found;
+        let list = match list {
+            List::At(place, total) => Some((place, total)),
+            List::Detect if limit.is_some_and(|limit| !frame.cost(size, form, Cut::default()).fits(limit)) => {
+                found = root::list(document, self.work);
+                found.as_deref().map(|place| (place, None))
+            }
+            List::Detect | List::None => None,
+        };
+        let list = list.and_then(|(place, total)| {
+            let length = root::at(document, place).and_then(|list| list.as_array().map(<[_]>::len))?;
+            Some(budget::List { place, total: total.unwrap_or(length) })
+        });
+        let (cut, report) = fit_json(document, list, (size, limit), &frame, self.work);
+        self.report.budget = report;
+        let mut text = String::with_capacity(size);
         write_within(document, &mut text, self.work);
-        self.report.output_bytes = text.len();
-        Output { text, structured: Structured::Text }
+        self.framed(frame, text, cut)
     }
 
     /// Gives text, within the budget.
-    pub(super) fn lines(&mut self, mut text: String, own: Option<usize>) -> Output {
-        if let Some((fitted, report)) = self.limit(own).and_then(|limit| fit_text(&text, limit)) {
-            text = fitted;
-            self.report.budget = Some(report);
+    pub(super) fn lines(&mut self, mut text: String, branch: Option<&Branch>) -> Output {
+        let (frame, limit) = (self.frame(branch), self.limit(branch));
+        let mut cut = Cut::default();
+        let cost = frame.cost(text.len(), Form::Text, cut);
+        if let Some(limit) = limit.filter(|limit| !cost.fits(*limit)) {
+            let room = |cut| limit.0.saturating_sub(frame.cost(0, Form::Text, cut).counted().0);
+            let mut fitted = fit_text(&text, room(cut));
+            cut.strings = fitted.as_ref().is_some_and(|fitted| fitted.shortened);
+            if cut.strings {
+                fitted = fit_text(&text, room(cut));
+            }
+            text = fitted.map_or(text, |fitted| fitted.text);
+            let after = frame.cost(text.len(), Form::Text, cut);
+            self.report.budget = Some(BudgetReport {
+                result: after.counted(),
+                strings_truncated: usize::from(cut.strings),
+                exceeded: !after.fits(limit),
+                ..BudgetReport::new(limit, cost.counted())
+            });
         }
-        self.report.output_bytes = text.len();
-        Output { text, structured: Structured::None }
+        self.output(frame, text, Structured::None, cut)
     }
 }

@@ -20,7 +20,7 @@ use crate::json::{self, Document, Node, ParseErrorKind, compact_len, values_allo
 use crate::program::{Branch, Guard, Plan, Program};
 use crate::stream;
 use crate::work::{Interrupted, Work, stage_steps};
-use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Structured, Warning};
+use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Warning};
 use finish::{List, Output};
 use lookup::Lookups;
 use text_form::RawForm;
@@ -40,7 +40,7 @@ impl Program {
     ///
     /// # Errors
     /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
-    pub fn apply(&self, input: Input<'_>, call: &Call) -> Result<Filtered, Refused> {
+    pub fn apply(&self, input: Input<'_>, call: &Call<'_>) -> Result<Filtered, Refused> {
         self.run(input, call, &Work::unlimited()).expect("nothing interrupts this run")
     }
 
@@ -53,7 +53,7 @@ impl Program {
     pub fn apply_until(
         &self,
         input: Input<'_>,
-        call: &Call,
+        call: &Call<'_>,
         interrupt: &dyn Fn() -> bool,
     ) -> Result<Result<Filtered, Refused>, Interrupted> {
         self.run(input, call, &Work::until(interrupt))
@@ -63,7 +63,7 @@ impl Program {
     /// serves others can do it in passing. `None` where it takes longer: [`Program::apply_until`] then does it
     /// elsewhere. Streamed outputs may have 128 KiB; those that need a tree, a template or patterns 16 KiB.
     #[must_use]
-    pub fn apply_light(&self, input: Input<'_>, call: &Call) -> Option<Result<Filtered, Refused>> {
+    pub fn apply_light(&self, input: Input<'_>, call: &Call<'_>) -> Option<Result<Filtered, Refused>> {
         let bytes = input.bytes().len();
         if bytes > LIGHT_STREAMED {
             return None;
@@ -82,11 +82,16 @@ impl Program {
     /// # Errors
     /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
     #[doc(hidden)]
-    pub fn apply_reference(&self, input: Input<'_>, call: &Call) -> Result<Filtered, Refused> {
+    pub fn apply_reference(&self, input: Input<'_>, call: &Call<'_>) -> Result<Filtered, Refused> {
         self.stages(input, call, &Work::unlimited())
     }
 
-    fn run(&self, input: Input<'_>, call: &Call, work: &Work<'_>) -> Result<Result<Filtered, Refused>, Interrupted> {
+    fn run(
+        &self,
+        input: Input<'_>,
+        call: &Call<'_>,
+        work: &Work<'_>,
+    ) -> Result<Result<Filtered, Refused>, Interrupted> {
         work.poll()?;
         let streamed = streamed::apply(self, input, call, work);
         work.poll()?;
@@ -95,7 +100,7 @@ impl Program {
         if work.is_interrupted() { Err(Interrupted) } else { Ok(done) }
     }
 
-    fn stages(&self, input: Input<'_>, call: &Call, work: &Work<'_>) -> Result<Filtered, Refused> {
+    fn stages(&self, input: Input<'_>, call: &Call<'_>, work: &Work<'_>) -> Result<Filtered, Refused> {
         work.end();
         let source = Source::read(input, &self.0, call, work);
         let report =
@@ -153,7 +158,7 @@ impl NotJson {
 }
 
 impl<'a> Source<'a> {
-    fn read(input: Input<'a>, plan: &Plan, call: &Call, work: &Work<'_>) -> Self {
+    fn read(input: Input<'a>, plan: &Plan, call: &Call<'_>, work: &Work<'_>) -> Self {
         let Input::Json(bytes) = input else {
             let bytes = input.bytes();
             return Self { bytes, json: Err(NotJson::Declared), compact_bytes: bytes.len() };
@@ -168,13 +173,6 @@ impl<'a> Source<'a> {
 
     fn text(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)
-    }
-
-    /// The output as it came.
-    fn verbatim(&self) -> Output {
-        let structured = if self.json.is_ok() { Structured::Text } else { Structured::None };
-        let empty = self.bytes.is_empty() && self.json.is_ok();
-        Output { text: if empty { "{}".to_owned() } else { self.text().into_owned() }, structured }
     }
 }
 
@@ -209,7 +207,7 @@ pub(crate) fn unmarked(bytes: &[u8]) -> &[u8] {
 /// One application of a program.
 struct Run<'p> {
     plan: &'p Plan,
-    call: &'p Call,
+    call: &'p Call<'p>,
     work: &'p Work<'p>,
     /// Whether the last stage reached its bound.
     exceeded: bool,
@@ -220,7 +218,7 @@ impl<'p> Run<'p> {
     /// The answer to the caller.
     fn finish(mut self, output: Result<Output, Failure>) -> Result<Filtered, Refused> {
         match output {
-            Ok(output) => Ok(Filtered { text: output.text, structured: output.structured, report: self.report }),
+            Ok(Output { text, notice, structured }) => Ok(Filtered { text, notice, structured, report: self.report }),
             Err(Failure { stage, reason }) => {
                 self.report.applied = false;
                 self.report.error = Some(Warning { stage, message: reason });
@@ -310,10 +308,9 @@ impl<'p> Run<'p> {
 
     /// The output to the byte.
     fn untouched(&mut self, source: &Source<'_>) -> Output {
-        let output = source.verbatim();
-        self.report.result_bytes = output.text.len();
-        self.report.output_bytes = output.text.len();
-        output
+        let is_json = source.json.is_ok();
+        let text = if is_json && source.bytes.is_empty() { "{}".to_owned() } else { source.text().into_owned() };
+        self.verbatim(text, is_json)
     }
 
     /// The output without any stage but the budget of the call.
@@ -321,7 +318,7 @@ impl<'p> Run<'p> {
         match source.json {
             Ok(mut document) => {
                 self.report.result_bytes = compact_len(&document);
-                let list = if self.enforced() { List::At(&[]) } else { List::Detect };
+                let list = if self.enforced() { List::At(&[], None) } else { List::Detect };
                 self.json(&mut document, list, None)
             }
             Err(_) => {

@@ -54,6 +54,7 @@ impl<'p> Run<'p> {
             // `encode`.
             detects: _,
             budget: _,
+            notice: _,
             compact: _,
         } = branch;
         let mut document = document;

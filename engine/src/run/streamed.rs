@@ -4,7 +4,7 @@ use crate::json::{self, Node};
 use crate::program::{Plan, Program};
 use crate::stream::{Outcome, Payload};
 use crate::work::Work;
-use crate::{Call, Filtered, Input, Refused, Report, Structured};
+use crate::{Call, Filtered, Input, Refused, Report};
 
 use super::{Run, root, unmarked};
 
@@ -12,7 +12,7 @@ use super::{Run, root, unmarked};
 pub(super) fn apply(
     program: &Program,
     input: Input<'_>,
-    call: &Call,
+    call: &Call<'_>,
     work: &Work<'_>,
 ) -> Option<Result<Filtered, Refused>> {
     let plan: &Plan = &program.0;
@@ -38,11 +38,10 @@ pub(super) fn apply(
     };
     let text = String::from_utf8(json).ok()?;
     let mut run = Run { plan, call, work, exceeded: false, report };
-    if branch.compact.is_none() && run.limit(branch.budget).is_none_or(|limit| text.len() <= limit) {
-        run.report.output_bytes = text.len();
-        return Some(Ok(Filtered { text, structured: Structured::Text, report: run.report }));
-    }
-    // A summary is made and a budget met on a tree: that of the output.
+    let text = match run.written(branch, text) {
+        Ok(output) => return Some(run.finish(Ok(output))),
+        Err(text) => text,
+    };
     let document = json::read(text.as_bytes(), plan.limits.max_depth, usize::MAX, work).ok()?.node;
     let payload = payload.and_then(|payload| Some((place(&document, &payload)?, payload.total)));
     let output = run.encode(branch, document, payload.as_ref());

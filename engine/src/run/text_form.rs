@@ -56,7 +56,7 @@ impl Run<'_> {
         }
         let text = self.clean(branch, text)?;
         self.report.result_bytes = text.len();
-        Ok(self.lines(text, branch.budget))
+        Ok(self.lines(text, Some(branch)))
     }
 
     /// An output that is text in a JSON object. The metadata beside the text stays under `Advisory` only; without
@@ -73,10 +73,10 @@ impl Run<'_> {
         if form.has_metadata() && !self.enforced() {
             let mut document = form.with(&text);
             self.report.result_bytes = compact_len(&document);
-            return Ok(self.json(&mut document, List::None, branch.budget));
+            return Ok(self.json(&mut document, List::None, Some(branch)));
         }
         self.report.result_bytes = text.len();
-        Ok(self.lines(text, branch.budget))
+        Ok(self.lines(text, Some(branch)))
     }
 
     /// Stage 9. Where it fails under `Advisory` the text stays as it was.

@@ -25,6 +25,7 @@ mod simd;
 mod strip;
 #[cfg(test)]
 mod tests;
+mod without;
 
 use crate::json::{DEPTH_CEILING, values_allowed};
 use crate::program::{Branch, Name};
@@ -40,6 +41,7 @@ pub(crate) use scan::Stop;
 use select::Paths;
 pub(crate) use simd::stop32;
 use strip::Edit;
+pub(crate) use without::without;
 
 /// The branches of a filter, as far as they stream.
 #[derive(Debug)]

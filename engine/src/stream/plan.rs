@@ -52,6 +52,7 @@ impl Stages {
             // The form in which a document is shown comes after all that streams: `run::finish`.
             detects: _,
             budget: _,
+            notice: _,
             compact: _,
             // See `payload`.
             max_items: _,
@@ -121,6 +122,7 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         drop_empty,
         text: _,
         budget: _,
+        notice: _,
         compact: _,
     } = branch;
     // What `select` gives may be much larger than the output, and each path a step in all of it.

@@ -11,13 +11,15 @@ use super::run::Run;
 use super::scan::{self, Tally};
 use crate::json::{self, Node, to_string};
 use crate::work::Work;
-use crate::{Call, CompileOptions, Enforcement, FilterSpec, Input, ToolFilter, compile};
+use crate::{
+    Bytes, Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Program, Structured, ToolFilter, compile,
+};
 
 /// Recorded issues, as the benchmark has them.
 const ISSUES: &str = include_str!("../../../bench/data/issues.json");
 
 /// Holds the two paths equal, in the answer, its report and its failure.
-fn same(filter: &ToolFilter, options: &CompileOptions, document: &[u8], call: &Call) {
+fn same(filter: &ToolFilter, options: &CompileOptions, document: &[u8], call: &Call<'_>) {
     let Some(program) = compile(filter, options).program else { return };
     let input = Input::Json(document);
     let (fast, tree) = (program.apply(input, call), program.apply_reference(input, call));
@@ -28,6 +30,55 @@ fn same(filter: &ToolFilter, options: &CompileOptions, document: &[u8], call: &C
         serde_json::to_string(filter).unwrap(),
         document.escape_ascii()
     );
+    if let Ok(filtered) = &fast {
+        sound(&program, call, filtered);
+    }
+}
+
+/// Holds an answer to what the model is promised: a budget that counts all that is written, structured content that is an
+/// object and conforms to its schema, and no cut that is not reported.
+fn sound(program: &Program, call: &Call<'_>, filtered: &Filtered) {
+    let Filtered { text, notice, structured, report } = filtered;
+    let said = format!("{filtered:?} of {call:?}");
+    let blocks = text.len() + notice.as_ref().map_or(0, String::len);
+    assert_eq!(report.output_bytes, blocks, "{said}");
+    let object = structured.to_json(text);
+    let cost = Bytes(blocks.max(object.as_ref().map_or(0, String::len)));
+    if let Some(budget) = &report.budget {
+        // A member that gives way is counted as in the first block.
+        let gave_way = matches!(structured, Structured::Json(_)) && cost < budget.result;
+        assert!(cost == budget.result || gave_way, "{said}");
+        assert_eq!(budget.exceeded, budget.result > budget.limit, "{said}");
+        assert!(budget.original > budget.limit, "{said}");
+    } else if !call.raw {
+        assert!(call.budget.is_none_or(|budget| budget == Bytes(0) || cost <= budget), "{said}");
+    }
+    let lines: Vec<&str> = notice.iter().flat_map(|notice| notice.lines()).collect();
+    let pages = call.pagination.map(|pages| format!("_pagination: {pages}"));
+    assert_eq!(lines.iter().filter(|line| line.starts_with("_pagination: ")).count(), usize::from(pages.is_some()));
+    assert!(pages.is_none_or(|pages| lines.last() == Some(&pages.as_str())), "{said}");
+    let Some(object) = object else { return };
+    let read = json::parse(object.as_bytes(), 130).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let members = read.as_object().unwrap_or_else(|| panic!("no object: {said}"));
+    let added = |name: &str| members.iter().filter(|member| member.key.is(name)).collect::<Vec<_>>();
+    if let Some(pages) = call.pagination {
+        let [one] = added("_pagination")[..] else { panic!("not one: {said}") };
+        assert_eq!(to_string(&one.value), pages, "{said}");
+    }
+    let cut = lines.iter().any(|line| !line.starts_with("_pagination: "));
+    if cut {
+        assert_eq!(added("_truncated").len(), 1, "{said}");
+    }
+    let quiet = program.0.branches.iter().any(|branch| !branch.notice);
+    let short = report.items_truncated_from.is_some()
+        || report.budget.as_ref().is_some_and(|b| b.items_dropped + b.strings_truncated + b.members_dropped > 0);
+    assert!(cut == short || quiet && !cut, "{said}");
+    let pages = serde_json::json!({"type": "object", "required": ["pages"]});
+    let schema = program.output_schema(call.pagination.map(|_| &pages));
+    // Numbers and escapes that the library does not read are left out.
+    if let (Some(schema), Ok(value)) = (schema, serde_json::from_str(&object)) {
+        assert!(jsonschema::is_valid(&schema, &value), "{schema} of {said}");
+    }
 }
 
 /// `text` with each key once: the last value, at the first one's place.

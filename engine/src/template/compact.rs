@@ -1,11 +1,9 @@
 //! Stage 11, `compact`: a list as a text summary (seed kimbap: `response.compact`).
 
-use std::fmt::Write as _;
-
 use super::{Meter, RenderError, Template};
-use crate::budget::cut_to;
+use crate::budget::{Cost, Cut, Form, Frame, Items, cut_to};
 use crate::json::{self, Node};
-use crate::{BudgetReport, CompactSpec, Finding};
+use crate::{BudgetReport, Bytes, CompactSpec, Finding};
 
 /// What header and footer may read.
 const COUNTS: [&str; 3] = ["Total", "Count", "Remaining"];
@@ -20,17 +18,26 @@ pub struct CompactProgram {
 
 /// A rendered summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    /// The text block.
-    pub text: String,
+pub(crate) struct Summary {
+    /// The first text block.
+    pub(crate) text: String,
     /// `.Count`: the items that are shown.
-    pub count: usize,
+    pub(crate) count: usize,
     /// `.Total`: the items before `maxItems` and budget.
-    pub total: usize,
+    pub(crate) total: usize,
     /// Whether there are items, and nothing of any of them was printed.
-    pub silent: bool,
+    pub(crate) silent: bool,
     /// Set where the budget made the text smaller.
-    pub budget: Option<BudgetReport>,
+    pub(crate) budget: Option<BudgetReport>,
+}
+
+/// What a summary has to keep within, with what stands around it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room<'f> {
+    /// The budget.
+    pub(crate) limit: Bytes,
+    /// What is added to the summary.
+    pub(crate) frame: Frame<'f>,
 }
 
 impl CompactProgram {
@@ -81,21 +88,16 @@ impl CompactProgram {
     /// Renders header, one line an item, and footer, joined by line ends; a header or footer that renders to
     /// nothing is left out. `total` is the list's length before `maxItems`.
     ///
-    /// With a `limit` in bytes, as many items are shown as fit, from the first; if not even one does, its text is
+    /// With a budget, as many items are shown as fit, from the first; if not even one does, its text is
     /// cut; if header and footer alone do not fit, the whole text is.
     ///
     /// # Errors
     /// Where a limit of the renderer is reached; nothing in the data itself makes a rendering fail.
-    pub fn render(&self, items: &[Node<'_>], total: usize, limit: Option<usize>) -> Result<Summary, RenderError> {
-        self.render_within(items, total, limit, Meter::default())
-    }
-
-    /// The same within limits of one's own.
-    pub(crate) fn render_within(
+    pub(crate) fn render(
         &self,
         items: &[Node<'_>],
         total: usize,
-        limit: Option<usize>,
+        room: Option<Room<'_>>,
         mut meter: Meter<'_>,
     ) -> Result<Summary, RenderError> {
         let mut lines = String::new();
@@ -109,23 +111,51 @@ impl CompactProgram {
         }
         let silent = !items.is_empty() && (lines.trim().is_empty() || self.misses_all(items));
         let mut page = Page { program: self, lines: &lines, ends: &ends, total, meter };
-        let full = page.compose(items.len())?;
-        match limit {
-            Some(limit) if full.len() > limit => page.fit(limit, full.len()),
-            _ => Ok(Summary { text: full, count: items.len(), total, silent: false, budget: None }),
+        let text = page.compose(items.len())?;
+        let full = Summary { text, count: items.len(), total, silent, budget: None };
+        match room {
+            Some(room) if !room.cost(&full).fits(room.limit) => page.fit(room, full),
+            _ => Ok(full),
         }
-        .map(|summary| Summary { silent, ..summary })
     }
 }
 
 impl Summary {
-    /// The structured content, `{"summary": .., "_compact": true, "_original_items": ..}`.
-    #[must_use]
-    pub fn structured(&self) -> String {
-        let mut out = String::from("{\"summary\":");
-        out.push_str(&json::encode(&self.text));
-        let _ = write!(out, ",\"_compact\":true,\"_original_items\":{}}}", self.total);
-        out
+    /// What the summary leaves out.
+    pub(crate) fn cut(&self) -> Cut {
+        let strings = self.budget.as_ref().is_some_and(|budget| budget.strings_truncated > 0);
+        Cut { items: Items::cut(self.count, self.total), strings, members: false }
+    }
+
+    /// The structured content, `{"summary": .., "_compact": true, "_original_items": ..}`, with `members` behind that.
+    pub(crate) fn structured(&self, members: &str) -> String {
+        let comma = if members.is_empty() { "" } else { "," };
+        let (open, close) = (OPEN, counted(self.total));
+        format!("{open}{}{close}{comma}{members}}}", json::encode(&self.text))
+    }
+}
+
+/// What stands before the summary in the structured content.
+const OPEN: &str = "{\"summary\":";
+
+/// What stands behind it.
+fn counted(total: usize) -> String {
+    format!(",\"_compact\":true,\"_original_items\":{total}")
+}
+
+impl Room<'_> {
+    /// What the answer of a summary costs.
+    fn cost(&self, summary: &Summary) -> Cost {
+        self.cost_of(&summary.text, summary.total, summary.cut())
+    }
+
+    fn cost_of(&self, text: &str, total: usize, cut: Cut) -> Cost {
+        let object = OPEN.len() + json::encoded_len(text) + counted(total).len() + 1;
+        self.frame.cost(text.len(), Form::Summary(object), cut)
+    }
+
+    fn holds(&self, summary: &Summary) -> bool {
+        self.cost(summary).fits(self.limit)
     }
 }
 
@@ -152,8 +182,14 @@ impl Page<'_, '_> {
 
     /// Header and footer around the text of the items, if there is one.
     fn around(&mut self, count: usize, items: Option<&str>) -> Result<String, RenderError> {
+        let (header, footer) = self.edges(count)?;
         // Every page that is tried is written anew.
         self.meter.spend(items.map_or(0, str::len) / 64)?;
+        Ok(joined(&header, items, &footer))
+    }
+
+    /// Header and footer of a page with `count` items.
+    fn edges(&mut self, count: usize) -> Result<(String, String), RenderError> {
         let counts = format!(
             "{{\"Total\":{},\"Count\":{count},\"Remaining\":{}}}",
             self.total,
@@ -167,58 +203,111 @@ impl Page<'_, '_> {
             }
             Ok(text)
         };
-        let header = line(self.program.header.as_ref())?;
-        let footer = line(self.program.footer.as_ref())?;
-        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
-        let parts: Vec<&str> = [given(header.as_str()), items, given(footer.as_str())].into_iter().flatten().collect();
-        Ok(parts.join("\n"))
+        Ok((line(self.program.header.as_ref())?, line(self.program.footer.as_ref())?))
     }
 
-    fn fit(&mut self, limit: usize, original: usize) -> Result<Summary, RenderError> {
-        let mut report = BudgetReport::new(limit, original);
-        // Down by what is too much, then up again: header and footer change with the count, by a digit.
-        let mut count = self.ends.partition_point(|&end| end <= limit);
-        let mut text = String::new();
-        let mut best = None;
-        while count > 0 {
-            text = self.compose(count)?;
-            if text.len() <= limit {
-                best = Some(count);
+    /// The first `count` items.
+    fn page(&mut self, count: usize) -> Result<Summary, RenderError> {
+        let text = self.compose(count)?;
+        Ok(Summary { text, count, total: self.total, silent: false, budget: None })
+    }
+
+    /// As many items as keep within `room`; `full`, all of them, does not.
+    fn fit(&mut self, room: Room<'_>, full: Summary) -> Result<Summary, RenderError> {
+        let mut report = BudgetReport::new(room.limit, room.cost(&full).counted());
+        let (ends, silent) = (self.ends, full.silent);
+        // In the structured content the lines are escaped.
+        let (mut begin, mut bytes) = (0, 0);
+        let mut escaped = Vec::with_capacity(ends.len());
+        for &end in ends {
+            bytes += json::encoded_len(&self.lines[begin..end]) - 2;
+            begin = end;
+            escaped.push(bytes);
+        }
+        // Down by what is too much, then up again: header, footer and notice change with the count, by a digit.
+        let mut page = full;
+        while page.count > 0 && !room.holds(&page) {
+            let Cost { blocks, structured } = room.cost(&page);
+            let last = page.count - 1;
+            let most = |ends: &[usize], cost: Bytes| {
+                let room = ends[last].checked_sub(cost.0.saturating_sub(room.limit.0));
+                room.map_or(0, |room| ends.partition_point(|&end| end <= room))
+            };
+            // One item may fit where the digits of its count are fewer.
+            let least = usize::from(last > 0);
+            page = self.page(most(ends, blocks).min(most(&escaped, structured)).min(last).max(least))?;
+        }
+        if page.count == 0 {
+            report.strings_truncated = 1;
+            page = self.first_cut(room)?;
+        }
+        while report.strings_truncated == 0 && page.count < ends.len() {
+            let more = self.page(page.count + 1)?;
+            if !room.holds(&more) {
                 break;
             }
-            let room = self.length(count).saturating_sub(text.len() - limit);
-            count = self.ends.partition_point(|&end| end <= room).min(count - 1);
+            page = more;
         }
-        while let Some(fitting) = best.filter(|&n| n < self.ends.len()) {
-            let more = self.compose(fitting + 1)?;
-            if more.len() > limit {
-                break;
-            }
-            text = more;
-            best = Some(fitting + 1);
-        }
-        let count = match best {
-            Some(count) => count,
-            None => {
-                text = self.first_cut(limit, &mut report)?;
-                usize::from(!self.ends.is_empty())
-            }
+        report.items_dropped = ends.len() - page.count;
+        page.budget = Some(report.clone());
+        let cost = room.cost(&page);
+        let report = BudgetReport { result: cost.counted(), exceeded: !cost.fits(room.limit), ..report };
+        Ok(Summary { silent, budget: Some(report), ..page })
+    }
+
+    /// The first item alone, cut to what header and footer leave; the beginning of the whole text, where they leave nothing.
+    fn first_cut(&mut self, room: Room<'_>) -> Result<Summary, RenderError> {
+        let mut page = self.page(self.ends.len().min(1))?;
+        // What is left for text, in the first block and in the structured content, beside all that is not text.
+        let left = |page: &Summary| {
+            let Cost { blocks, structured } = room.cost_of("", page.total, Cut { strings: true, ..page.cut() });
+            let left = |cost: Bytes| room.limit.0.saturating_sub(cost.0);
+            (left(blocks), left(structured))
         };
-        report.items_dropped = self.ends.len() - count;
-        report.result_bytes = text.len();
-        Ok(Summary { text, count, total: self.total, silent: false, budget: Some(report) })
-    }
-
-    /// The first item alone, cut to what header and footer leave of `limit`.
-    fn first_cut(&mut self, limit: usize, report: &mut BudgetReport) -> Result<String, RenderError> {
-        report.strings_truncated = 1;
-        let whole = self.compose(self.ends.len().min(1))?;
-        let first = self.lines[..self.length(self.ends.len().min(1))].to_owned();
-        let around = whole.len() - first.len();
-        match limit.checked_sub(around) {
-            Some(room) if room > 0 && !first.is_empty() => self.around(1, Some(&cut_to(&first, room))),
-            _ => Ok(cut_to(&whole, limit)),
+        let (plain, coded) = left(&page);
+        let first = &self.lines[..self.length(page.count)];
+        let (header, footer) = self.edges(page.count)?;
+        let beside = page.text.len() - first.len();
+        let escaped = json::encoded_len(&page.text) - json::encoded_len(first);
+        let shorter = match (plain.checked_sub(beside), coded.checked_sub(escaped)) {
+            (Some(plain), Some(coded)) => cut_within(first, plain, coded),
+            _ => String::new(),
+        };
+        if shorter.is_empty() {
+            page.count = 0;
+            let (plain, coded) = left(&page);
+            page.text = cut_within(&page.text, plain, coded);
+        } else {
+            page.text = joined(&header, Some(&shorter), &footer);
         }
+        Ok(page)
+    }
+}
+
+/// The parts of a summary. A header or footer that is empty takes no line.
+fn joined(header: &str, items: Option<&str>, footer: &str) -> String {
+    let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+    let parts: Vec<&str> = [given(header), items, given(footer)].into_iter().flatten().collect();
+    parts.join("\n")
+}
+
+/// The beginning of `text`, at most `plain` bytes of it, and `coded` as a JSON string without its quotes.
+fn cut_within(text: &str, plain: usize, coded: usize) -> String {
+    let prefix = |room: usize| {
+        let mut used = 0;
+        let over = text.char_indices().find(|(at, c)| {
+            used += json::encoded_len(&text[*at..*at + c.len_utf8()]) - 2;
+            used > room
+        });
+        over.map_or(text.len(), |(at, _)| at)
+    };
+    let whole = prefix(coded);
+    if whole == text.len() {
+        return cut_to(text, plain);
+    }
+    match coded.checked_sub("...".len()).map(prefix) {
+        Some(dotted) if dotted > 0 && plain > "...".len() => cut_to(text, plain.min(dotted + "...".len())),
+        _ => text[..text.floor_char_boundary(whole.min(plain))].to_owned(),
     }
 }
 

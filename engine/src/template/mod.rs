@@ -26,7 +26,8 @@ use std::fmt;
 use crate::json::Node;
 use crate::work::{Work, stage_steps};
 
-pub use compact::{CompactProgram, Summary};
+pub use compact::CompactProgram;
+pub(crate) use compact::Room;
 
 /// Bytes of one template's source.
 const MAX_SOURCE_BYTES: usize = 64 << 10;

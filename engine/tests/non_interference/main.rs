@@ -15,20 +15,28 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tamis_engine::{
-    Call, CompileOptions, Enforcement, Input, Program, Refused, ResponseType, Structured, ToolFilter, compile,
+    Bytes, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, ToolFilter, compile,
 };
 
 use filters::filter;
-/// What the caller gets: text, structured content, meta; or the one text of a refusal.
-fn answer(program: &Program, input: Input<'_>, call: &Call) -> Result<(String, Structured, String), &'static str> {
+/// What the caller gets: text blocks, structured content, meta; or the one text of a refusal.
+type Answer = (String, Option<String>, Option<String>, String);
+
+fn answer(program: &Program, input: Input<'_>, call: &Call<'_>) -> Result<Answer, &'static str> {
     let reference = program.apply_reference(input, call);
     let fast = program.apply(input, call);
     assert_eq!(fast.is_ok(), reference.is_ok());
     if let (Ok(fast), Ok(reference)) = (&fast, &reference) {
-        assert_eq!((&fast.text, &fast.structured), (&reference.text, &reference.structured));
+        assert_eq!(
+            (&fast.text, &fast.notice, &fast.structured),
+            (&reference.text, &reference.notice, &reference.structured)
+        );
     }
     match reference {
-        Ok(filtered) => Ok((filtered.text, filtered.structured, filtered.report.meta(Enforcement::Enforced))),
+        Ok(Filtered { text, notice, structured, report }) => {
+            let structured = structured.to_json(&text);
+            Ok((text, notice, structured, report.meta(Enforcement::Enforced)))
+        }
         Err(_) => Err(Refused::message(true)),
     }
 }
@@ -40,6 +48,13 @@ fn enforced(filter: &Value, response_type: Option<ResponseType>) -> Option<(Prog
     let compiled = compile(&filter, &options);
     let tells = compiled.findings.iter().any(|finding| finding.message.contains("tells the caller"));
     compiled.program.map(|program| (program, tells))
+}
+
+/// What the caller asks for, and what the gateway attaches.
+fn call() -> impl Strategy<Value = Call<'static>> {
+    let pages = prop::sample::select(vec![r#"{"pages":2}"#, r#"{"pages":2,"items":40,"next":{"cursor":"c"}}"#]);
+    (prop::option::weighted(0.3, 5..200_usize), prop::option::weighted(0.2, pages))
+        .prop_map(|(budget, pagination)| Call { raw: false, budget: budget.map(Bytes), pagination })
 }
 
 /// As many cases as `PROPTEST_CASES` says, or `cases`.
@@ -55,18 +70,19 @@ fn config(cases: u32) -> ProptestConfig {
 
 #[test]
 fn what_is_removed_changes_nothing_that_the_caller_sees() {
-    let (compared, answered, told) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (compared, answered, told, noticed) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
     let cases = filter().prop_flat_map(|filter| {
         let document = filter.document();
-        (Just((filter.filter, filter.response_type)), document, prop::option::weighted(0.2, 5..80_usize))
+        (Just((filter.filter, filter.response_type)), document, call())
     });
     TestRunner::new(config(12_000))
-        .run(&cases, |((filter, response_type), document, budget)| {
+        .run(&cases, |((filter, response_type), document, call)| {
             let Some((program, tells)) = enforced(&filter, response_type) else { return Ok(()) };
             let (left, right) = document.halves();
-            let call = Call { raw: false, budget };
             let one = answer(&program, Input::Json(left.as_bytes()), &call);
             let two = answer(&program, Input::Json(right.as_bytes()), &call);
+            let cut = one.as_ref().is_ok_and(|(_, notice, ..)| notice.as_ref().is_some_and(|n| !n.starts_with('_')));
+            noticed.set(noticed.get() + usize::from(cut));
             if tells {
                 told.set(told.get() + usize::from(one.is_ok() != two.is_ok()));
                 if one.is_ok() != two.is_ok() {
@@ -81,9 +97,13 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
         })
         .unwrap_or_else(|error| panic!("{error}"));
     // The property must not hold because nothing is ever answered, nor the warnings be about nothing.
-    let (compared, answered, told) = (compared.get(), answered.get(), told.get());
-    println!("{compared} pairs of documents compared, {answered} of them answered; {told} told apart with a warning");
+    let (compared, answered, told, noticed) = (compared.get(), answered.get(), told.get(), noticed.get());
+    println!(
+        "{compared} pairs of documents compared, {answered} of them answered, {noticed} with a notice of what was cut; \
+         {told} told apart with a warning"
+    );
     assert!(compared > 1000 && answered > 500 && told > 0, "{answered} of {compared}, {told} told");
+    assert!(noticed > 200, "{noticed} answers with a notice");
 }
 
 /// A line of each half.
@@ -116,7 +136,7 @@ fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
                 lines.join("\n") + if closed { "\n" } else { "\nE last" }
             };
             let (left, right) = (half(|line| &line.0), half(|line| &line.1));
-            let call = Call { raw: false, budget };
+            let call = Call { budget: budget.map(Bytes), ..Call::default() };
             // Of what is not declared text, an empty body is `{}`.
             let undeclared = !left.is_empty() && !right.is_empty();
             for declared in [false, true].into_iter().filter(|declared| *declared || undeclared) {
@@ -170,7 +190,7 @@ fn lines_beyond_the_limit_change_nothing_that_the_caller_sees() {
                 lines.join("\n") + if closed { "\n" } else { "" }
             };
             let (left, right) = (half(|line| line.0), half(|line| line.1));
-            let call = Call { raw: false, budget };
+            let call = Call { budget: budget.map(Bytes), ..Call::default() };
             for declared in [false, true] {
                 let input = |text| if declared { Input::Text(text) } else { Input::Json(text) };
                 let one = answer(&program, input(left.as_bytes()), &call);

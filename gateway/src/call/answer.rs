@@ -11,7 +11,6 @@ use crate::compute::NotRun;
 use crate::mcp::encode::{self, ToolResult};
 use crate::memory::Exhausted;
 use crate::offload::{LIGHT_WRITTEN, Work};
-use crate::paging;
 use crate::seal::Keyring;
 
 /// A signature of what a caller got, and the id of its key.
@@ -20,52 +19,39 @@ type Signature = Option<(String, String)>;
 /// A filtered output on its way into an answer.
 pub(super) struct Output {
     pub(super) text: String,
+    pub(super) notice: Option<String>,
     pub(super) structured: Structured,
-    /// The JSON of `_pagination`, until it is attached.
-    pub(super) pagination: Option<String>,
     /// The JSON of the filter's report.
     pub(super) filter: Option<String>,
-    /// See [`ToolResult::wrap`].
-    pub(super) wrap: bool,
 }
 
 impl Output {
     fn len(&self) -> usize {
-        self.text.len() + self.json().map_or(0, str::len)
+        self.text.len() + self.json().map_or(0, String::len)
     }
 
-    /// The structured content, where it is not the text.
-    fn json(&self) -> Option<&str> {
+    /// The structured content, where it is not made of the text.
+    fn json(&self) -> Option<&String> {
         match &self.structured {
             Structured::Json(json) => Some(json),
-            Structured::Text | Structured::None => None,
+            Structured::Text { .. } | Structured::None => None,
         }
     }
 
     /// Bytes that it takes in memory.
     fn held(&self) -> u64 {
-        let copied = match &self.structured {
-            Structured::Json(json) => json.capacity(),
-            Structured::Text | Structured::None => 0,
-        };
-        (self.text.capacity() + copied) as u64
-    }
-
-    /// Attaches `_pagination`. Gives the bytes that an answer takes, at most.
-    fn measured(mut self) -> (usize, Self) {
-        if let Some(pagination) = self.pagination.take() {
-            paging::attach(&mut self.text, &mut self.structured, &pagination);
-        }
-        (encode::result_size(&self.text, &self.structured, self.filter.as_deref()), self)
+        (self.text.capacity() + self.json().map_or(0, String::capacity)) as u64
     }
 
     fn result(&self) -> ToolResult<'_> {
-        let structured = match &self.structured {
-            Structured::Text => Some(self.text.as_str()),
-            Structured::Json(json) => Some(json.as_str()),
-            Structured::None => None,
-        };
-        ToolResult { text: &self.text, structured, wrap: self.wrap, is_error: false, filter: self.filter.as_deref() }
+        let Self { text, notice, structured, filter } = self;
+        ToolResult {
+            text,
+            notice: notice.as_deref(),
+            structured: structured.pieces(text),
+            is_error: false,
+            filter: filter.as_deref(),
+        }
     }
 }
 
@@ -75,21 +61,17 @@ pub(super) fn signed(keyring: &Keyring, is_logged: bool, answer: Vec<u8>) -> (Ve
     (answer, signature)
 }
 
-/// Attaches what the gateway adds to an output, and says how many bytes its answer takes at most.
+/// Says how many bytes an output's answer takes at most.
 pub(super) async fn measure(
     noted: &mut Noted<'_>,
     output: Output,
     deadline: Instant,
 ) -> Result<(usize, Output), NotRun> {
     if output.len() <= LIGHT_WRITTEN {
-        return Ok(output.measured());
+        return Ok((output.result().size(), output));
     }
-    // The old text is there until the new one is complete.
-    let need = 2 * output.held();
     let offload = noted.gateway.offload(&noted.exposition.id);
-    let measured = offload.run(Work::Answer, deadline, Some((noted.held, need)), move |_| output.measured()).await;
-    noted.held.give(need);
-    measured
+    offload.run(Work::Answer, deadline, None, move |_| (output.result().size(), output)).await
 }
 
 /// Writes and signs an answer of at most `size` bytes. Its memory is left in the call's reservation.

@@ -298,7 +298,7 @@ async fn check<'e>(
     tool: &Tool,
     declared: &ServiceTool,
     deadline: Instant,
-) -> Result<(Cow<'e, str>, Arguments, Call), Unsent> {
+) -> Result<(Cow<'e, str>, Arguments, Call<'static>), Unsent> {
     let (gateway, exposition) = (noted.gateway, noted.exposition);
     let mut arguments = fit::read(gateway, &exposition.id, noted.call.arguments.as_ref(), deadline).await?;
     let asked = tool.reserved.take(&mut arguments)?;
@@ -349,13 +349,18 @@ enum Applied {
     Panicked,
 }
 
+/// What the caller asked for, with what the gateway attaches.
+fn with_pages<'a>(asked: Call<'a>, pagination: Option<&'a str>) -> Call<'a> {
+    Call { pagination, ..asked }
+}
+
 /// Filters an output, and says how long it took, not counting the wait for a turn: in passing where that takes no time
 /// to speak of, else off the serving threads and no longer than until `deadline`.
 async fn apply(
     noted: &mut Noted<'_>,
     tool: &Tool,
     output: &upstream::Output,
-    asked: Call,
+    (asked, pagination): (Call<'static>, Option<Arc<str>>),
     deadline: Instant,
 ) -> (Applied, Duration) {
     let bytes = output.bytes().len();
@@ -363,7 +368,9 @@ async fn apply(
         return (Applied::Exhausted, Duration::ZERO);
     }
     let begun = Instant::now();
-    match catch_unwind(AssertUnwindSafe(|| tool.program.apply_light(output.input(), &asked))) {
+    match catch_unwind(AssertUnwindSafe(|| {
+        tool.program.apply_light(output.input(), &with_pages(asked, pagination.as_deref()))
+    })) {
         Ok(Some(done)) => return (Applied::Done(done), begun.elapsed()),
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
@@ -379,7 +386,8 @@ async fn apply(
     };
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();
-        let run = || program.apply_until(output.input(), &asked, due);
+        let call = with_pages(asked, pagination.as_deref());
+        let run = || program.apply_until(output.input(), &call, due);
         let applied = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(done)) => Applied::Done(done),
             Ok(Err(Interrupted)) => Applied::Overdue,
@@ -404,38 +412,32 @@ async fn filtered(
     tool: &Tool,
     declared: &ServiceTool,
     answer: Answer,
-    mut asked: Call,
+    asked: Call<'static>,
     deadline: Instant,
 ) -> Result<Vec<u8>, Exhausted> {
     let (gateway, exposition) = (noted.gateway, noted.exposition);
     let metrics = &gateway.metrics;
     let enforcement = exposition.enforcement;
-    let pagination = pagination(noted, name, declared, &answer);
-    if let Some(pagination) = &pagination
-        && let Some(budget) = asked.budget.into_iter().chain(tool.budget).min()
-    {
-        // The text block has to stay within it with `_pagination` counted.
-        asked.budget = Some(budget.saturating_sub(paging::cost(pagination)).max(1));
-    }
+    let pagination = pagination(noted, name, declared, &answer).map(Arc::from);
     noted.status = answer.status;
     noted.output = Some(answer.output.bytes().clone());
     let mut span = noted.trace.as_ref().map(CallTrace::filter);
     let before = noted.held.used();
-    let (applied, took) = apply(noted, tool, &answer.output, asked, deadline).await;
+    let (applied, took) = apply(noted, tool, &answer.output, (asked, pagination), deadline).await;
     metrics.filter_duration.observe(took.as_secs_f64());
     let executed = executed(declared);
     match applied {
-        Applied::Done(Ok(Filtered { text, structured, report })) => {
+        Applied::Done(Ok(Filtered { text, notice, structured, report })) => {
             count(tool, metrics, &report);
             let filter = tool.filtered.then(|| report.meta(enforcement));
-            let output = Output { text, structured, pagination, filter, wrap: tool.wrap };
+            let output = Output { text, notice, structured, filter };
             // What the filter needed is gone but for what it made.
             noted.held.keep(before);
             let written = match answer::measure(noted, output, deadline).await {
                 Ok((size, output)) => {
-                    tool.series.bytes(metrics, report.original_bytes, output.text.len());
+                    tool.series.bytes(metrics, report.original_bytes, report.output_bytes);
                     if let Some(span) = &mut span {
-                        span.sizes(report.original_bytes, output.text.len());
+                        span.sizes(report.original_bytes, report.output_bytes);
                     }
                     answer::write(noted, output, size, deadline).await
                 }
@@ -521,7 +523,7 @@ fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &An
 }
 
 fn failure(noted: &mut Noted<'_>, message: &str) -> Vec<u8> {
-    let result = ToolResult { text: message, structured: None, wrap: false, is_error: true, filter: None };
+    let result = ToolResult { text: message, notice: None, structured: None, is_error: true, filter: None };
     let server = &noted.exposition.service.server_meta;
     let answer = encode::tool_result(noted.call.id(), &result, noted.call.era, server);
     let (answer, signature) = answer::signed(&noted.gateway.keyring, audit::is_logged(), answer);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tamis_config::carrier::{Unreadable, decode_exposition, decode_service};
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
 use tamis_config::{
-    Access, CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION,
-    GatewayConfigSpec, PayloadKind, ServiceDocument, Stopped,
+    Access, CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec,
+    PayloadKind, ServiceDocument, Stopped, reads,
 };
 
 /// A GatewayConfig, as far as it can be read.
@@ -310,9 +310,7 @@ impl Assembler {
             }
             Some(entry) => {
                 let same = match (&entry.newest, &newest) {
-                    (Newest::Settled, Newest::Open(spec)) => {
-                        entry.digest == digest && spec.format_version == FORMAT_VERSION
-                    }
+                    (Newest::Settled, Newest::Open(spec)) => entry.digest == digest && reads(spec.format_version),
                     (Newest::Open(before), Newest::Open(spec)) => before == spec,
                     (Newest::Malformed(before), Newest::Malformed(message)) => {
                         entry.digest == digest && before == message
@@ -507,7 +505,7 @@ fn read(spec: &GatewayConfigSpec) -> Result<ExpositionPayload, Unreadable> {
         ExpositionPayload::Serve(document) => document.format_version,
         ExpositionPayload::Stop(document) => document.format_version,
     };
-    if version == FORMAT_VERSION { Ok(payload) } else { Err(Unreadable::TooNew(version)) }
+    if reads(version) { Ok(payload) } else { Err(Unreadable::TooNew(version)) }
 }
 
 impl Service {
@@ -518,7 +516,7 @@ impl Service {
             .get_or_insert_with(|| {
                 let (_, document) = decode_service(parts.values().map(AsRef::as_ref))?;
                 match document.format_version {
-                    FORMAT_VERSION => Ok(Arc::new(document)),
+                    version if reads(version) => Ok(Arc::new(document)),
                     version => Err(Unreadable::TooNew(version)),
                 }
             })

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tamis_config::carrier::{encode_exposition, encode_service};
 use tamis_config::names::shard_of;
-use tamis_config::{Audit, CallLimits, CredentialGrant, ExpositionTool, StopDocument};
+use tamis_config::{Audit, CallLimits, CredentialGrant, ExpositionTool, FORMAT_VERSION, StopDocument};
 use tamis_engine::Enforcement;
 
 use super::*;

@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 use tamis_config::ServiceTool;
 
 use super::{Exposition, Tool, schema};
-use crate::mcp::Era;
 use crate::mcp::arguments::Reserved;
 use crate::service::{Service, declared_input};
 
@@ -18,14 +17,12 @@ const PAGE: usize = 250;
 /// The tools of an exposition as they are listed.
 #[derive(Debug)]
 pub(crate) struct ToolList {
-    modern: Fragments,
-    /// Where the legacy era sees something else: output schemas that are not objects.
-    legacy: Option<Fragments>,
+    fragments: Fragments,
     names: Vec<String>,
 }
 
 /// Tools in JSON, one after the other with commas between, and where each ends.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Fragments {
     text: String,
     ends: Vec<usize>,
@@ -52,29 +49,18 @@ pub(crate) struct Page<'a> {
 
 impl ToolList {
     pub(super) fn build(exposition: &Exposition) -> Self {
-        let mut modern = Fragments::default();
-        let mut legacy = Fragments::default();
+        let mut fragments = Fragments::default();
         for (name, tool) in &exposition.tools {
-            let declared = &exposition.service.document.tools[name];
-            let mut entry = describe(name, declared, tool);
-            modern.push(&entry);
-            if let Some(output) = entry.get("outputSchema") {
-                entry["outputSchema"] = schema::legacy_output(output);
-            }
-            legacy.push(&entry);
+            fragments.push(&describe(name, &exposition.service.document.tools[name], tool));
         }
-        let legacy = Some(legacy).filter(|legacy| *legacy != modern);
-        Self { modern, legacy, names: exposition.tools.keys().cloned().collect() }
+        Self { fragments, names: exposition.tools.keys().cloned().collect() }
     }
 
     /// The page that `cursor` names; the first without one. None for a cursor that names no tool of this list.
     ///
     /// A cursor is the name of a page's first tool, so that it stays good over a reload that leaves the tool in place.
-    pub(crate) fn page(&self, cursor: Option<&str>, era: Era) -> Option<Page<'_>> {
-        let fragments = match (&self.legacy, era) {
-            (Some(legacy), Era::Legacy) => legacy,
-            _ => &self.modern,
-        };
+    pub(crate) fn page(&self, cursor: Option<&str>) -> Option<Page<'_>> {
+        let fragments = &self.fragments;
         let first = match cursor {
             None | Some("") => 0,
             Some(cursor) => {

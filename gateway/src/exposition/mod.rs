@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use indexmap::IndexMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceTool};
+use tamis_config::carrier::Unreadable;
+use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, ServiceTool, reads};
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
 
 use crate::access::{AuthError, KeyDigest};
@@ -19,6 +20,7 @@ use crate::limiter::Limiter;
 use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
 use crate::options::GatewayLimits;
+use crate::paging;
 use crate::registry::Programs;
 use crate::service::Service;
 use crate::shares::Share;
@@ -70,10 +72,6 @@ pub(crate) struct Tool {
     pub(crate) filtered: bool,
     /// Inputs that the gateway takes for itself.
     pub(crate) reserved: Reserved,
-    /// The smallest byte budget that the filter declares.
-    pub(crate) budget: Option<usize>,
-    /// Whether its output schema is one that the legacy era needs wrapped, and so every output.
-    pub(crate) wrap: bool,
     /// Its counters.
     pub(crate) series: Arc<ToolSeries>,
 }
@@ -91,11 +89,8 @@ impl Exposition {
         gateway: &Gateway,
         programs: &mut Programs,
     ) -> Result<Self, String> {
-        if document.format_version != FORMAT_VERSION {
-            return Err(format!(
-                "format version {} is not the one that this gateway knows, {FORMAT_VERSION}",
-                document.format_version
-            ));
+        if !reads(document.format_version) {
+            return Err(Unreadable::TooNew(document.format_version).to_string());
         }
         let limits = ceilings(&document.limits, &gateway.options.limits);
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
@@ -240,30 +235,17 @@ impl Tool {
         let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
         let filtered = !published.is_unfiltered();
         let arguments = &service.contracts[name].arguments;
-        let mut tool = Self {
+        Ok(Self {
             program,
             filtered,
             reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
-            budget: budget(filter),
-            wrap: false,
             series,
-        };
-        tool.wrap = tool.output_schema(declared).is_some_and(|schema| !schema::is_object(&schema));
-        Ok(tool)
+        })
     }
 
-    /// The schema that every answer conforms to, where there is one. `_pagination` is a member that no filter knows.
+    /// The schema that the structured content of every answer conforms to, where there is one.
     fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
-        if self.filtered && declared.pagination.is_none() { self.program.output_schema() } else { None }
+        let pages = declared.pagination.as_ref().map(|pagination| paging::schema(pagination.kind));
+        if self.filtered { self.program.output_schema(pages.as_ref()) } else { None }
     }
-}
-
-/// The smallest byte budget that any branch declares.
-fn budget(filter: &ToolFilter) -> Option<usize> {
-    let specs = match filter {
-        ToolFilter::Single(spec) => std::slice::from_ref(spec.as_ref()),
-        ToolFilter::Branches(specs) => specs,
-    };
-    let bytes = specs.iter().filter_map(|spec| spec.output.as_ref()?.budget.as_ref()?.bytes);
-    bytes.filter_map(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0).min()
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
-use tamis_engine::Call;
+use tamis_engine::{Bytes, Call};
 use tamis_schema::{Document, Invalid, Kind, Limits, Schema, steps_for};
 
 use super::encode;
@@ -43,7 +43,7 @@ impl Reserved {
     ///
     /// # Errors
     /// One of them has an invalid value, or one that enforcement refuses.
-    pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<Call, InvalidArguments> {
+    pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<Call<'static>, InvalidArguments> {
         let mut call = Call::default();
         if arguments.keys().all(|name| !name.starts_with('_')) {
             return Ok(call);
@@ -67,7 +67,7 @@ impl Reserved {
         {
             let bytes = whole(budget.get()).filter(|bytes| *bytes > 0);
             let wrong = || InvalidArguments(format!("`{}`: must be a whole number of bytes above 0", self.budget));
-            call.budget = Some(bytes.ok_or_else(wrong)?);
+            call.budget = Some(Bytes(bytes.ok_or_else(wrong)?));
         }
         Ok(call)
     }

@@ -6,7 +6,7 @@ fn reserved(apply: bool, raw: bool) -> Reserved {
     Reserved::new(apply, raw, |_| false)
 }
 
-fn take(reserved: &Reserved, text: &str) -> (Result<Call, InvalidArguments>, Vec<String>) {
+fn take(reserved: &Reserved, text: &str) -> (Result<Call<'static>, InvalidArguments>, Vec<String>) {
     let mut arguments = read(Some(text)).unwrap();
     let call = reserved.take(&mut arguments);
     (call, arguments.into_keys().collect())
@@ -15,7 +15,7 @@ fn take(reserved: &Reserved, text: &str) -> (Result<Call, InvalidArguments>, Vec
 #[test]
 fn reserved_inputs_are_taken_out_and_applied() {
     let (call, left) = take(&reserved(true, true), r#"{"a":1,"_output_mode":"raw","_budget":100,"_own":2}"#);
-    assert_eq!(call.unwrap(), Call { raw: true, budget: Some(100) });
+    assert_eq!(call.unwrap(), Call { raw: true, budget: Some(Bytes(100)), pagination: None });
     assert_eq!(left, ["a", "_own"]);
     let (call, left) = take(&reserved(false, false), r#"{"_output_mode":"raw","_budget":"x"}"#);
     assert_eq!((call.unwrap(), left.len()), (Call::default(), 0));
@@ -25,7 +25,7 @@ fn reserved_inputs_are_taken_out_and_applied() {
 fn a_whole_number_is_a_budget_however_it_is_written() {
     for text in ["100", "100.0", "1e2", "1000e-1", "1.0E+2"] {
         let call = take(&reserved(true, true), &format!("{{\"_budget\":{text}}}")).0;
-        assert_eq!(call, Ok(Call { raw: false, budget: Some(100) }), "{text}");
+        assert_eq!(call, Ok(Call { budget: Some(Bytes(100)), ..Call::default() }), "{text}");
     }
 }
 
@@ -54,7 +54,7 @@ fn wrong_reserved_inputs_are_refused_by_name() {
 fn a_tool_keeps_an_argument_that_has_a_reserved_name() {
     let reserved = Reserved::new(true, true, |name| name == "_budget" || name == "__budget");
     let (call, left) = take(&reserved, r#"{"_budget":"mine","___budget":7}"#);
-    assert_eq!((call.unwrap().budget, left), (Some(7), vec!["_budget".to_owned()]));
+    assert_eq!((call.unwrap().budget, left), (Some(Bytes(7)), vec!["_budget".to_owned()]));
 }
 
 #[test]

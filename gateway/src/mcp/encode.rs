@@ -1,7 +1,7 @@
 //! Answers, written into one buffer without a tree: the filtered text is escaped into the content block and, if it is JSON,
 //! copied unchanged into the structured content.
 
-use tamis_engine::{Structured, json};
+use tamis_engine::json;
 
 use super::{Era, RpcError};
 
@@ -84,12 +84,12 @@ pub(crate) fn error(id: Option<&[u8]>, error: &RpcError, era: Era) -> Vec<u8> {
 /// The result of a tool call, without its envelope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToolResult<'a> {
-    /// The text block.
+    /// The first text block.
     pub(crate) text: &'a str,
-    /// A JSON text; none if the output is text.
-    pub(crate) structured: Option<&'a str>,
-    /// Whether the legacy era gets `{"result": ..}` even for an object, because the output schema says so.
-    pub(crate) wrap: bool,
+    /// The second text block.
+    pub(crate) notice: Option<&'a str>,
+    /// The pieces of a JSON object, see [`tamis_engine::Structured::pieces`]; none if the output is text.
+    pub(crate) structured: Option<[&'a str; 5]>,
     /// Whether the call failed.
     pub(crate) is_error: bool,
     /// A JSON text for `_meta["tamis.dev/filter"]`.
@@ -114,41 +114,45 @@ fn escaped(text: &str) -> usize {
     text.len() + text.as_bytes().iter().map(more).sum::<usize>()
 }
 
-/// Bytes of the answer that [`tool_result`] makes of these, at most.
-pub(crate) fn result_size(text: &str, structured: &Structured, filter: Option<&str>) -> usize {
-    let copied = match structured {
-        Structured::Text => text.len(),
-        Structured::Json(json) => json.len(),
-        Structured::None => 0,
-    };
-    escaped(text) + copied + filter.map_or(0, str::len) + FRAME
+impl ToolResult<'_> {
+    /// Bytes of the answer that [`tool_result`] makes of this, at most.
+    pub(crate) fn size(&self) -> usize {
+        escaped(self.text) + self.notice.map_or(0, escaped) + self.copied() + FRAME
+    }
+
+    /// Bytes of what is copied as it is.
+    fn copied(&self) -> usize {
+        let structured = self.structured.map_or(0, |pieces| pieces.iter().map(|piece| piece.len()).sum());
+        structured + self.filter.map_or(0, str::len)
+    }
 }
 
 /// Writes the answer to a tool call. `server` is the modern era's `_meta` entry that names the server, as JSON members.
 pub(crate) fn tool_result(id: &str, result: &ToolResult<'_>, era: Era, server: &str) -> Vec<u8> {
-    let text = result.text;
-    let structured = result.structured.unwrap_or_default();
+    let ToolResult { text, notice, structured, is_error, filter } = *result;
     // JSON text grows by about an eighth when its quotes are escaped.
-    let escaped = if text.len() > COUNTED { escaped(text) } else { text.len() + text.len() / 4 };
-    let mut out = Vec::with_capacity(escaped + structured.len() + result.filter.map_or(0, str::len) + id.len() + FRAME);
+    let grown = |text: &str| if text.len() > COUNTED { escaped(text) } else { text.len() + text.len() / 4 };
+    let written = grown(text) + notice.map_or(0, grown) + result.copied();
+    let mut out = Vec::with_capacity(written + id.len() + FRAME);
     open_result(&mut out, id);
     out.put(if era == Era::Modern { r#"{"resultType":"complete","content":["# } else { r#"{"content":["# });
     out.put(r#"{"type":"text","text":"#);
     string(&mut out, text);
-    out.put("}]");
-    if result.structured.is_some() {
-        // Clients of the legacy era refuse a structured content that is not an object.
-        let wrap = era == Era::Legacy && (result.wrap || !structured.trim_ascii_start().starts_with('{'));
-        out.put(if wrap { r#","structuredContent":{"result":"# } else { r#","structuredContent":"# });
-        out.put(structured);
-        out.put(if wrap { "}" } else { "" });
+    if let Some(notice) = notice {
+        out.put(r#"},{"type":"text","text":"#);
+        string(&mut out, notice);
     }
-    out.put(if result.is_error { r#","isError":true"# } else { r#","isError":false"# });
+    out.put("}]");
+    if let Some(pieces) = structured {
+        out.put(r#","structuredContent":"#);
+        pieces.iter().for_each(|piece| out.put(piece));
+    }
+    out.put(if is_error { r#","isError":true"# } else { r#","isError":false"# });
     let server = if era == Era::Modern { server } else { "" };
-    if result.filter.is_some() || !server.is_empty() {
+    if filter.is_some() || !server.is_empty() {
         out.put(r#","_meta":{"#);
         out.put(server);
-        if let Some(filter) = result.filter {
+        if let Some(filter) = filter {
             out.put(if server.is_empty() { r#""tamis.dev/filter":"# } else { r#","tamis.dev/filter":"# });
             out.put(filter);
         }

@@ -18,22 +18,26 @@ fn every_control_quote_and_backslash_is_escaped_at_every_offset() {
 }
 
 #[test]
-fn lists_and_scalars_are_wrapped_for_the_legacy_era_only() {
-    for (structured, legacy) in
-        [("[1]", json!({"result": [1]})), ("1", json!({"result": 1})), (" {\"a\":1}", json!({"a": 1}))]
-    {
-        let result =
-            ToolResult { text: structured, structured: Some(structured), wrap: false, is_error: false, filter: None };
-        let old: Value = serde_json::from_slice(&tool_result("1", &result, Era::Legacy, "")).unwrap();
-        assert_eq!(old["result"]["structuredContent"], legacy);
-        assert!(old["result"].get("resultType").is_none());
-        let new: Value = serde_json::from_slice(&tool_result("1", &result, Era::Modern, "")).unwrap();
-        assert_eq!(new["result"]["structuredContent"], serde_json::from_str::<Value>(structured).unwrap());
-        assert_eq!(new["result"]["resultType"], "complete");
+fn both_eras_get_two_blocks_and_an_object() {
+    let pieces = ["{\"result\":", "[1]", ",", "\"_truncated\":{\"shown\":1,\"total\":2}", "}"];
+    let result = ToolResult {
+        text: "[1]",
+        notice: Some("1 of 2 items shown\n\"x\""),
+        structured: Some(pieces),
+        is_error: false,
+        filter: None,
+    };
+    for (era, result_type) in [(Era::Legacy, None), (Era::Modern, Some("complete"))] {
+        let written = tool_result("1", &result, era, "");
+        assert!(written.len() <= result.size());
+        let answer: Value = serde_json::from_slice(&written).unwrap();
+        let answer = &answer["result"];
+        let blocks = json!([{"type": "text", "text": "[1]"}, {"type": "text", "text": "1 of 2 items shown\n\"x\""}]);
+        assert_eq!(answer["content"], blocks);
+        let object = json!({"result": [1], "_truncated": {"shown": 1, "total": 2}});
+        assert_eq!(answer["structuredContent"], object);
+        assert_eq!(answer.get("resultType").and_then(Value::as_str), result_type);
     }
-    let result = ToolResult { text: "{}", structured: Some("{}"), wrap: true, is_error: false, filter: None };
-    let wrapped: Value = serde_json::from_slice(&tool_result("1", &result, Era::Legacy, "")).unwrap();
-    assert_eq!(wrapped["result"]["structuredContent"], json!({"result": {}}));
 }
 
 #[test]
@@ -55,7 +59,7 @@ proptest! {
     ) {
         let text: String = text.chars().chain(control).collect();
         let era = if modern { Era::Modern } else { Era::Legacy };
-        let result = ToolResult { text: &text, structured: None, wrap: false, is_error: failed, filter: Some("{\"applied\":true}") };
+        let result = ToolResult { text: &text, notice: None, structured: None, is_error: failed, filter: Some("{\"applied\":true}") };
         let server = "\"io.modelcontextprotocol/serverInfo\":{\"name\":\"t\",\"version\":\"1\"}";
         let body: Value = serde_json::from_slice(&tool_result("7", &result, era, server)).unwrap();
         prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 
-use crate::support::{Page, Upstream, exposition, options, service, simple, snapshot, start, text, tool, until};
+use crate::support::{
+    Page, Upstream, blocks, exposition, options, service, simple, snapshot, start, text, tool, until,
+};
 
 const ISSUES: &str = r#"[{"number":1.0,"title":"a","user":{"login":"x"},"body":"hidden"},
                          {"number":2,"title":"b","user":{"login":"y"},"body":"hidden"}]"#;
@@ -45,8 +47,14 @@ async fn two_expositions_of_one_service_show_what_each_may() {
     ));
     assert_eq!((report.added.len(), report.failed.len()), (2, 0), "{report:?}");
     let internal = running.call("internal", "list", json!({})).await;
-    assert_eq!(text(&internal), r#"[{"number":1.0,"title":"a","user":{"login":"x"},"body":"hidden"}]"#);
+    assert_eq!(
+        blocks(&internal),
+        [r#"[{"number":1.0,"title":"a","user":{"login":"x"},"body":"hidden"}]"#, "1 of 2 items shown"]
+    );
     assert_eq!(internal["structuredContent"]["result"][0]["title"], "a");
+    assert_eq!(internal["structuredContent"]["_truncated"], json!({"shown": 1, "total": 2}));
+    let (_, modern) = running.modern("internal", "tools/call", json!({"name": "list"})).await;
+    assert_eq!(modern["result"]["structuredContent"], internal["structuredContent"], "both eras get an object");
     assert_eq!(internal["_meta"]["tamis.dev/filter"]["filter_applied"], json!(true));
     let raw = running.call("internal", "list", json!({"_output_mode": "raw"})).await;
     assert!(text(&raw).contains("\"b\""), "{raw}");
@@ -63,8 +71,9 @@ async fn two_expositions_of_one_service_show_what_each_may() {
     let (_, listed) = running.legacy("partner", "tools/list", json!({})).await;
     let properties = &listed["result"]["tools"][0]["inputSchema"]["properties"];
     assert!(properties.get("_output_mode").is_none() && properties.get("_budget").is_some(), "{properties}");
-    let small = running.call("partner", "list", json!({"_budget": 30})).await;
-    assert!(text(&small).len() <= 30, "{small}");
+    let small = running.call("partner", "list", json!({"_budget": 50})).await;
+    assert_eq!(blocks(&small), ["[]", "0 of 2 items shown"], "{small}");
+    assert!(small["structuredContent"].to_string().len() <= 50, "{small}");
 }
 
 #[tokio::test]
@@ -73,12 +82,17 @@ async fn structured_content_conforms_to_the_advertised_schema_in_both_eras() {
     upstream.json("/issues", ISSUES);
     upstream.json("/issue", r#"{"number":1,"user":{"login":"x"}}"#);
     let running = start(options()).await;
-    let service = service(&upstream.base, &json!({"list": tool("/issues"), "get": tool("/issue")}));
-    let tools = [("list", Some(SELECT)), ("get", Some(SELECT))];
+    upstream.json("/pages?limit=20", format!(r#"{{"items":{ISSUES},"next":"b"}}"#));
+    let mut paged = tool("/pages");
+    paged["pagination"] = json!({"type": "cursor", "maxPages": 1, "nextPath": "next"});
+    paged["call"]["http"]["extract"] = json!("items");
+    let service = service(&upstream.base, &json!({"list": tool("/issues"), "get": tool("/issue"), "pages": paged}));
+    let short = r#"{"root":"","select":{"number":"number"},"maxItems":1}"#;
+    let tools = [("list", Some(SELECT)), ("get", Some(SELECT)), ("pages", Some(short))];
     running.gateway.apply(&snapshot(&service, [exposition("api", &service, Enforced, &tools)]));
     let (_, legacy) = running.legacy("api", "tools/list", json!({})).await;
     let (_, modern) = running.modern("api", "tools/list", json!({})).await;
-    for (at, name) in ["list", "get"].into_iter().enumerate() {
+    for (at, name) in ["list", "get", "pages"].into_iter().enumerate() {
         let schemas = [&legacy, &modern].map(|listed| listed["result"]["tools"][at]["outputSchema"].clone());
         assert_eq!(schemas[0]["type"], "object", "legacy clients take nothing else: {}", schemas[0]);
         let (_, answer) = running.modern("api", "tools/call", json!({"name": name})).await;
@@ -88,7 +102,13 @@ async fn structured_content_conforms_to_the_advertised_schema_in_both_eras() {
             let content = &result["structuredContent"];
             assert!(jsonschema::is_valid(schema, content), "{name}: {schema} {content}");
         }
-        assert!(results[0]["structuredContent"].is_object());
+        let contents = results.map(|result| result["structuredContent"].clone());
+        assert!(contents[0].is_object() && contents[0] == contents[1], "both eras get the same object: {contents:?}");
+        if name == "pages" {
+            assert!(contents[0]["_pagination"].is_object() && contents[0]["_truncated"].is_object(), "{contents:?}");
+            let closed = json!({"result": [], "_pagination": {"pages": "one"}});
+            assert!(!jsonschema::is_valid(&schemas[0], &closed), "{}", schemas[0]);
+        }
     }
 }
 
@@ -154,13 +174,22 @@ async fn cursors_of_the_upstream_are_sealed_under_enforced() {
         [exposition("open", &service, Advisory, &tools), exposition("closed", &service, Enforced, &tools)],
     ));
     let open = running.call("open", "pages", json!({})).await;
-    assert_eq!(open["structuredContent"]["_pagination"]["next"], json!({"cursor": "token-2"}), "{open}");
+    let pages = r#"{"pages":2,"items":2,"next":{"cursor":"token-2"}}"#;
+    assert_eq!(blocks(&open), [r#"[{"number":1},{"number":1}]"#.to_owned(), format!("_pagination: {pages}")]);
+    assert_eq!(open["structuredContent"]["_pagination"], serde_json::from_str::<Value>(pages).unwrap(), "{open}");
+    // What is attached is counted to the byte.
+    let whole = open["structuredContent"].to_string().len();
+    for (budget, cut) in [(whole, false), (whole - 1, true)] {
+        let open = running.call("open", "pages", json!({"_budget": budget})).await;
+        assert_eq!(open["structuredContent"].get("_truncated").is_some(), cut, "{budget}: {open}");
+        assert_eq!(open["_meta"]["tamis.dev/filter"].get("budget_applied").is_some(), cut, "{budget}: {open}");
+    }
     let closed = running.call("closed", "pages", json!({})).await;
     assert!(!closed.to_string().contains("token-"), "{closed}");
-    assert_eq!(closed["structuredContent"]["items"], json!([{"number": 1}, {"number": 1}]));
+    assert_eq!(closed["structuredContent"]["result"], json!([{"number": 1}, {"number": 1}]));
     let next = closed["structuredContent"]["_pagination"]["next"].clone();
     let last = running.call("closed", "pages", next.clone()).await;
-    assert_eq!(last["structuredContent"]["items"], json!([{"number": 3}]), "{last}");
+    assert_eq!(last["structuredContent"]["result"], json!([{"number": 3}]), "{last}");
     assert!(last["structuredContent"]["_pagination"].get("next").is_none());
     let hits = upstream.hits();
     let forged = running.call("closed", "pages", json!({"cursor": "token-2"})).await;

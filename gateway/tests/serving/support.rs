@@ -271,10 +271,16 @@ pub(crate) async fn read(response: reqwest::Response) -> (u16, Value) {
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
+/// The text blocks of a result.
+pub(crate) fn blocks(result: &Value) -> Vec<&str> {
+    let blocks = result["content"].as_array().unwrap_or_else(|| panic!("no content: {result}"));
+    blocks.iter().map(|block| block["text"].as_str().unwrap()).collect()
+}
+
 /// The one text block of a result.
 pub(crate) fn text(result: &Value) -> &str {
-    assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{result}");
-    result["content"][0]["text"].as_str().unwrap()
+    let [text] = blocks(result)[..] else { panic!("not one text block: {result}") };
+    text
 }
 
 /// Waits until `holds`, or fails.

@@ -136,7 +136,7 @@ async fn removed_data_does_not_decide_which_list_the_pages_are() {
         [exposition("open", &service, Advisory, &tools), exposition("closed", &service, Enforced, &tools)],
     ));
     let open = running.call("open", "pages", json!({})).await;
-    assert_eq!(open["structuredContent"]["items"], json!([{"number": 7}]), "{open}");
+    assert_eq!(open["structuredContent"]["result"], json!([{"number": 7}]), "{open}");
     let closed = running.call("closed", "pages", json!({})).await;
     assert_eq!(closed["isError"], json!(true), "nothing says where the list is: {closed}");
     assert!(!closed.to_string().contains('7') && !closed.to_string().contains(SECRET), "{closed}");

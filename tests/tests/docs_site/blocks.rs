@@ -50,7 +50,7 @@ fn every_block_is_run_or_says_why_not() {
                 // Documents and configurations: the tests below read them.
                 ("yaml" | "json", "") => continue,
                 ("yaml", file) if file.starts_with("file=") && walked => continue,
-                (_, "filter" | "input" | "output" | "report" | "refused" | "findings")
+                (_, "filter" | "input" | "output" | "notice" | "structured" | "report" | "refused" | "findings")
                     if path.starts_with(OF_FILTERS) =>
                 {
                     continue;

@@ -1,4 +1,4 @@
-use tamis_engine::{BudgetSpec, CompactSpec, TestSpec, TextSpec};
+use tamis_engine::{BudgetSpec, Bytes, CompactSpec, TestSpec, TextSpec};
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn select(pairs: &[(&str, &str)]) -> FilterSpec {
     FilterSpec { select: Some(select), ..FilterSpec::default() }
 }
 
-fn trace(filter: &ToolFilter, enforcement: Enforcement, input: &str, call: Call) -> Trace {
+fn trace(filter: &ToolFilter, enforcement: Enforcement, input: &str, call: Call<'_>) -> Trace {
     let options = CompileOptions { enforcement, ..CompileOptions::default() };
     let input = Input::Json(input.as_bytes());
     let outcome = run(filter, &options, input, &call).expect("the filter compiles");
@@ -74,7 +74,8 @@ fn budget_and_summary_come_last() {
     let filter = single(FilterSpec {
         compact: Some(CompactSpec { header: None, item: Some("#{{.id}} {{.title}}".into()), footer: None }),
         output: Some(OutputSpec {
-            budget: Some(BudgetSpec { bytes: Some(15), tokens: None }),
+            budget: Some(BudgetSpec { bytes: Some(70), tokens: None }),
+            notice: Some(false),
             ..OutputSpec::default()
         }),
         ..FilterSpec::default()
@@ -86,8 +87,9 @@ fn budget_and_summary_come_last() {
 
 #[test]
 fn a_budget_of_the_call_is_a_stage_too() {
-    let filter = single(FilterSpec { root: Some("/items".into()), ..select(&[("id", "id")]) });
-    let call = Call { raw: false, budget: Some(60) };
+    let output = Some(OutputSpec { notice: Some(false), ..OutputSpec::default() });
+    let filter = single(FilterSpec { root: Some("/items".into()), output, ..select(&[("id", "id")]) });
+    let call = Call { budget: Some(Bytes(60)), ..Call::default() };
     let trace = trace(&filter, Enforcement::Advisory, ISSUES, call);
     assert_eq!(rows(&trace)[1], ("output.budget", Some(2), "1 item left out".into()));
 }

@@ -1,5 +1,5 @@
-use super::{advisory, enforced};
-use crate::Structured;
+use super::{advisory, bare, enforced};
+use crate::{Bytes, Structured};
 
 const COMPACT: &str = r##"{"root":"","compact":{"header":"Issues ({{.Total}} total):","item":"  #{{.number}} {{.title}} [{{.state}}]",
     "footer":"Showing {{.Count}} of {{.Total}}, {{.Remaining}} more"},"maxItems":2}"##;
@@ -13,16 +13,21 @@ fn a_list_is_summed_up() {
         assert_eq!(filtered.text, summary);
         let Structured::Json(json) = &filtered.structured else { panic!("{:?}", filtered.structured) };
         let value: serde_json::Value = serde_json::from_str(json).unwrap();
-        assert_eq!(value, serde_json::json!({"summary": summary, "_compact": true, "_original_items": 3}));
+        let truncated = serde_json::json!({"shown": 2, "total": 3});
+        assert_eq!(
+            value,
+            serde_json::json!({"summary": summary, "_compact": true, "_original_items": 3, "_truncated": truncated})
+        );
         assert_eq!(filtered.report.items_truncated_from, Some(3));
-        assert_eq!(filtered.report.output_bytes, summary.len());
+        assert_eq!(filtered.notice.as_deref(), Some("2 of 3 items shown"));
+        assert_eq!(filtered.report.output_bytes, summary.len() + "2 of 3 items shown".len());
     }
 }
 
 #[test]
 fn what_is_no_list_is_not_summed_up() {
     let filtered = advisory(COMPACT).run(r#"{"number":1}"#);
-    assert_eq!((filtered.text.as_str(), filtered.structured), (r#"{"number":1}"#, Structured::Text));
+    assert_eq!((filtered.text.as_str(), filtered.structured), (r#"{"number":1}"#, bare()));
     assert_eq!((filtered.report.compact_error, filtered.report.error), (None, None), "nothing has failed");
     assert_eq!(filtered.report.warnings[0].message, "the payload is not a list");
     assert_eq!(enforced(COMPACT).refused(r#"{"number":1}"#).0, "compact", "templates hide what they do not print");
@@ -30,28 +35,42 @@ fn what_is_no_list_is_not_summed_up() {
 
 #[test]
 fn a_budget_holds_and_only_the_lower_counts() {
-    let filter = r#"{"root":"","exclude":["x"],"output":{"budget":{"bytes":30}}}"#;
-    let input = r#"[{"a":1,"x":0},{"a":2},{"a":3},{"a":4},{"a":5}]"#;
-    for (case, limit, text) in [
-        (advisory(filter), 30, r#"[{"a":1},{"a":2},{"a":3}]"#),
-        (enforced(filter).budget(20), 20, r#"[{"a":1},{"a":2}]"#),
-        (advisory(filter).budget(1000), 30, r#"[{"a":1},{"a":2},{"a":3}]"#),
-        (advisory(filter).budget(0), 30, r#"[{"a":1},{"a":2},{"a":3}]"#),
+    let filter = |bytes: usize| format!(r#"{{"root":"","exclude":["x"],"output":{{"budget":{{"bytes":{bytes}}}}}}}"#);
+    let item = |n: usize, x: &str| format!(r#"{{"a":"{}"{x}}}"#, n.to_string().repeat(20));
+    let list = |items: usize, x| format!("[{}]", (1..=items).map(|n| item(n, x)).collect::<Vec<_>>().join(","));
+    let cut = |items| format!(r#"{{"result":{},"_truncated":{{"shown":{items},"total":5}}}}"#, list(items, ""));
+    let input = &list(5, r#","x":0"#);
+    let (whole, three, two) = (list(5, "").len() + 11, cut(3), cut(2));
+    assert_eq!((whole, three.len(), two.len()), (157, 134, 105));
+    for (case, limit, structured) in [
+        (advisory(&filter(134)), 134, &three),
+        (advisory(&filter(133)), 133, &two),
+        (enforced(&filter(134)).budget(105), 105, &two),
+        (advisory(&filter(134)).budget(1000), 134, &three),
+        (advisory(&filter(134)).budget(0), 134, &three),
     ] {
         let filtered = case.run(input);
-        assert_eq!(filtered.text, text);
+        assert_eq!(filtered.structured.to_json(&filtered.text).as_ref(), Some(structured), "{limit}");
         let budget = filtered.report.budget.expect("it was cut");
-        assert_eq!((budget.limit, budget.original_bytes, budget.result_bytes), (limit, 41, text.len()));
-        assert_eq!((filtered.report.result_bytes, filtered.report.output_bytes), (41, text.len()));
+        assert_eq!(
+            (budget.limit, budget.original, budget.result),
+            (Bytes(limit), Bytes(whole), Bytes(structured.len()))
+        );
+        let notice = filtered.notice.expect("it was cut");
+        assert_eq!(filtered.report.result_bytes, whole - 11);
+        assert_eq!(filtered.report.output_bytes, filtered.text.len() + notice.len());
     }
-    assert_eq!(advisory(filter).run("[]").report.budget, None);
+    assert_eq!(advisory(&filter(134)).run("[]").report.budget, None);
 }
 
 #[test]
 fn a_budget_trims_the_payload_wherever_it_is() {
     let filter = r#"{"root":"/d/items","exclude":["x"]}"#;
-    let text = advisory(filter).budget(40).text(r#"{"n":3,"d":{"items":[{"a":"aaaa"},{"a":"bbbb"},{"a":"cccc"}]}}"#);
-    assert_eq!(text, r#"{"n":3,"d":{"items":[{"a":"aaaa"}]}}"#);
+    let input =
+        r#"{"n":3,"d":{"items":[{"a":"aaaaaaaaaaaaaaaaaaaaaaaa"},{"a":"bbbbbbbbbbbbbbbbbbbbbbbb"},{"a":"c"}]}}"#;
+    let one = r#"{"n":3,"d":{"items":[{"a":"aaaaaaaaaaaaaaaaaaaaaaaa"}]}"#;
+    let text = advisory(filter).budget(one.len() + 1 + r#","_truncated":{"shown":1,"total":3}"#.len()).text(input);
+    assert_eq!(text, format!("{one}}}"));
 }
 
 #[test]
@@ -59,9 +78,9 @@ fn a_budget_without_a_payload_stage_drops_whole_items() {
     let items: Vec<String> = (0..50).map(|n| format!(r#"{{"id":{n},"title":"title {n}"}}"#)).collect();
     for (name, filter) in [
         ("result", r#"{"output":{"budget":{"bytes":200}}}"#),
-        ("items", r#"{"retain":["/items"],"output":{"budget":{"bytes":90}}}"#),
-        ("data", r#"{"patches":[{"op":"remove","path":"/n"}],"output":{"budget":{"bytes":90}}}"#),
-        ("rows", r#"{"dropNulls":true,"output":{"budget":{"bytes":90}}}"#),
+        ("items", r#"{"retain":["/items"],"output":{"budget":{"bytes":130}}}"#),
+        ("data", r#"{"patches":[{"op":"remove","path":"/n"}],"output":{"budget":{"bytes":130}}}"#),
+        ("rows", r#"{"dropNulls":true,"output":{"budget":{"bytes":130}}}"#),
     ] {
         let input = format!(r#"{{"n":50,"{name}":[{}]}}"#, items.join(","));
         let filtered = advisory(filter).run(&input);
@@ -74,7 +93,12 @@ fn a_budget_without_a_payload_stage_drops_whole_items() {
     // The caller's budget finds them too, where no filter applies.
     let branch = r#"[{"test":{"path":"/a","value":1},"retain":["/a"]}]"#;
     for filter in [branch, r#"{"passthrough":true}"#, "{}"] {
-        assert_eq!(advisory(filter).budget(18).text(r#"{"data":[1,2,3,4,5,6]}"#), r#"{"data":[1,2,3,4]}"#, "{filter}");
+        let data =
+            |items: usize| format!(r#"{{"data":[{}]}}"#, vec![format!("\"{}\"", "a".repeat(40)); items].join(","));
+        let (input, two, one) = (&data(3), data(2), data(1));
+        let said = r#","_truncated":{"shown":1,"total":3}"#.len();
+        assert_eq!(advisory(filter).budget(two.len()).text(input), one, "{filter}");
+        assert_eq!(advisory(filter).budget(one.len() + said).text(input), one, "{filter}");
     }
 }
 
@@ -90,9 +114,9 @@ fn a_filter_without_stages_applies_nothing() {
 
 #[test]
 fn a_budget_counts_what_the_template_prints() {
-    let case = enforced(COMPACT).budget(60);
+    let case = enforced(COMPACT).budget(160);
     let cut = case.run(ISSUES);
-    assert!(cut.text.len() <= 60, "{}", cut.text);
+    assert!(cut.text.starts_with("Issues (3 total):\n  #1 Fix") && cut.report.budget.is_some(), "{}", cut.text);
     // Fields that are not printed, however long, change nothing.
     let other = ISSUES.replace("\"number\":1,", &format!("\"number\":1,\"body\":\"{}\",", "x".repeat(500)));
     assert_eq!(case.run(&other).text, cut.text);
@@ -100,26 +124,11 @@ fn a_budget_counts_what_the_template_prints() {
 
 #[test]
 fn a_budget_applies_where_no_branch_does() {
-    let case = advisory(r#"[{"test":{"path":"/a","value":1},"retain":["/a"]}]"#).budget(8);
-    assert_eq!(case.text("[1, 2, 3, 4, 5]"), "[1,2,3]");
-    assert_eq!(advisory(r#"{"passthrough":true}"#).budget(8).text("[1, 2, 3, 4, 5]"), "[1,2,3]");
-}
-
-#[test]
-fn schemas_say_what_enforced_answers_look_like() {
-    let schema = |case: super::Case| case.program().output_schema();
-    let select = r#"{"root":"/d","select":{"b":"b","a":"a"},"exclude":["b"]}"#;
-    let item = serde_json::json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false});
-    assert_eq!(schema(enforced(select)).map(|s| s["properties"]["d"]["anyOf"][0].clone()), Some(item));
-    assert_eq!(
-        schema(enforced(COMPACT)).map(|s| s["required"].clone()),
-        Some(serde_json::json!(["summary", "_compact", "_original_items"]))
-    );
-    assert_eq!(schema(advisory(select)), None, "raw output may be asked for");
-    assert_eq!(schema(enforced(r#"{"retain":["/a"]}"#)), None);
-    assert_eq!(schema(enforced(r#"{"passthrough":true}"#)), None);
-    let list = r#"[{"test":{"path":"/a","value":1},"root":"","select":{"a":"a"}},{"otherwise":true,"root":"","select":{"b":"b"}}]"#;
-    assert_eq!(schema(enforced(list)).map(|s| s["anyOf"].as_array().map(Vec::len)), Some(Some(2)));
+    let said = r#"{"result":,"_truncated":{"shown":3,"total":40}}"#.len();
+    let input = format!("[1, 2, 3{}]", ", 4".repeat(37));
+    for filter in [r#"[{"test":{"path":"/a","value":1},"retain":["/a"]}]"#, r#"{"passthrough":true}"#] {
+        assert_eq!(advisory(filter).budget(said + 8).text(&input), "[1,2,3]");
+    }
 }
 
 #[test]

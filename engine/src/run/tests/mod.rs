@@ -1,5 +1,6 @@
 //! A table for each stage: filter, input, output. Filters and inputs are JSON.
 
+mod answers;
 mod bounds;
 mod branches;
 mod enforcement;
@@ -12,13 +13,20 @@ mod select;
 mod suite;
 mod text;
 
-use crate::{Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, compile};
+use crate::{
+    Bytes, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, Structured, compile,
+};
 
 /// A filter to run, and how.
 struct Case {
     filter: String,
     options: CompileOptions,
-    call: Call,
+    call: Call<'static>,
+}
+
+/// Structured content that is the text's value.
+fn bare() -> Structured {
+    Structured::Text { members: String::new() }
 }
 
 fn advisory(filter: &str) -> Case {
@@ -37,7 +45,12 @@ impl Case {
     }
 
     fn budget(mut self, bytes: usize) -> Self {
-        self.call.budget = Some(bytes);
+        self.call.budget = Some(Bytes(bytes));
+        self
+    }
+
+    fn pages(mut self, pagination: &'static str) -> Self {
+        self.call.pagination = Some(pagination);
         self
     }
 
@@ -61,6 +74,13 @@ impl Case {
             Ok(filtered) => filtered,
             Err(refused) => panic!("{} refused {input}: {:?}", self.filter, refused.report.error),
         }
+    }
+
+    /// The second text block and the structured content.
+    fn around(&self, input: &str) -> (Option<String>, Option<String>) {
+        let filtered = self.run(input);
+        let structured = filtered.structured.to_json(&filtered.text);
+        (filtered.notice, structured)
     }
 
     /// The text that the model gets.

@@ -1,4 +1,4 @@
-use super::{advisory, enforced};
+use super::{advisory, bare, enforced};
 use crate::{Input, Structured};
 
 const TEXT: &str = r#"{"text":{"keep":["^E"],"onEmpty":"nothing"}}"#;
@@ -27,7 +27,7 @@ fn text_in_an_object_is_text() {
     let input = r#"{"_exit_code":1,"raw":"I\nE a","stderr":"secret","_text_filtered":false}"#;
     let filtered = advisory(TEXT).run(input);
     assert_eq!(filtered.text, r#"{"_exit_code":1,"raw":"E a","stderr":"secret","_text_filtered":false}"#);
-    assert_eq!(filtered.structured, Structured::Text);
+    assert_eq!(filtered.structured, bare());
     assert_eq!(enforced(TEXT).text(input), "E a", "metadata goes");
     // Something else beside it, or no string: ordinary data.
     let drop = r#"{"dropNulls":true}"#;

@@ -6,8 +6,8 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::ISSUES;
 
-/// Keys that the filters of [`super::filters`] name too, twice written with escapes.
-pub(super) const KEYS: [&str; 12] = [
+/// Keys that the filters of [`super::filters`] name too, or an answer; two are written with escapes.
+pub(super) const KEYS: [&str; 14] = [
     "a",
     "b",
     "c",
@@ -19,6 +19,8 @@ pub(super) const KEYS: [&str; 12] = [
     "-",
     "raw",
     "\\u0061",
+    "_pagination",
+    "_trunc\\u0061ted",
     "a key that is longer than any block of bytes",
 ];
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::{
-    BudgetSpec, Call, CompactSpec, CompileOptions, Enforcement, FilterSpec, JsonText, Limits, OutputSpec, PatchSpec,
-    ResponseType, TestSpec, TextSpec, ToolFilter,
+    BudgetSpec, Bytes, Call, CompactSpec, CompileOptions, Enforcement, FilterSpec, JsonText, Limits, OutputSpec,
+    PatchSpec, ResponseType, TestSpec, TextSpec, ToolFilter,
 };
 
 const SEGMENTS: [&str; 13] = ["a", "b", "c", "items", "data", "0", "1", "2", "-", "*", "~2", "**", "*a*"];
@@ -71,12 +71,17 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
     let last = (
         any::<bool>(),
         weighted(0.2, Just(true)),
-        weighted(0.1, 1..60i64),
+        (weighted(0.2, 1..160i64), of(any::<bool>())),
         weighted(0.1, Just("{{.a}}{{.x}} ".to_owned())),
     );
     let lines = (any::<bool>(), of(Just("a".to_owned())), of(Just("[^b]".to_owned())), of(0..3i64));
     (edits, payload, last, weighted(0.1, lines)).prop_map(
-        |((retain, patches), (root, max_items, select, exclude), (drop_nulls, drop_empty, budget, template), text)| {
+        |(
+            (retain, patches),
+            (root, max_items, select, exclude),
+            (drop_nulls, drop_empty, (budget, notice), template),
+            text,
+        )| {
             let budget = budget.map(|bytes| BudgetSpec { bytes: Some(bytes), tokens: None });
             // Every field by name: a stage that no random filter has would never be compared.
             FilterSpec {
@@ -100,10 +105,11 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
                     max_lines,
                     on_empty: None,
                 }),
-                output: budget.map(|budget| OutputSpec {
+                output: (budget.is_some() || notice.is_some()).then_some(OutputSpec {
                     // What is not implemented is refused.
                     format: None,
-                    budget: Some(budget),
+                    budget,
+                    notice,
                     strategy: None,
                     levels: None,
                 }),
@@ -177,7 +183,8 @@ pub(super) fn options() -> impl Strategy<Value = CompileOptions> {
         })
 }
 
-pub(super) fn call() -> impl Strategy<Value = Call> {
-    (weighted(0.05, Just(true)), weighted(0.1, 0..60usize))
-        .prop_map(|(raw, budget)| Call { raw: raw.is_some(), budget })
+pub(super) fn call() -> impl Strategy<Value = Call<'static>> {
+    let pages = select(vec![r#"{"pages":1}"#, r#"{"pages":12,"items":40,"next":{"cursor":"\"c\""}}"#]);
+    (weighted(0.05, Just(true)), weighted(0.2, 0..160usize), weighted(0.3, pages))
+        .prop_map(|(raw, budget, pagination)| Call { raw: raw.is_some(), budget: budget.map(Bytes), pagination })
 }
