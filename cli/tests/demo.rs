@@ -68,6 +68,8 @@ fn people_get_a_table() {
         assert!(header.contains(column), "{header}");
     }
     assert_eq!(table.lines().filter(|line| line.contains("Enforced")).count(), 5, "{table}");
+    // The tests are of the same profile as the program.
+    assert_eq!(table.contains("without optimisation"), cfg!(debug_assertions), "{table}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

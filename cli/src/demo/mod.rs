@@ -115,12 +115,18 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether this program was built with optimisation. The times of one that was not say little.
+const IS_OPTIMISED: bool = !cfg!(debug_assertions);
+
 fn shown(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin: SocketAddr, once: bool) -> String {
     let mut text = format!(
         "{}\nsaved: against what the upstream sent, which is pretty-printed; of compact: against the same document as\n\
          compact JSON. The payloads' sources: examples/payloads/SOURCES.md (Slack's is made, Notion's partly).\n",
         table::render(rows)
     );
+    if !IS_OPTIMISED {
+        text += "in the filter: of a build without optimisation; `cargo install --path cli` builds the optimised program.\n";
+    }
     if once {
         return text;
     }
@@ -146,6 +152,7 @@ fn print_json(
 ) -> anyhow::Result<()> {
     let document = json!({
         "rows": rows,
+        "optimised": IS_OPTIMISED,
         "upstream": format!("http://{upstream}"),
         "metrics": format!("http://{admin}/metrics"),
         "documents": dir,
