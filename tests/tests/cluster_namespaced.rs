@@ -56,7 +56,7 @@ async fn labels_of_namespaces(stage: &Stage) -> Result<()> {
     let patch = ["-n", "tamis-public", "patch", "gatewaygroup", "public", "--type=merge", "-p"];
     cluster.kubectl(&[&patch[..], &[&selector.to_string()]].concat(), None).await?;
     let said = stage.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
-    ensure!(said.contains("give the namespace the labels"), "{said}");
+    ensure!(said.contains("add the labels of the group's selector"), "{said}");
     stage.issue_stopped("issues", "RefNotPermitted").await?;
     cluster.kubectl(&["label", "namespace", "team-a", "team=a"], None).await?;
     stage.issue_has("issues", &["number"]).await?;
@@ -67,7 +67,7 @@ async fn labels_of_namespaces(stage: &Stage) -> Result<()> {
     let list = less["rules"].as_array_mut().context("rules")?;
     list.retain(|rule| rule["resources"] != json!(["namespaces"]));
     cluster.kubectl(&["replace", "--filename=-"], Some(&less.to_string())).await?;
-    stage.issue_stopped("issues", "may not read").await?;
+    stage.issue_stopped("issues", "not allowed to read").await?;
     let said = stage.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
     ensure!(said.contains("docs/rbac.md"), "{said}");
     let warned = ["-n", "tamis-public", "get", "gatewaygroup", "public", "-o", "jsonpath={.status.conditions}"];
