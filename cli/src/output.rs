@@ -19,7 +19,7 @@ pub(crate) enum Form {
 /// Writes Kubernetes objects to standard output.
 ///
 /// # Errors
-/// See [`write`].
+/// See [`write()`].
 pub(crate) fn objects(objects: &[Value], form: Form) -> anyhow::Result<()> {
     let text = match form {
         Form::Yaml => definitions::yaml(objects),
