@@ -25,8 +25,8 @@ const SHOWN: usize = 1024;
 Examples:
   tamis ready http://127.0.0.1:9090/readyz
   tamis ready --timeout 0 http://127.0.0.1:9090/livez
-  # a gateway that listens; it serves nothing at /
-  tamis ready --status 404 http://tamis-public.tamis-public.svc:8080/
+  # a gateway: the list of its expositions
+  tamis ready http://tamis-public.tamis-public.svc:8080/
 
 Exit codes:
   0  all addresses answered with the status
