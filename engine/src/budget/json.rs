@@ -38,8 +38,11 @@ pub(crate) fn fit_json(
     let items = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
     let total = list.map_or(0, |list| list.total);
     let mut cut = Cut { items: Items::cut(items, total), ..Cut::default() };
+    let Some(limit) = limit else { return (cut, None) };
     let cost = frame.cost(size, form, cut);
-    let Some(limit) = limit.filter(|limit| !cost.fits(*limit)) else { return (cut, None) };
+    if cost.fits(limit) {
+        return (cut, None);
+    }
     let mut report = BudgetReport::new(limit, cost.counted());
     // What stands around a value depends on what is cut, not on the value: the rest of the limit is the value's.
     let room = |size: usize, cut: Cut| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);

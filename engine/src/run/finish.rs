@@ -178,8 +178,9 @@ impl<'p> Run<'p> {
             Some(budget::List { place, total: total.unwrap_or(length) })
         });
         let (cut, report) = fit_json(document, list, (size, limit), &frame, self.work);
+        // What is trimmed is written into no more than is left.
+        let mut text = String::with_capacity(report.as_ref().map_or(size, |report| report.result.0));
         self.report.budget = report;
-        let mut text = String::with_capacity(size);
         write_within(document, &mut text, self.work);
         self.framed(frame, text, cut)
     }

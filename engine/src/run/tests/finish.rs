@@ -34,6 +34,19 @@ fn what_is_no_list_is_not_summed_up() {
 }
 
 #[test]
+fn what_is_trimmed_holds_the_memory_of_what_is_left() {
+    let list = format!("[{}]", vec![format!(r#"{{"a":"{}","x":0}}"#, "y".repeat(200)); 5_000].join(","));
+    for (case, most) in [
+        (advisory(r#"{"root":"","exclude":["x"],"output":{"budget":{"bytes":1000}}}"#), 1_000),
+        (advisory(r#"{"root":"","exclude":["x"]}"#).budget(1_000), 1_000),
+        (advisory(r#"{"root":"","exclude":["x"]}"#), list.len()),
+    ] {
+        let filtered = case.run(&list);
+        assert!(filtered.text.capacity() <= most, "{} bytes for {}", filtered.text.capacity(), filtered.text.len());
+    }
+}
+
+#[test]
 fn a_budget_holds_and_only_the_lower_counts() {
     let filter = |bytes: usize| format!(r#"{{"root":"","exclude":["x"],"output":{{"budget":{{"bytes":{bytes}}}}}}}"#);
     let item = |n: usize, x: &str| format!(r#"{{"a":"{}"{x}}}"#, n.to_string().repeat(20));
