@@ -62,44 +62,35 @@ impl Performer {
             Request::Shard { owner, number, data, seen } => {
                 let name = shard_name(&owner.group, number);
                 let _turn = self.writers.acquire().await;
-                let result = match self.permit(fence) {
-                    Ok(permit) => shard(&self.client, &permit, &owner, number, data, seen.as_deref()).await,
-                    Err(deposed) => Err(deposed.into()),
-                };
+                let result =
+                    async { shard(&self.client, &self.permit(fence)?, &owner, number, data, seen.as_deref()).await }
+                        .await;
                 Report::Shard { name, result: result.map(Box::new) }
             }
             Request::Config { owner, name, spec, seen } => {
                 let _turn = self.writers.acquire().await;
-                let result = match self.permit(fence) {
-                    Ok(permit) => config(&self.client, &permit, &owner, &name, *spec, seen.as_deref()).await,
-                    Err(deposed) => Err(deposed.into()),
-                };
+                let result =
+                    async { config(&self.client, &self.permit(fence)?, &owner, &name, *spec, seen.as_deref()).await }
+                        .await;
                 Report::Config { name, result: result.map(Box::new) }
             }
             Request::Delete(seen) => {
                 let _turn = self.writers.acquire().await;
-                let result = match self.permit(fence) {
-                    Ok(permit) => remove(&self.client, &permit, &seen).await,
-                    Err(deposed) => Err(deposed.into()),
-                };
+                let result = async { remove(&self.client, &self.permit(fence)?, &seen).await }.await;
                 Report::Deleted { name: seen.name.clone(), uid: seen.uid.clone(), result }
             }
             Request::Status(request) => {
                 let _turn = self.status_writers.acquire().await;
-                let result = match self.permit(fence) {
-                    Ok(permit) => status(&self.client, &permit, &request).await,
-                    Err(deposed) => Err(deposed.into()),
-                };
+                let result = async { status(&self.client, &self.permit(fence)?, &request).await }.await;
                 Report::Status { key: request.key, result: result.map(Box::new) }
             }
             Request::Group { of, input } => {
                 let began = Instant::now();
-                let outcome = match self.permit(fence) {
-                    Ok(permit) => {
-                        group::reconcile(&self.client, &permit, &input, &self.group_settings, &self.observed).await
-                    }
-                    Err(deposed) => Err(deposed.into()),
-                };
+                let outcome = async {
+                    group::reconcile(&self.client, &self.permit(fence)?, &input, &self.group_settings, &self.observed)
+                        .await
+                }
+                .await;
                 Report::Group(Box::new(Reconciled { group: input.name, of, fence, took: began.elapsed(), outcome }))
             }
         }
