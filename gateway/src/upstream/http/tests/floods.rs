@@ -67,9 +67,36 @@ const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 const BUFFERED: usize = 32 << 20;
 
 /// Calls through one client, so through one pool of connections.
-async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds) -> Result<(), UpstreamError> {
+pub(super) async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds) -> Result<(), UpstreamError> {
     let upstream = Upstream::new(&document(url, None, json!({})), Arc::clone(client)).unwrap();
     upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await.map(|_| ())
+}
+
+/// Four endless answers of a flood at `url` delay neither other calls nor the time limit of one more. `client` makes the client of
+/// each; `taken` counts the bytes of the flood.
+pub(super) async fn floods_delay_nothing(
+    name: &str,
+    (url, taken): (&str, &AtomicUsize),
+    client: impl Fn() -> Arc<Client>,
+    limit: Duration,
+) {
+    let (own, other) = (client(), Server::start(|_, _| "{}").await);
+    let floods: Vec<_> = (0..4)
+        .map(|_| {
+            let (client, url) = (client(), url.to_owned());
+            tokio::spawn(async move { call_by(&client, &url, within(Duration::from_secs(600), 1 << 40)).await })
+        })
+        .collect();
+    while taken.load(Ordering::SeqCst) < 1 << 20 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..5 {
+        call_by(&own, &other.url(), within(Duration::from_secs(120), 1 << 20)).await.unwrap();
+    }
+    let limited = call_by(&own, url, within(limit, 1 << 40)).await;
+    assert!(matches!(limited, Err(UpstreamError::Timeout { sent: true })), "{name}: {limited:?}");
+    assert!(floods.iter().all(|flooded| !flooded.is_finished()), "{name}");
+    floods.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
@@ -111,37 +138,24 @@ async fn an_endless_stream_of_informational_responses_ends_the_call_and_no_other
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endless_small_chunks_keep_neither_the_time_limit_nor_other_calls_waiting() {
-    for (head, again) in [
-        (CHUNKED, b"1\r\n \r\n".as_slice()),
+    for (name, head, again) in [
+        ("one byte", CHUNKED, b"1\r\n \r\n".as_slice()),
         // Compressed members without content: 20 bytes in a chunk each.
         (
+            "gzip",
             b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n",
             b"14\r\n\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0\r\n",
         ),
         // A skippable frame of zstd without content.
         (
+            "zstd",
             b"HTTP/1.1 200 OK\r\ncontent-encoding: zstd\r\ntransfer-encoding: chunked\r\n\r\n",
             b"8\r\n\x50\x2a\x4d\x18\0\0\0\0\r\n",
         ),
     ] {
-        let (flood, other) = (Flood::start(head, again), Server::start(|_, _| "{}").await);
-        let client = client();
-        let floods: Vec<_> = (0..4)
-            .map(|_| {
-                let (client, url) = (Arc::clone(&client), flood.url());
-                tokio::spawn(async move { call_by(&client, &url, within(Duration::from_secs(600), 1 << 40)).await })
-            })
-            .collect();
-        while flood.taken.load(Ordering::SeqCst) < 1 << 20 {
-            tokio::task::yield_now().await;
-        }
-        for _ in 0..5 {
-            call_by(&client, &other.url(), within(Duration::from_secs(120), 1 << 20)).await.unwrap();
-        }
-        let limited = call_by(&client, &flood.url(), within(Duration::from_millis(300), 1 << 40)).await;
-        assert!(matches!(limited, Err(UpstreamError::Timeout { sent: true })), "{limited:?}");
-        assert!(floods.iter().all(|flooded| !flooded.is_finished()));
-        floods.iter().for_each(tokio::task::JoinHandle::abort);
+        let (flood, client) = (Flood::start(head, again), client());
+        let limit = Duration::from_millis(300);
+        floods_delay_nothing(name, (&flood.url(), &flood.taken), || Arc::clone(&client), limit).await;
     }
 }
 

@@ -9,9 +9,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::support::{Server, arguments, context, document, given, room, within};
+use super::floods::{call_by, floods_delay_nothing};
+use super::support::{arguments, context, document, given, room, within};
 use super::tls::acceptor;
-use crate::upstream::{CallBounds, Client, ClientOptions, Upstream, UpstreamError};
+use crate::upstream::{Client, ClientOptions, Upstream, UpstreamError};
 
 /// RFC 9113, 4.1: type, flags, stream, payload.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
@@ -106,11 +107,6 @@ async fn serve(
     }
 }
 
-async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds) -> Result<(), UpstreamError> {
-    let upstream = Upstream::new(&document(url, None, json!({})), Arc::clone(client)).unwrap();
-    upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await.map(|_| ())
-}
-
 fn trusting(flood: &Flood) -> Arc<Client> {
     let extra_roots = vec![flood.pem.clone().into_bytes()];
     Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }).unwrap())
@@ -124,24 +120,8 @@ async fn endless_frames_keep_neither_the_time_limit_nor_other_calls_waiting() {
         ("unknown", vec![], frame(0xbb, 0, 0, b"")),
     ] {
         let flood = Flood::start(vec![head], again).await;
-        let (client, other) = (trusting(&flood), Server::start(|_, _| "{}").await);
         // A client each, so a connection each: more than there are serving threads.
-        let floods: Vec<_> = (0..4)
-            .map(|_| {
-                let (client, url) = (trusting(&flood), flood.url.clone());
-                tokio::spawn(async move { call_by(&client, &url, within(Duration::from_secs(600), 1 << 40)).await })
-            })
-            .collect();
-        while flood.taken.load(Ordering::SeqCst) < 1 << 20 {
-            tokio::task::yield_now().await;
-        }
-        for _ in 0..5 {
-            call_by(&client, &other.url(), within(Duration::from_secs(120), 1 << 20)).await.unwrap();
-        }
-        let limited = call_by(&client, &flood.url, within(Duration::from_secs(1), 1 << 40)).await.unwrap_err();
-        assert!(matches!(limited, UpstreamError::Timeout { sent: true }), "{name}: {limited:?}");
-        assert!(floods.iter().all(|flooded| !flooded.is_finished()), "{name}");
-        floods.iter().for_each(tokio::task::JoinHandle::abort);
+        floods_delay_nothing(name, (&flood.url, &flood.taken), || trusting(&flood), Duration::from_secs(1)).await;
     }
 }
 
