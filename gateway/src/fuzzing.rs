@@ -12,9 +12,9 @@ const BATCH: usize = 16;
 pub struct Message<'a> {
     /// All of it.
     pub text: &'a str,
-    /// Its method; none where it is an answer.
+    /// Its method, or `None` for an answer.
     pub method: Option<Cow<'a, str>>,
-    /// Its id; none where it wants no answer.
+    /// Its id, or `None` for a notification.
     pub id: Option<&'a str>,
 }
 

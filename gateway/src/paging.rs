@@ -10,14 +10,6 @@ use tamis_engine::Enforcement;
 use crate::mcp::encode;
 use crate::upstream::PageReport;
 
-/// The argument that moves on.
-pub(crate) fn argument(kind: PaginationKind) -> &'static str {
-    match kind {
-        PaginationKind::Cursor => "cursor",
-        PaginationKind::Offset => "offset",
-    }
-}
-
 /// Where further pages begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next<'a> {
@@ -43,7 +35,7 @@ pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_
         Next::End => {}
         Next::Unavailable => out.push_str(",\"next_unavailable\":\"there are further pages; call again later\""),
         Next::At(next) => {
-            let _ = write!(out, ",\"next\":{{\"{}\":", argument(kind));
+            let _ = write!(out, ",\"next\":{{\"{}\":", kind.argument());
             match next.parse::<u64>() {
                 Ok(offset) if kind == PaginationKind::Offset => {
                     let _ = write!(out, "{offset}");
@@ -69,7 +61,7 @@ pub(crate) fn schema(kind: PaginationKind) -> Value {
         "properties": {
             "pages": count,
             "items": count,
-            "next": {"type": "object", "properties": {argument(kind): next}, "required": [argument(kind)]},
+            "next": {"type": "object", "properties": {kind.argument(): next}, "required": [kind.argument()]},
             "next_unavailable": {"type": "string"},
         },
         "required": ["pages"],

@@ -12,7 +12,6 @@ use tamis_schema::{Patterns, Schema};
 
 use crate::mcp::encode;
 use crate::mcp::headers::{ParamHeader, param_headers};
-use crate::paging;
 use crate::upstream::{Client, Upstream};
 
 /// One service.
@@ -106,7 +105,7 @@ pub(crate) fn declared_input(tool: &ServiceTool) -> Result<Value, String> {
             }
         };
         if let Some(properties) = object.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
-            properties.entry(paging::argument(pagination.kind)).or_insert(entry);
+            properties.entry(pagination.kind.argument()).or_insert(entry);
         }
     }
     Ok(schema)

@@ -303,7 +303,7 @@ async fn check<'e>(
     let mut arguments = fit::read(gateway, &exposition.id, noted.call.arguments.as_ref(), deadline).await?;
     let asked = tool.reserved.take(&mut arguments)?;
     if sealed(exposition, declared)
-        && let Some(cursor) = arguments.get_mut(paging::argument(PaginationKind::Cursor))
+        && let Some(cursor) = arguments.get_mut(PaginationKind::Cursor.argument())
     {
         let scope = scope(noted, name);
         let opened = match paging::cursor(cursor.get()) {

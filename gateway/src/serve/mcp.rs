@@ -51,7 +51,7 @@ pub(super) async fn answer(
     let admitted =
         McpRequest { gateway, slot: &slot, exposition: &exposition, headers: &request.headers, auth, caller, shutdown };
     match request.method {
-        Method::POST => admitted.post(body).await,
+        Method::POST => admitted.post(body, era).await,
         Method::GET if era == Era::Legacy => admitted.get(),
         _ => {
             let allowed = if era == Era::Legacy { "GET, POST" } else { "POST" };
@@ -116,8 +116,8 @@ impl McpRequest<'_> {
         }
     }
 
-    async fn post(&self, body: HttpIncoming) -> Response<Body> {
-        let era = Transport::Http(self.headers).era(None);
+    /// Answers the message or the batch in the body. `era` is what the headers say of it.
+    async fn post(&self, body: HttpIncoming, era: Era) -> Response<Body> {
         let rejected = |reason| self.exposition.series.rejected(&self.gateway.metrics, reason);
         if !is_json(self.headers) {
             rejected(Rejection::Protocol);
