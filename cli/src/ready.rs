@@ -1,5 +1,5 @@
 //! `tamis ready`: waits until addresses answer. It serves as the health check of a container and as the chart's test in images
-//! without a shell and without curl, such as ours.
+//! without a shell and without curl, such as that of Tamis.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -146,7 +146,7 @@ async fn a_gateway_may_do_what_its_role_says_and_nothing_else() -> Result<()> {
 
 /// Nothing but the group's own Role is bound to the account, and the Role is what is listed here.
 async fn the_account_has_one_role(client: &Client) -> Result<()> {
-    let ours = |subjects: Option<Vec<Subject>>| {
+    let names_the_gateway = |subjects: Option<Vec<Subject>>| {
         let is = |subject: Subject| match subject.kind.as_str() {
             "ServiceAccount" => subject.name == ACCOUNT && subject.namespace.as_deref() == Some(NAMESPACE),
             "Group" => subject.name == format!("system:serviceaccounts:{NAMESPACE}"),
@@ -155,11 +155,14 @@ async fn the_account_has_one_role(client: &Client) -> Result<()> {
         subjects.into_iter().flatten().any(is)
     };
     let everywhere = Api::<ClusterRoleBinding>::all(client.clone()).list(&ListParams::default()).await?;
-    ensure!(!everywhere.into_iter().any(|binding| ours(binding.subjects)), "a ClusterRole is bound to gateways");
+    ensure!(
+        !everywhere.into_iter().any(|binding| names_the_gateway(binding.subjects)),
+        "a ClusterRole is bound to gateways"
+    );
     let bindings = Api::<RoleBinding>::all(client.clone()).list(&ListParams::default()).await?;
     let bound: Vec<_> = bindings
         .into_iter()
-        .filter(|binding| ours(binding.subjects.clone()))
+        .filter(|binding| names_the_gateway(binding.subjects.clone()))
         .map(|binding| (binding.metadata.namespace.unwrap_or_default(), binding.role_ref.kind, binding.role_ref.name))
         .collect();
     ensure!(bound == [(NAMESPACE.to_owned(), "Role".to_owned(), "tamis-public".to_owned())], "{bound:?}");

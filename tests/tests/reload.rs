@@ -262,7 +262,7 @@ async fn a_client_whose_access_ends_loses_its_subscription() -> Result<()> {
     let (changed, written) =
         tokio::join!(client.changed(Duration::from_secs(50)), async { folder.replace("internal.yaml", &keyed) });
     written?;
-    let lost = format!("{:#}", changed.err().context("the subscription goes on")?);
+    let lost = format!("{:#}", changed.err().context("the subscription continues")?);
     ensure!(lost.contains("SubscriptionLost"), "{lost}");
     let refused = Client::connect(Sdk::Python2, Era::Modern, &target).await.err().context("no key is needed")?;
     ensure!(format!("{refused:#}").contains("API key required"), "{refused:#}");

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     minutes: u32,
 }
 
-/// Builds and runs the targets. Each goes on from its corpus of earlier runs, `fuzz/corpus/`, which is not committed.
+/// Builds and runs the targets. Each continues from its corpus of earlier runs, `fuzz/corpus/`, which is not committed.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let all = targets(&root().join("fuzz/seeds"))?;
     let chosen = choose(&all, arguments.target.as_deref())?;

@@ -29,7 +29,7 @@ pub(super) struct Trace {
     pub(super) notes: Vec<String>,
     /// The stages that the filter has, in order.
     pub(super) rows: Vec<Row>,
-    /// Bytes of the text blocks; none where a failed stage withholds them.
+    /// Bytes of the text blocks, or `None` if a failed stage withholds them.
     pub(super) output_bytes: Option<usize>,
 }
 

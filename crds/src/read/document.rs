@@ -46,7 +46,7 @@ pub(super) struct Reader<'a> {
     diagnostics: Vec<Diagnostic>,
     /// The number of documents so far, to name those without a name.
     count: usize,
-    /// The identity of each document of ours, as far as it is known of a broken one.
+    /// The identity of each Tamis document; of a broken document, the part that could be read.
     heads: Vec<Unusable>,
     is_object: bool,
 }

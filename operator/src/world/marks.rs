@@ -13,7 +13,7 @@ use crate::object::{Kind, ObjectKey};
 pub(super) const FEW: usize = 64;
 
 impl ClusterState {
-    /// Everything that would be compiled or written anew: after a change of leader, say. It is done when there is nothing
+    /// Everything that would be compiled or written again, for example after a change of leader. It is done when there is nothing
     /// more urgent.
     pub(crate) fn mark_all(&mut self) {
         self.dirty.clear();

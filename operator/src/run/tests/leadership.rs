@@ -40,7 +40,7 @@ fn leadership_lost_and_gained_before_the_answer() {
     harness.run();
     let waits = |harness: &Harness| harness.configuration().contains(&"exposition team/e".to_owned());
     assert!(!waits(&harness), "the write of the earlier term may still arrive");
-    // It has not been carried out. The answer is about another term: this one goes on.
+    // It has not been carried out. The answer is about another term, so this term continues.
     let report = harness.perform(write);
     harness.report(report);
     assert!(waits(&harness), "{:?}", harness.waiting());
