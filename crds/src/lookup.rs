@@ -7,7 +7,7 @@ use tamis_engine::{Enforcement, Finding, ResponseType, ToolFilter};
 
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
-use crate::resources::{ActionSpec, Resources, ServiceRef, ToolsFiltersSpec};
+use crate::resources::{Resources, ResponseSpec, ServiceRef, ToolsFiltersSpec};
 use crate::{Diagnostic, Resource};
 
 /// The filter that a gateway would apply to a tool, with everything that determines its behaviour.
@@ -127,7 +127,7 @@ impl Resources {
         FoundFilter {
             filter: &set.spec.filters[tool],
             enforcement,
-            response_type: self.action(&set.spec.service, tool).and_then(|a| a.response.as_ref()?.kind),
+            response_type: self.response(&set.spec.service, tool).and_then(|response| response.kind),
             set: set.spec.name.as_deref(),
             origin: &set.origin,
             tool,
@@ -137,7 +137,7 @@ impl Resources {
 
     fn embedded<'r>(&'r self, tool: &'r str) -> impl Iterator<Item = FoundFilter<'r>> {
         self.manifests.iter().filter_map(move |manifest| {
-            let response = manifest.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?;
+            let response = manifest.spec.source()?.response(tool)?;
             Some(FoundFilter {
                 filter: response.filter.as_ref()?,
                 enforcement: Enforcement::Advisory,
@@ -150,21 +150,21 @@ impl Resources {
         })
     }
 
-    fn action(&self, service: &ServiceRef, tool: &str) -> Option<&ActionSpec> {
+    fn response(&self, service: &ServiceRef, tool: &str) -> Option<&ResponseSpec> {
         let manifest = self.manifests.iter().find(|manifest| {
             let name = manifest.spec.name.as_deref().unwrap_or(&manifest.name.name);
             name == service.name && manifest.spec.version == service.version
         })?;
-        manifest.spec.http.as_ref()?.actions.get(tool)
+        manifest.spec.source()?.response(tool)
     }
 
     fn unknown(&self, tool: &str) -> NotFound {
         let known = || {
             let sets = self.filters.iter().flat_map(|s| s.spec.filters.keys().map(String::as_str));
-            let actions = self.manifests.iter().filter_map(|m| m.spec.http.as_ref()).flat_map(|http| {
-                http.actions.iter().filter(|(_, a)| a.response.as_ref().is_some_and(|r| r.filter.is_some()))
+            let embedded = self.manifests.iter().filter_map(|manifest| manifest.spec.source()).flat_map(|source| {
+                source.tools().filter(move |tool| source.response(tool).is_some_and(|r| r.filter.is_some()))
             });
-            sets.chain(actions.map(|(name, _)| name.as_str()))
+            sets.chain(embedded)
         };
         let message = format!("no filter names the tool `{tool}`");
         let remedy = match meant(tool, known()) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, Source};
+use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, ServiceTool, Source};
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
@@ -14,7 +14,7 @@ use super::unusable::Unusables;
 use super::{CompileEnv, action, auth, duplicate_names, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
-use crate::resources::{ActionSpec, AuthSpec, AuthType, ServiceManifestSpec, ServiceRef};
+use crate::resources::{ActionSpec, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec};
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Reason, Resource};
 
@@ -42,18 +42,18 @@ impl Service<'_> {
 
     /// Returns the tool names in the order of the manifest.
     pub(super) fn own_tools(&self) -> impl Iterator<Item = &str> {
-        self.resource.spec.http.iter().flat_map(|http| http.actions.keys().map(String::as_str))
+        self.resource.spec.source().into_iter().flat_map(SourceSpec::tools)
     }
 
     /// Returns the declared shape of a tool's output.
     pub(super) fn response_type(&self, tool: &str) -> Option<ResponseType> {
         let tool = self.aliases.get(tool).map_or(tool, String::as_str);
-        self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.kind
+        self.resource.spec.source()?.response(tool)?.kind
     }
 
     /// Returns the filter inside the manifest.
     pub(super) fn embedded(&self, tool: &str) -> Option<&Arc<ToolFilter>> {
-        self.resource.spec.http.as_ref()?.actions.get(tool)?.response.as_ref()?.filter.as_ref()
+        self.resource.spec.source()?.response(tool)?.filter.as_ref()
     }
 
     /// Returns the path of [`Service::embedded`].
@@ -108,9 +108,8 @@ impl<'r> Services<'r> {
                 let error = resource.origin.error(&FieldPath::spec([]), message, "split it into several services");
                 diagnostics.push(error.because(Reason::TooLarge));
             }
-            let made = |(name, tool): (&String, &tamis_config::ServiceTool)| {
-                tool.alias().map(|alias| (name.clone(), alias.tool.clone()))
-            };
+            let made =
+                |(name, tool): (&String, &ServiceTool)| tool.alias().map(|alias| (name.clone(), alias.tool.clone()));
             let aliases = document.tools.iter().filter_map(made).collect();
             let document = failed.map_or_else(|| Ok((Digest::of(&json), Arc::new(document))), Err);
             services.all.push(Service { resource, document, aliases, lacks_aliases });
@@ -157,34 +156,47 @@ fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<
             );
         }
     }
-    let mut tools = IndexMap::new();
-    let mut source = HttpSource { base_url: String::new(), auth: None };
-    if let Some(http) = &spec.http {
-        let at = FieldPath::spec(["http"]);
-        base_url(&http.base_url, &at.key("baseUrl"), sink);
-        source.base_url.clone_from(&http.base_url);
-        source.auth = http.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
-        for (tool, action) in &http.actions {
-            let at = at.key("actions").key(tool);
-            tool_name(tool, &at, sink);
-            account_headers(action, http.auth.as_ref(), &at, sink);
-            tools.insert(tool.clone(), action::compile(action, &at, sink));
+    let (source, tools) = match spec.source() {
+        Some(SourceSpec::Http(http)) => {
+            let (source, tools) = http_source(http, sink);
+            (Source::Http(source), tools)
         }
-        if http.actions.is_empty() {
-            sink.warning(&at.key("actions"), "has no action, so there is no tool", "add one");
+        None => {
+            let remedy = "add `http`, the only one implemented yet";
+            sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
+            // The manifest has an error, so this source is never published.
+            (Source::Http(HttpSource { base_url: String::new(), auth: None }), IndexMap::new())
         }
-    } else {
-        let remedy = "add `http`, the only one implemented yet";
-        sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
-    }
+    };
     ServiceDocument {
         format_version: FORMAT_VERSION,
         name,
         version: spec.version.clone(),
         description: spec.description.clone(),
-        source: Source::Http(source),
+        source,
         tools,
     }
+}
+
+fn http_source(http: &HttpSpec, sink: &mut DiagnosticSink<'_>) -> (HttpSource, IndexMap<String, ServiceTool>) {
+    let HttpSpec { base_url: url, auth, actions } = http;
+    let at = FieldPath::spec(["http"]);
+    base_url(url, &at.key("baseUrl"), sink);
+    let source = HttpSource {
+        base_url: url.clone(),
+        auth: auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink)),
+    };
+    let mut tools = IndexMap::new();
+    for (tool, action) in actions {
+        let at = at.key("actions").key(tool);
+        tool_name(tool, &at, sink);
+        account_headers(action, auth.as_ref(), &at, sink);
+        tools.insert(tool.clone(), action::compile(action, &at, sink));
+    }
+    if actions.is_empty() {
+        sink.warning(&at.key("actions"), "has no action, so there is no tool", "add one");
+    }
+    (source, tools)
 }
 
 /// Rejects headers that identify an account, because they decide where a credential in the same request ends up.

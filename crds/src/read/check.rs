@@ -10,7 +10,7 @@ use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory, NamespacesFrom,
-    Quantity, ServiceManifestSpec, ServiceRef, ToolsFiltersSpec,
+    Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 
@@ -33,8 +33,12 @@ pub(super) trait Spec: DeserializeOwned {
 
 impl Spec for ServiceManifestSpec {
     fn check(&self, sink: &mut DiagnosticSink<'_>) {
-        let tools = self.http.as_ref().map_or(0, |http| http.actions.len());
-        bounded(tools, &FieldPath::spec(["http", "actions"]), sink);
+        match self.source() {
+            Some(SourceSpec::Http(http)) => {
+                bounded(http.actions.len(), &FieldPath::spec(["http", "actions"]), sink);
+            }
+            None => {}
+        }
     }
 }
 

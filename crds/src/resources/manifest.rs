@@ -73,6 +73,46 @@ pub struct ServiceManifestSpec {
     pub llm: Option<Later>,
 }
 
+/// The source that a manifest names. Compiling a manifest, looking up its filters and counting its tools match on it, so a
+/// new source does not compile until each of them handles it.
+#[derive(Debug, Clone, Copy)]
+pub enum SourceSpec<'m> {
+    /// `http`: an HTTP API.
+    Http(&'m HttpSpec),
+}
+
+impl ServiceManifestSpec {
+    /// Returns the source; `None` if the manifest names none.
+    #[must_use]
+    pub fn source(&self) -> Option<SourceSpec<'_>> {
+        // Names every field, so that one that becomes a source does not compile until it is returned.
+        let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
+            self;
+        let unset: [&Option<Later>; 7] = [command, apple_script, openapi, graphql, grpc, mcp, llm];
+        if let Some(later) = unset.into_iter().flatten().next() {
+            match *later {}
+        }
+        http.as_ref().map(SourceSpec::Http)
+    }
+}
+
+impl<'m> SourceSpec<'m> {
+    /// Returns the tools that the manifest itself names, in its order.
+    pub fn tools(self) -> impl Iterator<Item = &'m str> {
+        match self {
+            Self::Http(http) => http.actions.keys().map(String::as_str),
+        }
+    }
+
+    /// Returns how the answers of a tool are read and filtered; `None` if the manifest does not say.
+    #[must_use]
+    pub fn response(self, tool: &str) -> Option<&'m ResponseSpec> {
+        match self {
+            Self::Http(http) => http.actions.get(tool)?.response.as_ref(),
+        }
+    }
+}
+
 /// An HTTP API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

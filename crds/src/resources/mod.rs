@@ -30,7 +30,7 @@ pub use group::{
 };
 pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
-    RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec,
+    RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec, SourceSpec,
 };
 pub use plan::{ConfigurationPlan, ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
 pub use pod::{
@@ -131,7 +131,21 @@ pub struct Unusable {
 }
 
 fn without_actions(spec: &mut ServiceManifestSpec) {
-    if let Some(http) = &mut spec.http {
+    // Names every field, so that the tools of a new source are not kept by mistake.
+    let ServiceManifestSpec {
+        name: _,
+        version: _,
+        description: _,
+        http,
+        command: _,
+        apple_script: _,
+        openapi: _,
+        graphql: _,
+        grpc: _,
+        mcp: _,
+        llm: _,
+    } = spec;
+    if let Some(http) = http {
         http.actions.clear();
     }
 }
