@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -25,6 +26,11 @@ use super::egress::Resolver;
 use super::pace::Paced;
 
 type BoxError = Box<dyn Error + Send + Sync>;
+
+/// When further attempts to connect begin, counted from the first. A packet filter that learns a moment too late where a
+/// Service of the cluster is keeps dropping the packets of the first attempt, retransmitted ones included, because they
+/// belong to a flow that it has seen. A further attempt has another local port, so it is another flow.
+const FURTHER_ATTEMPTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
 /// A TCP connection that is read in turns.
 type Tcp = TokioIo<Paced<TcpStream>>;
@@ -84,8 +90,30 @@ impl Service<Uri> for TcpConnector {
     }
 
     fn call(&mut self, target: Uri) -> Self::Future {
-        let connecting = self.0.call(target);
-        Box::pin(async move { Ok(TokioIo::new(Paced::new(connecting.await?.into_inner()))) })
+        let mut tcp = self.0.clone();
+        Box::pin(async move {
+            let connected = first_of(|| tcp.call(target.clone()), &FURTHER_ATTEMPTS).await?;
+            Ok(TokioIo::new(Paced::new(connected.into_inner())))
+        })
+    }
+}
+
+/// Begins an attempt, and a further one at each of `times`, counted from the first, while none has ended. Returns the result
+/// of the first attempt that ends, and drops the others.
+async fn first_of<F: Future>(mut attempt: impl FnMut() -> F, times: &[Duration]) -> F::Output {
+    let begun = tokio::time::Instant::now();
+    let mut attempts = FuturesUnordered::from_iter([attempt()]);
+    for &time in times {
+        tokio::select! {
+            biased;
+            Some(ended) = attempts.next() => return ended,
+            () = tokio::time::sleep_until(begun + time) => attempts.push(attempt()),
+        }
+    }
+    loop {
+        if let Some(ended) = attempts.next().await {
+            return ended;
+        }
     }
 }
 
@@ -117,3 +145,7 @@ fn tls(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, String> {
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
+
+#[cfg(test)]
+#[path = "tests/connect.rs"]
+mod tests;
