@@ -11,6 +11,7 @@ pub mod carrier;
 mod exposition;
 pub mod group_keys;
 pub mod names;
+pub mod placeholder;
 pub mod proof;
 mod service;
 pub mod shared;

@@ -1,37 +1,24 @@
-//! Placeholders (`{name}`) in paths, queries, headers and bodies.
+//! The checks of templates: [`tamis_config::placeholder`] has their grammar.
+
+use tamis_config::placeholder::{Piece, pieces};
 
 use crate::origin::FieldPath;
 
-/// Returns the names of a template's placeholders. A brace that does not enclose a plain name is an ordinary character: a GraphQL
-/// query in a body contains many.
+/// Returns the names of a template's placeholders.
 pub(super) fn placeholders(template: &str) -> impl Iterator<Item = &str> {
-    let mut rest = template;
-    std::iter::from_fn(move || {
-        loop {
-            rest = &rest[rest.find('{')?..];
-            if let Some(name) = place(rest) {
-                rest = &rest[name.len() + 2..];
-                return Some(name);
-            }
-            rest = &rest[1..];
-        }
+    pieces(template).filter_map(|piece| match piece {
+        Piece::Placeholder(name) => Some(name),
+        Piece::Literal(_) => None,
     })
-}
-
-/// Returns the name of the placeholder at the beginning of a text, by the same rule as the gateway.
-fn place(text: &str) -> Option<&str> {
-    let name = text.strip_prefix('{')?.split_once('}')?.0;
-    let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
-    valid.then_some(name)
 }
 
 /// Returns a template without its placeholders.
 pub(super) fn literal(template: &str) -> String {
-    let mut text = template.to_owned();
-    for name in placeholders(template) {
-        text = text.replacen(&format!("{{{name}}}"), "", 1);
-    }
-    text
+    let texts = pieces(template).filter_map(|piece| match piece {
+        Piece::Literal(text) => Some(text),
+        Piece::Placeholder(_) => None,
+    });
+    texts.collect()
 }
 
 /// Returns whether a name is valid in braces.

@@ -1,9 +1,11 @@
-//! Templates with `{name}` placeholders, and the text of the JSON values that fill them.
+//! Templates with `{name}` placeholders, and the text of the JSON values that fill them. [`tamis_config::placeholder`] has
+//! the grammar.
 
 use std::borrow::Cow;
 
 use indexmap::IndexMap;
 use tamis_config::ServiceTool;
+use tamis_config::placeholder::{Piece, pieces};
 use tamis_engine::JsonText;
 
 use super::{Arguments, InvalidService, UpstreamError};
@@ -46,26 +48,21 @@ impl Template {
     pub(super) fn parse(text: &str, known: impl Fn(&str) -> bool) -> (Self, Vec<String>) {
         let (mut parts, mut unknown) = (Vec::new(), Vec::new());
         let mut literal = String::new();
-        let mut rest = text;
-        while let Some(open) = rest.find('{') {
-            let (before, from) = rest.split_at(open);
-            literal.push_str(before);
-            match placeholder(from) {
-                Some(name) if known(name) => {
+        for piece in pieces(text) {
+            match piece {
+                Piece::Literal(text) => literal.push_str(text),
+                Piece::Placeholder(name) if known(name) => {
                     if !literal.is_empty() {
                         parts.push(Part::Text(std::mem::take(&mut literal).into()));
                     }
                     parts.push(Part::Argument(name.into()));
-                    rest = &from[name.len() + 2..];
                 }
-                other => {
-                    unknown.extend(other.map(str::to_owned));
-                    literal.push('{');
-                    rest = &from[1..];
+                Piece::Placeholder(name) => {
+                    unknown.push(name.to_owned());
+                    literal.extend(["{", name, "}"]);
                 }
             }
         }
-        literal.push_str(rest);
         if !literal.is_empty() {
             parts.push(Part::Text(literal.into()));
         }
@@ -162,13 +159,6 @@ impl From<Vec<Part>> for Template {
     fn from(parts: Vec<Part>) -> Self {
         Self { parts }
     }
-}
-
-/// Returns the name in the `{name}` that `text` begins with.
-fn placeholder(text: &str) -> Option<&str> {
-    let name = text.strip_prefix('{')?.split_once('}')?.0;
-    let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c));
-    valid.then_some(name)
 }
 
 /// The arguments of one call, and the defaults of the tool for absent ones.
