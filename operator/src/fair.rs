@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use tamis_crds::ObjectName;
 
+use crate::cluster_state::ServiceKey;
 use crate::object::ObjectKey;
-use crate::world::ServiceKey;
 
 /// What belongs to a namespace.
 pub(crate) trait Namespaced: Ord + Clone {

@@ -2,6 +2,7 @@
 
 pub mod acks;
 pub mod admin;
+mod cluster_state;
 pub mod events;
 mod fair;
 pub mod group;
@@ -16,6 +17,5 @@ pub mod status;
 mod told;
 pub mod verdict;
 mod watch;
-mod world;
 
 pub use run::run;

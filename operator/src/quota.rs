@@ -4,7 +4,7 @@ use std::fmt;
 
 use tamis_crds::Reason;
 
-use crate::world::Held;
+use crate::cluster_state::Held;
 
 /// The reason of conditions and stopped expositions: a quota of the namespace is used up.
 pub(crate) const QUOTA_EXCEEDED: Reason = Reason::QuotaExceeded;

@@ -8,9 +8,9 @@ use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
 
 use super::hold::PENDING;
 use super::{Own, Plan, Planned, Settings, id, owns_status_of, url};
+use crate::cluster_state::{ClusterState, Members, Object};
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
-use crate::world::{ClusterState, Members, Object};
 
 type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
 

@@ -9,8 +9,8 @@ use tamis_config::{ExpositionDocument, ExpositionTool, Snapshot, Stopped};
 use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
 
 use super::Memory;
+use crate::cluster_state::{ClusterState, ServiceKey};
 use crate::object::Kind;
-use crate::world::{ClusterState, ServiceKey};
 
 /// How long one default set of several has to be gone before its expositions do without: a namespace that is being deleted loses its
 /// filters before its expositions.

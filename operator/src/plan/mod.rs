@@ -31,8 +31,8 @@ pub(crate) use ownership::owns_status_of;
 pub(crate) use pause::PAUSED;
 pub(crate) use said::{Findings, Revised, Said};
 
+use crate::cluster_state::{ClusterState, Object, ServiceKey};
 use crate::verdict::Verdict;
-use crate::world::{ClusterState, Object, ServiceKey};
 
 /// What an exposition should be.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,7 +184,7 @@ pub(crate) fn service(
     chosen: &BTreeSet<ObjectName>,
     now: Instant,
 ) -> Plan {
-    let there = |members: &crate::world::Members| chosen.intersection(&members.expositions).cloned().collect();
+    let there = |members: &crate::cluster_state::Members| chosen.intersection(&members.expositions).cloned().collect();
     let chosen: BTreeSet<ObjectName> = world.members(key).map(there).unwrap_or_default();
     let used: Vec<_> = chosen.iter().map(|exposition| uses_set(world, exposition)).collect();
     let resources = resources(world, memory, key, &chosen, |set| used.iter().any(|uses| uses(set)));

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use tamis_crds::{Compilation, ObjectName};
 
 use super::{Settings, id};
+use crate::cluster_state::{ClusterState, Object};
 use crate::object::Kind;
 use crate::options::Options;
-use crate::world::{ClusterState, Object};
 
 /// Whether this operator reports on an object that these expositions use: it does if the oldest of them is its own, or is no
 /// operator's yet.

@@ -6,9 +6,9 @@ use tamis_crds::resources::Resources;
 use tamis_crds::{Compilation, CompileEnv, ObjectName, Paused};
 
 use super::{Plan, Planned, id};
+use crate::cluster_state::ClusterState;
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::{ConditionType, Finding};
-use crate::world::ClusterState;
 
 /// The reason of conditions and Events.
 pub(crate) const PAUSED: &str = "Paused";

@@ -9,7 +9,7 @@ use tamis_config::{ExpositionPayload, Snapshot, Stopped};
 use tamis_crds::ObjectName;
 
 use super::{Memory, id};
-use crate::world::ClusterState;
+use crate::cluster_state::ClusterState;
 
 /// The documents of these expositions, and the services that they name.
 pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &BTreeSet<ObjectName>) -> Snapshot {

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::hold::{GONE, NEW};
 mod pause;
 
+use crate::cluster_state::Scope;
+use crate::cluster_state::fixture::{Fixture, name, object};
 use crate::object::{Kind, ObjectKey};
 use crate::plan::Planned;
 use crate::verdict::Verdict;
 use crate::watch::{Change, Watched};
-use crate::world::Scope;
-use crate::world::fixture::{Fixture, name, object};
 
 const STEP: Duration = Duration::from_millis(1);
 
@@ -113,7 +113,7 @@ fn one_that_cannot_be_read_has_todays_secrets() {
         let after = f.written();
         let name = tamis_config::names::exposition_object(&super::id(&name("e")));
         let of = |written: &std::collections::BTreeMap<_, tamis_config::GatewayConfigSpec>| {
-            written.get(&crate::world::fixture::name(&name)).map(|spec| spec.credentials.clone())
+            written.get(&crate::cluster_state::fixture::name(&name)).map(|spec| spec.credentials.clone())
         };
         assert_eq!(f.told("e"), "get=team/base in team/default");
         assert_ne!(of(&before), of(&after));

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tamis_crds::resources::Resources;
 
+use crate::cluster_state::Object;
 use crate::object::ObjectKey;
-use crate::world::Object;
 
 /// Bytes of JSON whose objects are held at once, but at least one object: what was read of them takes six times that.
 const BYTES: usize = 4 << 20;
@@ -57,8 +57,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cluster_state::fixture::{Fixture, name};
     use crate::object::Kind;
-    use crate::world::fixture::{Fixture, name};
 
     #[test]
     fn a_large_object_is_held_packed_and_reads_as_it_was() {

@@ -13,12 +13,12 @@ use tamis_crds::ObjectName;
 
 use super::planning::Lane;
 use crate::acks::Endpoint;
+use crate::cluster_state::{ConfigObject, ServiceKey};
 use crate::events::{Event, Regarding};
 use crate::group::{self, GroupInput, GroupOutcome};
 use crate::leader::Deposed;
 use crate::object::ObjectKey;
 use crate::watch::Source;
-use crate::world::{ConfigObject, ServiceKey};
 
 /// What the shell does next. The order of a list of actions matters only for watches: the last one about a source wins.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::action::{Failure, Fence};
 use super::blocked::WriteBlocked;
 use super::pipeline::{Active, Deferred, InFlight, Purpose, Stage, Target};
 use super::state::{Again, State};
-use crate::world::ConfigObject;
+use crate::cluster_state::ConfigObject;
 
 /// Until the next attempt to delete a document after the API server refused.
 const FAILED: Duration = Duration::from_secs(2);

@@ -15,12 +15,12 @@ use super::id;
 use super::pipeline::{Active, Credentials, Purpose, Shards, Stage, Target};
 use super::shards::{self, Lacking, Rooms, SHARD_BYTES};
 use super::state::{Again, State};
+use crate::cluster_state::{ConfigObject, Held, shard_name};
 use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Document};
 use crate::quota::{Exceeded, Wish};
 use crate::verdict::Wanted;
 use crate::watch::Watched;
-use crate::world::{ConfigObject, Held, shard_name};
 
 impl State {
     /// Moves documents on as far as they get without an answer.

@@ -20,10 +20,10 @@ use tokio::sync::Semaphore;
 
 use super::action::{Failure, Fence, Owner, Probe, Reconciled, Report, Request, StatusWrite, Write};
 use super::wakes::Wakes;
+use crate::cluster_state::{ConfigObject, shard_name};
 use crate::group::{self, Observed};
 use crate::leader::{Deposed, Leadership, Permit};
 use crate::watch;
-use crate::world::{ConfigObject, shard_name};
 
 /// Requests for configuration at once, and for status.
 const WRITERS: usize = 24;

@@ -16,11 +16,11 @@ use tamis_crds::ObjectName;
 use super::action::{Fence, Owner};
 use super::pending::{Pending, Weighs};
 use super::planning::Lane;
+use crate::cluster_state::{ClusterState, ServiceKey};
 use crate::fair::Fair;
 use crate::plan::Document;
 use crate::verdict::Wanted;
 use crate::watch::{Change, Message, Watched};
-use crate::world::{ClusterState, ServiceKey};
 
 /// Documents that are being written or wait for a write, and those of one namespace.
 const ACTIVE: usize = 64;
@@ -373,7 +373,7 @@ pub(super) struct Shards {
 
 impl Shards {
     pub(super) fn of(world: &ClusterState, owner: &Owner) -> Self {
-        let shard = |number| world.shards.get(&crate::world::shard_name(&owner.group, number)).cloned();
+        let shard = |number| world.shards.get(&crate::cluster_state::shard_name(&owner.group, number)).cloned();
         Self { found: (0..names::CREDENTIAL_SHARDS).map(shard).collect(), owner: owner.clone() }
     }
 

@@ -12,10 +12,10 @@ use super::pipeline::{EXPOSITION_COST, Item, Pipeline};
 use super::sources::Sources;
 use super::state::{Again, Judged, State};
 use super::throttle::Throttle;
+use crate::cluster_state::{Scope, ServiceKey};
 use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Plan, Planned, Revised};
 use crate::watch::Watched;
-use crate::world::{Scope, ServiceKey};
 
 /// Bytes of documents that may wait to be written, and of one namespace.
 const PENDING_BYTES: usize = 32 << 20;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::action::Action;
+use crate::cluster_state::ClusterState;
 use crate::object::Kind;
 use crate::watch::{Message, Source, Watched};
-use crate::world::ClusterState;
 
 /// The watches.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use super::sources::Sources;
 use super::statuses::Statuses;
 use super::sweep::Sweeper;
 use crate::acks::{Heard, News, Table, Touched};
+use crate::cluster_state::{ClusterState, Object};
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectKey};
 use crate::options::Token;
@@ -24,7 +25,6 @@ use crate::plan::{self, Memory};
 use crate::quota::Quotas;
 use crate::verdict::{Finding, Verdict, Wanted};
 use crate::watch::{Change, Message, Watched};
-use crate::world::{ClusterState, Object};
 
 /// How the operator was started.
 pub(super) struct Setup {

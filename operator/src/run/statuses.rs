@@ -11,12 +11,12 @@ use tamis_crds::ObjectName;
 
 use super::action::{Action, Failure, Fence, Request, StatusWrite};
 use super::state::{Again, Judged, State};
+use crate::cluster_state::Object;
 use crate::events::{Event, Regarding, events};
 use crate::fair::Fair;
 use crate::object::{Kind, ObjectKey};
 use crate::status::{self, Seen, StatusInput};
 use crate::verdict::{ConditionType, Finding, Verdict};
-use crate::world::Object;
 
 /// Statuses in flight. What is decided later says what is known later.
 const IN_FLIGHT: usize = 64;

@@ -11,8 +11,8 @@ use super::action::{Action, Fence, Probe, ProbePurpose, Request};
 use super::pipeline::{Purpose, Shards, Target};
 use super::shards;
 use super::state::State;
+use crate::cluster_state::shard_name;
 use crate::object::Kind;
-use crate::world::shard_name;
 
 /// How long an unused object stays.
 const GRACE: Duration = Duration::from_secs(30);

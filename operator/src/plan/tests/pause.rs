@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{exposition, set, verdict};
+use crate::cluster_state::fixture::Fixture;
 use crate::object::Kind;
 use crate::plan::PAUSED;
-use crate::world::fixture::Fixture;
 
 type Who = (Kind, &'static str);
 

@@ -18,6 +18,8 @@ use tamis_crds::ObjectName;
 use super::super::action::{Action, Failure, Fence, Owner, Reconciled, Report, Request, Write};
 use super::super::state::{Setup, State, Tick, Turn};
 use crate::acks::{Endpoint, Heard, News};
+use crate::cluster_state::ConfigObject;
+use crate::cluster_state::fixture::{name, object};
 use crate::group::{self, GatewayPod, GroupOutcome};
 use crate::leader::Deposed;
 use crate::metrics::Metrics;
@@ -26,8 +28,6 @@ use crate::options::{Options, Token};
 use crate::plan::Settings;
 use crate::quota::Quotas;
 use crate::watch::{Change, Message, Source, Watched};
-use crate::world::ConfigObject;
-use crate::world::fixture::{name, object};
 
 /// The gateway's pod.
 const POD: &str = "pod";
@@ -367,7 +367,7 @@ impl Harness {
         }
         match request {
             Request::Shard { owner, number, data, seen } => {
-                let name = crate::world::shard_name(&owner.group, number);
+                let name = crate::cluster_state::shard_name(&owner.group, number);
                 let seen = seen.and_then(|seen| seen.metadata.resource_version.clone());
                 let data: BTreeMap<String, String> = data
                     .into_iter()
@@ -461,7 +461,7 @@ impl Harness {
         let failure = || Failure::Api(kube::Error::Api(Status::failure("no", "Forbidden").boxed()));
         let report = match write.request {
             Request::Shard { owner, number, .. } => {
-                Report::Shard { name: crate::world::shard_name(&owner.group, number), result: Err(failure()) }
+                Report::Shard { name: crate::cluster_state::shard_name(&owner.group, number), result: Err(failure()) }
             }
             Request::Config { name, .. } => Report::Config { name, result: Err(failure()) },
             Request::Delete(seen) => {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::super::action::{Action, Failure, Report};
 use super::harness::Harness;
+use crate::cluster_state::fixture::name;
 use crate::leader::Deposed;
 use crate::object::Kind;
-use crate::world::fixture::name;
 
 #[test]
 fn a_decision_of_an_earlier_term_is_not_written_and_is_taken_again() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::harness::Harness;
+use crate::cluster_state::fixture::name;
 use crate::object::Kind;
-use crate::world::fixture::name;
 
 /// Answers writes one by one, each kind as late as possible, and returns the order in which they could be answered.
 fn order(harness: &mut Harness) -> Vec<String> {
