@@ -14,8 +14,8 @@ mod plan;
 pub mod quota;
 mod run;
 pub mod status;
-mod told;
 pub mod verdict;
 mod watch;
+mod watched_object;
 
 pub use run::run;

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::object::Kind;
-use crate::told::Told;
+use crate::watched_object::WatchedObject;
 use tamis_config::{GatewayConfig, names, watch_backoff, watch_status};
 
 /// What is watched.
@@ -64,11 +64,11 @@ impl std::fmt::Display for Source {
 /// What a watch tells. Its `Debug` shows no content: that of Secrets would be among it.
 pub(crate) enum Change {
     /// Everything that is there: at the start, and when a watch was cut for too long.
-    Listed(Vec<Told>),
+    Listed(Vec<WatchedObject>),
     /// New, or other than before.
-    Applied(Told),
+    Applied(WatchedObject),
     /// Gone.
-    Deleted(Told),
+    Deleted(WatchedObject),
     /// It may not be watched.
     Forbidden,
 }
@@ -88,18 +88,18 @@ impl Change {
     }
 
     /// An object as the watch of its kind tells it.
-    fn as_watched(object: DynamicObject) -> Told {
+    fn as_watched(object: DynamicObject) -> WatchedObject {
         let of = |kind: &Kind| object.types.as_ref().is_some_and(|types| types.kind == kind.as_str());
         match Kind::ALL.iter().find(|kind| of(kind)) {
-            Some(kind) => told(&Watched::Kind(*kind), object),
-            None => Told::whole(object),
+            Some(kind) => trimmed(&Watched::Kind(*kind), object),
+            None => WatchedObject::whole(object),
         }
     }
 }
 
 impl std::fmt::Debug for Change {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = |object: &Told| object.metadata.name.clone().unwrap_or_default();
+        let name = |object: &WatchedObject| object.metadata.name.clone().unwrap_or_default();
         match self {
             Self::Listed(objects) => write!(f, "Listed({} objects)", objects.len()),
             Self::Applied(object) => write!(f, "Applied({})", name(object)),
@@ -164,12 +164,12 @@ pub(crate) async fn follow(
                 true
             }
             Some(Ok(Event::InitApply(object))) => {
-                listed.push(told(&source.watched, object));
+                listed.push(trimmed(&source.watched, object));
                 true
             }
             Some(Ok(Event::InitDone)) => tell(Change::Listed(std::mem::take(&mut listed))),
-            Some(Ok(Event::Apply(object))) => tell(Change::Applied(told(&source.watched, object))),
-            Some(Ok(Event::Delete(object))) => tell(Change::Deleted(told(&source.watched, object))),
+            Some(Ok(Event::Apply(object))) => tell(Change::Applied(trimmed(&source.watched, object))),
+            Some(Ok(Event::Delete(object))) => tell(Change::Deleted(trimmed(&source.watched, object))),
             Some(Err(error)) => {
                 if is_forbidden(&error) {
                     let alive = tell(Change::Forbidden);
@@ -202,7 +202,7 @@ async fn look_at(api: &Api<DynamicObject>, name: &str, tell: impl Fn(Change) -> 
                 let is_news = std::mem::replace(&mut seen, version.clone()) != version;
                 (
                     is_news.then(|| {
-                        Change::Listed(found.into_iter().map(|object| told(&Watched::Namespaces, object)).collect())
+                        Change::Listed(found.into_iter().map(|object| trimmed(&Watched::Namespaces, object)).collect())
                     }),
                     LOOK,
                 )
@@ -224,12 +224,12 @@ async fn look_at(api: &Api<DynamicObject>, name: &str, tell: impl Fn(Change) -> 
 }
 
 /// What is kept of an object until it is read.
-fn told(watched: &Watched, mut object: DynamicObject) -> Told {
+fn trimmed(watched: &Watched, mut object: DynamicObject) -> WatchedObject {
     object.managed_fields_mut().clear();
     match watched {
-        Watched::Kind(kind) if kind.is_large() => Told::packed(object),
+        Watched::Kind(kind) if kind.is_large() => WatchedObject::packed(object),
         Watched::Kind(_) | Watched::Configs | Watched::Secrets | Watched::GroupSecrets | Watched::Namespaces => {
-            Told::whole(object)
+            WatchedObject::whole(object)
         }
     }
 }

@@ -6,10 +6,10 @@ mod dirty;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod index;
-mod marks;
+mod invalidation;
 mod object;
-mod room;
 mod secrets;
+mod source_quota;
 #[cfg(test)]
 mod tests;
 
@@ -31,8 +31,8 @@ pub(crate) use secrets::SecretStore;
 
 use crate::object::{Kind, ObjectKey};
 use crate::quota::{Exceeded, Quotas};
-use crate::told::{Packed, Told};
 use crate::watch::{Change, Source, Watched};
+use crate::watched_object::{Packed, WatchedObject};
 
 /// A namespace, as far as it matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(crate) struct ClusterState {
     /// Whether another set of watches may be needed than at the last look.
     pub(crate) watches_changed: bool,
     /// What namespaces may have the operator hold.
-    room: room::Room,
+    source_quota: source_quota::SourceQuota,
 }
 
 /// A default set that is gone.
@@ -90,14 +90,14 @@ impl std::fmt::Debug for ClusterState {
 impl ClusterState {
     /// `scope`: the namespaces that are looked after; all where empty.
     pub(crate) fn new(default_group: Option<ObjectName>, scope: &[String], quotas: Quotas) -> Self {
-        let room = room::Room::new(quotas.source_bytes);
+        let source_quota = source_quota::SourceQuota::new(quotas.source_bytes);
         let scope = scope.iter().cloned().collect();
-        Self { default_group, scope, watches_changed: true, room, ..Self::default() }
+        Self { default_group, scope, watches_changed: true, source_quota, ..Self::default() }
     }
 
     /// Kinds to be listed again, since there is room for objects that had none.
-    pub(crate) fn look_again(&mut self, now: Instant) -> BTreeSet<Kind> {
-        self.room.look_again(now)
+    pub(crate) fn kinds_to_relist(&mut self, now: Instant) -> BTreeSet<Kind> {
+        self.source_quota.kinds_to_relist(now)
     }
 
     /// Whether what is not known of a namespace is not there.
@@ -269,7 +269,7 @@ impl ClusterState {
         self.looks_after(&exposition.namespace) && self.get(Kind::Exposition, exposition).is_none()
     }
 
-    fn applied(&mut self, watched: &Watched, object: &Told) {
+    fn applied(&mut self, watched: &Watched, object: &WatchedObject) {
         match watched {
             Watched::Kind(kind) => self.object_applied(*kind, object, object.spec()),
             Watched::Configs => {
@@ -356,9 +356,9 @@ impl ClusterState {
             return;
         }
         let held = before.as_ref().map_or(0, |before| before.bytes);
-        let read = match self.room.grant(kind, &key.name.namespace, held, read.bytes) {
+        let read = match self.source_quota.grant(kind, &key.name.namespace, held, read.bytes) {
             true => read,
-            false => read.refuse(Exceeded::SourceBytes(self.room.limit())),
+            false => read.refuse(Exceeded::SourceBytes(self.source_quota.limit())),
         };
         let same_spec = before
             .as_ref()
@@ -398,7 +398,7 @@ impl ClusterState {
                 if let Some(objects) = self.objects.get_mut(kind) {
                     objects.remove(name);
                 }
-                self.room.grant(*kind, &name.namespace, before.bytes, 0);
+                self.source_quota.grant(*kind, &name.namespace, before.bytes, 0);
                 self.index.unlink(&before, self.default_group.as_ref());
                 self.touched(&before);
                 self.watches_changed |= watches(&before);

@@ -11,7 +11,7 @@ use tamis_crds::{Diagnostic, ObjectName, Unusable, read_object};
 
 use crate::object::{Kind, ObjectKey};
 use crate::quota::{Exceeded, QUOTA_EXCEEDED};
-use crate::told::Packed;
+use crate::watched_object::Packed;
 
 /// A service as others bind to it, in its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

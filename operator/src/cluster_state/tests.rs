@@ -339,14 +339,14 @@ fn what_may_take_something_away_goes_first() {
             |f| {
                 let service = json!({"name": "s", "version": "1"});
                 f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {}}));
-                for n in 0..super::marks::FEW {
+                for n in 0..super::invalidation::FEW {
                     let spec = json!({"service": service, "filters": ["many"]});
                     f.put(Kind::Exposition, &format!("m{n}"), spec);
                 }
                 f.world.dirty.clear();
                 f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {"get": {}}}));
                 // `planned` takes its sets from a plan, which may name any.
-                assert_eq!(lanes(f).1.split(',').count(), super::marks::FEW + 1);
+                assert_eq!(lanes(f).1.split(',').count(), super::invalidation::FEW + 1);
                 f.world.dirty.clear();
             },
             ("", ""),
@@ -404,7 +404,7 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     let mut f = Fixture::good();
     f.settle();
     let served = f.written();
-    f.world.room = super::room::Room::new(500);
+    f.world.source_quota = super::source_quota::SourceQuota::new(500);
     f.put(Kind::ToolsFilters, "first", set("first"));
     f.put(Kind::ToolsFilters, "second", set("second"));
     let second = f.world.get(Kind::ToolsFilters, &name("second")).expect("is known").clone();
@@ -426,9 +426,9 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
     assert!(f.world.get(Kind::ToolsFilters, &name("second")).is_some_and(|object| object.is_unusable()));
-    assert!(f.world.look_again(f.now).is_empty());
+    assert!(f.world.kinds_to_relist(f.now).is_empty());
     f.delete(Kind::ToolsFilters, "first");
-    assert_eq!(f.world.look_again(f.now), [Kind::ToolsFilters].into());
+    assert_eq!(f.world.kinds_to_relist(f.now), [Kind::ToolsFilters].into());
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
     f.settle();

@@ -285,7 +285,7 @@ impl State {
         let Tick { now, time, term, sleeps, groups_waiting } = tick;
         self.now = now;
         self.due();
-        for kind in self.world.look_again(now) {
+        for kind in self.world.kinds_to_relist(now) {
             self.sources.list_again(kind, &mut self.actions);
         }
         if std::mem::take(&mut self.world.watches_changed) {

@@ -10,7 +10,7 @@ const AGAIN: Duration = Duration::from_secs(15);
 
 /// The bytes that objects of each namespace take, and what had no room.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct SourceQuota {
     limit: usize,
     held: HashMap<String, usize>,
     /// Kinds of which objects had no room, by namespace.
@@ -20,13 +20,13 @@ pub(super) struct Room {
     looked: Option<Instant>,
 }
 
-impl Default for Room {
+impl Default for SourceQuota {
     fn default() -> Self {
         Self::new(usize::MAX)
     }
 }
 
-impl Room {
+impl SourceQuota {
     pub(super) fn new(limit: usize) -> Self {
         let (held, refused) = (HashMap::new(), BTreeMap::new());
         Self { limit, held, refused, again: BTreeSet::new(), looked: None }
@@ -62,7 +62,7 @@ impl Room {
     }
 
     /// Kinds to be listed again, since room has become free for what had none.
-    pub(super) fn look_again(&mut self, now: Instant) -> BTreeSet<Kind> {
+    pub(super) fn kinds_to_relist(&mut self, now: Instant) -> BTreeSet<Kind> {
         if self.again.is_empty() || self.looked.is_some_and(|looked| now < looked + AGAIN) {
             return BTreeSet::new();
         }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn what_grows_needs_room_and_what_goes_makes_some() {
         use Kind::{Exposition, ServiceManifest, ToolsFilters};
-        let mut room = Room::new(100);
+        let mut source_quota = SourceQuota::new(100);
         // Kind, namespace, bytes before and now; whether they are granted.
         let table = [
             (ToolsFilters, "a", 0, 60, true),
@@ -93,27 +93,33 @@ mod tests {
             (ToolsFilters, "a", 0, 60, true),
         ];
         for (number, (kind, namespace, before, bytes, granted)) in table.into_iter().enumerate() {
-            assert_eq!(room.grant(kind, namespace, before, bytes), granted, "{number}");
+            assert_eq!(source_quota.grant(kind, namespace, before, bytes), granted, "{number}");
         }
         // A quota that was lowered takes nothing away.
-        room.limit = 10;
-        assert!(room.grant(ToolsFilters, "a", 60, 59));
-        assert!(!room.grant(ServiceManifest, "a", 40, 41));
+        source_quota.limit = 10;
+        assert!(source_quota.grant(ToolsFilters, "a", 60, 59));
+        assert!(!source_quota.grant(ServiceManifest, "a", 40, 41));
     }
 
     #[test]
     fn what_had_no_room_is_looked_at_again_but_not_often() {
-        let (mut room, now) = (Room::new(100), Instant::now());
-        assert!(room.grant(Kind::ToolsFilters, "a", 0, 100) && !room.grant(Kind::CustomTools, "a", 0, 1));
-        assert!(room.look_again(now).is_empty(), "there is no room");
-        assert!(room.grant(Kind::ToolsFilters, "b", 0, 100) && room.grant(Kind::ToolsFilters, "b", 100, 0));
-        assert!(room.look_again(now).is_empty(), "there is room elsewhere");
-        assert!(room.grant(Kind::ToolsFilters, "a", 100, 50));
-        assert_eq!(room.look_again(now), [Kind::CustomTools].into());
-        assert!(room.look_again(now).is_empty(), "once");
-        assert!(!room.grant(Kind::CustomTools, "a", 0, 51) && room.grant(Kind::ToolsFilters, "a", 50, 0));
-        assert!(room.look_again(now + AGAIN / 2).is_empty());
-        assert_eq!(room.look_again(now + AGAIN), [Kind::CustomTools].into());
-        assert!(room.held.is_empty(), "nothing is kept of a namespace that holds nothing");
+        let (mut source_quota, now) = (SourceQuota::new(100), Instant::now());
+        assert!(
+            source_quota.grant(Kind::ToolsFilters, "a", 0, 100) && !source_quota.grant(Kind::CustomTools, "a", 0, 1)
+        );
+        assert!(source_quota.kinds_to_relist(now).is_empty(), "there is no room");
+        assert!(
+            source_quota.grant(Kind::ToolsFilters, "b", 0, 100) && source_quota.grant(Kind::ToolsFilters, "b", 100, 0)
+        );
+        assert!(source_quota.kinds_to_relist(now).is_empty(), "there is room elsewhere");
+        assert!(source_quota.grant(Kind::ToolsFilters, "a", 100, 50));
+        assert_eq!(source_quota.kinds_to_relist(now), [Kind::CustomTools].into());
+        assert!(source_quota.kinds_to_relist(now).is_empty(), "once");
+        assert!(
+            !source_quota.grant(Kind::CustomTools, "a", 0, 51) && source_quota.grant(Kind::ToolsFilters, "a", 50, 0)
+        );
+        assert!(source_quota.kinds_to_relist(now + AGAIN / 2).is_empty());
+        assert_eq!(source_quota.kinds_to_relist(now + AGAIN), [Kind::CustomTools].into());
+        assert!(source_quota.held.is_empty(), "nothing is kept of a namespace that holds nothing");
     }
 }

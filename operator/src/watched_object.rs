@@ -48,12 +48,12 @@ impl Packed {
 /// An object as a watch tells of it. A large `spec` is taken out and compressed as soon as it has arrived: many of them wait
 /// to be read, in a list and while the operator is busy.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct WatchedObject {
     object: DynamicObject,
     packed: Option<Arc<Packed>>,
 }
 
-impl Told {
+impl WatchedObject {
     /// An object with its `spec` as it is.
     pub(crate) fn whole(object: DynamicObject) -> Self {
         Self { object, packed: None }
@@ -79,7 +79,7 @@ impl Told {
     }
 }
 
-impl Deref for Told {
+impl Deref for WatchedObject {
     type Target = DynamicObject;
 
     fn deref(&self) -> &DynamicObject {
@@ -106,16 +106,16 @@ mod tests {
         for (length, is_packed) in [(0, false), (LARGE - 20, false), (LARGE, true), (1_000_000, true)] {
             let data = json!({"spec": {"text": "x".repeat(length)}, "status": {"tools": 1}, "stray": [7]});
             let object = DynamicObject::new("a", &resource).data(data.clone());
-            let told = Told::packed(object.clone());
-            assert_eq!(told.spec().is_some(), is_packed, "{length}");
-            assert_eq!((&told.data["status"], told.data.get("stray")), (&data["status"], Some(&Value::Null)));
-            let spec = told.spec().and_then(|packed| packed.spec());
-            assert_eq!(spec.as_ref().or(told.data.get("spec")), data.get("spec"), "{length}");
-            if let Some(packed) = told.spec() {
+            let watched = WatchedObject::packed(object.clone());
+            assert_eq!(watched.spec().is_some(), is_packed, "{length}");
+            assert_eq!((&watched.data["status"], watched.data.get("stray")), (&data["status"], Some(&Value::Null)));
+            let spec = watched.spec().and_then(|packed| packed.spec());
+            assert_eq!(spec.as_ref().or(watched.data.get("spec")), data.get("spec"), "{length}");
+            if let Some(packed) = watched.spec() {
                 assert_eq!(packed.bytes(), data["spec"].to_string().len());
-                assert!(told.data["spec"].is_null() && packed.zstd.len() < length / 10);
+                assert!(watched.data["spec"].is_null() && packed.zstd.len() < length / 10);
             }
-            assert!(Told::whole(object).spec().is_none());
+            assert!(WatchedObject::whole(object).spec().is_none());
         }
     }
 }
