@@ -19,7 +19,7 @@ use tamis_crds::ObjectName;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::News;
+use super::StreamEvent;
 use super::sse::Parser;
 use crate::options::Token;
 
@@ -60,15 +60,15 @@ pub enum Trust {
     Named,
 }
 
-/// What was heard, and of whom. `Table::hear` takes it.
+/// What was heard, and of whom. `Table::on_stream_event` takes it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct GatewayEvent {
     /// The group of the endpoint.
     pub group: ObjectName,
     /// Its name.
     pub endpoint: String,
     /// What was heard.
-    pub news: News,
+    pub event: StreamEvent,
 }
 
 /// The gateways that are listened to.
@@ -83,11 +83,11 @@ impl Endpoints {
     ///
     /// # Errors
     /// The HTTP client cannot be made: no TLS provider.
-    pub fn new(sender: mpsc::Sender<Heard>) -> Result<Self, reqwest::Error> {
+    pub fn new(sender: mpsc::Sender<GatewayEvent>) -> Result<Self, reqwest::Error> {
         Self::with_limit(sender, MAX_EVENT_BYTES)
     }
 
-    fn with_limit(sender: mpsc::Sender<Heard>, max_event_bytes: usize) -> Result<Self, reqwest::Error> {
+    fn with_limit(sender: mpsc::Sender<GatewayEvent>, max_event_bytes: usize) -> Result<Self, reqwest::Error> {
         // The token goes to the address that was asked for and nowhere else: no proxy, no redirect.
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -123,7 +123,7 @@ impl Endpoints {
 #[derive(Debug, Clone)]
 struct Listener {
     client: reqwest::Client,
-    sender: mpsc::Sender<Heard>,
+    sender: mpsc::Sender<GatewayEvent>,
     max_event_bytes: usize,
 }
 
@@ -169,7 +169,7 @@ impl Listener {
             let mut heard = false;
             let ended = self.stream(&endpoint, &mut heard).await;
             // Once for what was heard, and once for whoever was listened to under that name before.
-            if (heard || last.is_none()) && self.send(&endpoint, News::Disconnected).await.is_err() {
+            if (heard || last.is_none()) && self.send(&endpoint, StreamEvent::Disconnected).await.is_err() {
                 return;
             }
             if matches!(ended, Ended::Stopping) {
@@ -232,14 +232,14 @@ impl Listener {
                     *heard = true;
                     tracing::debug!(group = %endpoint.group, gateway = endpoint.name, "listening to a gateway");
                 }
-                self.send(endpoint, News::Event(event)).await?;
+                self.send(endpoint, StreamEvent::Ack(event)).await?;
             }
         }
         Ok(())
     }
 
-    async fn send(&self, endpoint: &Endpoint, news: News) -> Result<(), Ended> {
-        let heard = Heard { group: endpoint.group.clone(), endpoint: endpoint.name.clone(), news };
+    async fn send(&self, endpoint: &Endpoint, event: StreamEvent) -> Result<(), Ended> {
+        let heard = GatewayEvent { group: endpoint.group.clone(), endpoint: endpoint.name.clone(), event };
         self.sender.send(heard).await.map_err(|_| Ended::Stopping)
     }
 }

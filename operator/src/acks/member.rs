@@ -45,7 +45,7 @@ pub(super) enum Answer<'a> {
     /// Nothing is asked of it.
     Exempt,
     /// It has not been heard yet, and may still take its time.
-    Unheard,
+    Connecting,
     /// It has processed the document.
     Processed,
     /// It has not.
@@ -239,7 +239,7 @@ impl Member {
             return Answer::Exempt;
         }
         if !self.heard {
-            return if self.link == Link::Lost { Answer::Lost } else { Answer::Unheard };
+            return if self.link == Link::Lost { Answer::Lost } else { Answer::Connecting };
         }
         match self.acks.get(id).filter(|(acked, _)| acked == digest) {
             None => Answer::Missing,

@@ -6,18 +6,18 @@
 //! table    what was heard, what is wanted -> what is loaded everywhere    pure
 //! ```
 //!
-//! Who uses it tells [`Endpoints`] and [`Table::set_endpoints`] which gateways there are, hands each [`Heard`] to
-//! [`Table::hear`], says [`Table::want`] once a document is in the API, calls [`Table::tick`] at [`Table::next_tick`], and
-//! looks again at the status of whatever is [`Touched`] and of what those expositions use.
+//! Who uses it tells [`Endpoints`] and [`Table::set_endpoints`] which gateways there are, hands each [`GatewayEvent`] to
+//! [`Table::on_stream_event`], says [`Table::want`] once a document is in the API, calls [`Table::tick`] at [`Table::next_tick`], and
+//! looks again at the status of whatever is [`AckChanges`] and of what those expositions use.
 
 mod client;
 mod member;
 mod sse;
 mod table;
 
-pub use client::{Endpoint, Endpoints, Heard, Trust};
+pub use client::{Endpoint, Endpoints, GatewayEvent, Trust};
 pub use member::Readiness;
-pub use table::{Table, Touched};
+pub use table::{AckChanges, Table};
 
 use tamis_config::acks::AckEvent;
 
@@ -75,9 +75,9 @@ impl Totals {
 
 /// What was heard of an endpoint.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum StreamEvent {
     /// It says something.
-    Event(AckEvent),
+    Ack(AckEvent),
     /// It cannot be heard any more. Said once, not for each attempt that fails.
     Disconnected,
 }

@@ -14,7 +14,7 @@ use tamis_config::{Digest, ExpositionId};
 use tamis_crds::ObjectName;
 
 use super::member::{Answer, GRACE, Member, Readiness};
-use super::{News, Programmed, Totals};
+use super::{Programmed, StreamEvent, Totals};
 use crate::status::message;
 use crate::verdict::Wanted;
 
@@ -24,9 +24,9 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Gateways that a message names.
 const NAMED: usize = 5;
 
-/// What an event has changed. Collect several with [`Touched::merge`].
+/// What an event has changed. Collect several with [`AckChanges::merge`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct AckChanges {
     /// Expositions of which [`Table::programmed`] now says something else. Not one that is settling: it comes when
     /// that is over.
     pub expositions: Vec<ExpositionId>,
@@ -39,7 +39,7 @@ pub struct Touched {
     pub groups: Vec<ObjectName>,
 }
 
-impl Touched {
+impl AckChanges {
     /// Takes another one's along.
     pub fn merge(&mut self, other: Self) {
         self.expositions.extend(other.expositions);
@@ -57,11 +57,11 @@ impl Touched {
 
 /// How a document stands: what the worst of the gateways that count says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum LoadState {
     NoGateway,
     Loaded,
     /// A gateway has not been heard yet; the others have it.
-    Unheard,
+    Connecting,
     Missing,
     Refused,
     TooOld,
@@ -69,25 +69,25 @@ enum Standing {
 
 /// The newest document of an exposition.
 #[derive(Debug)]
-struct Want {
+struct Document {
     digest: Digest,
     /// When the change that led to it was seen; none when it has been loaded, or was there before.
     seen: Option<Instant>,
-    standing: Standing,
+    state: LoadState,
     /// Since when it has not been loaded.
     since: Instant,
     /// What was last told of it.
-    told: Option<Standing>,
+    reported: Option<LoadState>,
 }
 
-impl Want {
-    /// When its standing may be told: what may pass by itself is not told at once.
+impl Document {
+    /// When its standing may be reported: what may pass by itself is not told at once.
     fn due(&self) -> Option<Instant> {
-        match self.standing {
-            Standing::Unheard => None,
-            Standing::Missing => Some(self.since + SETTLE),
-            Standing::NoGateway => Some(self.since + GRACE),
-            Standing::Loaded | Standing::Refused | Standing::TooOld => Some(self.since),
+        match self.state {
+            LoadState::Connecting => None,
+            LoadState::Missing => Some(self.since + SETTLE),
+            LoadState::NoGateway => Some(self.since + GRACE),
+            LoadState::Loaded | LoadState::Refused | LoadState::TooOld => Some(self.since),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Want {
 #[derive(Debug, Default)]
 struct Group {
     members: BTreeMap<String, Member>,
-    wants: HashMap<ExpositionId, Want>,
+    documents: HashMap<ExpositionId, Document>,
     /// What gateways have counted that are gone.
     past: HashMap<ExpositionId, Totals>,
 }
@@ -121,8 +121,8 @@ impl Table {
         group: &ObjectName,
         endpoints: impl IntoIterator<Item = (String, Readiness)>,
         now: Instant,
-    ) -> Touched {
-        let mut touched = Touched::default();
+    ) -> AckChanges {
+        let mut changes = AckChanges::default();
         let state = self.groups.entry(group.clone()).or_default();
         let mut before = std::mem::take(&mut state.members);
         let mut changed = false;
@@ -144,76 +144,83 @@ impl Table {
             state.keep(id, totals);
         }
         if changed {
-            self.review_all(group, now, &mut touched);
+            self.review_all(group, now, &mut changes);
         }
-        touched
+        changes
     }
 
     /// Something was heard of a gateway. One that is not of the group (any more) is not listened to.
-    pub fn hear(&mut self, group: &ObjectName, endpoint: &str, news: News, now: Instant) -> Touched {
-        let mut touched = Touched::default();
-        let Some(state) = self.groups.get_mut(group) else { return touched };
-        let Some(member) = state.members.get_mut(endpoint) else { return touched };
-        let changed = match news {
-            News::Disconnected => {
+    pub fn on_stream_event(
+        &mut self,
+        group: &ObjectName,
+        endpoint: &str,
+        event: StreamEvent,
+        now: Instant,
+    ) -> AckChanges {
+        let mut changes = AckChanges::default();
+        let Some(state) = self.groups.get_mut(group) else { return changes };
+        let Some(member) = state.members.get_mut(endpoint) else { return changes };
+        let changed = match event {
+            StreamEvent::Disconnected => {
                 member.disconnect(now);
-                return touched;
+                return changes;
             }
-            News::Event(AckEvent::Snapshot { instance, version, format_versions: _, expositions, saved }) => {
+            StreamEvent::Ack(AckEvent::Snapshot { instance, version, format_versions: _, expositions, saved }) => {
                 let counted = member.counts();
                 member.set_version(&version);
                 let changed = member.snapshot(expositions);
                 let past = member.begin(instance);
                 if member.counts() != counted {
-                    touched.groups.push(group.clone());
+                    changes.groups.push(group.clone());
                 }
                 for (id, totals) in past {
                     state.keep(id, totals);
                 }
-                state.count(endpoint, saved, &mut touched);
+                state.count(endpoint, saved, &mut changes);
                 changed
             }
-            News::Event(AckEvent::Changed { expositions, removed }) if member.is_open() => {
+            StreamEvent::Ack(AckEvent::Changed { expositions, removed }) if member.is_open() => {
                 Some(member.change(expositions, &removed))
             }
-            News::Event(AckEvent::Counted { saved }) if member.is_open() => {
-                state.count(endpoint, saved, &mut touched);
-                return touched;
+            StreamEvent::Ack(AckEvent::Counted { saved }) if member.is_open() => {
+                state.count(endpoint, saved, &mut changes);
+                return changes;
             }
-            News::Event(AckEvent::Changed { .. } | AckEvent::Counted { .. }) => return touched,
+            StreamEvent::Ack(AckEvent::Changed { .. } | AckEvent::Counted { .. }) => return changes,
         };
         match changed {
-            None => self.review_all(group, now, &mut touched),
+            None => self.review_all(group, now, &mut changes),
             Some(changed) => {
                 for id in changed {
-                    self.review(group, &id, now, &mut touched);
+                    self.review(group, &id, now, &mut changes);
                 }
             }
         }
-        touched
+        changes
     }
 
     /// The newest document of an exposition is in the API now. `seen` is when the change that led to it was first seen;
     /// none where it was there when the operator started, which is not measured. Saying the same again changes nothing.
-    pub fn want(&mut self, wanted: &Wanted, seen: Option<Instant>, now: Instant) -> Touched {
-        let mut touched = Touched::default();
-        let wants = &mut self.groups.entry(wanted.group.clone()).or_default().wants;
-        let before = wants.get(&wanted.id);
-        if before.is_some_and(|want| want.digest == wanted.digest) {
-            return touched;
+    pub fn require(&mut self, wanted: &Wanted, seen: Option<Instant>, now: Instant) -> AckChanges {
+        let mut changes = AckChanges::default();
+        let documents = &mut self.groups.entry(wanted.group.clone()).or_default().documents;
+        let before = documents.get(&wanted.id);
+        if before.is_some_and(|document| document.digest == wanted.digest) {
+            return changes;
         }
         // Where the one before was never loaded, people have waited since then.
-        let seen = before.and_then(|want| want.seen).into_iter().chain(seen).min();
-        let want = Want { digest: wanted.digest.clone(), seen, standing: Standing::Missing, since: now, told: None };
-        wants.insert(wanted.id.clone(), want);
-        self.review(&wanted.group, &wanted.id, now, &mut touched);
-        touched
+        let seen = before.and_then(|document| document.seen).into_iter().chain(seen).min();
+        let document =
+            Document { digest: wanted.digest.clone(), seen, state: LoadState::Missing, since: now, reported: None };
+        documents.insert(wanted.id.clone(), document);
+        self.review(&wanted.group, &wanted.id, now, &mut changes);
+        changes
     }
 
     /// An exposition is not of that group any more.
     pub fn forget(&mut self, group: &ObjectName, id: &ExpositionId) {
         if let Some(state) = self.groups.get_mut(group) {
-            state.wants.remove(id);
+            state.documents.remove(id);
             state.past.remove(id);
         }
     }
@@ -232,8 +239,8 @@ impl Table {
     }
 
     /// What the mere passing of time has changed.
-    pub fn tick(&mut self, now: Instant) -> Touched {
-        let mut touched = Touched::default();
+    pub fn tick(&mut self, now: Instant) -> AckChanges {
+        let mut changes = AckChanges::default();
         let mut lost = Vec::new();
         for (name, group) in &mut self.groups {
             let mut given_up = false;
@@ -243,8 +250,8 @@ impl Table {
                     continue;
                 }
                 given_up = true;
-                if member.counts() != counted && touched.groups.last() != Some(name) {
-                    touched.groups.push(name.clone());
+                if member.counts() != counted && changes.groups.last() != Some(name) {
+                    changes.groups.push(name.clone());
                 }
             }
             if given_up {
@@ -252,14 +259,14 @@ impl Table {
             }
         }
         for group in lost {
-            self.review_all(&group, now, &mut touched);
+            self.review_all(&group, now, &mut changes);
         }
         while self.due.first().is_some_and(|(due, ..)| *due <= now) {
             if let Some((_, group, id)) = self.due.pop_first() {
-                self.review(&group, &id, now, &mut touched);
+                self.review(&group, &id, now, &mut changes);
             }
         }
-        touched
+        changes
     }
 
     /// Whether gateways have loaded all of these documents.
@@ -267,7 +274,7 @@ impl Table {
     pub fn programmed(&self, documents: &[Wanted], now: Instant) -> Programmed {
         let mut worst: Option<(&Wanted, Programmed)> = None;
         for wanted in documents {
-            let found = self.stands(wanted, now);
+            let found = self.state_of(wanted, now);
             if worst.as_ref().is_none_or(|(_, worst)| rank(worst) < rank(&found)) {
                 worst = Some((wanted, found));
             }
@@ -318,28 +325,31 @@ impl Table {
     }
 
     /// How one document stands, without the message.
-    fn stands(&self, wanted: &Wanted, now: Instant) -> Programmed {
-        let want = self.groups.get(&wanted.group).and_then(|group| group.wants.get(&wanted.id));
+    fn state_of(&self, wanted: &Wanted, now: Instant) -> Programmed {
+        let document = self.groups.get(&wanted.group).and_then(|group| group.documents.get(&wanted.id));
         // Not written yet, or another one by now.
-        let Some(want) = want.filter(|want| want.digest == wanted.digest) else { return Programmed::Settling };
-        if want.due().is_none_or(|due| due > now) {
+        let Some(document) = document.filter(|document| document.digest == wanted.digest) else {
+            return Programmed::Settling;
+        };
+        if document.due().is_none_or(|due| due > now) {
             return Programmed::Settling;
         }
         let message = String::new();
-        match want.standing {
-            Standing::Loaded => Programmed::Loaded,
-            Standing::Unheard => Programmed::Settling,
-            Standing::Missing => Programmed::Pending { message },
-            Standing::NoGateway => Programmed::Unavailable { message },
-            Standing::Refused => Programmed::Refused { message },
-            Standing::TooOld => Programmed::TooOld { message },
+        match document.state {
+            LoadState::Loaded => Programmed::Loaded,
+            LoadState::Connecting => Programmed::Settling,
+            LoadState::Missing => Programmed::Pending { message },
+            LoadState::NoGateway => Programmed::Unavailable { message },
+            LoadState::Refused => Programmed::Refused { message },
+            LoadState::TooOld => Programmed::TooOld { message },
         }
     }
 
     /// Which gateways lack any of many documents. No numbers: they would change with each document that is loaded.
     fn lacking(&self, documents: &[Wanted], now: Instant) -> String {
         let mut names = BTreeSet::new();
-        for wanted in documents.iter().filter(|wanted| matches!(self.stands(wanted, now), Programmed::Pending { .. })) {
+        for wanted in documents.iter().filter(|wanted| matches!(self.state_of(wanted, now), Programmed::Pending { .. }))
+        {
             let group = self.groups.get(&wanted.group);
             names.extend(group.into_iter().flat_map(|group| group.members.iter()).filter_map(|(name, member)| {
                 lacks(member.answer(&wanted.id, &wanted.digest)).then_some(name.as_str())
@@ -348,37 +358,37 @@ impl Table {
         format!("Not loaded yet by {} wherever it is used", list(names.into_iter().map(str::to_owned)))
     }
 
-    fn review_all(&mut self, group: &ObjectName, now: Instant, touched: &mut Touched) {
+    fn review_all(&mut self, group: &ObjectName, now: Instant, changes: &mut AckChanges) {
         let ids: Vec<ExpositionId> =
-            self.groups.get(group).map(|group| group.wants.keys().cloned().collect()).unwrap_or_default();
+            self.groups.get(group).map(|group| group.documents.keys().cloned().collect()).unwrap_or_default();
         for id in ids {
-            self.review(group, &id, now, touched);
+            self.review(group, &id, now, changes);
         }
     }
 
     /// Something has been said that may matter to an exposition.
-    fn review(&mut self, name: &ObjectName, id: &ExpositionId, now: Instant, touched: &mut Touched) {
+    fn review(&mut self, name: &ObjectName, id: &ExpositionId, now: Instant, changes: &mut AckChanges) {
         let Some(group) = self.groups.get_mut(name) else { return };
-        let Some(want) = group.wants.get_mut(id) else { return };
-        let standing = judge(&group.members, id, &want.digest);
-        if want.standing == Standing::Loaded && standing != Standing::Loaded {
-            want.since = now;
+        let Some(document) = group.documents.get_mut(id) else { return };
+        let state = worst_state(&group.members, id, &document.digest);
+        if document.state == LoadState::Loaded && state != LoadState::Loaded {
+            document.since = now;
         }
-        want.standing = standing;
-        let Some(due) = want.due() else { return };
+        document.state = state;
+        let Some(due) = document.due() else { return };
         if due > now {
             self.due.insert((due, name.clone(), id.clone()));
             return;
         }
-        let named = matches!(standing, Standing::Missing | Standing::Refused | Standing::TooOld);
-        if want.told != Some(standing) || named {
-            touched.expositions.push(id.clone());
+        let named = matches!(state, LoadState::Missing | LoadState::Refused | LoadState::TooOld);
+        if document.reported != Some(state) || named {
+            changes.expositions.push(id.clone());
         }
-        want.told = Some(standing);
-        if standing == Standing::Loaded
-            && let Some(seen) = want.seen.take()
+        document.reported = Some(state);
+        if state == LoadState::Loaded
+            && let Some(seen) = document.seen.take()
         {
-            touched.loaded.push(now.saturating_duration_since(seen));
+            changes.loaded.push(now.saturating_duration_since(seen));
         }
     }
 }
@@ -386,13 +396,13 @@ impl Table {
 impl Group {
     fn keep(&mut self, id: ExpositionId, totals: Totals) {
         // Of an exposition that is gone nobody will ask.
-        if self.wants.contains_key(&id) {
+        if self.documents.contains_key(&id) {
             let past = self.past.entry(id).or_default();
             *past = past.plus(totals);
         }
     }
 
-    fn count(&mut self, endpoint: &str, saved: Vec<Saved>, touched: &mut Touched) {
+    fn count(&mut self, endpoint: &str, saved: Vec<Saved>, changes: &mut AckChanges) {
         for saved in saved {
             let Some(member) = self.members.get_mut(endpoint) else { return };
             let before = member.saved(&saved.id);
@@ -400,7 +410,7 @@ impl Group {
                 self.keep(saved.id.clone(), past);
             }
             if before != Some(Totals { input_bytes: saved.input_bytes, output_bytes: saved.output_bytes }) {
-                touched.counted.push(saved.id);
+                changes.counted.push(saved.id);
             }
         }
     }
@@ -437,16 +447,16 @@ impl Group {
     }
 }
 
-fn judge(members: &BTreeMap<String, Member>, id: &ExpositionId, digest: &Digest) -> Standing {
+fn worst_state(members: &BTreeMap<String, Member>, id: &ExpositionId, digest: &Digest) -> LoadState {
     let each = members.values().map(|member| match member.answer(id, digest) {
-        Answer::Exempt => Standing::NoGateway,
-        Answer::Processed => Standing::Loaded,
-        Answer::Unheard => Standing::Unheard,
-        Answer::Missing | Answer::Waiting(_) | Answer::Lost => Standing::Missing,
-        Answer::Refused(..) => Standing::Refused,
-        Answer::TooOld(_) => Standing::TooOld,
+        Answer::Exempt => LoadState::NoGateway,
+        Answer::Processed => LoadState::Loaded,
+        Answer::Connecting => LoadState::Connecting,
+        Answer::Missing | Answer::Waiting(_) | Answer::Lost => LoadState::Missing,
+        Answer::Refused(..) => LoadState::Refused,
+        Answer::TooOld(_) => LoadState::TooOld,
     });
-    each.max().unwrap_or(Standing::NoGateway)
+    each.max().unwrap_or(LoadState::NoGateway)
 }
 
 fn lacks(answer: Answer<'_>) -> bool {

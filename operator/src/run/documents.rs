@@ -314,8 +314,8 @@ impl State {
 
     /// Takes note of the newest document of an exposition.
     pub(super) fn written(&mut self, exposition: &ObjectName, wanted: Wanted, seen: Option<Instant>) {
-        let touched = self.table.want(&wanted, seen, self.now);
-        self.touched(touched);
+        let changes = self.table.require(&wanted, seen, self.now);
+        self.on_ack_changes(changes);
         let group = wanted.group.clone();
         let before = self.wanted.insert(exposition.clone(), wanted);
         if before.as_ref().map(|before| &before.group) != Some(&group) {

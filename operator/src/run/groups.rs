@@ -10,7 +10,7 @@ use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
 use super::action::{Action, Fence, Reconciled, Request};
 use super::state::{Again, Judged, State};
-use crate::acks::{Endpoint, Readiness, Touched, Trust};
+use crate::acks::{AckChanges, Endpoint, Readiness, Trust};
 use crate::group::{self, GroupInput, GroupOutcome};
 use crate::object::{Kind, ObjectKey};
 use crate::options::Token;
@@ -216,7 +216,7 @@ impl State {
         let only = names.len() == 1;
         self.gateways.tell(names.len());
         let mut endpoints = Vec::new();
-        let mut touched = Touched::default();
+        let mut changes = AckChanges::default();
         for name in &names {
             let Some(outcome) = self.groups.get(name).and_then(|state| state.outcome.as_ref()) else { continue };
             let token = outcome.token.as_ref();
@@ -235,10 +235,10 @@ impl State {
                     endpoints.push(endpoint(name, url.to_owned(), url.to_owned(), token, Trust::Named));
                 }
             }
-            touched.merge(self.table.set_endpoints(name, members, now));
+            changes.merge(self.table.set_endpoints(name, members, now));
         }
         self.actions.push(Action::Listen(endpoints));
-        self.touched(touched);
+        self.on_ack_changes(changes);
     }
 
     /// What is thought of all groups: they can be in each other's way.

@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::acks::{Endpoints, Heard};
+use crate::acks::{Endpoints, GatewayEvent};
 use crate::events::Publisher;
 use crate::group::{self, Observed};
 use crate::leader::{self, Leadership, LeaseOptions, Permit};
@@ -73,7 +73,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     };
     let leadership = leader::run(options.client.clone(), lease, shutdown.clone());
     let (observed, group_changes) = group::watch(&options.client, &options.namespaces);
-    let (heard_out, heard) = mpsc::channel(1024);
+    let (acks_out, acks) = mpsc::channel(1024);
     let (messages_out, messages) = mpsc::unbounded_channel();
     let admin = tokio::spawn(crate::admin::serve(options.admin, metrics.clone(), waits, admin_shutdown.clone()));
     let setup = Setup {
@@ -102,7 +102,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         requests: JoinSet::new(),
         watches: HashMap::new(),
         messages: messages_out,
-        endpoints: Endpoints::new(heard_out).context("the client towards gateways")?,
+        endpoints: Endpoints::new(acks_out).context("the client towards gateways")?,
         publisher: Publisher::start(options.client.clone(), reporter),
         client: options.client,
         leadership,
@@ -111,7 +111,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         waiting,
         shutdown,
     };
-    shell.follow(messages, heard, group_changes).await;
+    shell.follow(messages, acks, group_changes).await;
     // Requests in flight end, or the lease does, before another operator writes.
     shell.leadership.ended().await;
     admin_shutdown.cancel();
@@ -141,47 +141,47 @@ impl Shell {
     async fn follow(
         &mut self,
         mut messages: mpsc::UnboundedReceiver<Message>,
-        mut heard: mpsc::Receiver<Heard>,
+        mut acks: mpsc::Receiver<GatewayEvent>,
         mut group_changes: impl futures_util::Stream<Item = group::Change> + Send + Unpin,
     ) {
         let mut changes = self.leadership.changes();
         let mut over = false;
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut told, mut news) = (Vec::new(), Vec::new());
+        let (mut watched, mut received) = (Vec::new(), Vec::new());
         loop {
             let has_turn = self.state.has_turn(Instant::now());
             tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => return,
                 change = changes.changed(), if !over => over = change.is_err(),
-                _ = messages.recv_many(&mut told, BATCH) => {}
+                _ = messages.recv_many(&mut watched, BATCH) => {}
                 Some(report) = self.requests.join_next() => self.report(report),
-                _ = heard.recv_many(&mut news, BATCH) => {}
+                _ = acks.recv_many(&mut received, BATCH) => {}
                 Some(change) = group_changes.next() => self.state.on_group_changed(change, Instant::now()),
                 _ = tick.tick() => {}
                 // Yields to other tasks of the runtime.
                 () = tokio::task::yield_now(), if has_turn => {}
             }
             // One source of events that is never silent must not keep the others waiting.
-            while told.len() < BATCH
+            while watched.len() < BATCH
                 && let Ok(message) = messages.try_recv()
             {
-                told.push(message);
+                watched.push(message);
             }
-            for message in told.drain(..) {
+            for message in watched.drain(..) {
                 self.state.on_watch_event(message, Instant::now());
             }
             while let Some(report) = self.requests.try_join_next() {
                 self.report(report);
             }
-            while news.len() < BATCH
-                && let Ok(heard) = heard.try_recv()
+            while received.len() < BATCH
+                && let Ok(event) = acks.try_recv()
             {
-                news.push(heard);
+                received.push(event);
             }
-            for heard in news.drain(..) {
-                self.state.on_ack(heard, Instant::now());
+            for event in received.drain(..) {
+                self.state.on_ack(event, Instant::now());
             }
             while let Some(Some(change)) = group_changes.next().now_or_never() {
                 self.state.on_group_changed(change, Instant::now());

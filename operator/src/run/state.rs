@@ -16,7 +16,7 @@ use super::planning::{Links, Turns};
 use super::sources::Sources;
 use super::statuses::Statuses;
 use super::sweep::Sweeper;
-use crate::acks::{Heard, News, Table, Touched};
+use crate::acks::{AckChanges, GatewayEvent, StreamEvent, Table};
 use crate::cluster_state::{ClusterState, Object};
 use crate::metrics::Metrics;
 use crate::object::{Kind, ObjectKey};
@@ -256,15 +256,15 @@ impl State {
     }
 
     /// Takes note of what gateways say.
-    pub(super) fn on_ack(&mut self, heard: Heard, now: Instant) {
+    pub(super) fn on_ack(&mut self, event: GatewayEvent, now: Instant) {
         self.now = now;
-        let Heard { group, endpoint, news } = heard;
-        if let News::Event(AckEvent::Snapshot { .. }) = &news {
+        let GatewayEvent { group, endpoint, event } = event;
+        if let StreamEvent::Ack(AckEvent::Snapshot { .. }) = &event {
             // It says its version.
             self.statuses.slowly(ObjectKey { kind: Kind::GatewayGroup, name: group.clone() }, now);
         }
-        let touched = self.table.hear(&group, &endpoint, news, now);
-        self.touched(touched);
+        let changes = self.table.on_stream_event(&group, &endpoint, event, now);
+        self.on_ack_changes(changes);
     }
 
     /// Takes note of what came of an action.
@@ -398,8 +398,8 @@ impl State {
             }
         }
         if self.table.next_tick().is_some_and(|due| due <= self.now) {
-            let touched = self.table.tick(self.now);
-            self.touched(touched);
+            let changes = self.table.tick(self.now);
+            self.on_ack_changes(changes);
         }
     }
 
@@ -408,8 +408,8 @@ impl State {
     }
 
     /// Marks the status of what gateways have said something new about.
-    pub(super) fn touched(&mut self, touched: Touched) {
-        let Touched { expositions, counted, loaded, groups } = touched;
+    pub(super) fn on_ack_changes(&mut self, changes: AckChanges) {
+        let AckChanges { expositions, counted, loaded, groups } = changes;
         for took in loaded {
             self.metrics.programmed(took);
         }

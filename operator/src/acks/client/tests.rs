@@ -98,12 +98,12 @@ fn sse(event: &AckEvent) -> Vec<u8> {
     format!("data: {}\n\n", serde_json::to_string(event).unwrap()).into_bytes()
 }
 
-struct Ear {
+struct Subscriber {
     endpoints: Endpoints,
-    receiver: mpsc::Receiver<Heard>,
+    receiver: mpsc::Receiver<GatewayEvent>,
 }
 
-impl Ear {
+impl Subscriber {
     fn new() -> Self {
         Self::with_limit(MAX_EVENT_BYTES)
     }
@@ -113,12 +113,12 @@ impl Ear {
         Self { endpoints: Endpoints::with_limit(sender, limit).unwrap(), receiver }
     }
 
-    async fn next(&mut self) -> Heard {
+    async fn next(&mut self) -> GatewayEvent {
         tokio::time::timeout(Duration::from_secs(20), self.receiver.recv()).await.unwrap().unwrap()
     }
 
-    async fn news(&mut self) -> News {
-        self.next().await.news
+    async fn event(&mut self) -> StreamEvent {
+        self.next().await.event
     }
 }
 
@@ -128,15 +128,15 @@ async fn events_arrive_however_they_are_cut_and_again_after_a_cut() {
     let pieces = bytes.chunks(7).map(<[u8]>::to_vec).collect();
     let (address, script, _server) =
         serve(vec![Answer::Cut(pieces), Answer::Stay(vec![sse(&snapshot("2")), sse(&counted(6))])]).await;
-    let mut ear = Ear::new();
-    ear.endpoints.set([endpoint("a", address, "secret")]);
-    let first = ear.next().await;
+    let mut subscriber = Subscriber::new();
+    subscriber.endpoints.set([endpoint("a", address, "secret")]);
+    let first = subscriber.next().await;
     assert_eq!((first.group, first.endpoint.as_str()), (group(), "a"));
-    assert_eq!(first.news, News::Event(snapshot("1")));
-    assert_eq!(ear.news().await, News::Event(counted(5)));
-    assert_eq!(ear.news().await, News::Disconnected);
-    assert_eq!(ear.news().await, News::Event(snapshot("2")));
-    assert_eq!(ear.news().await, News::Event(counted(6)));
+    assert_eq!(first.event, StreamEvent::Ack(snapshot("1")));
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(counted(5)));
+    assert_eq!(subscriber.event().await, StreamEvent::Disconnected);
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("2")));
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(counted(6)));
     assert_eq!(*script.shown.lock().unwrap(), ["Bearer secret", "Bearer secret"]);
 }
 
@@ -145,14 +145,14 @@ async fn a_gateway_that_cannot_be_reached_is_found_when_it_can() {
     // A port that is taken, so that nobody else gets it, and does not listen yet.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let mut ear = Ear::new();
-    ear.endpoints.set([endpoint("a", socket.local_addr().unwrap(), "secret")]);
-    assert_eq!(ear.news().await, News::Disconnected, "which is said once");
+    let mut subscriber = Subscriber::new();
+    subscriber.endpoints.set([endpoint("a", socket.local_addr().unwrap(), "secret")]);
+    assert_eq!(subscriber.event().await, StreamEvent::Disconnected, "which is said once");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(ear.receiver.try_recv().is_err());
+    assert!(subscriber.receiver.try_recv().is_err());
     let listener = socket.listen(8).unwrap();
     let _server = start(listener, vec![Answer::Stay(vec![sse(&snapshot("1"))])]).1;
-    assert_eq!(ear.news().await, News::Event(snapshot("1")));
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("1")));
 }
 
 #[tokio::test]
@@ -178,13 +178,17 @@ async fn what_is_no_stream_of_events_is_not_believed() {
         Answer::Stay(vec![sse(&snapshot("2"))]),
     ];
     let (address, _, _server) = serve(answers).await;
-    let mut ear = Ear::with_limit(2000);
-    ear.endpoints.set([endpoint("a", address, "secret")]);
-    assert_eq!(ear.news().await, News::Disconnected);
-    assert_eq!(ear.news().await, News::Event(snapshot("1")));
-    assert_eq!(ear.news().await, News::Event(counted(7)));
-    assert_eq!(ear.news().await, News::Disconnected, "a difference is lost: only a snapshot can be trusted now");
-    assert_eq!(ear.news().await, News::Event(snapshot("2")));
+    let mut subscriber = Subscriber::with_limit(2000);
+    subscriber.endpoints.set([endpoint("a", address, "secret")]);
+    assert_eq!(subscriber.event().await, StreamEvent::Disconnected);
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("1")));
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(counted(7)));
+    assert_eq!(
+        subscriber.event().await,
+        StreamEvent::Disconnected,
+        "a difference is lost: only a snapshot can be trusted now"
+    );
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("2")));
     assert!(elsewhere.shown.lock().unwrap().is_empty(), "the token went elsewhere");
 }
 
@@ -193,19 +197,19 @@ async fn tasks_follow_the_set_of_endpoints() {
     let stay = |instance: &str| Answer::Stay(vec![sse(&snapshot(instance))]);
     let (a, script_a, _server_a) = serve(vec![stay("a1"), stay("a2")]).await;
     let (b, script_b, _server_b) = serve(vec![stay("b1")]).await;
-    let mut ear = Ear::new();
-    ear.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
-    let mut heard = [ear.next().await.endpoint, ear.next().await.endpoint];
+    let mut subscriber = Subscriber::new();
+    subscriber.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
+    let mut heard = [subscriber.next().await.endpoint, subscriber.next().await.endpoint];
     heard.sort();
     assert_eq!(heard, ["a", "b"]);
     // The same again: nothing begins anew.
-    ear.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
+    subscriber.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(ear.receiver.try_recv().is_err());
+    assert!(subscriber.receiver.try_recv().is_err());
     // Another token, and one that is gone.
-    ear.endpoints.set([endpoint("a", a, "new")]);
-    assert_eq!(ear.news().await, News::Event(snapshot("a2")));
-    assert_eq!(ear.endpoints.running.len(), 1);
+    subscriber.endpoints.set([endpoint("a", a, "new")]);
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("a2")));
+    assert_eq!(subscriber.endpoints.running.len(), 1);
     assert_eq!(*script_a.shown.lock().unwrap(), ["Bearer old", "Bearer new"]);
     assert_eq!(*script_b.shown.lock().unwrap(), ["Bearer old"]);
 }
@@ -214,25 +218,25 @@ async fn tasks_follow_the_set_of_endpoints() {
 async fn a_reader_that_is_slow_keeps_everything_in_order() {
     let events: Vec<Vec<u8>> = (0..500).map(|n| sse(&counted(n))).collect();
     let (address, _, _server) = serve(vec![Answer::Cut([vec![sse(&snapshot("1"))], events].concat())]).await;
-    let mut ear = Ear::new();
-    ear.endpoints.set([endpoint("a", address, "secret")]);
-    assert_eq!(ear.news().await, News::Event(snapshot("1")));
+    let mut subscriber = Subscriber::new();
+    subscriber.endpoints.set([endpoint("a", address, "secret")]);
+    assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("1")));
     for n in 0..500 {
         if n % 100 == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(ear.news().await, News::Event(counted(n)));
+        assert_eq!(subscriber.event().await, StreamEvent::Ack(counted(n)));
     }
-    assert_eq!(ear.news().await, News::Disconnected);
+    assert_eq!(subscriber.event().await, StreamEvent::Disconnected);
 }
 
 #[tokio::test]
 async fn it_ends_with_whoever_listens() {
     let (address, _, _server) = serve(vec![Answer::Cut(vec![sse(&snapshot("1"))])]).await;
-    let mut ear = Ear::new();
-    ear.endpoints.set([endpoint("a", address, "secret")]);
-    ear.next().await;
-    let Ear { endpoints, receiver } = ear;
+    let mut subscriber = Subscriber::new();
+    subscriber.endpoints.set([endpoint("a", address, "secret")]);
+    subscriber.next().await;
+    let Subscriber { endpoints, receiver } = subscriber;
     drop(receiver);
     let ended = async {
         while !endpoints.running.values().all(|(_, task)| task.is_finished()) {
@@ -283,12 +287,12 @@ async fn pod(token: Option<&'static str>) -> (SocketAddr, Arc<Mutex<Vec<String>>
 
 #[tokio::test]
 async fn a_pod_that_only_claims_to_be_a_gateway_learns_no_token_and_is_not_heard() {
-    for (token, is_heard) in [(None, false), (Some("guess"), false), (Some("secret"), true)] {
+    for (token, is_accepted) in [(None, false), (Some("guess"), false), (Some("secret"), true)] {
         let (address, seen, _server) = pod(token).await;
-        let mut ear = Ear::new();
-        ear.endpoints.set([Endpoint { trust: Trust::Proven, ..endpoint("a", address, "secret") }]);
-        let expected = if is_heard { News::Event(snapshot("1")) } else { News::Disconnected };
-        assert_eq!(ear.news().await, expected, "{token:?}");
+        let mut subscriber = Subscriber::new();
+        subscriber.endpoints.set([Endpoint { trust: Trust::Proven, ..endpoint("a", address, "secret") }]);
+        let expected = if is_accepted { StreamEvent::Ack(snapshot("1")) } else { StreamEvent::Disconnected };
+        assert_eq!(subscriber.event().await, expected, "{token:?}");
         let seen = seen.lock().unwrap().concat();
         assert!(seen.contains("Tamis-Proof ") && !seen.contains("secret"), "{seen}");
     }

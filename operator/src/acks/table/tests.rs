@@ -11,7 +11,7 @@ fn id(name: &str) -> ExpositionId {
     ExpositionId { namespace: "team".to_owned(), name: name.to_owned() }
 }
 
-fn wanted(name: &str, digest: &str) -> Wanted {
+fn document(name: &str, digest: &str) -> Wanted {
     Wanted { group: group(), id: id(name), digest: Digest(digest.to_owned()) }
 }
 
@@ -27,60 +27,60 @@ fn saved(name: &str, input_bytes: u64, output_bytes: u64) -> Saved {
     Saved { id: id(name), input_bytes, output_bytes }
 }
 
-fn snapshot(instance: &str, expositions: Vec<Ack>, saved: Vec<Saved>) -> News {
+fn snapshot(instance: &str, expositions: Vec<Ack>, saved: Vec<Saved>) -> StreamEvent {
     let instance = instance.to_owned();
     let version = "1.0.0".to_owned();
-    News::Event(AckEvent::Snapshot { instance, version, format_versions: vec![1], expositions, saved })
+    StreamEvent::Ack(AckEvent::Snapshot { instance, version, format_versions: vec![1], expositions, saved })
 }
 
-fn changed(expositions: Vec<Ack>) -> News {
-    News::Event(AckEvent::Changed { expositions, removed: vec![] })
+fn changed(expositions: Vec<Ack>) -> StreamEvent {
+    StreamEvent::Ack(AckEvent::Changed { expositions, removed: vec![] })
 }
 
-fn counted(saved: Vec<Saved>) -> News {
-    News::Event(AckEvent::Counted { saved })
+fn counted(saved: Vec<Saved>) -> StreamEvent {
+    StreamEvent::Ack(AckEvent::Counted { saved })
 }
 
 /// A table and a clock that a test moves.
-struct ClusterState {
+struct Fixture {
     table: Table,
     now: Instant,
 }
 
-impl ClusterState {
+impl Fixture {
     fn new(endpoints: &[(&str, Readiness)]) -> Self {
-        let mut world = Self { table: Table::new(), now: Instant::now() };
-        world.endpoints(endpoints);
-        world
+        let mut fixture = Self { table: Table::new(), now: Instant::now() };
+        fixture.endpoints(endpoints);
+        fixture
     }
 
-    fn endpoints(&mut self, endpoints: &[(&str, Readiness)]) -> Touched {
+    fn endpoints(&mut self, endpoints: &[(&str, Readiness)]) -> AckChanges {
         let endpoints = endpoints.iter().map(|(name, readiness)| ((*name).to_owned(), *readiness));
         self.table.set_endpoints(&group(), endpoints, self.now)
     }
 
-    fn hear(&mut self, endpoint: &str, news: News) -> Touched {
-        self.table.hear(&group(), endpoint, news, self.now)
+    fn receive(&mut self, endpoint: &str, event: StreamEvent) -> AckChanges {
+        self.table.on_stream_event(&group(), endpoint, event, self.now)
     }
 
-    fn want(&mut self, name: &str, digest: &str) -> Touched {
-        self.table.want(&wanted(name, digest), Some(self.now), self.now)
+    fn require(&mut self, name: &str, digest: &str) -> AckChanges {
+        self.table.require(&document(name, digest), Some(self.now), self.now)
     }
 
-    /// Lets time pass as the operator would: it ticks when it was told to.
-    fn pass(&mut self, seconds: u64) -> Touched {
+    /// Lets time pass as the operator would: it ticks when it was reported to.
+    fn advance(&mut self, seconds: u64) -> AckChanges {
         let end = self.now + Duration::from_secs(seconds);
-        let mut touched = Touched::default();
+        let mut changes = AckChanges::default();
         while let Some(next) = self.table.next_tick().filter(|next| *next <= end) {
             self.now = next.max(self.now);
-            touched.merge(self.table.tick(self.now));
+            changes.merge(self.table.tick(self.now));
         }
         self.now = end;
-        touched
+        changes
     }
 
     fn programmed(&self, name: &str, digest: &str) -> Programmed {
-        self.table.programmed(&[wanted(name, digest)], self.now)
+        self.table.programmed(&[document(name, digest)], self.now)
     }
 }
 
@@ -93,47 +93,47 @@ fn pending(message: &str) -> Programmed {
 }
 
 /// Nothing but how many gateways of the group are ready.
-fn only_counted() -> Touched {
-    Touched { groups: vec![group()], ..Touched::default() }
+fn only_counted() -> AckChanges {
+    AckChanges { groups: vec![group()], ..AckChanges::default() }
 }
 
 #[test]
 fn every_ready_gateway_must_have_loaded_it() {
-    let mut world = ClusterState::new(&[("a", READY), ("b", READY), ("c", NOT_READY)]);
-    world.hear("a", snapshot("1", vec![], vec![]));
-    world.hear("b", snapshot("1", vec![], vec![]));
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling, "not even written");
-    assert!(world.want("x", "d1").is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert!(world.hear("a", changed(vec![loaded("x", "d1")])).is_empty());
+    let mut fixture = Fixture::new(&[("a", READY), ("b", READY), ("c", NOT_READY)]);
+    fixture.receive("a", snapshot("1", vec![], vec![]));
+    fixture.receive("b", snapshot("1", vec![], vec![]));
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "not even written");
+    assert!(fixture.require("x", "d1").is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
+    assert!(fixture.receive("a", changed(vec![loaded("x", "d1")])).is_empty());
 
-    world.now += Duration::from_millis(30);
-    let touched = world.hear("b", changed(vec![loaded("x", "d1")]));
-    assert_eq!(touched.expositions, [id("x")]);
-    assert_eq!(touched.loaded, [Duration::from_millis(30)]);
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
-    assert!(world.pass(60).is_empty(), "and then there is nothing more to say");
+    fixture.now += Duration::from_millis(30);
+    let changes = fixture.receive("b", changed(vec![loaded("x", "d1")]));
+    assert_eq!(changes.expositions, [id("x")]);
+    assert_eq!(changes.loaded, [Duration::from_millis(30)]);
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
+    assert!(fixture.advance(60).is_empty(), "and then there is nothing more to say");
 }
 
 #[test]
 fn the_old_digest_is_not_the_new_one() {
-    let mut world = ClusterState::new(&[("a", READY)]);
-    world.want("x", "d1");
-    world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
-    assert_eq!(world.programmed("x", "d2"), Programmed::Settling, "the plan is ahead of the API");
-    world.want("x", "d2");
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling, "nobody wants it any more");
-    assert_eq!(world.pass(1), Touched::default());
-    assert_eq!(world.programmed("x", "d2"), Programmed::Settling);
-    assert_eq!(world.pass(1).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d2"), pending("Not loaded yet by a"));
-    let touched = world.hear("a", changed(vec![loaded("x", "d2")]));
-    assert_eq!((touched.expositions, touched.loaded), (vec![id("x")], vec![Duration::from_secs(2)]));
-    assert_eq!(world.programmed("x", "d2"), Programmed::Loaded);
+    let mut fixture = Fixture::new(&[("a", READY)]);
+    fixture.require("x", "d1");
+    fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
+    assert_eq!(fixture.programmed("x", "d2"), Programmed::Settling, "the plan is ahead of the API");
+    fixture.require("x", "d2");
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "nobody wants it any more");
+    assert_eq!(fixture.advance(1), AckChanges::default());
+    assert_eq!(fixture.programmed("x", "d2"), Programmed::Settling);
+    assert_eq!(fixture.advance(1).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d2"), pending("Not loaded yet by a"));
+    let changes = fixture.receive("a", changed(vec![loaded("x", "d2")]));
+    assert_eq!((changes.expositions, changes.loaded), (vec![id("x")], vec![Duration::from_secs(2)]));
+    assert_eq!(fixture.programmed("x", "d2"), Programmed::Loaded);
     // Wanted once more, as a reconcile does: nothing new.
-    assert!(world.want("x", "d2").is_empty());
-    assert_eq!(world.programmed("x", "d2"), Programmed::Loaded);
+    assert!(fixture.require("x", "d2").is_empty());
+    assert_eq!(fixture.programmed("x", "d2"), Programmed::Loaded);
 }
 
 #[test]
@@ -149,338 +149,338 @@ fn what_gateways_say_of_a_document() {
         (refused("GatewayTooOld"), Programmed::TooOld { message: too_old.to_owned() }),
         (refused("Broken"), Programmed::Refused { message: invalid.to_owned() }),
     ] {
-        let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
-        world.want("x", "d1");
-        world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
-        let mut touched = world.hear("b", snapshot("1", vec![ack("x", "d1", state)], vec![]));
-        touched.merge(world.pass(2));
-        assert_eq!(touched.expositions, [id("x")], "{said:?}");
-        assert_eq!(world.programmed("x", "d1"), said);
+        let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
+        fixture.require("x", "d1");
+        fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
+        let mut changes = fixture.receive("b", snapshot("1", vec![ack("x", "d1", state)], vec![]));
+        changes.merge(fixture.advance(2));
+        assert_eq!(changes.expositions, [id("x")], "{said:?}");
+        assert_eq!(fixture.programmed("x", "d1"), said);
     }
 }
 
 #[test]
 fn of_many_documents_the_worst_is_told() {
-    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
+    let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
     let too_old = AckState::Refused { reason: "GatewayTooOld".to_owned(), message: "format 2".to_owned() };
-    world.hear("a", snapshot("1", vec![loaded("x", "d"), loaded("y", "d"), ack("z", "d", too_old)], vec![]));
-    world.hear("b", snapshot("1", vec![loaded("x", "d"), loaded("z", "d")], vec![]));
+    fixture.receive("a", snapshot("1", vec![loaded("x", "d"), loaded("y", "d"), ack("z", "d", too_old)], vec![]));
+    fixture.receive("b", snapshot("1", vec![loaded("x", "d"), loaded("z", "d")], vec![]));
     for name in ["x", "y", "z"] {
-        world.want(name, "d");
+        fixture.require(name, "d");
     }
-    let ask = |world: &ClusterState, names: &[&str]| {
-        let documents: Vec<Wanted> = names.iter().map(|name| wanted(name, "d")).collect();
-        world.table.programmed(&documents, world.now)
+    let ask = |fixture: &Fixture, names: &[&str]| {
+        let documents: Vec<Wanted> = names.iter().map(|name| document(name, "d")).collect();
+        fixture.table.programmed(&documents, fixture.now)
     };
-    assert_eq!(ask(&world, &[]), Programmed::NotUsed);
-    assert_eq!(ask(&world, &["x"]), Programmed::Loaded);
-    assert_eq!(ask(&world, &["x", "y"]), Programmed::Settling);
-    assert_eq!(ask(&world, &["x", "new"]), Programmed::Settling);
-    world.pass(2);
-    assert_eq!(ask(&world, &["x", "y"]), pending("Not loaded yet by b wherever it is used"));
+    assert_eq!(ask(&fixture, &[]), Programmed::NotUsed);
+    assert_eq!(ask(&fixture, &["x"]), Programmed::Loaded);
+    assert_eq!(ask(&fixture, &["x", "y"]), Programmed::Settling);
+    assert_eq!(ask(&fixture, &["x", "new"]), Programmed::Settling);
+    fixture.advance(2);
+    assert_eq!(ask(&fixture, &["x", "y"]), pending("Not loaded yet by b wherever it is used"));
     let message = "Exposition team/z: Gateway a is too old for this configuration: format 2".to_owned();
-    assert_eq!(ask(&world, &["x", "y", "z"]), Programmed::TooOld { message });
+    assert_eq!(ask(&fixture, &["x", "y", "z"]), Programmed::TooOld { message });
 }
 
 #[test]
 fn without_a_ready_gateway_nothing_is_programmed() {
-    let mut world = ClusterState::new(&[("a", READY)]);
-    world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    world.want("x", "d1");
+    let mut fixture = Fixture::new(&[("a", READY)]);
+    fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    fixture.require("x", "d1");
     // A blink of the probe.
-    assert!(world.endpoints(&[("a", NOT_READY)]).is_empty());
-    assert!(world.pass(4).is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert!(world.endpoints(&[("a", READY)]).is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
+    assert!(fixture.endpoints(&[("a", NOT_READY)]).is_empty());
+    assert!(fixture.advance(4).is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
+    assert!(fixture.endpoints(&[("a", READY)]).is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
     // Not a blink.
-    world.endpoints(&[]);
-    assert_eq!(world.pass(5).expositions, [id("x")]);
+    fixture.endpoints(&[]);
+    assert_eq!(fixture.advance(5).expositions, [id("x")]);
     let message = "No gateway of the group edge/public is ready; its pods say why".to_owned();
-    assert_eq!(world.programmed("x", "d1"), Programmed::Unavailable { message });
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Unavailable { message });
     // The next one.
-    world.endpoints(&[("b", READY)]);
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling, "not heard yet");
-    let touched = world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    assert_eq!(touched.expositions, [id("x")]);
-    assert!(touched.loaded.is_empty(), "that was measured long ago");
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
+    fixture.endpoints(&[("b", READY)]);
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "not heard yet");
+    let changes = fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    assert_eq!(changes.expositions, [id("x")]);
+    assert!(changes.loaded.is_empty(), "that was measured long ago");
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
 }
 
 #[test]
 fn a_blink_of_a_stream_is_not_noticed_and_a_loss_is() {
-    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
-    world.want("x", "d1");
-    world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    assert!(world.hear("b", News::Disconnected).is_empty());
-    assert!(world.pass(4).is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
-    assert!(world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![])).is_empty());
-    assert!(world.pass(60).is_empty());
+    let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
+    fixture.require("x", "d1");
+    fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    assert!(fixture.receive("b", StreamEvent::Disconnected).is_empty());
+    assert!(fixture.advance(4).is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
+    assert!(fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![])).is_empty());
+    assert!(fixture.advance(60).is_empty());
 
     // Gone for good: five seconds for the stream, two more as for whatever is not loaded.
-    world.hear("b", News::Disconnected);
-    assert!(world.pass(6).is_empty());
-    assert_eq!(world.pass(1).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d1"), pending("Not loaded yet by b (cannot be heard)"));
+    fixture.receive("b", StreamEvent::Disconnected);
+    assert!(fixture.advance(6).is_empty());
+    assert_eq!(fixture.advance(1).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by b (cannot be heard)"));
     // A document of now is asked of it as well.
-    world.want("y", "d1");
-    world.hear("a", changed(vec![loaded("y", "d1")]));
-    world.pass(2);
-    assert_eq!(world.programmed("y", "d1"), pending("Not loaded yet by b (cannot be heard)"));
+    fixture.require("y", "d1");
+    fixture.receive("a", changed(vec![loaded("y", "d1")]));
+    fixture.advance(2);
+    assert_eq!(fixture.programmed("y", "d1"), pending("Not loaded yet by b (cannot be heard)"));
 
-    let mut touched = world.hear("b", snapshot("2", vec![loaded("x", "d1"), loaded("y", "d1")], vec![]));
-    touched.expositions.sort();
-    assert_eq!(touched.expositions, [id("x"), id("y")]);
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
+    let mut changes = fixture.receive("b", snapshot("2", vec![loaded("x", "d1"), loaded("y", "d1")], vec![]));
+    changes.expositions.sort();
+    assert_eq!(changes.expositions, [id("x"), id("y")]);
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
 }
 
 #[test]
 fn what_comes_after_a_loss_and_before_a_snapshot_is_not_believed() {
-    let mut world = ClusterState::new(&[("a", READY)]);
-    world.want("x", "d1");
-    assert!(world.hear("a", changed(vec![loaded("x", "d1")])).is_empty());
-    world.hear("a", counted(vec![saved("x", 10, 1)]));
-    world.pass(10);
-    assert_eq!(world.programmed("x", "d1"), pending("Not loaded yet by a (cannot be heard)"));
-    assert_eq!(world.table.saved(&group(), &id("x")), None);
+    let mut fixture = Fixture::new(&[("a", READY)]);
+    fixture.require("x", "d1");
+    assert!(fixture.receive("a", changed(vec![loaded("x", "d1")])).is_empty());
+    fixture.receive("a", counted(vec![saved("x", 10, 1)]));
+    fixture.advance(10);
+    assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by a (cannot be heard)"));
+    assert_eq!(fixture.table.saved(&group(), &id("x")), None);
     // Nor a gateway that is not of the group.
-    assert!(world.hear("stranger", snapshot("1", vec![loaded("x", "d1")], vec![saved("x", 10, 1)])).is_empty());
-    assert_eq!(world.table.saved(&group(), &id("x")), None);
+    assert!(fixture.receive("stranger", snapshot("1", vec![loaded("x", "d1")], vec![saved("x", 10, 1)])).is_empty());
+    assert_eq!(fixture.table.saved(&group(), &id("x")), None);
 }
 
 #[test]
 fn a_gateway_that_joins_disturbs_nothing() {
-    let mut world = ClusterState::new(&[("a", READY)]);
-    world.want("x", "d1");
-    world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    let mut fixture = Fixture::new(&[("a", READY)]);
+    fixture.require("x", "d1");
+    fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     // It starts, fails to be heard for longer than the grace, becomes ready, and is heard.
-    world.endpoints(&[("a", READY), ("b", NOT_READY)]);
-    assert!(world.pass(30).is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
-    assert!(world.endpoints(&[("a", READY), ("b", READY)]).is_empty());
-    assert!(world.pass(3).is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert_eq!(world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
+    fixture.endpoints(&[("a", READY), ("b", NOT_READY)]);
+    assert!(fixture.advance(30).is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
+    assert!(fixture.endpoints(&[("a", READY), ("b", READY)]).is_empty());
+    assert!(fixture.advance(3).is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
+    assert_eq!(fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
     // And one that lacks a document, though it is ready.
-    world.endpoints(&[("a", READY), ("b", READY), ("c", READY)]);
-    world.hear("c", snapshot("1", vec![], vec![]));
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert_eq!(world.pass(2).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d1"), pending("Not loaded yet by c"));
+    fixture.endpoints(&[("a", READY), ("b", READY), ("c", READY)]);
+    fixture.receive("c", snapshot("1", vec![], vec![]));
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
+    assert_eq!(fixture.advance(2).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by c"));
     // It goes.
-    assert_eq!(world.endpoints(&[("a", READY), ("b", READY)]).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
+    assert_eq!(fixture.endpoints(&[("a", READY), ("b", READY)]).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
 }
 
 #[test]
 fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
-    let mut world = ClusterState::new(&[("http://a", STATIC), ("http://b", STATIC)]);
-    world.want("x", "d1");
-    world.pass(5);
-    assert!(matches!(world.programmed("x", "d1"), Programmed::Unavailable { .. }));
-    assert_eq!(world.hear("http://a", snapshot("1", vec![loaded("x", "d1")], vec![])).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
-    world.hear("http://b", snapshot("1", vec![], vec![]));
-    world.pass(2);
-    assert_eq!(world.programmed("x", "d1"), pending("Not loaded yet by http://b"));
-    world.hear("http://b", News::Disconnected);
-    assert_eq!(world.pass(5).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d1"), Programmed::Loaded);
-    world.hear("http://a", News::Disconnected);
-    world.pass(10);
-    assert!(matches!(world.programmed("x", "d1"), Programmed::Unavailable { .. }));
+    let mut fixture = Fixture::new(&[("http://a", STATIC), ("http://b", STATIC)]);
+    fixture.require("x", "d1");
+    fixture.advance(5);
+    assert!(matches!(fixture.programmed("x", "d1"), Programmed::Unavailable { .. }));
+    assert_eq!(fixture.receive("http://a", snapshot("1", vec![loaded("x", "d1")], vec![])).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
+    fixture.receive("http://b", snapshot("1", vec![], vec![]));
+    fixture.advance(2);
+    assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by http://b"));
+    fixture.receive("http://b", StreamEvent::Disconnected);
+    assert_eq!(fixture.advance(5).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
+    fixture.receive("http://a", StreamEvent::Disconnected);
+    fixture.advance(10);
+    assert!(matches!(fixture.programmed("x", "d1"), Programmed::Unavailable { .. }));
 }
 
 #[test]
 fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
-    let mut world = ClusterState::new(&[("http://a", STATIC), ("http://b", STATIC)]);
-    let connected = |world: &ClusterState| world.table.ready(&group());
-    assert_eq!(connected(&world), None, "they may be heard yet");
-    assert_eq!(world.hear("http://a", snapshot("1", vec![], vec![])).groups, [group()]);
-    assert_eq!(connected(&world), None, "the other one may");
-    assert_eq!(world.pass(4), Touched::default());
-    assert_eq!(world.pass(1).groups, [group()]);
-    assert_eq!(connected(&world), Some(1), "and it was not");
-    // Late, and another instance of the first: only who is there is told.
-    assert_eq!(world.hear("http://b", snapshot("1", vec![], vec![])).groups, [group()]);
-    assert_eq!(world.hear("http://a", snapshot("2", vec![], vec![])), Touched::default());
-    assert_eq!(connected(&world), Some(2));
+    let mut fixture = Fixture::new(&[("http://a", STATIC), ("http://b", STATIC)]);
+    let connected = |fixture: &Fixture| fixture.table.ready(&group());
+    assert_eq!(connected(&fixture), None, "they may be heard yet");
+    assert_eq!(fixture.receive("http://a", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(connected(&fixture), None, "the other one may");
+    assert_eq!(fixture.advance(4), AckChanges::default());
+    assert_eq!(fixture.advance(1).groups, [group()]);
+    assert_eq!(connected(&fixture), Some(1), "and it was not");
+    // Late, and another instance of the first: only who is there is reported.
+    assert_eq!(fixture.receive("http://b", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(fixture.receive("http://a", snapshot("2", vec![], vec![])), AckChanges::default());
+    assert_eq!(connected(&fixture), Some(2));
     // A blink is not noticed, a loss is, together as one.
-    world.hear("http://a", News::Disconnected);
-    world.hear("http://b", News::Disconnected);
-    assert_eq!((world.pass(4), connected(&world)), (Touched::default(), Some(2)));
-    assert_eq!((world.pass(1).groups, connected(&world)), (vec![group()], Some(0)));
+    fixture.receive("http://a", StreamEvent::Disconnected);
+    fixture.receive("http://b", StreamEvent::Disconnected);
+    assert_eq!((fixture.advance(4), connected(&fixture)), (AckChanges::default(), Some(2)));
+    assert_eq!((fixture.advance(1).groups, connected(&fixture)), (vec![group()], Some(0)));
 }
 
 /// `forged` has the owner references of a gateway, and Kubernetes says that it is ready.
 #[test]
 fn a_pod_counts_when_it_has_proved_to_be_a_gateway() {
-    let mut world = ClusterState::new(&[("ours", READY)]);
-    let ready = |world: &ClusterState| world.table.ready(&group());
-    assert_eq!(ready(&world), None, "it may be heard yet");
-    assert_eq!(world.hear("ours", snapshot("1", vec![], vec![])).groups, [group()]);
-    assert_eq!(ready(&world), Some(1));
-    world.endpoints(&[("ours", READY), ("forged", READY)]);
-    assert_eq!((world.pass(4).groups, ready(&world)), (vec![], None), "it may prove itself yet");
-    assert_eq!((world.pass(1).groups, ready(&world)), (vec![group()], Some(1)));
-    assert_eq!((world.pass(60).groups, ready(&world)), (vec![], Some(1)));
+    let mut fixture = Fixture::new(&[("ours", READY)]);
+    let ready = |fixture: &Fixture| fixture.table.ready(&group());
+    assert_eq!(ready(&fixture), None, "it may be heard yet");
+    assert_eq!(fixture.receive("ours", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(ready(&fixture), Some(1));
+    fixture.endpoints(&[("ours", READY), ("forged", READY)]);
+    assert_eq!((fixture.advance(4).groups, ready(&fixture)), (vec![], None), "it may prove itself yet");
+    assert_eq!((fixture.advance(1).groups, ready(&fixture)), (vec![group()], Some(1)));
+    assert_eq!((fixture.advance(60).groups, ready(&fixture)), (vec![], Some(1)));
     // A gateway that starts is not asked yet.
-    world.endpoints(&[("ours", READY), ("forged", READY), ("starting", NOT_READY)]);
-    assert_eq!((world.pass(60).groups, ready(&world)), (vec![], Some(1)));
+    fixture.endpoints(&[("ours", READY), ("forged", READY), ("starting", NOT_READY)]);
+    assert_eq!((fixture.advance(60).groups, ready(&fixture)), (vec![], Some(1)));
     // A broken connection is no outage; what Kubernetes says is one.
-    world.hear("ours", News::Disconnected);
-    assert_eq!((world.pass(60).groups, ready(&world)), (vec![], Some(1)));
-    world.endpoints(&[("ours", NOT_READY), ("forged", READY)]);
-    world.pass(60);
-    assert_eq!(ready(&world), Some(0));
-    world.endpoints(&[("ours", READY)]);
-    assert_eq!(ready(&world), Some(1));
+    fixture.receive("ours", StreamEvent::Disconnected);
+    assert_eq!((fixture.advance(60).groups, ready(&fixture)), (vec![], Some(1)));
+    fixture.endpoints(&[("ours", NOT_READY), ("forged", READY)]);
+    fixture.advance(60);
+    assert_eq!(ready(&fixture), Some(0));
+    fixture.endpoints(&[("ours", READY)]);
+    assert_eq!(ready(&fixture), Some(1));
     // Another pod of that name, after this one was gone.
-    world.endpoints(&[]);
-    world.endpoints(&[("ours", READY)]);
-    world.pass(60);
-    assert_eq!(ready(&world), Some(0));
+    fixture.endpoints(&[]);
+    fixture.endpoints(&[("ours", READY)]);
+    fixture.advance(60);
+    assert_eq!(ready(&fixture), Some(0));
 }
 
 #[test]
 fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
-    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
-    world.table.want(&wanted("x", "d1"), None, world.now);
-    assert!(world.pass(3).is_empty());
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    assert_eq!(world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
-    let touched = world.hear("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    assert_eq!((touched.expositions, touched.loaded), (vec![id("x")], Vec::<Duration>::new()));
+    let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
+    fixture.table.require(&document("x", "d1"), None, fixture.now);
+    assert!(fixture.advance(3).is_empty());
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
+    assert_eq!(fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
+    let changes = fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    assert_eq!((changes.expositions, changes.loaded), (vec![id("x")], Vec::<Duration>::new()));
 }
 
 #[test]
 fn the_time_to_loaded_counts_from_the_first_edit_that_was_not_loaded() {
-    let mut world = ClusterState::new(&[("a", READY)]);
-    world.hear("a", snapshot("1", vec![], vec![]));
-    world.want("x", "d1");
-    world.now += Duration::from_secs(1);
-    world.want("x", "d2");
-    world.now += Duration::from_secs(1);
-    assert_eq!(world.hear("a", changed(vec![loaded("x", "d2")])).loaded, [Duration::from_secs(2)]);
-    world.want("x", "d3");
-    assert_eq!(world.hear("a", changed(vec![loaded("x", "d3")])).loaded, [Duration::ZERO]);
+    let mut fixture = Fixture::new(&[("a", READY)]);
+    fixture.receive("a", snapshot("1", vec![], vec![]));
+    fixture.require("x", "d1");
+    fixture.now += Duration::from_secs(1);
+    fixture.require("x", "d2");
+    fixture.now += Duration::from_secs(1);
+    assert_eq!(fixture.receive("a", changed(vec![loaded("x", "d2")])).loaded, [Duration::from_secs(2)]);
+    fixture.require("x", "d3");
+    assert_eq!(fixture.receive("a", changed(vec![loaded("x", "d3")])).loaded, [Duration::ZERO]);
 }
 
 #[test]
 fn savings_are_summed_over_gateways_and_restarts() {
-    let mut world = ClusterState::new(&[("a", READY), ("b", READY)]);
-    world.want("x", "d1");
-    let total = |world: &ClusterState| {
-        world.table.saved(&group(), &id("x")).map(|totals| (totals.input_bytes, totals.output_bytes))
+    let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
+    fixture.require("x", "d1");
+    let total = |fixture: &Fixture| {
+        fixture.table.saved(&group(), &id("x")).map(|totals| (totals.input_bytes, totals.output_bytes))
     };
-    assert_eq!(total(&world), None);
-    let touched = world.hear("a", snapshot("1", vec![], vec![saved("x", 100, 10)]));
-    assert_eq!(touched.counted, [id("x")]);
-    world.hear("b", snapshot("1", vec![], vec![saved("x", 50, 5)]));
-    assert_eq!(total(&world), Some((150, 15)));
-    world.hear("a", counted(vec![saved("x", 200, 20)]));
-    assert_eq!(total(&world), Some((250, 25)));
+    assert_eq!(total(&fixture), None);
+    let changes = fixture.receive("a", snapshot("1", vec![], vec![saved("x", 100, 10)]));
+    assert_eq!(changes.counted, [id("x")]);
+    fixture.receive("b", snapshot("1", vec![], vec![saved("x", 50, 5)]));
+    assert_eq!(total(&fixture), Some((150, 15)));
+    fixture.receive("a", counted(vec![saved("x", 200, 20)]));
+    assert_eq!(total(&fixture), Some((250, 25)));
     // The same again changes nothing; nor does a stream that comes back.
-    assert!(world.hear("a", counted(vec![saved("x", 200, 20)])).is_empty());
-    world.hear("a", News::Disconnected);
-    assert!(world.hear("a", snapshot("1", vec![], vec![saved("x", 200, 20)])).is_empty());
-    assert_eq!(total(&world), Some((250, 25)));
+    assert!(fixture.receive("a", counted(vec![saved("x", 200, 20)])).is_empty());
+    fixture.receive("a", StreamEvent::Disconnected);
+    assert!(fixture.receive("a", snapshot("1", vec![], vec![saved("x", 200, 20)])).is_empty());
+    assert_eq!(total(&fixture), Some((250, 25)));
     // Lost for long, and still the same instance.
-    world.hear("a", News::Disconnected);
-    world.pass(60);
-    world.hear("a", snapshot("1", vec![], vec![saved("x", 210, 21)]));
-    assert_eq!(total(&world), Some((260, 26)));
+    fixture.receive("a", StreamEvent::Disconnected);
+    fixture.advance(60);
+    fixture.receive("a", snapshot("1", vec![], vec![saved("x", 210, 21)]));
+    assert_eq!(total(&fixture), Some((260, 26)));
     // A restart: what it had counted stays, and it begins anew.
-    world.hear("a", snapshot("2", vec![], vec![]));
-    assert_eq!(total(&world), Some((260, 26)));
-    world.hear("a", counted(vec![saved("x", 1, 1)]));
-    assert_eq!(total(&world), Some((261, 27)));
+    fixture.receive("a", snapshot("2", vec![], vec![]));
+    assert_eq!(total(&fixture), Some((260, 26)));
+    fixture.receive("a", counted(vec![saved("x", 1, 1)]));
+    assert_eq!(total(&fixture), Some((261, 27)));
     // A counter that goes back within an instance: the exposition had gone and come back.
-    world.hear("a", counted(vec![saved("x", 0, 0)]));
-    assert_eq!(total(&world), Some((261, 27)));
+    fixture.receive("a", counted(vec![saved("x", 0, 0)]));
+    assert_eq!(total(&fixture), Some((261, 27)));
     // A pod that goes takes nothing along.
-    world.endpoints(&[("b", READY)]);
-    assert_eq!(total(&world), Some((261, 27)));
-    world.hear("b", counted(vec![saved("x", u64::MAX, 0)]));
-    assert_eq!(total(&world).map(|total| total.0), Some(u64::MAX), "and nothing overflows");
-    world.table.forget(&group(), &id("x"));
-    world.hear("b", News::Event(AckEvent::Changed { expositions: vec![], removed: vec![id("x")] }));
-    assert_eq!(total(&world), None);
+    fixture.endpoints(&[("b", READY)]);
+    assert_eq!(total(&fixture), Some((261, 27)));
+    fixture.receive("b", counted(vec![saved("x", u64::MAX, 0)]));
+    assert_eq!(total(&fixture).map(|total| total.0), Some(u64::MAX), "and nothing overflows");
+    fixture.table.forget(&group(), &id("x"));
+    fixture.receive("b", StreamEvent::Ack(AckEvent::Changed { expositions: vec![], removed: vec![id("x")] }));
+    assert_eq!(total(&fixture), None);
 }
 
 #[test]
 fn what_is_removed_is_not_loaded() {
-    let mut world = ClusterState::new(&[("a", READY)]);
-    world.want("x", "d1");
-    world.hear("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    world.hear("a", News::Event(AckEvent::Changed { expositions: vec![], removed: vec![id("x"), id("y")] }));
-    assert_eq!(world.pass(2).expositions, [id("x")]);
-    assert_eq!(world.programmed("x", "d1"), pending("Not loaded yet by a"));
-    world.hear("a", snapshot("2", vec![loaded("x", "d1")], vec![]));
+    let mut fixture = Fixture::new(&[("a", READY)]);
+    fixture.require("x", "d1");
+    fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
+    fixture.receive("a", StreamEvent::Ack(AckEvent::Changed { expositions: vec![], removed: vec![id("x"), id("y")] }));
+    assert_eq!(fixture.advance(2).expositions, [id("x")]);
+    assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by a"));
+    fixture.receive("a", snapshot("2", vec![loaded("x", "d1")], vec![]));
     // A snapshot without it says the same.
-    world.hear("a", snapshot("2", vec![], vec![]));
-    assert_eq!(world.pass(2).expositions, [id("x")]);
-    world.table.forget(&group(), &id("x"));
-    assert_eq!(world.programmed("x", "d1"), Programmed::Settling);
-    world.table.forget_group(&group());
-    assert!(world.hear("a", changed(vec![loaded("x", "d1")])).is_empty());
+    fixture.receive("a", snapshot("2", vec![], vec![]));
+    assert_eq!(fixture.advance(2).expositions, [id("x")]);
+    fixture.table.forget(&group(), &id("x"));
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
+    fixture.table.forget_group(&group());
+    assert!(fixture.receive("a", changed(vec![loaded("x", "d1")])).is_empty());
 }
 
 #[test]
 fn messages_name_a_few_and_are_bounded() {
     let names: Vec<String> = (0..40).map(|n| format!("pod-{n:02}")).collect();
     let endpoints: Vec<(&str, Readiness)> = names.iter().map(|name| (name.as_str(), READY)).collect();
-    let mut world = ClusterState::new(&endpoints);
-    world.want("x", "d1");
+    let mut fixture = Fixture::new(&endpoints);
+    fixture.require("x", "d1");
     let long = AckState::Waiting { message: "é".repeat(10_000) };
     for name in &names {
-        world.hear(name, snapshot("1", vec![ack("x", "d1", long.clone())], vec![]));
+        fixture.receive(name, snapshot("1", vec![ack("x", "d1", long.clone())], vec![]));
     }
-    world.pass(2);
-    let Programmed::Pending { message } = world.programmed("x", "d1") else { panic!("not pending") };
+    fixture.advance(2);
+    let Programmed::Pending { message } = fixture.programmed("x", "d1") else { panic!("not pending") };
     assert!(message.len() < 1100 && message.starts_with("Not loaded yet by pod-00 (waits for é"), "{message}");
-    world.table.want(&wanted("y", "d1"), None, world.now);
-    world.pass(2);
+    fixture.table.require(&document("y", "d1"), None, fixture.now);
+    fixture.advance(2);
     let message = "Not loaded yet by pod-00, pod-01, pod-02, pod-03, pod-04 and 35 more";
-    assert_eq!(world.programmed("y", "d1"), pending(message));
+    assert_eq!(fixture.programmed("y", "d1"), pending(message));
 }
 
 /// What the group must hold: an event of one exposition costs what that exposition costs.
 #[test]
 fn ten_thousand_expositions_are_not_looked_at_for_one() {
-    let mut world = ClusterState::new(&[("a", READY), ("b", READY), ("c", READY)]);
+    let mut fixture = Fixture::new(&[("a", READY), ("b", READY), ("c", READY)]);
     let names: Vec<String> = (0..10_000).map(|n| format!("x{n}")).collect();
     let all: Vec<Ack> = names.iter().map(|name| loaded(name, "d1")).collect();
     for name in &names {
-        world.want(name, "d1");
+        fixture.require(name, "d1");
     }
-    let mut touched = Touched::default();
+    let mut changes = AckChanges::default();
     for endpoint in ["a", "b", "c"] {
-        touched.merge(world.hear(endpoint, snapshot("1", all.clone(), vec![])));
+        changes.merge(fixture.receive(endpoint, snapshot("1", all.clone(), vec![])));
     }
-    assert_eq!((touched.expositions.len(), touched.loaded.len()), (10_000, 10_000));
+    assert_eq!((changes.expositions.len(), changes.loaded.len()), (10_000, 10_000));
     // 30,000 events of one exposition each: were each of them to look at all, that would be 300 million.
     let begin = Instant::now();
     for name in &names {
-        world.want(name, "d2");
+        fixture.require(name, "d2");
         for endpoint in ["a", "b", "c"] {
-            let touched = world.hear(endpoint, changed(vec![loaded(name, "d2")]));
-            assert_eq!(touched.expositions.len(), usize::from(endpoint == "c"));
+            let changes = fixture.receive(endpoint, changed(vec![loaded(name, "d2")]));
+            assert_eq!(changes.expositions.len(), usize::from(endpoint == "c"));
         }
     }
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     // A pod that joins and one that goes: nothing to write.
-    world.endpoints(&[("a", READY), ("b", READY), ("c", READY), ("d", READY)]);
+    fixture.endpoints(&[("a", READY), ("b", READY), ("c", READY), ("d", READY)]);
     let all: Vec<Ack> = names.iter().map(|name| loaded(name, "d2")).collect();
-    assert_eq!(world.hear("d", snapshot("1", all, vec![])), only_counted());
-    assert!(world.endpoints(&[("a", READY), ("b", READY), ("d", READY)]).is_empty());
+    assert_eq!(fixture.receive("d", snapshot("1", all, vec![])), only_counted());
+    assert!(fixture.endpoints(&[("a", READY), ("b", READY), ("d", READY)]).is_empty());
 }
 
 /// The events of one gateway: a stream that begins with a snapshot, and may be cut.
-fn any_stream() -> impl Strategy<Value = Vec<News>> {
+fn any_stream() -> impl Strategy<Value = Vec<StreamEvent>> {
     let name = || (0..3_u8).prop_map(|n| format!("x{n}"));
     let any_ack = || {
         let state = prop_oneof![
@@ -502,8 +502,9 @@ fn any_stream() -> impl Strategy<Value = Vec<News>> {
             acks().prop_map(changed),
             savings().prop_map(counted),
             snap(),
-            name().prop_map(|name| News::Event(AckEvent::Changed { expositions: vec![], removed: vec![id(&name)] })),
-            Just(News::Disconnected),
+            name()
+                .prop_map(|name| StreamEvent::Ack(AckEvent::Changed { expositions: vec![], removed: vec![id(&name)] })),
+            Just(StreamEvent::Disconnected),
         ],
         0..8,
     );
@@ -523,24 +524,24 @@ proptest! {
         let names = ["a", "b", "c"];
         let endpoints = [("a", READY), ("b", READY), ("c", NOT_READY)];
         let run = |order: &mut dyn Iterator<Item = usize>| {
-            let mut world = ClusterState::new(&endpoints);
+            let mut fixture = Fixture::new(&endpoints);
             for name in ["x0", "x1", "x2"] {
-                world.want(name, "d1");
+                fixture.require(name, "d1");
             }
-            let mut told = BTreeSet::new();
+            let mut reported = BTreeSet::new();
             let mut queues: Vec<_> = streams.iter().map(|stream| stream.iter()).collect();
             for turn in order {
-                if let Some(news) = queues[turn].next() {
-                    told.extend(world.hear(names[turn], news.clone()).expositions);
+                if let Some(event) = queues[turn].next() {
+                    reported.extend(fixture.receive(names[turn], event.clone()).expositions);
                 }
             }
-            told.extend(world.pass(60).expositions);
+            reported.extend(fixture.advance(60).expositions);
             let known: Vec<_> = ["x0", "x1", "x2"]
-                .map(|name| (world.programmed(name, "d1"), world.table.saved(&group(), &id(name))))
+                .map(|name| (fixture.programmed(name, "d1"), fixture.table.saved(&group(), &id(name))))
                 .into();
-            // Whatever has another state than at first was told.
+            // Whatever has another state than at first was reported.
             for (name, (programmed, _)) in ["x0", "x1", "x2"].into_iter().zip(&known) {
-                assert!(*programmed == Programmed::Settling || told.contains(&id(name)), "{name} {programmed:?}");
+                assert!(*programmed == Programmed::Settling || reported.contains(&id(name)), "{name} {programmed:?}");
             }
             known
         };

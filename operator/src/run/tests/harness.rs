@@ -17,7 +17,7 @@ use tamis_crds::ObjectName;
 
 use super::super::action::{Action, Failure, Fence, Owner, Reconciled, Report, Request, Write};
 use super::super::state::{Setup, State, Tick, Turn};
-use crate::acks::{Endpoint, Heard, News};
+use crate::acks::{Endpoint, GatewayEvent, StreamEvent};
 use crate::cluster_state::ConfigObject;
 use crate::cluster_state::fixture::{name, object};
 use crate::group::{self, GatewayPod, GroupOutcome};
@@ -259,28 +259,28 @@ impl Harness {
     fn listen(&mut self, endpoints: Vec<Endpoint>) {
         for endpoint in &endpoints {
             if !self.endpoints.contains(endpoint) {
-                let news = AckEvent::Snapshot {
+                let event = AckEvent::Snapshot {
                     instance: "i".to_owned(),
                     version: "1".to_owned(),
                     format_versions: vec![1],
                     expositions: Vec::new(),
                     saved: Vec::new(),
                 };
-                self.hear(&endpoint.group, news);
+                self.send(&endpoint.group, event);
             }
         }
         self.endpoints = endpoints;
     }
 
-    fn hear(&mut self, group: &ObjectName, event: AckEvent) {
-        let heard = Heard { group: group.clone(), endpoint: POD.to_owned(), news: News::Event(event) };
-        self.state.on_ack(heard, self.now);
+    fn send(&mut self, group: &ObjectName, event: AckEvent) {
+        let event = GatewayEvent { group: group.clone(), endpoint: POD.to_owned(), event: StreamEvent::Ack(event) };
+        self.state.on_ack(event, self.now);
     }
 
     /// The gateway says that it has loaded a document.
     pub(super) fn ack(&mut self, exposition: &str, digest: Digest) {
         let ack = Ack { id: id(exposition), digest, state: AckState::Loaded };
-        self.hear(&name("default"), AckEvent::Changed { expositions: vec![ack], removed: Vec::new() });
+        self.send(&name("default"), AckEvent::Changed { expositions: vec![ack], removed: Vec::new() });
     }
 
     /// The digest of an exposition's document at the API server.
