@@ -54,7 +54,7 @@ pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> Dynam
 
 /// What is known, what was written, and what time it is.
 pub(crate) struct Fixture {
-    pub(crate) world: ClusterState,
+    pub(crate) cluster: ClusterState,
     pub(crate) memory: Memory,
     pub(crate) settings: Settings,
     pub(crate) now: Instant,
@@ -64,8 +64,8 @@ pub(crate) struct Fixture {
 impl Fixture {
     pub(crate) fn empty() -> Self {
         let settings = Settings { default_group: None, controller_name: "tamis.dev/operator".to_owned() };
-        let (world, memory) = (ClusterState::new(None, &[], Quotas::DEFAULT), Memory::default());
-        Self { world, memory, settings, now: Instant::now(), version: 0 }
+        let (cluster, memory) = (ClusterState::new(None, &[], Quotas::DEFAULT), Memory::default());
+        Self { cluster, memory, settings, now: Instant::now(), version: 0 }
     }
 
     /// A service of one tool with a default set, an exposition, a group, a Secret.
@@ -119,7 +119,7 @@ impl Fixture {
     }
 
     pub(crate) fn apply(&mut self, watched: Watched, change: Change) {
-        self.world.apply(&source(watched), change, self.now);
+        self.cluster.apply(&source(watched), change, self.now);
     }
 
     pub(crate) fn put(&mut self, kind: Kind, name: &str, spec: Value) {
@@ -169,11 +169,11 @@ impl Fixture {
 
     pub(crate) fn plan(&mut self, key: &ServiceKey, scope: &Scope) -> Plan {
         let chosen = match scope {
-            Scope::All => self.world.members(key).map(|members| members.expositions.clone()).unwrap_or_default(),
+            Scope::All => self.cluster.members(key).map(|members| members.expositions.clone()).unwrap_or_default(),
             Scope::Some(names) => names.clone(),
         };
-        let plan = plan::service(&mut self.world, &mut self.memory, &self.settings, key, &chosen, self.now);
-        self.world.note_secrets(key, &plan.secrets, *scope == Scope::All);
+        let plan = plan::service(&mut self.cluster, &mut self.memory, &self.settings, key, &chosen, self.now);
+        self.cluster.note_secrets(key, &plan.secrets, *scope == Scope::All);
         plan
     }
 
@@ -181,12 +181,12 @@ impl Fixture {
     /// were written or deleted.
     pub(crate) fn round(&mut self) -> (Option<Instant>, usize) {
         let (mut wake, mut writes) = (None, 0);
-        for key in self.world.index.services() {
+        for key in self.cluster.index.services() {
             let plan = self.plan(&key, &Scope::All);
             wake = wake.into_iter().chain(plan.wake.iter().map(|(wake, _)| *wake)).min();
-            let groups: Vec<_> = self.world.all(Kind::GatewayGroup).map(|group| group.key.name.clone()).collect();
+            let groups: Vec<_> = self.cluster.all(Kind::GatewayGroup).map(|group| group.key.name.clone()).collect();
             for (digest, document) in &plan.services {
-                self.world.note_document(digest, &key);
+                self.cluster.note_document(digest, &key);
                 for group in &groups {
                     for spec in encode_service(&group.name, document).expect("fits") {
                         let name = names::service_object(digest, spec.part);
@@ -206,27 +206,27 @@ impl Fixture {
                         Some(name)
                     }
                 };
-                for object in self.world.configs.of_exposition(&id) {
+                for object in self.cluster.configs.of_exposition(&id) {
                     if Some(&object.name) != kept.as_ref() {
-                        self.world.configs.remove(&object.name, None);
+                        self.cluster.configs.remove(&object.name, None);
                         writes += 1;
                     }
                 }
             }
         }
-        self.world.dirty.clear();
+        self.cluster.dirty.clear();
         (wake, writes)
     }
 
     fn write(&mut self, name: ObjectName, spec: tamis_config::GatewayConfigSpec) -> usize {
-        if self.world.configs.get(&name).is_some_and(|there| there.spec.as_ref() == Some(&spec)) {
+        if self.cluster.configs.get(&name).is_some_and(|there| there.spec.as_ref() == Some(&spec)) {
             return 0;
         }
         let resource_version = self.next().to_string();
         let (uid, ours) = (format!("config-{name}"), true);
         let (owner, labelled, last) = (None, None, None);
         let spec = Some(spec);
-        self.world.configs.put(ConfigObject { name, uid, resource_version, ours, owner, spec, labelled, last });
+        self.cluster.configs.put(ConfigObject { name, uid, resource_version, ours, owner, spec, labelled, last });
         1
     }
 
@@ -249,7 +249,7 @@ impl Fixture {
     pub(crate) fn told(&self, exposition: &str) -> String {
         let name = name(exposition);
         let id = ExpositionId { namespace: name.namespace, name: name.name };
-        let of = self.world.configs.of_exposition(&id).into_iter().filter_map(|object| {
+        let of = self.cluster.configs.of_exposition(&id).into_iter().filter_map(|object| {
             let spec = object.spec.clone()?;
             let group = format!("{}/{}", object.name.namespace, spec.gateway_group);
             Some(match decode_exposition(&spec).expect("can be read") {
@@ -268,13 +268,13 @@ impl Fixture {
 
     /// All that is written, by name.
     pub(crate) fn written(&self) -> BTreeMap<ObjectName, tamis_config::GatewayConfigSpec> {
-        let spec = |name: &ObjectName| self.world.configs.get(name).and_then(|object| object.spec.clone());
-        self.world.configs.names().filter_map(|name| Some((name.clone(), spec(name)?))).collect()
+        let spec = |name: &ObjectName| self.cluster.configs.get(name).and_then(|object| object.spec.clone());
+        self.cluster.configs.names().filter_map(|name| Some((name.clone(), spec(name)?))).collect()
     }
 
     /// What is marked: `service:expositions`, groups, and expositions that are gone.
     pub(crate) fn marked(&mut self) -> String {
-        let dirty = std::mem::take(&mut self.world.dirty);
+        let dirty = std::mem::take(&mut self.cluster.dirty);
         let list = |names: Vec<&ObjectName>| names.iter().map(|n| n.name.clone()).collect::<Vec<_>>().join(",");
         let mut scopes: BTreeMap<ServiceKey, Scope> = BTreeMap::new();
         for service in dirty.objects.keys() {
@@ -296,7 +296,7 @@ impl Fixture {
         if !dirty.groups.is_empty() {
             marked.push(format!("groups:{}", list(dirty.groups.iter().collect())));
         }
-        let gone: Vec<_> = dirty.removed.iter().filter(|name| self.world.is_gone(name)).collect();
+        let gone: Vec<_> = dirty.removed.iter().filter(|name| self.cluster.is_gone(name)).collect();
         if !gone.is_empty() {
             marked.push(format!("gone:{}", list(gone)));
         }
@@ -307,7 +307,7 @@ impl Fixture {
     pub(crate) fn relist_without(&mut self, kind: Kind, without: &str) {
         let objects = Self::objects().into_iter().filter(|(of, name, _)| *of == kind && *name != without);
         let listed = objects.map(|(_, text, spec)| {
-            let known = self.world.get(kind, &name(text)).map_or(1, |known| known.generation.unsigned_abs());
+            let known = self.cluster.get(kind, &name(text)).map_or(1, |known| known.generation.unsigned_abs());
             object(kind.as_str(), text, known, json!({"spec": spec}))
         });
         let listed = listed.collect();
@@ -316,7 +316,7 @@ impl Fixture {
 
     /// An object as it is known, with another field of its metadata or status.
     pub(crate) fn known(&self, kind: Kind, text: &str, rest: Value) -> DynamicObject {
-        let known = self.world.get(kind, &name(text)).expect("is known");
+        let known = self.cluster.get(kind, &name(text)).expect("is known");
         let mut object = object(kind.as_str(), text, known.generation.unsigned_abs(), rest);
         object.metadata.resource_version = Some((self.version + 1).to_string());
         object

@@ -14,7 +14,7 @@ fn shard(version: u64, data: &serde_json::Value, uid: &str, number: usize) -> ku
 /// The value that the exposition's document names.
 fn handle(f: &Fixture) -> CredentialHandle {
     let id = tamis_config::ExpositionId { namespace: "team".to_owned(), name: "e".to_owned() };
-    let object = f.world.configs.of_exposition(&id).pop().expect("is written");
+    let object = f.cluster.configs.of_exposition(&id).pop().expect("is written");
     object.spec.as_ref().and_then(|spec| spec.credentials.first().cloned()).expect("names one")
 }
 
@@ -118,13 +118,13 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "so are those of its service",
             |f| {
                 let parts: Vec<_> = f
-                    .world
+                    .cluster
                     .configs
                     .names()
                     .filter(|n| n.name.contains("svc") || n.name.contains("service"))
                     .cloned()
                     .collect();
-                assert!(!parts.is_empty(), "{:?}", f.world.configs.names().collect::<Vec<_>>());
+                assert!(!parts.is_empty(), "{:?}", f.cluster.configs.names().collect::<Vec<_>>());
                 for part in parts {
                     let uid = json!({"metadata": {"uid": format!("config-{part}")}});
                     f.apply(Watched::Configs, Change::deleted(object("GatewayConfig", &part.to_string(), 1, uid)));
@@ -166,7 +166,7 @@ fn a_shard_that_loses_what_is_used_is_written_again() {
     ];
     for (change, expected, what) in table {
         f.apply(Watched::GroupSecrets, Change::listed(vec![shard(1, &both, "u", 0)]));
-        f.world.dirty.clear();
+        f.cluster.dirty.clear();
         f.apply(Watched::GroupSecrets, change);
         assert_eq!(f.marked(), expected, "{what}");
         f.apply(Watched::GroupSecrets, Change::listed(vec![]));
@@ -186,13 +186,13 @@ fn a_token_that_is_another_or_gone_marks_its_group() {
     ];
     for (change, expected, what) in table {
         let mut f = Fixture::good();
-        f.world.dirty.clear();
+        f.cluster.dirty.clear();
         f.apply(Watched::GroupSecrets, Change::listed(vec![token(1)]));
         assert_eq!(f.marked(), "groups:default", "it is there");
         f.apply(Watched::GroupSecrets, change);
         assert_eq!(f.marked(), expected, "{what}");
     }
-    assert!(!format!("{:?}", Fixture::good().world).contains("c2VjcmV0"));
+    assert!(!format!("{:?}", Fixture::good().cluster).contains("c2VjcmV0"));
 }
 
 #[test]
@@ -200,58 +200,58 @@ fn an_answer_that_comes_late_brings_nothing_back() {
     let mut f = Fixture::good();
     let answer = f.known(Kind::Exposition, "e", json!({"status": {}}));
     f.delete(Kind::Exposition, "e");
-    f.world.answered(Kind::Exposition, &answer);
-    assert!(f.world.get(Kind::Exposition, &name("e")).is_none());
+    f.cluster.answered(Kind::Exposition, &answer);
+    assert!(f.cluster.get(Kind::Exposition, &name("e")).is_none());
     let anew = object("Exposition", "e", 99, json!({"metadata": {"uid": "new"}, "spec": {}}));
     f.apply(Watched::Kind(Kind::Exposition), Change::applied(anew));
-    f.world.answered(Kind::Exposition, &answer);
-    assert_eq!(f.world.get(Kind::Exposition, &name("e")).map(|e| e.uid.clone()).as_deref(), Some("new"));
+    f.cluster.answered(Kind::Exposition, &answer);
+    assert_eq!(f.cluster.get(Kind::Exposition, &name("e")).map(|e| e.uid.clone()).as_deref(), Some("new"));
 }
 
 #[test]
 fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
     let mut f = Fixture::good();
-    f.world.mark_all();
-    assert!(f.world.dirty.services.is_empty());
-    assert_eq!(f.world.dirty.backlog.get(&Fixture::key()), Some(&Scope::All));
-    assert_eq!(f.world.dirty.status.len(), Fixture::objects().len());
+    f.cluster.mark_all();
+    assert!(f.cluster.dirty.services.is_empty());
+    assert_eq!(f.cluster.dirty.backlog.get(&Fixture::key()), Some(&Scope::All));
+    assert_eq!(f.cluster.dirty.status.len(), Fixture::objects().len());
     f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"}));
-    assert_eq!(f.world.dirty.urgent.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
+    assert_eq!(f.cluster.dirty.urgent.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
     // A document of an exposition that went while nobody looked.
     let mut f = Fixture::good();
     f.settle();
     f.delete(Kind::Exposition, "e");
-    f.world.mark_all();
-    assert!(f.world.dirty.removed.contains(&name("e")));
+    f.cluster.mark_all();
+    assert!(f.cluster.dirty.removed.contains(&name("e")));
 }
 
 #[test]
 fn what_is_not_looked_after_is_not_gone() {
     let mut f = Fixture::good();
-    assert!(f.world.is_gone(&name("other/x")) && !f.world.is_gone(&name("e")));
-    f.world.scope.insert("team".to_owned());
-    assert!(!f.world.is_gone(&name("other/x")) && f.world.is_gone(&name("team/x")));
+    assert!(f.cluster.is_gone(&name("other/x")) && !f.cluster.is_gone(&name("e")));
+    f.cluster.scope.insert("team".to_owned());
+    assert!(!f.cluster.is_gone(&name("other/x")) && f.cluster.is_gone(&name("team/x")));
 }
 
 #[test]
 fn nothing_is_kept_of_what_is_gone() {
     let mut f = Fixture::good();
     f.settle();
-    assert!(!f.world.secret_users.is_empty() && !f.world.asked.is_empty());
-    f.world.secrets.probed(&name("missing"), true);
+    assert!(!f.cluster.secret_users.is_empty() && !f.cluster.asked.is_empty());
+    f.cluster.secrets.probed(&name("missing"), true);
     for (kind, name, _) in Fixture::objects() {
         f.delete(kind, name);
     }
     f.round();
-    for name in f.world.configs.names().cloned().collect::<Vec<_>>() {
-        f.world.configs.remove(&name, None);
+    for name in f.cluster.configs.names().cloned().collect::<Vec<_>>() {
+        f.cluster.configs.remove(&name, None);
     }
-    f.world.forget(f.now + std::time::Duration::from_secs(1));
-    assert_eq!((f.world.secret_users.len(), f.world.asked.len(), f.world.gone.len()), (0, 0, 0));
-    assert!(f.world.secrets.wants_probe(&name("missing")));
-    assert!(f.world.index.services().is_empty());
-    f.world.forget_source(&crate::watch::Source { watched: Watched::Secrets, namespace: Some("team".to_owned()) });
-    assert_eq!(f.world.secrets.names("team"), vec![]);
+    f.cluster.forget(f.now + std::time::Duration::from_secs(1));
+    assert_eq!((f.cluster.secret_users.len(), f.cluster.asked.len(), f.cluster.gone.len()), (0, 0, 0));
+    assert!(f.cluster.secrets.wants_probe(&name("missing")));
+    assert!(f.cluster.index.services().is_empty());
+    f.cluster.forget_source(&crate::watch::Source { watched: Watched::Secrets, namespace: Some("team".to_owned()) });
+    assert_eq!(f.cluster.secrets.names("team"), vec![]);
 }
 
 /// Many expositions of a service have keys of their own: an edit of one Secret is work for one of them.
@@ -301,7 +301,7 @@ fn lanes(f: &Fixture) -> (String, String) {
         Some(Scope::All) => "*".to_owned(),
         None => String::new(),
     };
-    (names(&f.world.dirty.urgent), names(&f.world.dirty.services))
+    (names(&f.cluster.dirty.urgent), names(&f.cluster.dirty.services))
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn what_may_take_something_away_goes_first() {
             "an edit of a large set",
             |f| {
                 f.put(Kind::ToolsFilters, "base", large());
-                f.world.dirty.clear();
+                f.cluster.dirty.clear();
                 let mut edited = large();
                 edited["enforcement"] = json!("Enforced");
                 f.put(Kind::ToolsFilters, "base", edited);
@@ -343,11 +343,11 @@ fn what_may_take_something_away_goes_first() {
                     let spec = json!({"service": service, "filters": ["many"]});
                     f.put(Kind::Exposition, &format!("m{n}"), spec);
                 }
-                f.world.dirty.clear();
+                f.cluster.dirty.clear();
                 f.put(Kind::ToolsFilters, "many", json!({"name": "many", "service": service, "filters": {"get": {}}}));
                 // `planned` takes its sets from a plan, which may name any.
                 assert_eq!(lanes(f).1.split(',').count(), super::invalidation::FEW + 1);
-                f.world.dirty.clear();
+                f.cluster.dirty.clear();
             },
             ("", ""),
         ),
@@ -385,14 +385,14 @@ fn what_may_take_something_away_goes_first() {
     for (what, edit, (first, then)) in table {
         let mut f = Fixture::good();
         f.settle();
-        f.world.dirty.clear();
+        f.cluster.dirty.clear();
         edit(&mut f);
         assert_eq!(lanes(&f), ((*first).to_owned(), (*then).to_owned()), "{what}");
     }
     let mut f = Fixture::good();
     f.settle();
     f.delete(Kind::Exposition, "e");
-    assert!(f.world.dirty.removed.contains(&name("e")), "which a pass takes away before it plans");
+    assert!(f.cluster.dirty.removed.contains(&name("e")), "which a pass takes away before it plans");
 }
 
 #[test]
@@ -404,10 +404,10 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     let mut f = Fixture::good();
     f.settle();
     let served = f.written();
-    f.world.source_quota = super::source_quota::SourceQuota::new(500);
+    f.cluster.source_quota = super::source_quota::SourceQuota::new(500);
     f.put(Kind::ToolsFilters, "first", set("first"));
     f.put(Kind::ToolsFilters, "second", set("second"));
-    let second = f.world.get(Kind::ToolsFilters, &name("second")).expect("is known").clone();
+    let second = f.cluster.get(Kind::ToolsFilters, &name("second")).expect("is known").clone();
     assert!(second.is_unusable() && second.bytes == 0 && !second.is_packed());
     let said: Vec<_> = second.diagnostics.iter().map(|d| (d.reason.as_str(), d.statement())).collect();
     let expected = "the namespace's quota `source-bytes` (500) is used up; delete or shorten some of its ServiceManifests, \
@@ -425,10 +425,10 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     let listed = |f: &Fixture| f.known(Kind::ToolsFilters, "second", json!({"spec": set("second")}));
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
-    assert!(f.world.get(Kind::ToolsFilters, &name("second")).is_some_and(|object| object.is_unusable()));
-    assert!(f.world.kinds_to_relist(f.now).is_empty());
+    assert!(f.cluster.get(Kind::ToolsFilters, &name("second")).is_some_and(|object| object.is_unusable()));
+    assert!(f.cluster.kinds_to_relist(f.now).is_empty());
     f.delete(Kind::ToolsFilters, "first");
-    assert_eq!(f.world.kinds_to_relist(f.now), [Kind::ToolsFilters].into());
+    assert_eq!(f.cluster.kinds_to_relist(f.now), [Kind::ToolsFilters].into());
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
     f.settle();

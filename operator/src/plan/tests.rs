@@ -187,9 +187,9 @@ fn a_default_set_that_is_gone_is_waited_for_longer_than_an_edit() {
     // An operator that was not there when it went waits as long.
     let mut f = Fixture::good();
     two(&mut f);
-    f.world.forget(f.now + STEP);
+    f.cluster.forget(f.now + STEP);
     f.delete(Kind::ToolsFilters, "base");
-    f.world.forget(f.now + STEP);
+    f.cluster.forget(f.now + STEP);
     f.memory = super::Memory::default();
     assert_eq!(f.round().0, Some(f.now + GONE));
     f.settle();
@@ -213,7 +213,7 @@ fn enforcement_is_lowered_soon_when_edited_and_late_when_its_set_is_gone() {
     let mut strict = set(json!({"get": {"retain": ["/a"]}}));
     strict["enforcement"] = json!("Enforced");
     let enforced = |f: &Fixture| {
-        let of = f.world.configs.of_exposition(&super::id(&name("e"))).pop().expect("is written");
+        let of = f.cluster.configs.of_exposition(&super::id(&name("e"))).pop().expect("is written");
         match of.spec.as_ref().map(tamis_config::carrier::decode_exposition) {
             Some(Ok(tamis_config::ExpositionPayload::Serve(document))) => {
                 document.enforcement == tamis_engine::Enforcement::Enforced
@@ -254,7 +254,7 @@ fn in_a_namespace_that_goes_nothing_loosens() {
     for _ in 0..20 {
         let (wake, _) = f.round();
         assert!(wake.is_some());
-        f.world.forget(f.now);
+        f.cluster.forget(f.now);
         f.pass_by(GONE);
         assert_eq!(f.told("e"), "get=team/base in team/default");
     }

@@ -75,7 +75,7 @@ mod tests {
         for number in 0..100 {
             f.put(Kind::ToolsFilters, &format!("large{number}"), spec.clone());
         }
-        let get = |text: &str| Arc::clone(f.world.get(Kind::ToolsFilters, &name(text)).expect("is known"));
+        let get = |text: &str| Arc::clone(f.cluster.get(Kind::ToolsFilters, &name(text)).expect("is known"));
         assert!(!get("small").is_packed() && get("small").resources.filters[0].spec.filters.len() == 1);
         for number in (0..100).chain(90..100) {
             let object = get(&format!("large{number}"));

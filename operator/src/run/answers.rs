@@ -32,7 +32,7 @@ impl State {
         match result {
             Ok(secret) => {
                 if !is_listed {
-                    self.world.shard_applied(name, *secret);
+                    self.cluster.shard_applied(name, *secret);
                 }
                 self.arrived(&target);
             }
@@ -54,7 +54,7 @@ impl State {
         match (result, purpose) {
             (Ok(object), purpose) => {
                 if !is_listed {
-                    drop(self.world.configs.put(*object));
+                    drop(self.cluster.configs.put(*object));
                 }
                 if let Purpose::Document { exposition } = purpose {
                     self.document_written(fence, &exposition, name, is_listed);
@@ -80,7 +80,7 @@ impl State {
         self.metrics.reconciled("Exposition", "ok", self.now.saturating_duration_since(since));
         if is_listed {
             // The list may know a later version.
-            self.world.mark_exposition(exposition);
+            self.cluster.mark_exposition(exposition);
         } else if let Stage::Writing(wanted) = stage {
             self.written(exposition, wanted, Some(item.seen));
             if self.fence() == Some(fence) {
@@ -96,7 +96,7 @@ impl State {
         let InFlight { purpose, fence, is_listed, told } = ended;
         match result {
             Ok(()) if is_listed => {}
-            Ok(()) => drop(self.world.configs.remove(name, Some(uid))),
+            Ok(()) => drop(self.cluster.configs.remove(name, Some(uid))),
             Err(Failure::Deposed(_)) => self.deposed(fence),
             Err(failure) => {
                 tracing::warn!(%name, "configuration not deleted: {failure}");

@@ -61,10 +61,10 @@ impl State {
         blocked: &mut Vec<(usize, WriteBlocked)>,
     ) {
         let Some(owner) = positions.first().map(|at| self.pipeline.active[*at].item.owner.clone()) else { return };
-        let shards = Shards::of(&self.world, &owner);
+        let shards = Shards::of(&self.cluster, &owner);
         let wanted = self.pipeline.credentials(group);
         let rooms = Rooms { shard: SHARD_BYTES, share: self.quotas.credential_bytes };
-        let known = Credentials { world: &self.world, namespace: &group.namespace };
+        let known = Credentials { world: &self.cluster, namespace: &group.namespace };
         let (writes, lacking) = shards::adding(&wanted, |number| shards.own(number), &known, rooms);
         let mut missing: HashMap<CredentialHandle, WriteBlocked> = HashMap::new();
         for lacking in lacking {
@@ -129,7 +129,7 @@ impl State {
         let Some(digest) = item.document.spec.service.clone() else {
             return Ok(Some((Stage::Document, HashSet::new())));
         };
-        let there = self.world.configs.of_service(&namespace, &digest);
+        let there = self.cluster.configs.of_service(&namespace, &digest);
         // Parts that are being written for another document, or deleted because nothing used them.
         let mut waits = self.pipeline.parts(&namespace, &digest);
         let targets = there.iter().map(|part| Target::Config(part.name.clone()));
@@ -154,7 +154,7 @@ impl State {
         })?;
         for spec in specs {
             let name = ObjectName { namespace: namespace.clone(), name: names::service_object(&digest, spec.part) };
-            let seen = self.world.configs.get(&name).cloned();
+            let seen = self.cluster.configs.get(&name).cloned();
             if seen.as_deref().is_some_and(|seen| is_same(seen, &owner, &spec)) {
                 continue;
             }
@@ -182,7 +182,7 @@ impl State {
             }
             let id = spec.exposition.clone().unwrap_or_else(|| id(&item.exposition));
             let wanted = Wanted { group: item.document.group.clone(), id, digest: spec.digest.clone() };
-            let there = self.world.configs.get(&name).cloned();
+            let there = self.cluster.configs.get(&name).cloned();
             if there.as_deref().is_some_and(|there| is_same(there, &item.owner, spec)) {
                 done.push((at, wanted));
                 continue;
@@ -288,7 +288,7 @@ impl State {
     fn grant(&mut self, at: usize) -> Result<(), WriteBlocked> {
         let item = &self.pipeline.active[at].item;
         let mut held = self.held(&item.exposition.namespace);
-        let before = self.world.configs.get(&item.target()).map(|there| there.bytes());
+        let before = self.cluster.configs.get(&item.target()).map(|there| there.bytes());
         match self.quotas.grant(&mut held, Wish { before, bytes: item.document.spec.data.len() }) {
             Ok(()) => Ok(()),
             Err(exceeded @ Exceeded::Expositions(_)) => Err(WriteBlocked::Quota(exceeded)),
@@ -300,12 +300,12 @@ impl State {
 
     /// What the documents of a namespace take, those in flight among them.
     fn held(&self, namespace: &str) -> Held {
-        let mut held = self.world.configs.held(namespace);
+        let mut held = self.cluster.configs.held(namespace);
         for Active { item, stage, .. } in &self.pipeline.active {
             if item.exposition.namespace != namespace || !matches!(stage, Stage::Writing(_)) {
                 continue;
             }
-            let before = self.world.configs.get(&item.target()).map(|there| there.bytes());
+            let before = self.cluster.configs.get(&item.target()).map(|there| there.bytes());
             held.documents += usize::from(before.is_none());
             held.bytes = held.bytes.saturating_sub(before.unwrap_or(0)) + item.document.spec.data.len();
         }
@@ -347,7 +347,7 @@ impl State {
                 judged.verdict.findings.push(finding);
             }
         }
-        self.world.dirty.status.insert(key);
+        self.cluster.dirty.status.insert(key);
         self.again(why.retry(), Again::Exposition(exposition));
     }
 
@@ -364,7 +364,7 @@ impl State {
             if let Some(before) = self.wanted.remove(&name) {
                 self.detach(&before);
             }
-            if self.world.is_gone(&name) {
+            if self.cluster.is_gone(&name) {
                 self.forget_exposition(&name);
             }
             self.delete_others(fence, &name, None);
@@ -384,7 +384,7 @@ impl State {
 
     /// Deletes the objects of an exposition, except the one that it should have.
     pub(super) fn delete_others(&mut self, fence: Fence, exposition: &ObjectName, kept: Option<&ObjectName>) {
-        let there = self.world.configs.of_exposition(&id(exposition));
+        let there = self.cluster.configs.of_exposition(&id(exposition));
         for object in there.into_iter().filter(|object| Some(&object.name) != kept && object.ours) {
             if self.pipeline.is_in_flight(&Target::Config(object.name.clone())) {
                 self.again(WriteBlocked::Stale.retry(), Again::Exposition(exposition.clone()));

@@ -85,18 +85,18 @@ impl State {
         self.now = now;
         match change {
             group::Change::Children(group) | group::Change::Pods(group) => {
-                self.world.dirty.groups.insert(group);
+                self.cluster.dirty.groups.insert(group);
             }
             group::Change::All => {
-                let all: Vec<_> = self.world.all(Kind::GatewayGroup).map(|g| g.key.name.clone()).collect();
-                self.world.dirty.groups.extend(all);
+                let all: Vec<_> = self.cluster.all(Kind::GatewayGroup).map(|g| g.key.name.clone()).collect();
+                self.cluster.dirty.groups.extend(all);
             }
         }
     }
 
     /// Begins to reconcile the groups that are marked, one at a time each.
     pub(super) fn reconcile_groups(&mut self, fence: Fence) {
-        let marked = std::mem::take(&mut self.world.dirty.groups);
+        let marked = std::mem::take(&mut self.cluster.dirty.groups);
         if marked.is_empty() {
             return;
         }
@@ -118,7 +118,7 @@ impl State {
 
     /// A group that is ours and can be read.
     fn group_input(&self, name: &ObjectName) -> Option<((String, i64), GroupInput)> {
-        let object = self.world.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
+        let object = self.cluster.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
         let spec = &object.resources.groups.first()?.spec;
         let input = || GroupInput {
             name: name.clone(),
@@ -132,7 +132,7 @@ impl State {
 
     /// Whether a group names this operator, or cannot be read.
     pub(super) fn is_ours(&self, name: &ObjectName) -> bool {
-        let spec = self.world.get(Kind::GatewayGroup, name).and_then(|object| object.resources.groups.first());
+        let spec = self.cluster.get(Kind::GatewayGroup, name).and_then(|object| object.resources.groups.first());
         let named = spec.map(|group| group.spec.controller_name.as_deref());
         named.is_none_or(|named| {
             named.unwrap_or(crate::options::Options::CONTROLLER_NAME) == self.settings.controller_name
@@ -141,19 +141,19 @@ impl State {
 
     /// Namespaces of other operators' groups only.
     pub(super) fn foreign_namespaces(&self) -> BTreeSet<String> {
-        let groups = || self.world.all(Kind::GatewayGroup).map(|group| &group.key.name);
+        let groups = || self.cluster.all(Kind::GatewayGroup).map(|group| &group.key.name);
         let ours: BTreeSet<_> = groups().filter(|name| self.is_ours(name)).map(|name| &name.namespace).collect();
         groups().map(|name| &name.namespace).filter(|namespace| !ours.contains(namespace)).cloned().collect()
     }
 
     /// One group a namespace: the oldest holds.
     fn first_of_its_namespace(&self, name: &ObjectName) -> bool {
-        let same = self.world.all(Kind::GatewayGroup).filter(|g| g.key.name.namespace == name.namespace);
+        let same = self.cluster.all(Kind::GatewayGroup).filter(|g| g.key.name.namespace == name.namespace);
         same.min_by(|a, b| a.age().cmp(&b.age())).is_none_or(|oldest| oldest.key.name == *name)
     }
 
     fn group_gone(&mut self, name: &ObjectName) {
-        if self.world.get(Kind::GatewayGroup, name).is_none() {
+        if self.cluster.get(Kind::GatewayGroup, name).is_none() {
             self.groups.remove(name);
             self.attached.remove(name);
             self.table.forget_group(name);
@@ -202,11 +202,11 @@ impl State {
             }
         }
         if again {
-            self.world.dirty.groups.insert(group.clone());
+            self.cluster.dirty.groups.insert(group.clone());
         }
         self.listen();
         self.judge_groups();
-        self.world.dirty.status.insert(ObjectKey { kind: Kind::GatewayGroup, name: group });
+        self.cluster.dirty.status.insert(ObjectKey { kind: Kind::GatewayGroup, name: group });
     }
 
     /// Listens to the gateways that there are.
@@ -243,7 +243,7 @@ impl State {
 
     /// What is thought of all groups: they can be in each other's way.
     pub(super) fn judge_groups(&mut self) {
-        let mut groups: Vec<_> = self.world.all(Kind::GatewayGroup).cloned().collect();
+        let mut groups: Vec<_> = self.cluster.all(Kind::GatewayGroup).cloned().collect();
         groups.sort_by(|a, b| a.age().cmp(&b.age()));
         let mut resources = Resources::default();
         for group in &groups {
@@ -292,7 +292,7 @@ impl State {
                 findings.push(paused());
             }
             let spec = object.resources.groups.first();
-            findings.extend(spec.filter(|_| self.world.hides_namespaces()).and_then(|group| unread(&group.spec)));
+            findings.extend(spec.filter(|_| self.cluster.hides_namespaces()).and_then(|group| unread(&group.spec)));
             let facts = GroupFacts {
                 attached: self.attached.get(name).copied().unwrap_or_default(),
                 ready_replicas,
@@ -310,7 +310,7 @@ impl State {
             let verdict = Verdict { findings, group: Some(facts), paused, ..Verdict::default() };
             let known = self.verdicts.get(&object.key);
             if known.is_none_or(|known| !known.is_of(&object) || known.verdict != verdict) {
-                self.world.dirty.status.insert(object.key.clone());
+                self.cluster.dirty.status.insert(object.key.clone());
                 self.verdicts.insert(object.key.clone(), Judged::of(&object, verdict));
             }
         }

@@ -149,7 +149,7 @@ impl State {
 
     /// Whether something can be planned now.
     pub(super) fn can_plan(&self, now: Instant) -> bool {
-        let dirty = &self.world.dirty;
+        let dirty = &self.cluster.dirty;
         let may = |namespace: &str| self.turns.may_plan(&self.sources, &self.pipeline, now, namespace);
         self.fence().is_some()
             && self.pipeline.pending.bytes() < PENDING_BYTES
@@ -164,7 +164,7 @@ impl State {
             self.turns.lane = lane.next();
             let (sources, pipeline, turns) = (&self.sources, &self.pipeline, &self.turns);
             let may = |namespace: &str| turns.may_plan(sources, pipeline, now, namespace);
-            let dirty = &mut self.world.dirty;
+            let dirty = &mut self.cluster.dirty;
             let marked = match lane {
                 Lane::Urgent => dirty.urgent.next(may),
                 Lane::Edits => dirty.services.next(may),
@@ -185,8 +185,8 @@ impl State {
     pub(super) fn put_back(&mut self, lane: Lane, service: &ServiceKey, names: BTreeSet<ObjectName>) {
         for name in names {
             match lane {
-                Lane::Urgent => self.world.dirty.edited(service.clone(), name),
-                Lane::Edits | Lane::Backlog | Lane::Objects => self.world.dirty.exposition(service.clone(), name),
+                Lane::Urgent => self.cluster.dirty.edited(service.clone(), name),
+                Lane::Edits | Lane::Backlog | Lane::Objects => self.cluster.dirty.exposition(service.clone(), name),
             }
         }
     }
@@ -195,17 +195,17 @@ impl State {
     fn plan_expositions(&mut self, lane: Lane, service: ServiceKey, scope: Scope) {
         if scope == Scope::All {
             // All are planned: what they ask for is remembered from here on.
-            self.world.note_secrets(&service, &BTreeSet::new(), true);
+            self.cluster.note_secrets(&service, &BTreeSet::new(), true);
         }
-        let world = &self.world;
-        let all = || world.members(&service).map(|members| members.expositions.clone()).unwrap_or_default();
-        let weight = |name: &ObjectName| EXPOSITION_COST + plan::weight(world, &service, name);
+        let cluster = &self.cluster;
+        let all = || cluster.members(&service).map(|members| members.expositions.clone()).unwrap_or_default();
+        let weight = |name: &ObjectName| EXPOSITION_COST + plan::weight(cluster, &service, name);
         let (mut chunk, rest) = scope.split(all, weight, plan::TURN_BYTES);
         let seen = match &rest {
             Some(_) => self.turns.seen.get(&service).copied(),
             None => self.turns.seen.remove(&service),
         };
-        let dirty = &mut self.world.dirty;
+        let dirty = &mut self.cluster.dirty;
         if let Some(rest) = rest {
             match lane {
                 Lane::Urgent => drop(dirty.urgent.insert(service.clone(), rest)),
@@ -214,7 +214,7 @@ impl State {
             }
         }
         for name in chunk.iter().filter(|name| self.pipeline.is_writing(name)).cloned().collect::<Vec<_>>() {
-            let lane = if self.world.dirty.is_edited(&service, &name) { Lane::Urgent } else { lane };
+            let lane = if self.cluster.dirty.is_edited(&service, &name) { Lane::Urgent } else { lane };
             chunk.remove(&name);
             self.pipeline.defer(name, lane, service.clone());
             self.turns.seen.entry(service.clone()).or_insert(seen.unwrap_or(self.now));
@@ -222,10 +222,10 @@ impl State {
         if chunk.is_empty() {
             return;
         }
-        self.world.dirty.compiled(&service, &chunk);
-        let plan = plan::service(&mut self.world, &mut self.memory, &self.settings, &service, &chunk, self.now);
-        self.world.note_secrets(&service, &plan.secrets, false);
-        let unknown = plan.secrets.iter().filter(|name| self.world.secrets.wants_probe(name));
+        self.cluster.dirty.compiled(&service, &chunk);
+        let plan = plan::service(&mut self.cluster, &mut self.memory, &self.settings, &service, &chunk, self.now);
+        self.cluster.note_secrets(&service, &plan.secrets, false);
+        let unknown = plan.secrets.iter().filter(|name| self.cluster.secrets.wants_probe(name));
         let unknown: Vec<_> = unknown.take(PROBES).cloned().collect();
         if unknown.is_empty() {
             self.apply(&service, &chunk, plan, seen.unwrap_or(self.now), lane == Lane::Urgent);
@@ -240,7 +240,7 @@ impl State {
     pub(super) fn on_probed(&mut self, purpose: ProbePurpose, answers: Vec<(ObjectName, bool)>) {
         let news: Vec<ObjectName> = answers
             .into_iter()
-            .filter(|(name, exists)| self.world.secrets.probed(name, *exists))
+            .filter(|(name, exists)| self.cluster.secrets.probed(name, *exists))
             .map(|(name, _)| name)
             .collect();
         match purpose {
@@ -251,7 +251,7 @@ impl State {
             ProbePurpose::Refresh => {
                 self.sweeper.is_probing = false;
                 for name in news {
-                    self.world.secret_changed(&name);
+                    self.cluster.secret_changed(&name);
                 }
             }
         }
@@ -259,15 +259,15 @@ impl State {
 
     /// Judges some of a service's own objects.
     fn judge_own(&mut self, service: ServiceKey, after: Option<&ObjectName>) {
-        let own = plan::own(&self.world, &mut self.memory, &self.settings, &service, after);
+        let own = plan::own(&self.cluster, &mut self.memory, &self.settings, &service, after);
         for (key, verdict) in own.verdicts {
-            let Some(object) = self.world.get(key.kind, &key.name) else { continue };
+            let Some(object) = self.cluster.get(key.kind, &key.name) else { continue };
             let judged = Judged::of(object, verdict);
             self.verdicts.insert(key.clone(), judged);
             self.merge_findings(&key);
         }
         if let Some(next) = own.next {
-            self.world.dirty.objects.insert(service, Some(next));
+            self.cluster.dirty.objects.insert(service, Some(next));
         }
     }
 
@@ -276,7 +276,7 @@ impl State {
         if let Some(judged) = self.verdicts.get_mut(key) {
             judged.verdict.findings = plan::merged(&judged.own, &self.said.of(key));
         }
-        self.world.dirty.status.insert(key.clone());
+        self.cluster.dirty.status.insert(key.clone());
     }
 
     /// Takes note of the findings about other objects that planning some expositions has led to.
@@ -286,7 +286,7 @@ impl State {
             self.merge_findings(&key);
         }
         for name in again {
-            self.world.mark_exposition(&name);
+            self.cluster.mark_exposition(&name);
         }
     }
 
@@ -297,23 +297,23 @@ impl State {
             self.later.entry(wake).or_default().extend(names.into_iter().map(Again::Exposition));
         }
         for digest in services.keys() {
-            self.world.note_document(digest, key);
+            self.cluster.note_document(digest, key);
         }
         for (object, verdict) in verdicts {
-            if let Some(found) = self.world.get(object.kind, &object.name) {
+            if let Some(found) = self.cluster.get(object.kind, &object.name) {
                 let judged = Judged::of(found, verdict);
-                self.world.dirty.status.insert(object.clone());
+                self.cluster.dirty.status.insert(object.clone());
                 self.verdicts.insert(object, judged);
             }
         }
         self.revise(chunk, said);
         // Another operator may report on what they share by now.
-        self.world.mark_shared(key);
+        self.cluster.mark_shared(key);
         for name in foreign {
             self.verdicts.remove(&ObjectKey { kind: Kind::Exposition, name });
         }
         for (name, planned) in expositions {
-            let uses = plan::uses(&self.world, &name, sets.get(&name).map_or(&[], Vec::as_slice));
+            let uses = plan::uses(&self.cluster, &name, sets.get(&name).map_or(&[], Vec::as_slice));
             self.link(&name, uses);
             match planned {
                 Planned::Untouched => self.pipeline.withdraw(&name),
@@ -333,11 +333,11 @@ impl State {
 
     /// Remembers what an exposition uses.
     pub(super) fn link(&mut self, exposition: &ObjectName, uses: BTreeSet<ObjectKey>) {
-        self.world.dirty.status.extend(self.links.set(exposition, uses));
+        self.cluster.dirty.status.extend(self.links.set(exposition, uses));
     }
 
     pub(super) fn owner(&self, group: &ObjectName) -> Option<Owner> {
-        let object = self.world.get(Kind::GatewayGroup, group)?;
+        let object = self.cluster.get(Kind::GatewayGroup, group)?;
         Some(Owner { group: group.clone(), uid: object.uid.clone() })
     }
 }

@@ -40,13 +40,13 @@ impl Sources {
     /// with groups of other operators only, where this operator has written nothing and may read no Secrets.
     pub(super) fn want(
         &mut self,
-        world: &ClusterState,
+        cluster: &ClusterState,
         foreign: &BTreeSet<String>,
         actions: &mut Vec<Action>,
     ) -> Vec<Source> {
-        let credentials = world.namespaces_with_secrets();
+        let credentials = cluster.namespaces_with_secrets();
         let mut groups: BTreeSet<String> =
-            world.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
+            cluster.all(Kind::GatewayGroup).map(|g| g.key.name.namespace.clone()).collect();
         groups.retain(|namespace| !foreign.contains(namespace));
         let wanted = |watched: Watched, names: BTreeSet<String>| {
             names.into_iter().map(move |name| Source { watched: watched.clone(), namespace: Some(name) })

@@ -116,7 +116,7 @@ pub(super) struct State {
     pub(super) sources: Sources,
     /// Objects that people write, as watches told of them, until their namespace has its turn.
     inbox: Inbox<ObjectKey, Message>,
-    pub(super) world: ClusterState,
+    pub(super) cluster: ClusterState,
     pub(super) table: Table,
 
     // What should be.
@@ -145,7 +145,7 @@ impl State {
         let Setup { settings, namespaces, quotas, gateway_admin, gateway_admin_token, metrics } = setup;
         let mut actions = Vec::new();
         Self {
-            world: ClusterState::new(settings.default_group.clone(), &namespaces, quotas),
+            cluster: ClusterState::new(settings.default_group.clone(), &namespaces, quotas),
             sources: Sources::new(namespaces, &mut actions),
             settings,
             quotas,
@@ -244,7 +244,7 @@ impl State {
         }
         self.sources.answered(&message.source, matches!(message.change, Change::Forbidden));
         if let Some(Message { source, change, epoch: _ }) = self.pipeline.keep(message) {
-            self.world.apply(&source, change, self.now);
+            self.cluster.apply(&source, change, self.now);
         }
     }
 
@@ -285,13 +285,13 @@ impl State {
         let Tick { now, time, term, sleeps, groups_waiting } = tick;
         self.now = now;
         self.due();
-        for kind in self.world.kinds_to_relist(now) {
+        for kind in self.cluster.kinds_to_relist(now) {
             self.sources.list_again(kind, &mut self.actions);
         }
-        if std::mem::take(&mut self.world.watches_changed) {
+        if std::mem::take(&mut self.cluster.watches_changed) {
             let foreign = self.foreign_namespaces();
-            for ended in self.sources.want(&self.world, &foreign, &mut self.actions) {
-                self.world.forget_source(&ended);
+            for ended in self.sources.want(&self.cluster, &foreign, &mut self.actions) {
+                self.cluster.forget_source(&ended);
             }
         }
         self.metrics.leader(term.is_some());
@@ -318,7 +318,7 @@ impl State {
             Some(fence) => self.write_all(fence, time),
             // A new leader compares everything: until then nothing has to be remembered.
             None => {
-                self.world.dirty.clear();
+                self.cluster.dirty.clear();
                 self.turns.seen.clear();
             }
         }
@@ -345,8 +345,8 @@ impl State {
 
     fn write_all(&mut self, fence: Fence, time: Timestamp) {
         self.note_seen();
-        for name in std::mem::take(&mut self.world.dirty.removed) {
-            if self.world.is_gone(&name) {
+        for name in std::mem::take(&mut self.cluster.dirty.removed) {
+            if self.cluster.is_gone(&name) {
                 self.pipeline.release(name);
             }
         }
@@ -360,25 +360,25 @@ impl State {
     fn begin(&mut self) {
         self.pipeline.begin();
         self.said = plan::Said::default();
-        self.world.mark_all();
+        self.cluster.mark_all();
         self.forget_gone();
     }
 
     /// Forgets the verdicts on objects that are gone.
     pub(super) fn forget_gone(&mut self) {
-        let world = &self.world;
-        self.verdicts.retain(|key, _| world.get(key.kind, &key.name).is_some());
+        let cluster = &self.cluster;
+        self.verdicts.retain(|key, _| cluster.get(key.kind, &key.name).is_some());
         let known = self.wanted.keys().chain(self.links.expositions());
-        let left: Vec<_> = known.filter(|name| world.is_gone(name)).cloned().collect();
-        self.world.dirty.removed.extend(left);
+        let left: Vec<_> = known.filter(|name| cluster.is_gone(name)).cloned().collect();
+        self.cluster.dirty.removed.extend(left);
         let groups: Vec<_> =
-            self.groups.keys().filter(|name| self.world.get(Kind::GatewayGroup, name).is_none()).cloned().collect();
-        self.world.dirty.groups.extend(groups);
+            self.groups.keys().filter(|name| self.cluster.get(Kind::GatewayGroup, name).is_none()).cloned().collect();
+        self.cluster.dirty.groups.extend(groups);
     }
 
     /// Remembers since when services are marked.
     fn note_seen(&mut self) {
-        let dirty = &self.world.dirty;
+        let dirty = &self.cluster.dirty;
         for service in dirty.urgent.keys().chain(dirty.services.keys()) {
             if !self.turns.seen.contains_key(service) {
                 self.turns.seen.insert(service.clone(), self.now);
@@ -391,9 +391,9 @@ impl State {
         while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= self.now) {
             for again in entry.remove() {
                 match again {
-                    Again::Exposition(name) => self.world.mark_exposition(&name),
-                    Again::Group(name) => drop(self.world.dirty.groups.insert(name)),
-                    Again::Status(key) => drop(self.world.dirty.status.insert(key)),
+                    Again::Exposition(name) => self.cluster.mark_exposition(&name),
+                    Again::Group(name) => drop(self.cluster.dirty.groups.insert(name)),
+                    Again::Status(key) => drop(self.cluster.dirty.status.insert(key)),
                 }
             }
         }
@@ -423,7 +423,7 @@ impl State {
 
     /// Marks the status of an exposition and of what it uses.
     pub(super) fn mark_status(&mut self, name: &ObjectName) {
-        let status = &mut self.world.dirty.status;
+        let status = &mut self.cluster.dirty.status;
         status.insert(ObjectKey { kind: Kind::Exposition, name: name.clone() });
         status.extend(self.links.uses(name).cloned());
     }

@@ -110,7 +110,7 @@ impl State {
             }
             slow.into_iter().for_each(|key| self.statuses.mark(key));
         }
-        let marked = std::mem::take(&mut self.world.dirty.status);
+        let marked = std::mem::take(&mut self.cluster.dirty.status);
         let (own, shared): (BTreeSet<_>, BTreeSet<_>) =
             marked.into_iter().partition(|key| matches!(key.kind, Kind::Exposition | Kind::GatewayGroup));
         for key in shared {
@@ -127,12 +127,12 @@ impl State {
     /// The status that an object should have, if it is not the one that it has.
     fn status_of(&mut self, key: &ObjectKey, time: Timestamp) -> Option<(Arc<Object>, Value, Vec<Event>)> {
         let now = self.now;
-        let Some(object) = self.world.get(key.kind, &key.name).cloned() else {
+        let Some(object) = self.cluster.get(key.kind, &key.name).cloned() else {
             self.statuses.dangling.remove(key);
             return None;
         };
         self.judge_unused(key, &object);
-        if !crate::plan::owns_status_of(&self.world, &self.settings, &object) {
+        if !crate::plan::owns_status_of(&self.cluster, &self.settings, &object) {
             return None;
         }
         let judged = self.verdicts.get(key).filter(|judged| judged.is_of(&object) && !object.deleting)?;
@@ -177,7 +177,7 @@ impl State {
     fn judge_unused(&mut self, key: &ObjectKey, object: &Object) {
         let alone = key.kind == Kind::ConfigurationPlan
             && !self.links.is_used(key)
-            && crate::plan::owns_status_of(&self.world, &self.settings, object);
+            && crate::plan::owns_status_of(&self.cluster, &self.settings, object);
         let unplanned = alone || (object.is_unusable() && key.kind != Kind::Exposition);
         let known = self.verdicts.get(key).is_some_and(|judged| judged.is_of(object));
         if unplanned && !known {
@@ -207,7 +207,7 @@ impl State {
                 } else if self.statuses.not_kept.insert(key.clone(), status).is_none() {
                     tracing::warn!(object = %key, "the definition of its kind is of an older version and drops fields of its status: apply the definitions of this version");
                 }
-                self.world.answered(key.kind, &object);
+                self.cluster.answered(key.kind, &object);
                 if !events.is_empty() {
                     self.actions.push(Action::Publish(regarding, events));
                 }

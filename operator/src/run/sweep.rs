@@ -44,7 +44,7 @@ impl State {
             return;
         }
         self.sweeper.next = Some(now + EVERY);
-        self.world.forget(now.checked_sub(GRACE * 2).unwrap_or(now));
+        self.cluster.forget(now.checked_sub(GRACE * 2).unwrap_or(now));
         self.turns.throttle.forget(now);
         self.forget_gone();
         self.sweep_services(fence);
@@ -58,7 +58,7 @@ impl State {
     fn sweep_services(&mut self, fence: Fence) {
         let now = self.now;
         let foreign = self.foreign_namespaces();
-        let unused = self.world.configs.unused_services().into_iter();
+        let unused = self.cluster.configs.unused_services().into_iter();
         let unused: BTreeSet<_> = unused
             .filter(|(namespace, _)| !foreign.contains(namespace))
             .filter(|(namespace, digest)| !self.pipeline.needs_service(namespace, digest))
@@ -74,28 +74,28 @@ impl State {
             if now < since + GRACE {
                 continue;
             }
-            for part in self.world.configs.of_service(&namespace, &digest).into_iter().filter(|part| part.ours) {
+            for part in self.cluster.configs.of_service(&namespace, &digest).into_iter().filter(|part| part.ours) {
                 if !self.pipeline.is_in_flight(&Target::Config(part.name.clone())) {
                     self.delete(fence, part, None);
                     deleted += 1;
                 }
             }
         }
-        let used: BTreeSet<Digest> = self.world.configs.used_services();
+        let used: BTreeSet<Digest> = self.cluster.configs.used_services();
         self.memory.documents.retain(|digest, _| used.contains(digest));
     }
 
     /// Removes values that no document names from the shards.
     fn sweep_credentials(&mut self, fence: Fence) {
         let now = self.now;
-        let groups = self.world.all(Kind::GatewayGroup).map(|group| group.key.name.clone());
+        let groups = self.cluster.all(Kind::GatewayGroup).map(|group| group.key.name.clone());
         let groups: Vec<ObjectName> = groups.filter(|group| self.is_ours(group)).collect();
         let mut unused = BTreeSet::new();
         for group in groups {
             let Some(owner) = self.owner(&group) else { continue };
-            let shards = Shards::of(&self.world, &owner);
+            let shards = Shards::of(&self.cluster, &owner);
             let needed = self.pipeline.credentials(&group);
-            let (configs, credentials) = (&self.world.configs, &mut self.sweeper.credentials);
+            let (configs, credentials) = (&self.cluster.configs, &mut self.sweeper.credentials);
             let writes = shards::sweeping(
                 |number| shards.own(number),
                 |handle: &CredentialHandle| {
@@ -123,13 +123,13 @@ impl State {
     /// Marks documents of expositions that are gone, however they were missed.
     fn sweep_orphans(&mut self) {
         let orphans: Vec<ObjectName> = self
-            .world
+            .cluster
             .configs
             .exposition_ids()
             .map(|id| ObjectName { namespace: id.namespace.clone(), name: id.name.clone() })
-            .filter(|name| self.world.is_gone(name))
+            .filter(|name| self.cluster.is_gone(name))
             .collect();
-        self.world.dirty.removed.extend(orphans);
+        self.cluster.dirty.removed.extend(orphans);
     }
 
     /// Asks again about Secrets that are missing or have no label, some at a time: no watch tells when they come or go.
@@ -137,7 +137,7 @@ impl State {
         if self.sweeper.is_probing {
             return;
         }
-        let names = self.world.secrets.asked_for(self.sweeper.probed.as_ref(), PROBES);
+        let names = self.cluster.secrets.asked_for(self.sweeper.probed.as_ref(), PROBES);
         self.sweeper.probed = names.last().cloned();
         if !names.is_empty() {
             self.sweeper.is_probing = true;
@@ -149,7 +149,7 @@ impl State {
     fn count(&mut self) {
         for kind in Kind::ALL {
             let (mut accepted, mut refused) = (0, 0);
-            for object in self.world.all(kind) {
+            for object in self.cluster.all(kind) {
                 let fails = self.verdicts.get(&object.key).is_some_and(|judged| {
                     judged
                         .verdict

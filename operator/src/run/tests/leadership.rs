@@ -143,7 +143,7 @@ fn a_deposed_write_of_this_term_compares_everything_again() {
     harness.run();
     // The claim ran out for a moment: the request did not begin, and no step saw it.
     harness.writes.clear();
-    let target = harness.state.world.configs.of_exposition(&super::super::id(&name("e"))).pop().expect("is written");
+    let target = harness.state.cluster.configs.of_exposition(&super::super::id(&name("e"))).pop().expect("is written");
     let result = Err(Failure::Deposed(Deposed));
     harness.report(Report::Config { name: target.name.clone(), result });
     harness.settle();
