@@ -10,7 +10,7 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// Documents that have to be loaded for the object to be `Programmed`: its own for an Exposition, those of all
     /// expositions that use it for a ToolsFilters, ServiceManifest, CustomTools or ConfigurationPlan.
-    pub documents: Vec<Wanted>,
+    pub documents: Vec<RequiredDocument>,
     /// What only an Exposition has.
     pub exposed: Option<Exposed>,
     /// What only a GatewayGroup has.
@@ -47,7 +47,7 @@ pub enum ConditionType {
 
 /// A document that gateways must have processed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct RequiredDocument {
     /// The group whose gateways load it.
     pub group: ObjectName,
     /// The exposition.

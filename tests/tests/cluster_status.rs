@@ -15,7 +15,7 @@ use tamis_operator::acks::{Programmed, Totals};
 use tamis_operator::events::{Publisher, Regarding, events};
 use tamis_operator::object::{Kind, ObjectKey};
 use tamis_operator::status::{StatusInput, desired};
-use tamis_operator::verdict::{ConditionType, Exposed, Finding, GroupFacts, Verdict, Wanted};
+use tamis_operator::verdict::{ConditionType, Exposed, Finding, GroupFacts, Verdict, RequiredDocument};
 use tamis_tests::cluster::{Cluster, eventually, objects};
 
 const NAMESPACE: &str = "team";
@@ -62,7 +62,7 @@ fn verdict(kind: Kind, findings: Vec<Finding>) -> Verdict {
     };
     Verdict {
         findings,
-        documents: vec![Wanted { group: group.clone(), id, digest: Digest("d".to_owned()) }],
+        documents: vec![RequiredDocument { group: group.clone(), id, digest: Digest("d".to_owned()) }],
         exposed: (kind == Kind::Exposition).then(exposed),
         group: (kind == Kind::GatewayGroup).then(facts),
         paused: None,

@@ -16,7 +16,7 @@ use tamis_crds::ObjectName;
 use super::member::{Answer, GRACE, Member, Readiness};
 use super::{Programmed, StreamEvent, Totals};
 use crate::status::message;
-use crate::verdict::Wanted;
+use crate::verdict::RequiredDocument;
 
 /// How long gateways may take to load a document before the status says that it is pending. Most need milliseconds:
 /// then the status is written once, when it is loaded.
@@ -201,7 +201,7 @@ impl Table {
 
     /// The newest document of an exposition is in the API now. `seen` is when the change that led to it was first seen;
     /// none where it was there when the operator started, which is not measured. Saying the same again changes nothing.
-    pub fn require(&mut self, wanted: &Wanted, seen: Option<Instant>, now: Instant) -> AckChanges {
+    pub fn require(&mut self, wanted: &RequiredDocument, seen: Option<Instant>, now: Instant) -> AckChanges {
         let mut changes = AckChanges::default();
         let documents = &mut self.groups.entry(wanted.group.clone()).or_default().documents;
         let before = documents.get(&wanted.id);
@@ -271,8 +271,8 @@ impl Table {
 
     /// Whether gateways have loaded all of these documents.
     #[must_use]
-    pub fn programmed(&self, documents: &[Wanted], now: Instant) -> Programmed {
-        let mut worst: Option<(&Wanted, Programmed)> = None;
+    pub fn programmed(&self, documents: &[RequiredDocument], now: Instant) -> Programmed {
+        let mut worst: Option<(&RequiredDocument, Programmed)> = None;
         for wanted in documents {
             let found = self.state_of(wanted, now);
             if worst.as_ref().is_none_or(|(_, worst)| rank(worst) < rank(&found)) {
@@ -325,7 +325,7 @@ impl Table {
     }
 
     /// How one document stands, without the message.
-    fn state_of(&self, wanted: &Wanted, now: Instant) -> Programmed {
+    fn state_of(&self, wanted: &RequiredDocument, now: Instant) -> Programmed {
         let document = self.groups.get(&wanted.group).and_then(|group| group.documents.get(&wanted.id));
         // Not written yet, or another one by now.
         let Some(document) = document.filter(|document| document.digest == wanted.digest) else {
@@ -346,7 +346,7 @@ impl Table {
     }
 
     /// Which gateways lack any of many documents. No numbers: they would change with each document that is loaded.
-    fn lacking(&self, documents: &[Wanted], now: Instant) -> String {
+    fn lacking(&self, documents: &[RequiredDocument], now: Instant) -> String {
         let mut names = BTreeSet::new();
         for wanted in documents.iter().filter(|wanted| matches!(self.state_of(wanted, now), Programmed::Pending { .. }))
         {
@@ -416,7 +416,7 @@ impl Group {
     }
 
     /// The gateways that lack a document, and what they wait for.
-    fn lacking(&self, wanted: &Wanted) -> String {
+    fn lacking(&self, wanted: &RequiredDocument) -> String {
         list(self.members.iter().filter_map(|(name, member)| {
             let answer = member.answer(&wanted.id, &wanted.digest);
             let detail = match answer {
@@ -429,7 +429,7 @@ impl Group {
     }
 
     /// Which gateway cannot load a document, and why.
-    fn refusal(&self, wanted: &Wanted) -> Option<String> {
+    fn refusal(&self, wanted: &RequiredDocument) -> Option<String> {
         let answers = || {
             let answers = self.members.iter();
             answers.map(|(name, member)| (name, member.answer(&wanted.id, &wanted.digest)))

@@ -7,7 +7,7 @@ use super::*;
 use crate::acks::Programmed;
 use crate::object::Kind;
 use crate::status::{StatusInput, desired};
-use crate::verdict::{Exposed, Finding, GroupFacts, Wanted};
+use crate::verdict::{Exposed, Finding, GroupFacts, RequiredDocument};
 
 /// One object through its life: what is written, and the Events that go with it.
 struct Life {
@@ -22,8 +22,10 @@ impl Life {
     fn of(kind: Kind) -> Self {
         let group = ObjectName { namespace: "edge".to_owned(), name: "public".to_owned() };
         let id = ExpositionId { namespace: "team".to_owned(), name: "github".to_owned() };
-        let mut verdict =
-            Verdict { documents: vec![Wanted { group, id, digest: Digest("d".to_owned()) }], ..Verdict::default() };
+        let mut verdict = Verdict {
+            documents: vec![RequiredDocument { group, id, digest: Digest("d".to_owned()) }],
+            ..Verdict::default()
+        };
         match kind {
             Kind::Exposition => verdict.exposed = Some(Exposed::default()),
             Kind::GatewayGroup => verdict.group = Some(GroupFacts::default()),

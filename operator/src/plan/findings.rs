@@ -10,7 +10,7 @@ use super::hold::PENDING;
 use super::{Own, Plan, Planned, Settings, id, owns_status_of, url};
 use crate::cluster_state::{ClusterState, Members, Object};
 use crate::object::{Kind, ObjectKey};
-use crate::verdict::{ConditionType, Exposed, Finding, Verdict, Wanted};
+use crate::verdict::{ConditionType, Exposed, Finding, RequiredDocument, Verdict};
 
 type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
 
@@ -122,7 +122,7 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
     let exposition = id(name);
     let mut exposed = Exposed { group: compilation.placements.get(&exposition).cloned(), ..Exposed::default() };
     if let Some(Planned::Document(document)) = plan.expositions.get(name) {
-        verdict.documents.push(Wanted {
+        verdict.documents.push(RequiredDocument {
             group: document.group.clone(),
             id: exposition.clone(),
             digest: document.spec.digest.clone(),

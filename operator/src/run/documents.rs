@@ -19,7 +19,7 @@ use crate::cluster_state::{ConfigObject, Held, shard_name};
 use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Document};
 use crate::quota::{Exceeded, Wish};
-use crate::verdict::Wanted;
+use crate::verdict::RequiredDocument;
 use crate::watch::Watched;
 
 impl State {
@@ -181,7 +181,7 @@ impl State {
                 continue;
             }
             let id = spec.exposition.clone().unwrap_or_else(|| id(&item.exposition));
-            let wanted = Wanted { group: item.document.group.clone(), id, digest: spec.digest.clone() };
+            let wanted = RequiredDocument { group: item.document.group.clone(), id, digest: spec.digest.clone() };
             let there = self.cluster.configs.get(&name).cloned();
             if there.as_deref().is_some_and(|there| is_same(there, &item.owner, spec)) {
                 done.push((at, wanted));
@@ -198,7 +198,7 @@ impl State {
             }
         }
         // Both lists hold positions: the last go first.
-        let mut gone: Vec<(usize, Result<Wanted, WriteBlocked>)> =
+        let mut gone: Vec<(usize, Result<RequiredDocument, WriteBlocked>)> =
             done.into_iter().map(|(at, wanted)| (at, Ok(wanted))).collect();
         gone.extend(blocked.into_iter().map(|(at, why)| (at, Err(why))));
         gone.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
@@ -264,7 +264,7 @@ impl State {
         let key = ObjectKey { kind: Kind::Exposition, name: exposition.clone() };
         if let Some(judged) = self.verdicts.get_mut(&key) {
             let verdict = &mut judged.verdict;
-            verdict.documents = vec![Wanted { group, id, digest: spec.digest.clone() }];
+            verdict.documents = vec![RequiredDocument { group, id, digest: spec.digest.clone() }];
             if let Some(exposed) = &mut verdict.exposed {
                 exposed.stopped = true;
                 exposed.serving_previous = None;
@@ -313,11 +313,11 @@ impl State {
     }
 
     /// Takes note of the newest document of an exposition.
-    pub(super) fn written(&mut self, exposition: &ObjectName, wanted: Wanted, seen: Option<Instant>) {
+    pub(super) fn written(&mut self, exposition: &ObjectName, wanted: RequiredDocument, seen: Option<Instant>) {
         let changes = self.table.require(&wanted, seen, self.now);
         self.on_ack_changes(changes);
         let group = wanted.group.clone();
-        let before = self.wanted.insert(exposition.clone(), wanted);
+        let before = self.required.insert(exposition.clone(), wanted);
         if before.as_ref().map(|before| &before.group) != Some(&group) {
             *self.attached.entry(group.clone()).or_default() += 1;
             if let Some(before) = before {
@@ -328,7 +328,7 @@ impl State {
         self.mark_status(exposition);
     }
 
-    fn detach(&mut self, before: &Wanted) {
+    fn detach(&mut self, before: &RequiredDocument) {
         self.table.forget(&before.group, &before.id);
         if let Some(count) = self.attached.get_mut(&before.group) {
             *count = count.saturating_sub(1);
@@ -361,7 +361,7 @@ impl State {
                 busy.push(name);
                 continue;
             }
-            if let Some(before) = self.wanted.remove(&name) {
+            if let Some(before) = self.required.remove(&name) {
                 self.detach(&before);
             }
             if self.cluster.is_gone(&name) {

@@ -19,7 +19,7 @@ use super::planning::Lane;
 use crate::cluster_state::{ClusterState, ServiceKey};
 use crate::fair::Fair;
 use crate::plan::Document;
-use crate::verdict::Wanted;
+use crate::verdict::RequiredDocument;
 use crate::watch::{Change, Message, Watched};
 
 /// Documents that are being written or wait for a write, and those of one namespace.
@@ -69,7 +69,7 @@ pub(super) enum Stage {
     Service,
     Document,
     /// Its own write is in flight.
-    Writing(Wanted),
+    Writing(RequiredDocument),
 }
 
 /// A document that has had its turn.

@@ -23,7 +23,7 @@ use crate::object::{Kind, ObjectKey};
 use crate::options::Token;
 use crate::plan::{self, Memory};
 use crate::quota::Quotas;
-use crate::verdict::{Finding, Verdict, Wanted};
+use crate::verdict::{Finding, RequiredDocument, Verdict};
 use crate::watch::{Change, Message, Watched};
 
 /// How the operator was started.
@@ -131,7 +131,7 @@ pub(super) struct State {
     // What is written.
     pub(super) pipeline: Pipeline,
     /// The newest document of each exposition.
-    pub(super) wanted: HashMap<ObjectName, Wanted>,
+    pub(super) required: HashMap<ObjectName, RequiredDocument>,
     /// The number of expositions of each group.
     pub(super) attached: HashMap<ObjectName, usize>,
     pub(super) statuses: Statuses,
@@ -163,7 +163,7 @@ impl State {
             links: Links::default(),
             later: BTreeMap::new(),
             pipeline: Pipeline::default(),
-            wanted: HashMap::new(),
+            required: HashMap::new(),
             attached: HashMap::new(),
             statuses: Statuses::default(),
             groups: HashMap::new(),
@@ -368,7 +368,7 @@ impl State {
     pub(super) fn forget_gone(&mut self) {
         let cluster = &self.cluster;
         self.verdicts.retain(|key, _| cluster.get(key.kind, &key.name).is_some());
-        let known = self.wanted.keys().chain(self.links.expositions());
+        let known = self.required.keys().chain(self.links.expositions());
         let left: Vec<_> = known.filter(|name| cluster.is_gone(name)).cloned().collect();
         self.cluster.dirty.removed.extend(left);
         let groups: Vec<_> =

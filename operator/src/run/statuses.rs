@@ -153,7 +153,7 @@ impl State {
             });
         }
         let programmed = self.table.programmed(&verdict.documents, now);
-        let wanted = self.wanted.get(&key.name).filter(|_| key.kind == Kind::Exposition);
+        let wanted = self.required.get(&key.name).filter(|_| key.kind == Kind::Exposition);
         let saved = wanted.and_then(|wanted| self.table.saved(&wanted.group, &wanted.id));
         let input = StatusInput {
             kind: key.kind,

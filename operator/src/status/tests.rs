@@ -3,7 +3,7 @@ use tamis_config::{Digest, ExpositionId};
 use tamis_crds::ObjectName;
 
 use super::*;
-use crate::verdict::{GroupFacts, Wanted};
+use crate::verdict::{GroupFacts, RequiredDocument};
 
 const EARLY: &str = "2026-01-02T03:04:05Z";
 const LATE: &str = "2026-01-02T03:05:00.75Z";
@@ -20,8 +20,8 @@ fn warned(condition: ConditionType, reason: &'static str, message: &str) -> Find
     Finding { is_error: false, ..finding(condition, reason, message) }
 }
 
-fn document() -> Wanted {
-    Wanted {
+fn document() -> RequiredDocument {
+    RequiredDocument {
         group: ObjectName { namespace: "edge".to_owned(), name: "public".to_owned() },
         id: ExpositionId { namespace: "team".to_owned(), name: "github".to_owned() },
         digest: Digest("d1".to_owned()),

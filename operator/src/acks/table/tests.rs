@@ -11,8 +11,8 @@ fn id(name: &str) -> ExpositionId {
     ExpositionId { namespace: "team".to_owned(), name: name.to_owned() }
 }
 
-fn document(name: &str, digest: &str) -> Wanted {
-    Wanted { group: group(), id: id(name), digest: Digest(digest.to_owned()) }
+fn document(name: &str, digest: &str) -> RequiredDocument {
+    RequiredDocument { group: group(), id: id(name), digest: Digest(digest.to_owned()) }
 }
 
 fn ack(name: &str, digest: &str, state: AckState) -> Ack {
@@ -169,7 +169,7 @@ fn of_many_documents_the_worst_is_told() {
         fixture.require(name, "d");
     }
     let ask = |fixture: &Fixture, names: &[&str]| {
-        let documents: Vec<Wanted> = names.iter().map(|name| document(name, "d")).collect();
+        let documents: Vec<RequiredDocument> = names.iter().map(|name| document(name, "d")).collect();
         fixture.table.programmed(&documents, fixture.now)
     };
     assert_eq!(ask(&fixture, &[]), Programmed::NotUsed);
