@@ -6,7 +6,7 @@ mod hold;
 mod ownership;
 mod pause;
 mod previous;
-mod said;
+mod shared_findings;
 #[cfg(test)]
 mod tests;
 mod unpacked;
@@ -29,7 +29,7 @@ use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, merged, uses};
 pub(crate) use ownership::owns_status_of;
 pub(crate) use pause::PAUSED;
-pub(crate) use said::{Findings, Revised, Said};
+pub(crate) use shared_findings::{Findings, Revised, SharedFindings};
 
 use crate::cluster_state::{ClusterState, Object, ServiceKey};
 use crate::verdict::Verdict;

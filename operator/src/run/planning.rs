@@ -274,14 +274,14 @@ impl State {
     /// Merges the findings about an object itself with those that its users have led to.
     fn merge_findings(&mut self, key: &ObjectKey) {
         if let Some(judged) = self.verdicts.get_mut(key) {
-            judged.verdict.findings = plan::merged(&judged.own, &self.said.of(key));
+            judged.verdict.findings = plan::merged(&judged.own, &self.shared_findings.of(key));
         }
         self.cluster.dirty.status.insert(key.clone());
     }
 
     /// Takes note of the findings about other objects that planning some expositions has led to.
     pub(super) fn revise(&mut self, expositions: &BTreeSet<ObjectName>, said: plan::Findings) {
-        let Revised { objects, again } = self.said.revise(expositions, said);
+        let Revised { objects, again } = self.shared_findings.revise(expositions, said);
         for key in objects {
             self.merge_findings(&key);
         }

@@ -123,7 +123,7 @@ pub(super) struct State {
     pub(super) turns: Turns,
     pub(super) memory: Memory,
     /// The findings about shared objects that expositions have led to.
-    pub(super) said: plan::Said,
+    pub(super) shared_findings: plan::SharedFindings,
     pub(super) verdicts: HashMap<ObjectKey, Judged>,
     pub(super) links: Links,
     pub(super) later: BTreeMap<Instant, BTreeSet<Again>>,
@@ -158,7 +158,7 @@ impl State {
             table: Table::new(),
             turns: Turns::default(),
             memory: Memory::default(),
-            said: plan::Said::default(),
+            shared_findings: plan::SharedFindings::default(),
             verdicts: HashMap::new(),
             links: Links::default(),
             later: BTreeMap::new(),
@@ -359,7 +359,7 @@ impl State {
     /// Begins to lead: what another operator did is not known, so everything is compared, and written where it differs.
     fn begin(&mut self) {
         self.pipeline.begin();
-        self.said = plan::Said::default();
+        self.shared_findings = plan::SharedFindings::default();
         self.cluster.mark_all();
         self.forget_gone();
     }

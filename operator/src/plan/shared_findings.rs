@@ -13,7 +13,7 @@ pub(crate) type Findings = BTreeMap<ObjectKey, Vec<Finding>>;
 
 /// What each part has said.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct SharedFindings {
     parts: HashMap<u64, Part>,
     /// The part that each exposition was planned with, where that part has said something.
     part_of: HashMap<ObjectName, u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Revised {
     pub(crate) again: BTreeSet<ObjectName>,
 }
 
-impl Said {
+impl SharedFindings {
     /// Takes note of what planning these expositions has said. What was said with one of them before is over; the others of
     /// that part are planned again, since nobody knows which of them it was about.
     pub(crate) fn revise(&mut self, expositions: &BTreeSet<ObjectName>, findings: Findings) -> Revised {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_the_last_plan_of_each_exposition_said() {
-        let mut said = Said::default();
+        let mut said = SharedFindings::default();
         // Expositions planned together, what that says; who is planned again, and what is said then.
         let table: [(&str, &[&str], &str, &[&str]); 9] = [
             ("abc", &[], "", &[]),
@@ -132,13 +132,13 @@ mod tests {
             let found: Vec<_> = said.of(&set()).into_iter().map(|finding| finding.message.clone()).collect();
             assert_eq!(found, expected, "{planned}");
         }
-        let Said { parts, part_of, about, next: _ } = said;
+        let SharedFindings { parts, part_of, about, next: _ } = said;
         assert!(parts.is_empty() && part_of.is_empty() && about.is_empty(), "nothing is left behind");
     }
 
     #[test]
     fn objects_are_touched_when_what_is_said_changes() {
-        let mut said = Said::default();
+        let mut said = SharedFindings::default();
         assert_eq!(said.revise(&names("a"), saying(&["one"])).objects, [set()].into());
         assert_eq!(said.revise(&names("b"), saying(&[])).objects, BTreeSet::new());
         assert_eq!(said.revise(&names("a"), saying(&[])).objects, [set()].into());
