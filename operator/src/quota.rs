@@ -77,7 +77,7 @@ impl fmt::Display for Exceeded {
 
 /// A document that is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct DocumentSize {
     /// Bytes of the document that it replaces; none where it is new.
     pub(crate) before: Option<usize>,
     /// Its own bytes.
@@ -87,8 +87,8 @@ pub(crate) struct Wish {
 impl Quotas {
     /// Grants a document to a namespace that holds so much, and counts it. What replaces a larger document is always
     /// granted: it takes nothing, and it may be what tightens.
-    pub(crate) fn grant(&self, held: &mut Held, wish: Wish) -> Result<(), Exceeded> {
-        let Wish { before, bytes } = wish;
+    pub(crate) fn grant(&self, held: &mut Held, size: DocumentSize) -> Result<(), Exceeded> {
+        let DocumentSize { before, bytes } = size;
         if before.is_none() && held.documents >= self.expositions {
             return Err(Exceeded::Expositions(self.expositions));
         }
@@ -123,7 +123,7 @@ mod tests {
         ];
         for (what, mut held, before, bytes, expected) in table {
             let before_it = held;
-            let granted = QUOTAS.grant(&mut held, Wish { before, bytes });
+            let granted = QUOTAS.grant(&mut held, DocumentSize { before, bytes });
             assert_eq!(granted.map(|()| held), expected, "{what}");
             assert!(granted.is_ok() || held == before_it, "{what}: what is refused counts for nothing");
         }

@@ -18,7 +18,7 @@ use super::state::{Again, State};
 use crate::cluster_state::{ConfigObject, Held, shard_name};
 use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Document};
-use crate::quota::{Exceeded, Wish};
+use crate::quota::{DocumentSize, Exceeded};
 use crate::verdict::RequiredDocument;
 use crate::watch::Watched;
 
@@ -289,7 +289,7 @@ impl State {
         let item = &self.pipeline.active[at].item;
         let mut held = self.held(&item.exposition.namespace);
         let before = self.cluster.configs.get(&item.target()).map(|there| there.bytes());
-        match self.quotas.grant(&mut held, Wish { before, bytes: item.document.spec.data.len() }) {
+        match self.quotas.grant(&mut held, DocumentSize { before, bytes: item.document.spec.data.len() }) {
             Ok(()) => Ok(()),
             Err(exceeded @ Exceeded::Expositions(_)) => Err(WriteBlocked::Quota(exceeded)),
             Err(exceeded @ (Exceeded::DocumentBytes(_) | Exceeded::CredentialBytes(_) | Exceeded::SourceBytes(_))) => {
