@@ -8,7 +8,7 @@ use tamis_crds::ObjectName;
 use super::action::{Failure, Fence};
 use super::blocked::WriteBlocked;
 use super::pipeline::{Active, Deferred, InFlight, Purpose, Stage, Target};
-use super::state::{Again, State};
+use super::state::{Requeue, State};
 use crate::cluster_state::ConfigObject;
 
 /// Until the next attempt to delete a document after the API server refused.
@@ -101,7 +101,7 @@ impl State {
             Err(failure) => {
                 tracing::warn!(%name, "configuration not deleted: {failure}");
                 if let Purpose::Removal { exposition: Some(exposition) } = purpose {
-                    self.again(FAILED, Again::Exposition(exposition));
+                    self.requeue_after(FAILED, Requeue::Exposition(exposition));
                 }
             }
         }

@@ -14,7 +14,7 @@ use super::blocked::WriteBlocked;
 use super::id;
 use super::pipeline::{Active, Credentials, Purpose, Shards, Stage, Target};
 use super::shards::{self, Lacking, Rooms, SHARD_BYTES};
-use super::state::{Again, State};
+use super::state::{Requeue, State};
 use crate::cluster_state::{ConfigObject, Held, shard_name};
 use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Document};
@@ -275,7 +275,7 @@ impl State {
                 verdict.findings.push(finding);
             }
         }
-        self.again(why.retry(), Again::Exposition(exposition));
+        self.requeue_after(why.retry(), Requeue::Exposition(exposition));
         let active = &mut self.pipeline.active[at];
         active.item.document = Document { spec, group: active.item.document.group.clone() };
         active.item.body = None;
@@ -348,7 +348,7 @@ impl State {
             }
         }
         self.cluster.dirty.status.insert(key);
-        self.again(why.retry(), Again::Exposition(exposition));
+        self.requeue_after(why.retry(), Requeue::Exposition(exposition));
     }
 
     /// Deletes the documents of expositions that are no longer served.
@@ -387,7 +387,7 @@ impl State {
         let there = self.cluster.configs.of_exposition(&id(exposition));
         for object in there.into_iter().filter(|object| Some(&object.name) != kept && object.ours) {
             if self.pipeline.is_in_flight(&Target::Config(object.name.clone())) {
-                self.again(WriteBlocked::Stale.retry(), Again::Exposition(exposition.clone()));
+                self.requeue_after(WriteBlocked::Stale.retry(), Requeue::Exposition(exposition.clone()));
             } else {
                 self.delete(fence, object, Some(exposition.clone()));
             }

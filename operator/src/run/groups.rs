@@ -9,7 +9,7 @@ use tamis_crds::resources::{GatewayGroupSpec, NamespacesFrom, Resources};
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
 use super::action::{Action, Fence, Reconciled, Request};
-use super::state::{Again, Judged, State};
+use super::state::{Judged, Requeue, State};
 use crate::acks::{AckChanges, Endpoint, Readiness, Trust};
 use crate::group::{self, GroupInput, GroupOutcome};
 use crate::object::{Kind, ObjectKey};
@@ -185,10 +185,10 @@ impl State {
                 state.of = Some(of);
                 state.refused = None;
                 if let Some(at) = rotates {
-                    self.again(at.saturating_duration_since(now), Again::Group(group.clone()));
+                    self.requeue_after(at.saturating_duration_since(now), Requeue::Group(group.clone()));
                 }
                 if let Some(after) = retry {
-                    self.again(after, Again::Group(group.clone()));
+                    self.requeue_after(after, Requeue::Group(group.clone()));
                 }
             }
             Err(group::Error::Deposed(_)) => self.deposed(fence),
@@ -198,7 +198,7 @@ impl State {
                     state.of = Some(of);
                 }
                 tracing::warn!(%group, "objects of the group: {error}");
-                self.again(FAILED, Again::Group(group.clone()));
+                self.requeue_after(FAILED, Requeue::Group(group.clone()));
             }
         }
         if again {

@@ -10,7 +10,7 @@ use tamis_crds::ObjectName;
 use super::action::{Action, Owner, Probe, ProbePurpose};
 use super::pipeline::{EXPOSITION_COST, Item, Pipeline};
 use super::sources::Sources;
-use super::state::{Again, Judged, State};
+use super::state::{Judged, Requeue, State};
 use super::throttle::Throttle;
 use crate::cluster_state::{Scope, ServiceKey};
 use crate::object::{Kind, ObjectKey};
@@ -294,7 +294,7 @@ impl State {
     fn apply(&mut self, key: &ServiceKey, chunk: &BTreeSet<ObjectName>, plan: Plan, seen: Instant, urgent: bool) {
         let Plan { expositions, services, verdicts, said, foreign, wake, secrets: _, sets } = plan;
         if let Some((wake, names)) = wake {
-            self.later.entry(wake).or_default().extend(names.into_iter().map(Again::Exposition));
+            self.requeues.entry(wake).or_default().extend(names.into_iter().map(Requeue::Exposition));
         }
         for digest in services.keys() {
             self.cluster.note_document(digest, key);

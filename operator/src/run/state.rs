@@ -75,7 +75,7 @@ impl Judged {
 
 /// What to look at again at some time, although no event tells of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Again {
+pub(super) enum Requeue {
     Exposition(ObjectName),
     Group(ObjectName),
     Status(ObjectKey),
@@ -126,7 +126,7 @@ pub(super) struct State {
     pub(super) shared_findings: plan::SharedFindings,
     pub(super) verdicts: HashMap<ObjectKey, Judged>,
     pub(super) links: Links,
-    pub(super) later: BTreeMap<Instant, BTreeSet<Again>>,
+    pub(super) requeues: BTreeMap<Instant, BTreeSet<Requeue>>,
 
     // What is written.
     pub(super) pipeline: Pipeline,
@@ -161,7 +161,7 @@ impl State {
             shared_findings: plan::SharedFindings::default(),
             verdicts: HashMap::new(),
             links: Links::default(),
-            later: BTreeMap::new(),
+            requeues: BTreeMap::new(),
             pipeline: Pipeline::default(),
             required: HashMap::new(),
             attached: HashMap::new(),
@@ -388,12 +388,12 @@ impl State {
 
     /// Handles what is due by the clock.
     fn due(&mut self) {
-        while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= self.now) {
-            for again in entry.remove() {
-                match again {
-                    Again::Exposition(name) => self.cluster.mark_exposition(&name),
-                    Again::Group(name) => drop(self.cluster.dirty.groups.insert(name)),
-                    Again::Status(key) => drop(self.cluster.dirty.status.insert(key)),
+        while let Some(entry) = self.requeues.first_entry().filter(|entry| *entry.key() <= self.now) {
+            for requeue in entry.remove() {
+                match requeue {
+                    Requeue::Exposition(name) => self.cluster.mark_exposition(&name),
+                    Requeue::Group(name) => drop(self.cluster.dirty.groups.insert(name)),
+                    Requeue::Status(key) => drop(self.cluster.dirty.status.insert(key)),
                 }
             }
         }
@@ -403,8 +403,8 @@ impl State {
         }
     }
 
-    pub(super) fn again(&mut self, after: Duration, again: Again) {
-        self.later.entry(self.now + after).or_default().insert(again);
+    pub(super) fn requeue_after(&mut self, after: Duration, requeue: Requeue) {
+        self.requeues.entry(self.now + after).or_default().insert(requeue);
     }
 
     /// Marks the status of what gateways have said something new about.

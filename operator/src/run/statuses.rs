@@ -10,7 +10,7 @@ use serde_json::Value;
 use tamis_crds::ObjectName;
 
 use super::action::{Action, Failure, Fence, Request, StatusWrite};
-use super::state::{Again, Judged, State};
+use super::state::{Judged, Requeue, State};
 use crate::cluster_state::Object;
 use crate::events::{Event, Regarding, events};
 use crate::fair::Fair;
@@ -139,7 +139,7 @@ impl State {
         let mut verdict: Verdict = judged.verdict.clone();
         let is_new = Seen::find(object.status.as_deref(), status::READY).is_none();
         if self.statuses.may_come(key, is_new && (verdict.waits || dangles(&verdict)), now) {
-            self.again(NEW, Again::Status(key.clone()));
+            self.requeue_after(NEW, Requeue::Status(key.clone()));
             return None;
         }
         if !matches!(key.kind, Kind::Exposition | Kind::GatewayGroup) {
@@ -213,16 +213,16 @@ impl State {
                 }
             }
             // The watch tells.
-            Err(Failure::Stale) => self.again(STALE, Again::Status(key)),
+            Err(Failure::Stale) => self.requeue_after(STALE, Requeue::Status(key)),
             Err(Failure::Deposed(_)) => {
                 self.deposed(fence);
-                self.again(STALE, Again::Status(key));
+                self.requeue_after(STALE, Requeue::Status(key));
             }
             Err(Failure::Api(error)) => {
                 self.metrics
                     .failed("Status", if matches!(error, kube::Error::Api(_)) { "refused" } else { "unreachable" });
                 tracing::warn!(object = %key, "status not written: {error}");
-                self.again(FAILED, Again::Status(key));
+                self.requeue_after(FAILED, Requeue::Status(key));
             }
         }
     }
