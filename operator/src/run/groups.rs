@@ -9,7 +9,7 @@ use tamis_crds::resources::{GatewayGroupSpec, NamespacesFrom, Resources};
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
 
 use super::action::{Action, Fence, Reconciled, Request};
-use super::state::{Judged, Requeue, State};
+use super::state::{ObjectVerdict, Requeue, State};
 use crate::acks::{AckChanges, Endpoint, Readiness, Trust};
 use crate::group::{self, GroupInput, GroupOutcome};
 use crate::object::{Kind, ObjectKey};
@@ -311,7 +311,7 @@ impl State {
             let known = self.verdicts.get(&object.key);
             if known.is_none_or(|known| !known.is_of(&object) || known.verdict != verdict) {
                 self.cluster.dirty.status.insert(object.key.clone());
-                self.verdicts.insert(object.key.clone(), Judged::of(&object, verdict));
+                self.verdicts.insert(object.key.clone(), ObjectVerdict::of(&object, verdict));
             }
         }
     }

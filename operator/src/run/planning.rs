@@ -10,7 +10,7 @@ use tamis_crds::ObjectName;
 use super::action::{Action, Owner, Probe, ProbePurpose};
 use super::pipeline::{EXPOSITION_COST, Item, Pipeline};
 use super::sources::Sources;
-use super::state::{Judged, Requeue, State};
+use super::state::{ObjectVerdict, Requeue, State};
 use super::throttle::Throttle;
 use crate::cluster_state::{Scope, ServiceKey};
 use crate::object::{Kind, ObjectKey};
@@ -262,8 +262,8 @@ impl State {
         let own = plan::own(&self.cluster, &mut self.memory, &self.settings, &service, after);
         for (key, verdict) in own.verdicts {
             let Some(object) = self.cluster.get(key.kind, &key.name) else { continue };
-            let judged = Judged::of(object, verdict);
-            self.verdicts.insert(key.clone(), judged);
+            let verdict = ObjectVerdict::of(object, verdict);
+            self.verdicts.insert(key.clone(), verdict);
             self.merge_findings(&key);
         }
         if let Some(next) = own.next {
@@ -301,9 +301,9 @@ impl State {
         }
         for (object, verdict) in verdicts {
             if let Some(found) = self.cluster.get(object.kind, &object.name) {
-                let judged = Judged::of(found, verdict);
+                let verdict = ObjectVerdict::of(found, verdict);
                 self.cluster.dirty.status.insert(object.clone());
-                self.verdicts.insert(object, judged);
+                self.verdicts.insert(object, verdict);
             }
         }
         self.revise(chunk, said);

@@ -53,7 +53,7 @@ pub(super) struct Tick {
 /// The verdict on an object, and on which one: nothing is claimed for another generation, nor for another object of the
 /// name.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct ObjectVerdict {
     uid: String,
     generation: i64,
     pub(super) verdict: Verdict,
@@ -61,7 +61,7 @@ pub(super) struct Judged {
     pub(super) own: Vec<Finding>,
 }
 
-impl Judged {
+impl ObjectVerdict {
     pub(super) fn of(object: &Object, verdict: Verdict) -> Self {
         let own = verdict.findings.clone();
         Self { uid: object.uid.clone(), generation: object.generation, verdict, own }
@@ -124,7 +124,7 @@ pub(super) struct State {
     pub(super) memory: Memory,
     /// The findings about shared objects that expositions have led to.
     pub(super) shared_findings: plan::SharedFindings,
-    pub(super) verdicts: HashMap<ObjectKey, Judged>,
+    pub(super) verdicts: HashMap<ObjectKey, ObjectVerdict>,
     pub(super) links: Links,
     pub(super) requeues: BTreeMap<Instant, BTreeSet<Requeue>>,
 

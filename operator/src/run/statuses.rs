@@ -10,7 +10,7 @@ use serde_json::Value;
 use tamis_crds::ObjectName;
 
 use super::action::{Action, Failure, Fence, Request, StatusWrite};
-use super::state::{Judged, Requeue, State};
+use super::state::{ObjectVerdict, Requeue, State};
 use crate::cluster_state::Object;
 use crate::events::{Event, Regarding, events};
 use crate::fair::Fair;
@@ -145,7 +145,7 @@ impl State {
         if !matches!(key.kind, Kind::Exposition | Kind::GatewayGroup) {
             // The documents that are planned, written or not: an older plan that was loaded says nothing about this one.
             let key_of = |name: &ObjectName| ObjectKey { kind: Kind::Exposition, name: name.clone() };
-            let planned: Vec<&Judged> =
+            let planned: Vec<&ObjectVerdict> =
                 self.links.users(key).filter_map(|name| self.verdicts.get(&key_of(name))).collect();
             verdict.documents = planned.iter().flat_map(|judged| judged.verdict.documents.iter().cloned()).collect();
             verdict.paused = planned.iter().find_map(|judged| judged.verdict.paused.as_ref()).map(|_| {
@@ -182,7 +182,7 @@ impl State {
         let known = self.verdicts.get(key).is_some_and(|judged| judged.is_of(object));
         if unplanned && !known {
             let findings = crate::plan::findings(&object.diagnostics, &[]);
-            self.verdicts.insert(key.clone(), Judged::of(object, Verdict { findings, ..Verdict::default() }));
+            self.verdicts.insert(key.clone(), ObjectVerdict::of(object, Verdict { findings, ..Verdict::default() }));
         }
     }
 
