@@ -18,7 +18,7 @@ use super::own_secret;
 use super::pin;
 use super::pod::{not_a_quantity, tls_secret};
 use super::pods::{GatewayPod, pods};
-use super::step::{Standing, Step, Update, standing, step};
+use super::step::{Ownership, Step, Update, ownership, step};
 use super::token::{self, TokenState};
 use super::{GroupInput, Settings};
 use crate::leader::{Deposed, Permit};
@@ -122,7 +122,7 @@ pub async fn reconcile(
         let name = object.metadata.name.clone().unwrap_or_default();
         let is_wanted = wanted.iter().any(|child| child.kind == kind && child.name == name);
         let going = object.metadata.deletion_timestamp.is_some();
-        if !is_wanted && !going && standing(group, &object.metadata) == Standing::Ours {
+        if !is_wanted && !going && ownership(group, &object.metadata) == Ownership::Owned {
             let result = run.delete(kind, &name, &object).await;
             run.settle(kind.as_str(), &name, result)?;
         }
@@ -158,7 +158,7 @@ async fn look(
     for (kind, object) in observed.children_of(&group.name) {
         let name = object.metadata.name.clone().unwrap_or_default();
         let is_wanted = wanted.iter().any(|child| child.kind == kind && child.name == name);
-        if !is_wanted && standing(group, &object.metadata) == Standing::Ours {
+        if !is_wanted && ownership(group, &object.metadata) == Ownership::Owned {
             waiting.push(format!("{} {name}", kind.as_str()));
         }
     }

@@ -12,7 +12,7 @@ use tamis_config::names;
 use super::GroupInput;
 use super::apply::Error;
 use super::child::metadata;
-use super::step::{Standing, standing};
+use super::step::{Ownership, ownership};
 use crate::leader::Permit;
 
 /// The content of a Secret.
@@ -90,11 +90,11 @@ fn failed(group: &GroupInput, name: &str, error: kube::Error) -> Error {
 }
 
 fn state(group: &GroupInput, secret: Secret) -> OwnSecret {
-    match standing(group, &secret.metadata) {
-        Standing::Foreign => OwnSecret::Foreign,
-        Standing::Leftover => OwnSecret::Wait,
-        Standing::Ours if secret.metadata.deletion_timestamp.is_some() => OwnSecret::Wait,
-        Standing::Ours => OwnSecret::Found(Box::new(secret)),
+    match ownership(group, &secret.metadata) {
+        Ownership::Foreign => OwnSecret::Foreign,
+        Ownership::Leftover => OwnSecret::Wait,
+        Ownership::Owned if secret.metadata.deletion_timestamp.is_some() => OwnSecret::Wait,
+        Ownership::Owned => OwnSecret::Found(Box::new(secret)),
     }
 }
 

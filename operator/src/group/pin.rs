@@ -11,7 +11,7 @@ use tamis_crds::resources::GatewayGroupSpec;
 use super::GroupInput;
 use super::child::{Child, ChildKind};
 use super::compare::at;
-use super::step::{Standing, standing};
+use super::step::{Ownership, ownership};
 
 /// The annotation of a Deployment whose group is pinned.
 const PINNED: &str = "tamis.dev/pinned";
@@ -23,7 +23,7 @@ pub(super) fn keep(group: &GroupInput, child: &mut Child, actual: Option<&Dynami
         return;
     }
     let said = digest(&group.spec);
-    let ours = actual.filter(|actual| standing(group, &actual.metadata) == Standing::Ours);
+    let ours = actual.filter(|actual| ownership(group, &actual.metadata) == Ownership::Owned);
     let before = ours.and_then(|actual| actual.metadata.annotations.as_ref()?.get(PINNED)).and_then(|text| read(text));
     if let Some((of, template)) = before
         && of == said

@@ -39,9 +39,9 @@ pub(super) struct Update {
 
 /// Who else an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Ownership {
     /// The group's.
-    Ours,
+    Owned,
     /// Of a group of this name that is gone.
     Leftover,
     /// Somebody else's.
@@ -55,15 +55,15 @@ pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
 
 /// Whose an object is. One without a controller is ours where we wrote it, for this group: somebody took the owner
 /// away, and it is put back.
-pub(super) fn standing(group: &GroupInput, meta: &ObjectMeta) -> Standing {
+pub(super) fn ownership(group: &GroupInput, meta: &ObjectMeta) -> Ownership {
     match controller(meta) {
-        Some(owner) if owner.uid == group.uid => Standing::Ours,
-        Some(owner) if owner.kind == "GatewayGroup" && owner.name == group.name.name => Standing::Leftover,
-        Some(_) => Standing::Foreign,
+        Some(owner) if owner.uid == group.uid => Ownership::Owned,
+        Some(owner) if owner.kind == "GatewayGroup" && owner.name == group.name.name => Ownership::Leftover,
+        Some(_) => Ownership::Foreign,
         None => {
             let labelled = meta.labels.as_ref().and_then(|l| l.get(names::GROUP_LABEL)) == Some(&group.name.name);
             let written = meta.managed_fields.iter().flatten().any(is_ours);
-            if labelled && written { Standing::Ours } else { Standing::Foreign }
+            if labelled && written { Ownership::Owned } else { Ownership::Foreign }
         }
     }
 }
@@ -72,11 +72,11 @@ pub(super) fn standing(group: &GroupInput, meta: &ObjectMeta) -> Standing {
 pub(super) fn step(group: &GroupInput, child: &Child, actual: Option<&DynamicObject>) -> Step {
     let Some(actual) = actual else { return Step::Create };
     let meta = &actual.metadata;
-    match standing(group, meta) {
-        Standing::Foreign => return Step::Foreign,
-        Standing::Leftover => return Step::Wait,
-        Standing::Ours if meta.deletion_timestamp.is_some() => return Step::Wait,
-        Standing::Ours => {}
+    match ownership(group, meta) {
+        Ownership::Foreign => return Step::Foreign,
+        Ownership::Leftover => return Step::Wait,
+        Ownership::Owned if meta.deletion_timestamp.is_some() => return Step::Wait,
+        Ownership::Owned => {}
     }
     let wanted = at(&child.body, &["metadata", "annotations", DESIRED]).and_then(Value::as_str);
     let written = meta.annotations.as_ref().and_then(|a| a.get(DESIRED)).map(String::as_str);

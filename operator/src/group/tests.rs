@@ -19,7 +19,7 @@ mod settings;
 
 use super::compare::{at, covers, owns};
 use super::pods::choose;
-use super::step::{Standing, Step, standing, step};
+use super::step::{Ownership, Step, ownership, step};
 use super::{Child, ChildKind, GroupInput, Settings, children};
 
 fn group(spec: Value) -> GroupInput {
@@ -264,23 +264,23 @@ fn whose_an_object_is() {
     let theirs = json!([{"manager": "kubectl", "operation": "Update", "apiVersion": "v1"}]);
     let labels = json!({"tamis.dev/gateway-group": "public"});
     let cases = [
-        ("ours", json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", true)}), Standing::Ours),
-        ("of before", json!({"ownerReferences": owner("old", "GatewayGroup", "public", true)}), Standing::Leftover),
-        ("another group's", json!({"ownerReferences": owner("o", "GatewayGroup", "b", true)}), Standing::Foreign),
-        ("another's", json!({"ownerReferences": owner("o", "App", "public", true)}), Standing::Foreign),
+        ("ours", json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", true)}), Ownership::Owned),
+        ("of before", json!({"ownerReferences": owner("old", "GatewayGroup", "public", true)}), Ownership::Leftover),
+        ("another group's", json!({"ownerReferences": owner("o", "GatewayGroup", "b", true)}), Ownership::Foreign),
+        ("another's", json!({"ownerReferences": owner("o", "App", "public", true)}), Ownership::Foreign),
         (
             "not controlled by us",
             json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", false)}),
-            Standing::Foreign,
+            Ownership::Foreign,
         ),
-        ("nobody's", json!({}), Standing::Foreign),
-        ("only labelled", json!({"labels": labels, "managedFields": theirs}), Standing::Foreign),
-        ("ours, the owner taken away", json!({"labels": labels, "managedFields": ours}), Standing::Ours),
-        ("ours, for another group", json!({"managedFields": ours}), Standing::Foreign),
+        ("nobody's", json!({}), Ownership::Foreign),
+        ("only labelled", json!({"labels": labels, "managedFields": theirs}), Ownership::Foreign),
+        ("ours, the owner taken away", json!({"labels": labels, "managedFields": ours}), Ownership::Owned),
+        ("ours, for another group", json!({"managedFields": ours}), Ownership::Foreign),
     ];
     for (what, metadata, expected) in cases {
         let metadata: ObjectMeta = serde_json::from_value(metadata).expect("metadata");
-        assert_eq!(standing(&group, &metadata), expected, "{what}");
+        assert_eq!(ownership(&group, &metadata), expected, "{what}");
     }
     let children = children(&group, &settings());
     let mut going = made(&children[0]);
