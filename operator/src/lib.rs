@@ -4,7 +4,7 @@ pub mod acks;
 pub mod admin;
 mod cluster_state;
 pub mod events;
-mod fair;
+mod fair_queue;
 pub mod group;
 pub mod leader;
 pub mod metrics;

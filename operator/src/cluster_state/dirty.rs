@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tamis_crds::ObjectName;
 
 use super::object::ServiceKey;
-use crate::fair::Fair;
+use crate::fair_queue::FairQueue;
 use crate::object::ObjectKey;
 
 /// Which expositions of a service are to be compiled.
@@ -57,12 +57,12 @@ impl Scope {
 pub(crate) struct Dirty {
     /// What may take something from somebody, and is about few expositions: their own edits, Secrets, small filter sets and
     /// plans, and what a group requires.
-    pub(crate) urgent: Fair<ServiceKey, Scope>,
-    pub(crate) services: Fair<ServiceKey, Scope>,
+    pub(crate) urgent: FairQueue<ServiceKey, Scope>,
+    pub(crate) services: FairQueue<ServiceKey, Scope>,
     /// Everything, at the start.
-    pub(crate) backlog: Fair<ServiceKey, Scope>,
+    pub(crate) backlog: FairQueue<ServiceKey, Scope>,
     /// Services whose own objects are to be judged, and the last filter set that was.
-    pub(crate) objects: Fair<ServiceKey, Option<ObjectName>>,
+    pub(crate) objects: FairQueue<ServiceKey, Option<ObjectName>>,
     /// Expositions that may be gone.
     pub(crate) removed: BTreeSet<ObjectName>,
     pub(crate) groups: BTreeSet<ObjectName>,
@@ -133,7 +133,7 @@ impl Dirty {
     }
 }
 
-fn mark(marked: &mut Fair<ServiceKey, Scope>, service: ServiceKey, scope: Scope) {
+fn mark(marked: &mut FairQueue<ServiceKey, Scope>, service: ServiceKey, scope: Scope) {
     match marked.get_mut(&service) {
         Some(before) => before.merge(scope),
         None => drop(marked.insert(service, scope)),

@@ -296,7 +296,7 @@ fn a_field_next_to_spec_makes_an_object_unusable() {
 
 /// What is marked to go first, and what is marked to come after it.
 fn lanes(f: &Fixture) -> (String, String) {
-    let names = |lane: &crate::fair::Fair<super::ServiceKey, Scope>| match lane.get(&Fixture::key()) {
+    let names = |lane: &crate::fair_queue::FairQueue<super::ServiceKey, Scope>| match lane.get(&Fixture::key()) {
         Some(Scope::Some(names)) => names.iter().map(|n| n.name.clone()).collect::<Vec<_>>().join(","),
         Some(Scope::All) => "*".to_owned(),
         None => String::new(),

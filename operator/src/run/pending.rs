@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tamis_crds::ObjectName;
 
-use crate::fair::{Fair, Namespaced as _};
+use crate::fair_queue::{FairQueue, Namespaced as _};
 
 /// Something that waits, and its bytes.
 pub(super) trait Weighs {
@@ -17,8 +17,8 @@ pub(super) trait Weighs {
 /// for all of the other.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
-    urgent: Fair<ObjectName, T>,
-    others: Fair<ObjectName, T>,
+    urgent: FairQueue<ObjectName, T>,
+    others: FairQueue<ObjectName, T>,
     bytes: HashMap<String, usize>,
     sum: usize,
     /// Whether the last turn was an urgent one's.
@@ -27,7 +27,7 @@ pub(super) struct Pending<T> {
 
 impl<T> Default for Pending<T> {
     fn default() -> Self {
-        let (urgent, others) = (Fair::default(), Fair::default());
+        let (urgent, others) = (FairQueue::default(), FairQueue::default());
         Self { urgent, others, bytes: HashMap::new(), sum: 0, was_urgent: false }
     }
 }

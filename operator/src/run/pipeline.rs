@@ -17,7 +17,7 @@ use super::action::{Fence, Owner};
 use super::pending::{Pending, Weighs};
 use super::planning::Lane;
 use crate::cluster_state::{ClusterState, ServiceKey};
-use crate::fair::Fair;
+use crate::fair_queue::FairQueue;
 use crate::plan::Document;
 use crate::verdict::RequiredDocument;
 use crate::watch::{Change, Message, Watched};
@@ -149,7 +149,7 @@ pub(super) struct Pipeline {
     /// Documents that wait for their turn.
     pub(super) pending: Pending<Item>,
     /// Expositions whose documents are to be deleted.
-    pub(super) leaving: Fair<ObjectName, ()>,
+    pub(super) leaving: FairQueue<ObjectName, ()>,
     /// In the order in which they had their turn.
     pub(super) active: Vec<Active>,
     in_flight: HashMap<Target, InFlight>,
@@ -163,7 +163,7 @@ impl Pipeline {
     /// Forgets what is not in flight. A leader that begins compares everything.
     pub(super) fn begin(&mut self) {
         let Self { pending, leaving, active, in_flight: _, writing: _, deferred } = self;
-        (*pending, *leaving) = (Pending::default(), Fair::default());
+        (*pending, *leaving) = (Pending::default(), FairQueue::default());
         active.clear();
         deferred.clear();
     }

@@ -13,7 +13,7 @@ use super::action::{Action, Failure, Fence, Request, StatusWrite};
 use super::state::{ObjectVerdict, Requeue, State};
 use crate::cluster_state::Object;
 use crate::events::{Event, Regarding, events};
-use crate::fair::Fair;
+use crate::fair_queue::FairQueue;
 use crate::object::{Kind, ObjectKey};
 use crate::status::{self, Seen, StatusInput};
 use crate::verdict::{ConditionType, Finding, Verdict};
@@ -33,7 +33,7 @@ const NEW: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Statuses {
     /// Objects to be looked at; namespaces take turns.
-    queue: Fair<ObjectKey, ()>,
+    queue: FairQueue<ObjectKey, ()>,
     in_flight: HashMap<ObjectKey, InFlight>,
     /// Objects to be looked at again when their write has ended.
     behind: HashSet<ObjectKey>,

@@ -33,10 +33,10 @@ impl Namespaced for ObjectKey {
     }
 }
 
-/// A queue of work by key. [`Fair::next`] serves one namespace after the other, and within a namespace one key after the
+/// A queue of work by key. [`FairQueue::next`] serves one namespace after the other, and within a namespace one key after the
 /// other: of N namespaces with work, each is served within N turns.
 #[derive(Debug)]
-pub(crate) struct Fair<K, V> {
+pub(crate) struct FairQueue<K, V> {
     lanes: BTreeMap<String, Lane<K, V>>,
     /// The namespace that was served last.
     last: Option<String>,
@@ -49,13 +49,13 @@ struct Lane<K, V> {
     last: Option<K>,
 }
 
-impl<K, V> Default for Fair<K, V> {
+impl<K, V> Default for FairQueue<K, V> {
     fn default() -> Self {
         Self { lanes: BTreeMap::new(), last: None }
     }
 }
 
-impl<K: Namespaced, V> Fair<K, V> {
+impl<K: Namespaced, V> FairQueue<K, V> {
     /// Adds work; gives what was there under the key.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let lane = self.lanes.entry(key.namespace().to_owned());
@@ -133,12 +133,12 @@ mod tests {
     }
 
     fn order(waits: &[&str], served: usize) -> String {
-        let mut fair = Fair::default();
+        let mut queue = FairQueue::default();
         for text in waits {
             let (namespace, rest) = text.split_once('/').expect("has a namespace");
-            fair.insert(name(namespace, rest), ());
+            queue.insert(name(namespace, rest), ());
         }
-        let turns = (0..served).map_while(|_| fair.next(|_| true));
+        let turns = (0..served).map_while(|_| queue.next(|_| true));
         turns.map(|(name, ())| name.to_string()).collect::<Vec<_>>().join(" ")
     }
 
@@ -157,30 +157,30 @@ mod tests {
 
     #[test]
     fn what_is_put_back_waits_for_the_others_of_its_namespace() {
-        let mut fair = Fair::default();
+        let mut queue = FairQueue::default();
         for text in ["a", "b", "c"] {
-            fair.insert(name("x", text), ());
+            queue.insert(name("x", text), ());
         }
         let mut served = String::new();
         for _ in 0..6 {
-            let (key, ()) = fair.next(|_| true).expect("has work");
+            let (key, ()) = queue.next(|_| true).expect("has work");
             served.push_str(&key.name);
-            fair.insert(key, ());
+            queue.insert(key, ());
         }
         assert_eq!(served, "abcabc");
     }
 
     #[test]
     fn who_may_not_be_served_is_passed_over_and_keeps_its_work() {
-        let mut fair = Fair::default();
-        fair.insert(name("a", "1"), 1);
-        fair.insert(name("b", "1"), 2);
-        assert!(fair.has_turn(|namespace| namespace == "a"));
-        assert_eq!(fair.next(|namespace| namespace != "a"), Some((name("b", "1"), 2)));
-        assert_eq!((fair.next(|namespace| namespace != "a"), fair.len()), (None, 1));
-        assert_eq!(fair.insert(name("a", "1"), 3), Some(1));
-        assert_eq!(fair.get(&name("a", "1")), Some(&3));
-        assert_eq!((fair.remove(&name("a", "1")), fair.is_empty()), (Some(3), true));
+        let mut queue = FairQueue::default();
+        queue.insert(name("a", "1"), 1);
+        queue.insert(name("b", "1"), 2);
+        assert!(queue.has_turn(|namespace| namespace == "a"));
+        assert_eq!(queue.next(|namespace| namespace != "a"), Some((name("b", "1"), 2)));
+        assert_eq!((queue.next(|namespace| namespace != "a"), queue.len()), (None, 1));
+        assert_eq!(queue.insert(name("a", "1"), 3), Some(1));
+        assert_eq!(queue.get(&name("a", "1")), Some(&3));
+        assert_eq!((queue.remove(&name("a", "1")), queue.is_empty()), (Some(3), true));
     }
 
     proptest! {
@@ -189,17 +189,17 @@ mod tests {
         fn no_namespace_waits_for_more_than_a_round(
             steps in proptest::collection::vec((any::<bool>(), 0_u8..6, 0_u8..40), 1..400),
         ) {
-            let mut fair = Fair::default();
+            let mut queue = FairQueue::default();
             let mut model: BTreeSet<ObjectName> = BTreeSet::new();
             let mut waited: HashMap<String, usize> = HashMap::new();
             for (adds, namespace, number) in steps {
                 if adds {
                     let key = name(&format!("n{namespace}"), &number.to_string());
-                    fair.insert(key.clone(), ());
+                    queue.insert(key.clone(), ());
                     model.insert(key);
                     continue;
                 }
-                let served = fair.next(|_| true).map(|(key, ())| key);
+                let served = queue.next(|_| true).map(|(key, ())| key);
                 prop_assert_eq!(served.is_none(), model.is_empty());
                 let Some(served) = served else { continue };
                 prop_assert!(model.remove(&served), "served twice");
@@ -211,7 +211,7 @@ mod tests {
                         prop_assert!(*turns < 6, "waited {} turns", *turns);
                     }
                 }
-                prop_assert_eq!(fair.len(), model.len());
+                prop_assert_eq!(queue.len(), model.len());
             }
         }
     }
