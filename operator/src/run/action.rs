@@ -50,7 +50,7 @@ pub(super) struct Write {
 pub(super) struct Fence {
     /// The leader's term.
     pub(super) term: u64,
-    /// How often the process had slept: see [`super::wakes`].
+    /// How often the process had slept: see [`super::sleep_detector`].
     pub(super) sleeps: u64,
 }
 

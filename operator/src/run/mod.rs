@@ -14,6 +14,7 @@ mod perform;
 mod pipeline;
 mod planning;
 mod shards;
+mod sleep_detector;
 mod sources;
 mod state;
 mod statuses;
@@ -21,7 +22,6 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod throttle;
-mod wakes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,8 +47,8 @@ use crate::plan;
 use crate::watch::{Message, Source, follow};
 use action::{Action, Report};
 use perform::Performer;
+use sleep_detector::SleepDetector;
 use state::{Setup, State, Tick, Turn};
-use wakes::Wakes;
 
 /// Events of one sort that are handled at once: changes that come together are planned together.
 const BATCH: usize = 4096;
@@ -87,7 +87,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         gateway_admin_token: options.gateway_admin_token,
         metrics,
     };
-    let wakes = Wakes::start(shutdown.clone());
+    let sleep_detector = SleepDetector::start(shutdown.clone());
     let group_settings = group::Settings::new(options.gateway_image, options.own_namespace);
     let reporter = Reporter { controller: options.controller_name, instance: Some(options.identity) };
     let mut shell = Shell {
@@ -95,7 +95,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         performer: Performer::new(
             options.client.clone(),
             leadership.clone(),
-            wakes.clone(),
+            sleep_detector.clone(),
             observed.clone(),
             group_settings,
         ),
@@ -106,7 +106,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         publisher: Publisher::start(options.client.clone(), reporter),
         client: options.client,
         leadership,
-        wakes,
+        sleep_detector,
         observed,
         waiting,
         shutdown,
@@ -130,7 +130,7 @@ struct Shell {
     publisher: Publisher,
     client: Client,
     leadership: Leadership,
-    wakes: Wakes,
+    sleep_detector: SleepDetector,
     observed: Observed,
     /// What `/readyz` says.
     waiting: Arc<Mutex<Vec<String>>>,
@@ -218,7 +218,7 @@ impl Shell {
             now: Instant::now(),
             time: jiff::Timestamp::now(),
             term: self.leadership.may_write().as_ref().map(Permit::term),
-            sleeps: self.wakes.sleeps(),
+            sleeps: self.sleep_detector.sleeps(),
             groups_waiting: self.observed.waiting_for(),
         });
         let waiting = self.state.waiting_for().to_vec();

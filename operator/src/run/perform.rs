@@ -19,7 +19,7 @@ use tamis_crds::ObjectName;
 use tokio::sync::Semaphore;
 
 use super::action::{Failure, Fence, Owner, Probe, Reconciled, Report, Request, StatusWrite, Write};
-use super::wakes::Wakes;
+use super::sleep_detector::SleepDetector;
 use crate::cluster_state::{ConfigObject, shard_name};
 use crate::group::{self, Observed};
 use crate::leader::{Deposed, Leadership, Permit};
@@ -36,7 +36,7 @@ const MANAGER: &str = "tamis-operator";
 pub(super) struct Performer {
     client: Client,
     leadership: Leadership,
-    wakes: Wakes,
+    sleep_detector: SleepDetector,
     observed: Observed,
     group_settings: group::Settings,
     writers: Arc<Semaphore>,
@@ -47,12 +47,12 @@ impl Performer {
     pub(super) fn new(
         client: Client,
         leadership: Leadership,
-        wakes: Wakes,
+        sleep_detector: SleepDetector,
         observed: Observed,
         group_settings: group::Settings,
     ) -> Self {
         let (writers, status_writers) = (Arc::new(Semaphore::new(WRITERS)), Arc::new(Semaphore::new(STATUS_WRITERS)));
-        Self { client, leadership, wakes, observed, group_settings, writers, status_writers }
+        Self { client, leadership, sleep_detector, observed, group_settings, writers, status_writers }
     }
 
     /// Performs a write when its turn comes, if its fence still holds then.
@@ -116,7 +116,7 @@ impl Performer {
     /// The permit of the fence's term, unless the process has slept since the decision. The permit checks the term itself
     /// whenever a request begins.
     fn permit(&self, fence: Fence) -> Result<Permit, Deposed> {
-        if self.wakes.sleeps() != fence.sleeps {
+        if self.sleep_detector.sleeps() != fence.sleeps {
             return Err(Deposed);
         }
         Ok(self.leadership.permit(fence.term))

@@ -44,7 +44,7 @@ pub(super) struct Tick {
     pub(super) time: Timestamp,
     /// The term in which this operator may write, if it may.
     pub(super) term: Option<u64>,
-    /// How often the process has slept: see [`super::wakes`].
+    /// How often the process has slept: see [`super::sleep_detector`].
     pub(super) sleeps: u64,
     /// The stores of groups' objects that are not filled yet.
     pub(super) groups_waiting: Vec<String>,

@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 use crate::leader::Moment;
 
 /// How often the clock is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Without a look for so long, the process has slept. A busy machine delays a look too, and then everything is relisted needlessly.
-const ASLEEP: Duration = Duration::from_secs(1);
+const SLEEP_THRESHOLD: Duration = Duration::from_secs(1);
 
 /// Counts how often the process has slept.
 #[derive(Debug, Clone, Copy)]
-struct Looks {
+struct Readings {
     last: Moment,
     sleeps: u64,
 }
 
-impl Looks {
-    fn look(&mut self, now: Moment) -> u64 {
-        if now.since(self.last) >= ASLEEP {
+impl Readings {
+    fn read(&mut self, now: Moment) -> u64 {
+        if now.since(self.last) >= SLEEP_THRESHOLD {
             self.sleeps += 1;
         }
         self.last = now;
@@ -30,31 +30,31 @@ impl Looks {
     }
 }
 
-/// When the clock was last read, by a background task or by a caller of [`Wakes::sleeps`]: the first of them to wake sees the
+/// When the clock was last read, by a background task or by a caller of [`SleepDetector::sleeps`]: the first of them to wake sees the
 /// gap.
 #[derive(Debug, Clone)]
-pub(super) struct Wakes(Arc<Mutex<Looks>>);
+pub(super) struct SleepDetector(Arc<Mutex<Readings>>);
 
-impl Wakes {
+impl SleepDetector {
     /// Starts the task that looks, until the shutdown. To be called within a Tokio runtime.
     pub(super) fn start(shutdown: CancellationToken) -> Self {
-        let wakes = Self(Arc::new(Mutex::new(Looks { last: Moment::now(), sleeps: 0 })));
-        let looking = wakes.clone();
+        let sleep_detector = Self(Arc::new(Mutex::new(Readings { last: Moment::now(), sleeps: 0 })));
+        let detector = sleep_detector.clone();
         tokio::spawn(async move {
-            let mut tick = tokio::time::interval(LOOK);
+            let mut tick = tokio::time::interval(CHECK_INTERVAL);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while shutdown.run_until_cancelled(tick.tick()).await.is_some() {
-                looking.sleeps();
+                detector.sleeps();
             }
         });
-        wakes
+        sleep_detector
     }
 
     /// How often the process has slept so far.
     pub(super) fn sleeps(&self) -> u64 {
         // Read under the lock, so that no look is older than the one before it.
-        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.look(Moment::now())
+        let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.read(Moment::now())
     }
 }
 
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_gap_between_two_looks_is_a_sleep() {
-        let mut looks = Looks { last: Moment::at(Duration::ZERO), sleeps: 0 };
+        let mut readings = Readings { last: Moment::at(Duration::ZERO), sleeps: 0 };
         for (ms, sleeps) in [(0, 0), (250, 0), (1_249, 0), (2_249, 1), (2_250, 1), (60_000, 2), (60_250, 2)] {
-            assert_eq!(looks.look(Moment::at(Duration::from_millis(ms))), sleeps, "at {ms} ms");
+            assert_eq!(readings.read(Moment::at(Duration::from_millis(ms))), sleeps, "at {ms} ms");
         }
     }
 }
