@@ -9,7 +9,7 @@ use tamis_config::carrier::decode_exposition;
 use tamis_config::{CredentialHandle, Digest, ExpositionId, ExpositionPayload, GatewayConfigSpec, PayloadKind, names};
 use tamis_crds::ObjectName;
 
-use super::object::is_ours;
+use super::object::is_managed;
 
 /// One GatewayConfig.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,7 @@ pub(crate) struct ConfigObject {
     pub(crate) uid: String,
     pub(crate) resource_version: String,
     /// Whether an operator of ours wrote it.
-    pub(crate) ours: bool,
+    pub(crate) is_managed: bool,
     /// The uid of the GatewayGroup that owns it.
     pub(crate) owner: Option<String>,
     /// None where it cannot be read: then it has to be written anew.
@@ -47,7 +47,7 @@ impl ConfigObject {
             name: ObjectName { namespace: metadata.namespace.clone()?, name: metadata.name.clone()? },
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
-            ours: is_ours(metadata.labels.as_ref()),
+            is_managed: is_managed(metadata.labels.as_ref()),
             owner,
             spec,
             labelled,
@@ -64,18 +64,18 @@ impl ConfigObject {
 
     /// The group whose gateways load it.
     pub(crate) fn group(&self) -> Option<ObjectName> {
-        let name = self.said()?.gateway_group.clone();
+        let name = self.last_readable()?.gateway_group.clone();
         Some(ObjectName { namespace: self.name.namespace.clone(), name })
     }
 
     /// What it says, or said when it could last be read.
-    pub(crate) fn said(&self) -> Option<&GatewayConfigSpec> {
+    pub(crate) fn last_readable(&self) -> Option<&GatewayConfigSpec> {
         self.spec.as_ref().or(self.last.as_ref())
     }
 
     /// Bytes of its payload.
     pub(crate) fn bytes(&self) -> usize {
-        self.said().map_or(0, |spec| spec.data.len())
+        self.last_readable().map_or(0, |spec| spec.data.len())
     }
 
     fn service(&self) -> Option<&Digest> {
@@ -85,7 +85,7 @@ impl ConfigObject {
 
 /// The exposition that the labels of an object of ours name.
 fn labelled(metadata: &ObjectMeta) -> Option<ExpositionId> {
-    let labels = metadata.labels.as_ref().filter(|labels| is_ours(Some(labels)))?;
+    let labels = metadata.labels.as_ref().filter(|labels| is_managed(Some(labels)))?;
     let label = |name: &str| labels.get(name).cloned();
     Some(ExpositionId { namespace: label(names::EXPOSITION_NAMESPACE_LABEL)?, name: label(names::EXPOSITION_LABEL)? })
 }
@@ -191,7 +191,7 @@ impl ConfigStore {
         }
         let there = self.objects.values().filter(|object| object.name.namespace == namespace);
         let naming = there.filter(|object| {
-            object.said().is_some_and(|spec| spec.credentials.iter().any(|handle| handles.contains(handle)))
+            object.last_readable().is_some_and(|spec| spec.credentials.iter().any(|handle| handles.contains(handle)))
         });
         naming.filter_map(|object| object.exposition().cloned()).collect()
     }
@@ -216,7 +216,7 @@ impl ConfigStore {
     pub(crate) fn put(&mut self, mut object: ConfigObject) -> Changed {
         let before = self.objects.get(&object.name).cloned();
         if let Some(before) = before.as_deref().filter(|before| before.uid == object.uid && object.spec.is_none()) {
-            object.last = before.said().cloned();
+            object.last = before.last_readable().cloned();
         }
         if let Some(before) = &before {
             let older = before.uid == object.uid && is_older(&object.resource_version, &before.resource_version);
@@ -247,7 +247,7 @@ impl ConfigStore {
         let namespace = || object.name.namespace.clone();
         if let Some(id) = object.exposition() {
             self.expositions.entry(id.clone()).or_default().insert(object.name.clone());
-            let spec = object.said().into_iter();
+            let spec = object.last_readable().into_iter();
             for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
                 *self.service_users.entry((namespace(), digest.clone())).or_default() += 1;
             }
@@ -268,7 +268,7 @@ impl ConfigStore {
         let namespace = || object.name.namespace.clone();
         if let Some(id) = object.exposition() {
             leave(&mut self.expositions, id, &object.name);
-            let spec = object.said().into_iter();
+            let spec = object.last_readable().into_iter();
             for digest in spec.clone().filter_map(|spec| spec.service.as_ref()) {
                 count_down(&mut self.service_users, &(namespace(), digest.clone()));
             }
@@ -346,7 +346,7 @@ mod tests {
             name: ObjectName { namespace: "gw".to_owned(), name: name.to_owned() },
             uid: "u".to_owned(),
             resource_version: version.to_owned(),
-            ours: true,
+            is_managed: true,
             owner: None,
             spec: Some(spec),
             labelled: None,
@@ -366,22 +366,22 @@ mod tests {
             assert_eq!(store.put(spoilt).expositions, [id("a")], "version {version}");
             let object = store.get(&readable.name).expect("is there");
             assert!(object.spec.is_none());
-            assert_eq!(object.said(), readable.spec.as_ref());
+            assert_eq!(object.last_readable(), readable.spec.as_ref());
             assert!(store.uses_service("gw", &Digest("one".to_owned())));
             assert_eq!(store.of_exposition(&id("a")).len(), 1);
         }
         // Another object of the name has said nothing yet.
         let another = ConfigObject { uid: "v".to_owned(), spec: None, ..object("a", "4", "one") };
         store.put(another);
-        assert_eq!(store.get(&readable.name).expect("is there").said(), None);
+        assert_eq!(store.get(&readable.name).expect("is there").last_readable(), None);
         assert!(!store.uses_service("gw", &Digest("one".to_owned())));
     }
 
     #[test]
     fn the_labels_name_the_exposition_of_what_cannot_be_read() {
-        let labels = |ours: &str| {
+        let labels = |manager: &str| {
             let all = [
-                ("app.kubernetes.io/managed-by", ours),
+                ("app.kubernetes.io/managed-by", manager),
                 (names::EXPOSITION_LABEL, "a"),
                 (names::EXPOSITION_NAMESPACE_LABEL, "team"),
             ];

@@ -223,10 +223,10 @@ impl Fixture {
             return 0;
         }
         let resource_version = self.next().to_string();
-        let (uid, ours) = (format!("config-{name}"), true);
+        let (uid, is_managed) = (format!("config-{name}"), true);
         let (owner, labelled, last) = (None, None, None);
         let spec = Some(spec);
-        self.cluster.configs.put(ConfigObject { name, uid, resource_version, ours, owner, spec, labelled, last });
+        self.cluster.configs.put(ConfigObject { name, uid, resource_version, is_managed, owner, spec, labelled, last });
         1
     }
 

@@ -214,6 +214,6 @@ fn names_secrets(value: &Value) -> bool {
 }
 
 /// Whether an object was written by an operator of ours.
-pub(crate) fn is_ours(labels: Option<&std::collections::BTreeMap<String, String>>) -> bool {
+pub(crate) fn is_managed(labels: Option<&std::collections::BTreeMap<String, String>>) -> bool {
     labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by")).is_some_and(|by| by == names::MANAGED_BY)
 }

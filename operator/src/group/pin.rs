@@ -23,8 +23,9 @@ pub(super) fn keep(group: &GroupInput, child: &mut Child, actual: Option<&Dynami
         return;
     }
     let said = digest(&group.spec);
-    let ours = actual.filter(|actual| ownership(group, &actual.metadata) == Ownership::Owned);
-    let before = ours.and_then(|actual| actual.metadata.annotations.as_ref()?.get(PINNED)).and_then(|text| read(text));
+    let managed = actual.filter(|actual| ownership(group, &actual.metadata) == Ownership::Owned);
+    let before =
+        managed.and_then(|actual| actual.metadata.annotations.as_ref()?.get(PINNED)).and_then(|text| read(text));
     if let Some((of, template)) = before
         && of == said
     {

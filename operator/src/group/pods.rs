@@ -55,13 +55,13 @@ pub(super) fn choose<'o>(
     if !is_child(deployment, "GatewayGroup", Some(group)) {
         return Vec::new();
     }
-    let ours = sets.into_iter().filter(|set| is_child(set, "Deployment", deployment.uid.as_deref()));
-    let ours: BTreeSet<&str> = ours.filter_map(|set| set.uid.as_deref()).collect();
-    let of_ours = |pod: &&Pod| {
+    let managed = sets.into_iter().filter(|set| is_child(set, "Deployment", deployment.uid.as_deref()));
+    let managed: BTreeSet<&str> = managed.filter_map(|set| set.uid.as_deref()).collect();
+    let is_managed = |pod: &&Pod| {
         let set = controller(&pod.metadata).filter(|c| c.kind == "ReplicaSet");
-        set.is_some_and(|set| ours.contains(set.uid.as_str())) && pod.metadata.deletion_timestamp.is_none()
+        set.is_some_and(|set| managed.contains(set.uid.as_str())) && pod.metadata.deletion_timestamp.is_none()
     };
-    let mut gateways: Vec<_> = pods.into_iter().filter(of_ours).filter_map(gateway).collect();
+    let mut gateways: Vec<_> = pods.into_iter().filter(is_managed).filter_map(gateway).collect();
     gateways.sort();
     gateways
 }

@@ -62,7 +62,7 @@ pub(super) fn ownership(group: &GroupInput, meta: &ObjectMeta) -> Ownership {
         Some(_) => Ownership::Foreign,
         None => {
             let labelled = meta.labels.as_ref().and_then(|l| l.get(names::GROUP_LABEL)) == Some(&group.name.name);
-            let written = meta.managed_fields.iter().flatten().any(is_ours);
+            let written = meta.managed_fields.iter().flatten().any(is_applied_here);
             if labelled && written { Ownership::Owned } else { Ownership::Foreign }
         }
     }
@@ -100,14 +100,14 @@ pub(super) fn step(group: &GroupInput, child: &Child, actual: Option<&DynamicObj
     })
 }
 
-fn is_ours(entry: &ManagedFieldsEntry) -> bool {
+fn is_applied_here(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(names::MANAGED_BY) && entry.subresource.is_none()
 }
 
 /// What our POST owns, owned by our apply. A server-side apply removes only fields that its manager has applied.
 fn as_applied(entries: &[ManagedFieldsEntry]) -> Option<Value> {
     let operation =
-        |entry: &ManagedFieldsEntry, operation| is_ours(entry) && entry.operation.as_deref() == Some(operation);
+        |entry: &ManagedFieldsEntry, operation| is_applied_here(entry) && entry.operation.as_deref() == Some(operation);
     if !entries.iter().any(|entry| operation(entry, "Update")) {
         return None;
     }
@@ -128,7 +128,7 @@ fn hand_over(child: &Child, actual: &DynamicObject) -> Option<i64> {
     if child.kind != ChildKind::Deployment || at(&child.body, &["spec", "replicas"]).is_some() {
         return None;
     }
-    let mut ours = actual.metadata.managed_fields.iter().flatten().filter(|entry| is_ours(entry));
-    let owned = ours.any(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0, &["spec", "replicas"])));
+    let mut applied = actual.metadata.managed_fields.iter().flatten().filter(|entry| is_applied_here(entry));
+    let owned = applied.any(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0, &["spec", "replicas"])));
     at(&actual.data, &["spec", "replicas"]).and_then(Value::as_i64).filter(|_| owned)
 }

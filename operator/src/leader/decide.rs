@@ -53,14 +53,14 @@ impl Record {
 
     /// The record by which `identity` takes or renews the lease at `time`.
     pub(super) fn held_by(&self, identity: &str, duration: Duration, time: Timestamp) -> Self {
-        let ours = self.holder.as_deref() == Some(identity);
+        let is_renewal = self.holder.as_deref() == Some(identity);
         Self {
             holder: Some(identity.to_owned()),
             duration: Some(duration),
             renewed: Some(time),
-            acquired: self.acquired.filter(|_| ours).or(Some(time)),
+            acquired: self.acquired.filter(|_| is_renewal).or(Some(time)),
             // As other implementations count: also from nobody, once the lease has been held.
-            transitions: if ours { self.transitions } else { self.transitions.saturating_add(1) },
+            transitions: if is_renewal { self.transitions } else { self.transitions.saturating_add(1) },
         }
     }
 

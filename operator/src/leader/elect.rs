@@ -266,9 +266,9 @@ impl Elector {
             if lease.is_none() {
                 lease = self.bounded(self.api.get_opt(&self.options.name)).await.unwrap_or_default();
             }
-            let Some(ours) = lease.take().filter(|lease| self.is_ours(lease)) else { return };
-            let record = Record::of(ours.spec.as_ref());
-            self.lease = Some(ours);
+            let Some(lease) = lease.take().filter(|lease| self.is_own(lease)) else { return };
+            let record = Record::of(lease.spec.as_ref());
+            self.lease = Some(lease);
             match self.write(&record.released()).await {
                 Ok(_) => return tracing::info!("released the lease"),
                 Err(kube::Error::Api(status)) if status.is_conflict() => {}
@@ -277,7 +277,7 @@ impl Elector {
         }
     }
 
-    fn is_ours(&self, lease: &Lease) -> bool {
+    fn is_own(&self, lease: &Lease) -> bool {
         Record::of(lease.spec.as_ref()).holder.as_deref() == Some(&self.options.identity)
     }
 }

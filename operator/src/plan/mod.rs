@@ -329,7 +329,7 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
     let placed = compilation.placements.get(&id).cloned();
     // One that its group takes no longer goes on to answer, with the reason; one that was never there is not written.
     let there = || {
-        let group = world.configs.of_exposition(&id).into_iter().find(|config| config.ours)?.group()?;
+        let group = world.configs.of_exposition(&id).into_iter().find(|config| config.is_managed)?.group()?;
         world.get(Kind::GatewayGroup, &group).map(|_| group)
     };
     let served = previous.expositions.contains_key(&id) || previous.stopped.contains_key(&id);

@@ -54,7 +54,7 @@ fn is_anothers(world: &ClusterState, settings: &Settings, object: &Object) -> bo
 
 fn is_served_by_another(world: &ClusterState, settings: &Settings, exposition: &ObjectName) -> bool {
     let configs = world.configs.of_exposition(&id(exposition));
-    let groups = configs.iter().filter(|config| config.ours).filter_map(|config| config.group());
+    let groups = configs.iter().filter(|config| config.is_managed).filter_map(|config| config.group());
     groups.filter_map(|name| world.get(Kind::GatewayGroup, &name)).any(|group| is_of_another(group, settings))
 }
 

@@ -25,7 +25,7 @@ pub(super) fn hold_back(
     let paused: BTreeSet<_> = chosen.iter().filter(|name| by(world, compilation, name).is_some()).map(id).collect();
     tamis_crds::pause(compilation, resources, env, &paused);
     for id in &paused {
-        let there = world.configs.of_exposition(id).into_iter().find(|config| config.ours);
+        let there = world.configs.of_exposition(id).into_iter().find(|config| config.is_managed);
         let at = there.and_then(|config| config.group());
         let placed = compilation.placements.get(id);
         if at.is_some() && placed.is_some() && at.as_ref() != placed {

@@ -17,8 +17,8 @@ pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &
     for name in expositions {
         let id = id(name);
         let objects = world.configs.of_exposition(&id);
-        let Some(object) = objects.iter().find(|object| object.ours) else { continue };
-        match object.said().map(decode_exposition) {
+        let Some(object) = objects.iter().find(|object| object.is_managed) else { continue };
+        match object.last_readable().map(decode_exposition) {
             Some(Ok(ExpositionPayload::Serve(document))) => {
                 let digest = document.service.clone();
                 if !memory.documents.contains_key(&digest) {

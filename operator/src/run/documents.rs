@@ -138,7 +138,7 @@ impl State {
             return Ok(Some((Stage::Service, waits)));
         }
         let parts = there.first().and_then(|part| part.spec.as_ref()).map(|spec| spec.parts);
-        let own = there.iter().all(|part| part.ours && part.owner.as_ref() == Some(&owner.uid));
+        let own = there.iter().all(|part| part.is_managed && part.owner.as_ref() == Some(&owner.uid));
         if own && parts.is_some_and(|parts| usize::try_from(parts) == Ok(there.len())) {
             return Ok(Some((Stage::Document, waits)));
         }
@@ -225,7 +225,7 @@ impl State {
         seen: Option<Arc<ConfigObject>>,
         purpose: Purpose,
     ) -> Result<(), WriteBlocked> {
-        if seen.as_ref().is_some_and(|seen| !seen.ours) {
+        if seen.as_ref().is_some_and(|seen| !seen.is_managed) {
             return Err(WriteBlocked::Foreign(format!("GatewayConfig {name}")));
         }
         self.pipeline.begins(Target::Config(name.clone()), purpose, fence);
@@ -385,7 +385,7 @@ impl State {
     /// Deletes the objects of an exposition, except the one that it should have.
     pub(super) fn delete_others(&mut self, fence: Fence, exposition: &ObjectName, kept: Option<&ObjectName>) {
         let there = self.cluster.configs.of_exposition(&id(exposition));
-        for object in there.into_iter().filter(|object| Some(&object.name) != kept && object.ours) {
+        for object in there.into_iter().filter(|object| Some(&object.name) != kept && object.is_managed) {
             if self.pipeline.is_in_flight(&Target::Config(object.name.clone())) {
                 self.requeue_after(WriteBlocked::Stale.retry(), Requeue::Exposition(exposition.clone()));
             } else {
@@ -402,5 +402,5 @@ impl State {
 
 /// Whether an object is what is to be written.
 fn is_same(there: &ConfigObject, owner: &Owner, spec: &GatewayConfigSpec) -> bool {
-    there.ours && there.owner.as_ref() == Some(&owner.uid) && there.spec.as_ref() == Some(spec)
+    there.is_managed && there.owner.as_ref() == Some(&owner.uid) && there.spec.as_ref() == Some(spec)
 }

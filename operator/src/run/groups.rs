@@ -116,7 +116,7 @@ impl State {
         self.listen();
     }
 
-    /// A group that is ours and can be read.
+    /// A group that is managed and can be read.
     fn group_input(&self, name: &ObjectName) -> Option<((String, i64), GroupInput)> {
         let object = self.cluster.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
         let spec = &object.resources.groups.first()?.spec;
@@ -126,12 +126,12 @@ impl State {
             spec: Arc::new(spec.clone()),
             paused: object.paused,
         };
-        let takes_part = self.is_ours(name) && self.first_of_its_namespace(name);
+        let takes_part = self.manages_group(name) && self.first_of_its_namespace(name);
         takes_part.then(|| ((object.uid.clone(), object.generation), input()))
     }
 
     /// Whether a group names this operator, or cannot be read.
-    pub(super) fn is_ours(&self, name: &ObjectName) -> bool {
+    pub(super) fn manages_group(&self, name: &ObjectName) -> bool {
         let spec = self.cluster.get(Kind::GatewayGroup, name).and_then(|object| object.resources.groups.first());
         let named = spec.map(|group| group.spec.controller_name.as_deref());
         named.is_none_or(|named| {
@@ -142,8 +142,9 @@ impl State {
     /// Namespaces of other operators' groups only.
     pub(super) fn foreign_namespaces(&self) -> BTreeSet<String> {
         let groups = || self.cluster.all(Kind::GatewayGroup).map(|group| &group.key.name);
-        let ours: BTreeSet<_> = groups().filter(|name| self.is_ours(name)).map(|name| &name.namespace).collect();
-        groups().map(|name| &name.namespace).filter(|namespace| !ours.contains(namespace)).cloned().collect()
+        let managed: BTreeSet<_> =
+            groups().filter(|name| self.manages_group(name)).map(|name| &name.namespace).collect();
+        groups().map(|name| &name.namespace).filter(|namespace| !managed.contains(namespace)).cloned().collect()
     }
 
     /// One group a namespace: the oldest holds.
@@ -158,7 +159,7 @@ impl State {
             self.attached.remove(name);
             self.table.forget_group(name);
             self.verdicts.remove(&ObjectKey { kind: Kind::GatewayGroup, name: name.clone() });
-        } else if !self.is_ours(name) {
+        } else if !self.manages_group(name) {
             self.groups.remove(name);
         }
     }
@@ -262,7 +263,7 @@ impl State {
             said.entry(&diagnostic.file).or_default().push(diagnostic);
         }
         for object in groups {
-            if !self.is_ours(&object.key.name) {
+            if !self.manages_group(&object.key.name) {
                 self.verdicts.remove(&object.key);
                 continue;
             }

@@ -74,7 +74,8 @@ impl State {
             if now < since + GRACE {
                 continue;
             }
-            for part in self.cluster.configs.of_service(&namespace, &digest).into_iter().filter(|part| part.ours) {
+            for part in self.cluster.configs.of_service(&namespace, &digest).into_iter().filter(|part| part.is_managed)
+            {
                 if !self.pipeline.is_in_flight(&Target::Config(part.name.clone())) {
                     self.delete(fence, part, None);
                     deleted += 1;
@@ -89,7 +90,7 @@ impl State {
     fn sweep_credentials(&mut self, fence: Fence) {
         let now = self.now;
         let groups = self.cluster.all(Kind::GatewayGroup).map(|group| group.key.name.clone());
-        let groups: Vec<ObjectName> = groups.filter(|group| self.is_ours(group)).collect();
+        let groups: Vec<ObjectName> = groups.filter(|group| self.manages_group(group)).collect();
         let mut unused = BTreeSet::new();
         for group in groups {
             let Some(owner) = self.owner(&group) else { continue };
