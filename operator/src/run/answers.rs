@@ -28,7 +28,7 @@ impl State {
     pub(super) fn on_shard_written(&mut self, name: &ObjectName, result: Result<Box<Secret>, Failure>) {
         let target = Target::Shard(name.clone());
         let Some(ended) = self.ends(&target) else { return };
-        let InFlight { purpose: _, fence, is_listed, told } = ended;
+        let InFlight { purpose, fence, is_listed, told } = ended;
         match result {
             Ok(secret) => {
                 if !is_listed {
@@ -37,6 +37,9 @@ impl State {
                 self.arrived(&target);
             }
             Err(failure) => {
+                if let Purpose::Shard { change, .. } = purpose {
+                    self.pipeline.shard_failed(name, change);
+                }
                 if !matches!(failure, Failure::Deposed(_)) {
                     tracing::warn!(%name, "credentials not written: {failure}");
                 }

@@ -12,7 +12,8 @@ use tamis_crds::ObjectName;
 use super::action::{Fence, Owner, Request};
 use super::blocked::WriteBlocked;
 use super::id;
-use super::pipeline::{Active, Credentials, Purpose, Shards, Stage, Target};
+use super::pipeline::{Active, Credentials, Item, Purpose, Shards, Stage, Target};
+use super::readable::{self, ShardChange, ShardContent};
 use super::shards::{self, Lacking, Rooms, SHARD_BYTES};
 use super::state::{Requeue, State};
 use crate::cluster_state::{ConfigObject, Held, shard_name};
@@ -33,12 +34,15 @@ impl State {
         self.write_expositions(fence);
     }
 
-    /// Puts every value that documents name into the shards of their group. Documents of one group share the writes.
+    /// Puts every value that documents name into the shards of their group. Documents of one group share the writes, and
+    /// documents whose values are readable already wait for none.
     fn write_credentials(&mut self, fence: Fence) {
+        self.pipeline.forget_failed_shards(&self.cluster.shards);
         let mut groups: BTreeMap<ObjectName, Vec<usize>> = BTreeMap::new();
         for at in self.pipeline.at(&Stage::Credentials) {
+            let readable = self.are_credentials_readable(&self.pipeline.active[at].item);
             let active = &mut self.pipeline.active[at];
-            if active.item.document.spec.credentials.is_empty() {
+            if readable {
                 active.stage = Stage::Service;
             } else {
                 groups.entry(active.item.owner.group.clone()).or_default().push(at);
@@ -51,6 +55,22 @@ impl State {
             }
         }
         self.block(blocked);
+    }
+
+    /// Returns whether gateways can read all credentials of a document, whatever becomes of the writes in flight.
+    fn are_credentials_readable(&self, item: &Item) -> bool {
+        let handles = &item.document.spec.credentials;
+        if handles.is_empty() {
+            return true;
+        }
+        let (shards, group) = (Shards::of(&self.cluster, &item.owner), &item.owner.group);
+        let contents: Vec<ShardContent<'_>> = (0..names::CREDENTIAL_SHARDS)
+            .map(|number| self.pipeline.shard(&shard_name(group, number), shards.own(number)))
+            .collect();
+        handles.iter().all(|handle| {
+            let value = self.cluster.secrets.value(handle);
+            value.is_some_and(|value| readable::is_readable(handle, &value, &contents))
+        })
     }
 
     fn write_shards(
@@ -90,7 +110,8 @@ impl State {
             }
             let target = Target::Shard(name);
             written.extend(added.iter().map(|handle| (handle.clone(), target.clone())));
-            self.pipeline.begins(target, Purpose::Shard { group: group.clone() }, fence);
+            let change = ShardChange::new(seen.as_deref(), &data);
+            self.pipeline.begins(target, Purpose::Shard { group: group.clone(), change }, fence);
             self.write(fence, Request::Shard { owner: owner.clone(), number, data, seen });
         }
         for at in positions {

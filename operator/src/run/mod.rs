@@ -13,6 +13,7 @@ mod pending;
 mod perform;
 mod pipeline;
 mod planning;
+mod readable;
 mod shards;
 mod sleep_detector;
 mod sources;

@@ -3,7 +3,8 @@
 //!
 //! A document passes the stages in order: its credentials are there, its service is there, it is written, and then what
 //! it replaces elsewhere is deleted. It names the writes that it waits for, and moves on when the last of them is
-//! answered. So a new base URL never meets an old token.
+//! answered. So a new base URL never meets an old token. A document whose credentials are all readable for certain waits
+//! for no shard: see [`super::readable`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tamis_crds::ObjectName;
 use super::action::{Fence, Owner};
 use super::pending::{Pending, Weighs};
 use super::planning::Lane;
+use super::readable::{ShardChange, ShardContent, Told};
 use crate::cluster_state::{ClusterState, ServiceKey};
 use crate::fair_queue::FairQueue;
 use crate::plan::Document;
@@ -120,6 +122,7 @@ pub(super) struct Deferred {
 pub(super) enum Purpose {
     Shard {
         group: ObjectName,
+        change: ShardChange,
     },
     Part {
         digest: Digest,
@@ -157,12 +160,15 @@ pub(super) struct Pipeline {
     writing: HashMap<ObjectName, usize>,
     /// Expositions to be planned when those are answered: a plan compares with what is there.
     deferred: BTreeMap<ObjectName, (Lane, ServiceKey)>,
+    /// The shards whose last write failed, and the versions that those writes would have replaced. Whether they did is not
+    /// known until another version is seen.
+    failed_shards: HashMap<ObjectName, String>,
 }
 
 impl Pipeline {
     /// Forgets what is not in flight. A leader that begins compares everything.
     pub(super) fn begin(&mut self) {
-        let Self { pending, leaving, active, in_flight: _, writing: _, deferred } = self;
+        let Self { pending, leaving, active, in_flight: _, writing: _, deferred, failed_shards: _ } = self;
         (*pending, *leaving) = (Pending::default(), FairQueue::default());
         active.clear();
         deferred.clear();
@@ -264,9 +270,40 @@ impl Pipeline {
         self.deferred.insert(exposition, (lane, service));
     }
 
-    /// Whether a shard of the group is being written. What it will hold is known only then.
+    /// Returns whether a shard of the group is being written. New values wait until the answer says what it holds.
     pub(super) fn writes_shards(&self, group: &ObjectName) -> bool {
-        self.in_flight.values().any(|write| matches!(&write.purpose, Purpose::Shard { group: of } if of == group))
+        self.in_flight.values().any(|write| matches!(&write.purpose, Purpose::Shard { group: of, .. } if of == group))
+    }
+
+    /// Notes that the write of a shard failed. `change`: what it would have changed.
+    pub(super) fn shard_failed(&mut self, name: &ObjectName, change: ShardChange) {
+        if let Some(replaced) = change.into_replaced() {
+            self.failed_shards.insert(name.clone(), replaced);
+        }
+    }
+
+    /// Forgets the failed writes of shards that have another version by now.
+    pub(super) fn forget_failed_shards(&mut self, shards: &HashMap<ObjectName, Arc<Secret>>) {
+        self.failed_shards.retain(|name, version| {
+            shards.get(name).is_some_and(|secret| secret.metadata.resource_version.as_ref() == Some(version))
+        });
+    }
+
+    /// Returns what is known of a shard. `seen`: the version seen last, if the group owns it.
+    pub(super) fn shard<'s>(&'s self, name: &ObjectName, seen: Option<&'s Secret>) -> ShardContent<'s> {
+        let write = self.in_flight.get(&Target::Shard(name.clone()));
+        let change = write.and_then(|write| match &write.purpose {
+            Purpose::Shard { change, .. } => Some(change),
+            Purpose::Part { .. } | Purpose::Document { .. } | Purpose::Removal { .. } => None,
+        });
+        let told = match write.and_then(|write| write.told.as_ref()).map(|message| &message.change) {
+            None => Told::Nothing,
+            Some(Change::Applied(object)) => {
+                object.metadata.resource_version.as_deref().map_or(Told::Gone, Told::Version)
+            }
+            Some(Change::Deleted(_) | Change::Listed(_) | Change::Forbidden) => Told::Gone,
+        };
+        ShardContent::new(seen, change, told, self.failed_shards.get(name).map(String::as_str))
     }
 
     /// The parts of a service document that are being written.

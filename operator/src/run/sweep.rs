@@ -9,6 +9,7 @@ use tamis_crds::ObjectName;
 
 use super::action::{Action, Fence, Probe, ProbePurpose, Request};
 use super::pipeline::{Purpose, Shards, Target};
+use super::readable::ShardChange;
 use super::shards;
 use super::state::State;
 use crate::cluster_state::shard_name;
@@ -114,7 +115,8 @@ impl State {
             for shards::ShardWrite { number, data, added: _ } in writes {
                 let target = Target::Shard(shard_name(&group, number));
                 let seen = shards.there(number).cloned();
-                self.pipeline.begins(target, Purpose::Shard { group: group.clone() }, fence);
+                let change = ShardChange::new(seen.as_deref(), &data);
+                self.pipeline.begins(target, Purpose::Shard { group: group.clone(), change }, fence);
                 self.write(fence, Request::Shard { owner: owner.clone(), number, data, seen });
             }
         }

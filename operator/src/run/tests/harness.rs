@@ -44,6 +44,9 @@ pub(super) struct Harness {
     pub(super) log: Vec<String>,
     /// Whether the gateway loads a document as soon as it is there.
     pub(super) loads: bool,
+    /// Whether watches tell only when [`Harness::hear_watch`] is called.
+    pub(super) lags: bool,
+    late: VecDeque<Message>,
     now: Instant,
     time: Timestamp,
     version: u64,
@@ -72,6 +75,8 @@ impl Harness {
             writes: VecDeque::new(),
             log: Vec::new(),
             loads: true,
+            lags: false,
+            late: VecDeque::new(),
             now,
             time: Timestamp::from_second(1_800_000_000).expect("is a time"),
             version: 0,
@@ -126,13 +131,14 @@ impl Harness {
         spec
     }
 
-    /// Creates or edits the Secret that the service's credential comes from.
+    /// Creates or edits the Secret that the service's credential comes from. Its value is its `resourceVersion`.
     pub(super) fn secret(&mut self, text: &str) {
         let metadata = json!({
             "labels": {(names::CREDENTIALS_LABEL): "upstream"},
             "annotations": {(names::ALLOWED_USE_ANNOTATION): "api.example.com bearer"},
         });
-        let secret = self.object("Secret", text, json!({"metadata": metadata, "data": {"token": "c2VjcmV0"}}));
+        let token = credential(&(self.version + 1).to_string());
+        let secret = self.object("Secret", text, json!({"metadata": metadata, "data": {"token": token}}));
         self.store(Watched::Secrets, secret, true);
     }
 
@@ -194,7 +200,26 @@ impl Harness {
         });
         if let Some((source, epoch)) = follows {
             let message = Message { source: source.clone(), epoch: *epoch, change: change(object) };
+            if self.lags {
+                self.late.push_back(message);
+            } else {
+                self.state.on_watch_event(message, self.now);
+            }
+        }
+    }
+
+    /// The watches tell the next of what they have held back.
+    pub(super) fn hear_watch(&mut self) {
+        if let Some(message) = self.late.pop_front() {
             self.state.on_watch_event(message, self.now);
+        }
+    }
+
+    /// The watches hold nothing back any more.
+    pub(super) fn catch_up(&mut self) {
+        self.lags = false;
+        while !self.late.is_empty() {
+            self.hear_watch();
         }
     }
 
@@ -252,7 +277,24 @@ impl Harness {
                 let reasons: Vec<_> = events.into_iter().map(|event| event.reason).collect();
                 self.log.push(format!("event {} {}", regarding.key, reasons.join(",")));
             }
-            Action::Write(write) => self.writes.push_back(write),
+            Action::Write(write) => {
+                self.check_credentials(&write);
+                self.writes.push_back(write);
+            }
+        }
+    }
+
+    /// Fails if a document names a credential whose value is in no shard at the API server.
+    fn check_credentials(&self, write: &Write) {
+        let Request::Config { owner, spec, .. } = &write.request else { return };
+        let within = |name: &ObjectName| name.namespace == owner.group.namespace;
+        for handle in &spec.credentials {
+            let version = handle.0.rsplit('.').nth(1).expect("has a version");
+            let is_there = self.objects.iter().any(|((watched, name), shard)| {
+                let value = shard.data.get("data").and_then(|data| data.get(&handle.0));
+                *watched == Watched::GroupSecrets && within(name) && value == Some(&credential(version))
+            });
+            assert!(is_there, "{} names {handle:?}, which no gateway can read: {:?}", describe(write), self.log);
         }
     }
 
@@ -359,13 +401,14 @@ impl Harness {
     /// What the API server does with a write.
     pub(super) fn perform(&mut self, write: Write) -> Report {
         let text = describe(&write);
-        let Write { fence, request } = write;
+        let fence = write.fence;
         let holds = self.term.map(|term| Fence { term, sleeps: self.sleeps }) == Some(fence);
         let deposed = || Err(Failure::Deposed(Deposed));
         if holds {
             self.log.push(text);
+            self.check_credentials(&write);
         }
-        match request {
+        match write.request {
             Request::Shard { owner, number, data, seen } => {
                 let name = crate::cluster_state::shard_name(&owner.group, number);
                 let seen = seen.and_then(|seen| seen.metadata.resource_version.clone());
@@ -458,19 +501,36 @@ impl Harness {
         let Some(write) = at.and_then(|at| self.writes.remove(at)) else {
             panic!("`{prefix}` does not wait: {:?}", self.waiting())
         };
-        let failure = || Failure::Api(kube::Error::Api(Status::failure("no", "Forbidden").boxed()));
-        let report = match write.request {
-            Request::Shard { owner, number, .. } => {
-                Report::Shard { name: crate::cluster_state::shard_name(&owner.group, number), result: Err(failure()) }
-            }
-            Request::Config { name, .. } => Report::Config { name, result: Err(failure()) },
-            Request::Delete(seen) => {
-                Report::Deleted { name: seen.name.clone(), uid: seen.uid.clone(), result: Err(failure()) }
-            }
-            Request::Status(_) | Request::Group { .. } => panic!("not configuration: {prefix}"),
+        self.report(refused(write.request));
+    }
+
+    /// A write that waits is carried out, and the answer gets lost.
+    pub(super) fn lose_answer(&mut self, at: usize) {
+        let Some(write) = self.writes.remove(at) else { return };
+        let report = match self.perform(write) {
+            Report::Shard { name, result: Ok(_) } => Report::Shard { name, result: Err(refusal()) },
+            Report::Config { name, result: Ok(_) } => Report::Config { name, result: Err(refusal()) },
+            Report::Deleted { name, uid, result: Ok(()) } => Report::Deleted { name, uid, result: Err(refusal()) },
+            other => other,
         };
-        self.state.on_report(report, self.now);
-        self.run();
+        self.report(report);
+    }
+
+    /// A write that waits is refused, unless it is no configuration: that is answered.
+    pub(super) fn refuse_at(&mut self, at: usize) {
+        let Some(write) = self.writes.remove(at) else { return };
+        let report = match write.request {
+            Request::Status(_) | Request::Group { .. } => self.perform(write),
+            request => refused(request),
+        };
+        self.report(report);
+    }
+
+    /// Answers a write that waits.
+    pub(super) fn answer_at(&mut self, at: usize) {
+        let Some(write) = self.writes.remove(at) else { return };
+        let report = self.perform(write);
+        self.report(report);
     }
 
     /// Hands the state a report, and lets it decide.
@@ -482,6 +542,28 @@ impl Harness {
     /// The objects of GatewayConfigs at the API server.
     pub(super) fn configs(&self) -> usize {
         self.objects.keys().filter(|(watched, _)| *watched == Watched::Configs).count()
+    }
+}
+
+/// The value of a credential whose Secret has this `resourceVersion`.
+fn credential(version: &str) -> Value {
+    json!(k8s_openapi::ByteString(version.as_bytes().to_vec()))
+}
+
+fn refusal() -> Failure {
+    Failure::Api(kube::Error::Api(Status::failure("no", "Forbidden").boxed()))
+}
+
+fn refused(request: Request) -> Report {
+    match request {
+        Request::Shard { owner, number, .. } => {
+            Report::Shard { name: crate::cluster_state::shard_name(&owner.group, number), result: Err(refusal()) }
+        }
+        Request::Config { name, .. } => Report::Config { name, result: Err(refusal()) },
+        Request::Delete(seen) => {
+            Report::Deleted { name: seen.name.clone(), uid: seen.uid.clone(), result: Err(refusal()) }
+        }
+        Request::Status(_) | Request::Group { .. } => panic!("no configuration: {request:?}"),
     }
 }
 
