@@ -28,7 +28,7 @@ impl State {
     pub(super) fn on_shard_written(&mut self, name: &ObjectName, result: Result<Box<Secret>, Failure>) {
         let target = Target::Shard(name.clone());
         let Some(ended) = self.ends(&target) else { return };
-        let InFlight { purpose, fence, is_listed, told } = ended;
+        let InFlight { purpose, fence, is_listed, reported } = ended;
         match result {
             Ok(secret) => {
                 if !is_listed {
@@ -46,14 +46,14 @@ impl State {
                 self.failed(&target, &failure, fence, format!("Secret {name}"));
             }
         }
-        self.read_kept(told);
+        self.read_kept(reported);
     }
 
     /// Takes note of the answer to the write of a GatewayConfig.
     pub(super) fn on_config_written(&mut self, name: &ObjectName, result: Result<Box<ConfigObject>, Failure>) {
         let target = Target::Config(name.clone());
         let Some(ended) = self.ends(&target) else { return };
-        let InFlight { purpose, fence, is_listed, told } = ended;
+        let InFlight { purpose, fence, is_listed, reported } = ended;
         match (result, purpose) {
             (Ok(object), purpose) => {
                 if !is_listed {
@@ -71,7 +71,7 @@ impl State {
                 self.failed(&target, &failure, fence, format!("GatewayConfig {name}"));
             }
         }
-        self.read_kept(told);
+        self.read_kept(reported);
     }
 
     /// Ends the way of a document that was written.
@@ -96,7 +96,7 @@ impl State {
     pub(super) fn on_config_deleted(&mut self, name: &ObjectName, uid: &str, result: Result<(), Failure>) {
         let target = Target::Config(name.clone());
         let Some(ended) = self.ends(&target) else { return };
-        let InFlight { purpose, fence, is_listed, told } = ended;
+        let InFlight { purpose, fence, is_listed, reported } = ended;
         match result {
             Ok(()) if is_listed => {}
             Ok(()) => drop(self.cluster.configs.remove(name, Some(uid))),
@@ -109,7 +109,7 @@ impl State {
             }
         }
         self.arrived(&target);
-        self.read_kept(told);
+        self.read_kept(reported);
     }
 
     /// Lets documents go on that waited for a write.

@@ -24,7 +24,7 @@ use crate::verdict::RequiredDocument;
 use crate::watch::Watched;
 
 impl State {
-    /// Moves documents on as far as they get without an answer.
+    /// Advances documents through their stages until they wait for an answer.
     pub(super) fn write_documents(&mut self, fence: Fence) {
         self.delete_released(fence);
         let sources = &self.sources;
@@ -84,7 +84,7 @@ impl State {
         let shards = Shards::of(&self.cluster, &owner);
         let wanted = self.pipeline.credentials(group);
         let rooms = Rooms { shard: SHARD_BYTES, share: self.quotas.credential_bytes };
-        let known = Credentials { world: &self.cluster, namespace: &group.namespace };
+        let known = Credentials { cluster: &self.cluster, namespace: &group.namespace };
         let (writes, lacking) = shards::adding(&wanted, |number| shards.own(number), &known, rooms);
         let mut missing: HashMap<CredentialHandle, WriteBlocked> = HashMap::new();
         for lacking in lacking {
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Writes the parts of services that are not there.
+    /// Writes the parts of service documents that are missing.
     fn write_services(&mut self, fence: Fence) {
         let mut blocked = Vec::new();
         for at in self.pipeline.at(&Stage::Service) {
@@ -143,7 +143,8 @@ impl State {
         self.block(blocked);
     }
 
-    /// What a document that needs its service does next, and what it waits for.
+    /// Returns the next stage of a document that needs its service, and the writes that it waits for. Returns `None` if no
+    /// more parts may be in flight.
     fn service_stage(&mut self, fence: Fence, at: usize) -> Result<Option<(Stage, HashSet<Target>)>, WriteBlocked> {
         let item = &self.pipeline.active[at].item;
         let (owner, namespace) = (item.owner.clone(), item.owner.group.namespace.clone());
@@ -319,7 +320,7 @@ impl State {
         }
     }
 
-    /// What the documents of a namespace take, those in flight among them.
+    /// Returns the number and bytes of a namespace's documents, including those in flight.
     fn held(&self, namespace: &str) -> Held {
         let mut held = self.cluster.configs.held(namespace);
         for Active { item, stage, .. } in &self.pipeline.active {
@@ -333,7 +334,7 @@ impl State {
         held
     }
 
-    /// Takes note of the newest document of an exposition.
+    /// Records the newest document of an exposition.
     pub(super) fn written(&mut self, exposition: &ObjectName, wanted: RequiredDocument, seen: Option<Instant>) {
         let changes = self.table.require(&wanted, seen, self.now);
         self.on_ack_changes(changes);
@@ -421,7 +422,7 @@ impl State {
     }
 }
 
-/// Whether an object is what is to be written.
+/// Returns whether an object already is as it would be written.
 fn is_same(there: &ConfigObject, owner: &Owner, spec: &GatewayConfigSpec) -> bool {
     there.is_managed && there.owner.as_ref() == Some(&owner.uid) && there.spec.as_ref() == Some(spec)
 }

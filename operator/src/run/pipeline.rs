@@ -17,7 +17,7 @@ use tamis_crds::ObjectName;
 use super::action::{Fence, Owner};
 use super::pending::{Pending, Weighs};
 use super::planning::Lane;
-use super::readable::{ShardChange, ShardContent, Told};
+use super::readable::{Reported, ShardChange, ShardContent};
 use crate::cluster_state::{ClusterState, ServiceKey};
 use crate::fair_queue::FairQueue;
 use crate::plan::Document;
@@ -85,7 +85,7 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// Whether it waits for nothing but this stage.
+    /// Returns whether it is at a stage and waits for no write.
     fn is_at(&self, stage: &Stage) -> bool {
         self.waits.is_empty() && self.stage == *stage
     }
@@ -105,8 +105,8 @@ pub(super) struct InFlight {
     pub(super) fence: Fence,
     /// Whether the watch has listed all objects since: the list knows more than the answer.
     pub(super) is_listed: bool,
-    /// What the watch told of the object meanwhile. It is read after the answer.
-    pub(super) told: Option<Message>,
+    /// The last message of the watch about the object since then. It is read after the answer.
+    pub(super) reported: Option<Message>,
 }
 
 /// An exposition that is planned when the writes of its documents are answered.
@@ -166,7 +166,7 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Forgets what is not in flight. A leader that begins compares everything.
+    /// Forgets all documents that are not in flight. A new leader compares everything.
     pub(super) fn begin(&mut self) {
         let Self { pending, leaving, active, in_flight: _, writing: _, deferred, failed_shards: _ } = self;
         (*pending, *leaving) = (Pending::default(), FairQueue::default());
@@ -187,13 +187,13 @@ impl Pipeline {
         self.leaving.insert(exposition, ());
     }
 
-    /// Drops what waits of an exposition. A write that is in flight cannot be taken back.
+    /// Drops the documents of an exposition that wait. A write in flight cannot be taken back.
     pub(super) fn withdraw(&mut self, exposition: &ObjectName) {
         self.pending.remove(exposition);
         self.active.retain(|active| active.item.exposition != *exposition || matches!(active.stage, Stage::Writing(_)));
     }
 
-    /// Lets documents have their turn, as far as there are places. `knows`: whether the shards of a group's namespace
+    /// Gives waiting documents their turn, as far as there are places. `knows`: whether the shards of a group's namespace
     /// are known.
     pub(super) fn admit(&mut self, knows: impl Fn(&str) -> bool, now: Instant) {
         let mut of: HashMap<String, usize> = HashMap::new();
@@ -221,7 +221,7 @@ impl Pipeline {
         (0..self.active.len()).filter(|at| self.active[*at].is_at(stage)).collect()
     }
 
-    /// Takes out the documents that have nothing more to wait for, by position.
+    /// Removes active documents by their positions, and returns them.
     pub(super) fn take(&mut self, mut positions: Vec<usize>) -> Vec<Active> {
         positions.sort_unstable();
         positions.into_iter().rev().map(|at| self.active.remove(at)).collect()
@@ -232,10 +232,10 @@ impl Pipeline {
         if let Some(exposition) = purpose.exposition() {
             *self.writing.entry(exposition.clone()).or_default() += 1;
         }
-        self.in_flight.insert(target, InFlight { purpose, fence, is_listed: false, told: None });
+        self.in_flight.insert(target, InFlight { purpose, fence, is_listed: false, reported: None });
     }
 
-    /// Notes that a write was answered. Returns what is known of it, and the exposition to plan now.
+    /// Notes that a write was answered. Returns the write, and the exposition to plan now.
     pub(super) fn ends(&mut self, target: &Target) -> Option<(InFlight, Option<Deferred>)> {
         let ended = self.in_flight.remove(target)?;
         let mut planned = None;
@@ -289,21 +289,22 @@ impl Pipeline {
         });
     }
 
-    /// Returns what is known of a shard. `seen`: the version seen last, if the group owns it.
+    /// Combines what the watch and the answers to writes say about a shard. `seen`: the version seen last, if the group owns
+    /// it.
     pub(super) fn shard<'s>(&'s self, name: &ObjectName, seen: Option<&'s Secret>) -> ShardContent<'s> {
         let write = self.in_flight.get(&Target::Shard(name.clone()));
         let change = write.and_then(|write| match &write.purpose {
             Purpose::Shard { change, .. } => Some(change),
             Purpose::Part { .. } | Purpose::Document { .. } | Purpose::Removal { .. } => None,
         });
-        let told = match write.and_then(|write| write.told.as_ref()).map(|message| &message.change) {
-            None => Told::Nothing,
+        let reported = match write.and_then(|write| write.reported.as_ref()).map(|message| &message.change) {
+            None => Reported::Nothing,
             Some(Change::Applied(object)) => {
-                object.metadata.resource_version.as_deref().map_or(Told::Gone, Told::Version)
+                object.metadata.resource_version.as_deref().map_or(Reported::Gone, Reported::Version)
             }
-            Some(Change::Deleted(_) | Change::Listed(_) | Change::Forbidden) => Told::Gone,
+            Some(Change::Deleted(_) | Change::Listed(_) | Change::Forbidden) => Reported::Gone,
         };
-        ShardContent::new(seen, change, told, self.failed_shards.get(name).map(String::as_str))
+        ShardContent::new(seen, change, reported, self.failed_shards.get(name).map(String::as_str))
     }
 
     /// The parts of a service document that are being written.
@@ -329,8 +330,8 @@ impl Pipeline {
         self.in_flight.values().filter(|write| matches!(write.purpose, Purpose::Removal { .. })).count() < ACTIVE
     }
 
-    /// The credentials that active documents of a group name, with the namespace that needs each: they must not make room
-    /// for others, though no document that is there may name them yet.
+    /// Returns the credentials that active documents of a group name, and the namespace that needs each. They must not give
+    /// way to others, even if no document at the API server names them yet.
     pub(super) fn credentials(&self, group: &ObjectName) -> BTreeMap<CredentialHandle, String> {
         let of = self.active.iter().map(|active| &active.item).filter(|item| item.owner.group == *group);
         of.flat_map(|item| {
@@ -348,8 +349,8 @@ impl Pipeline {
         })
     }
 
-    /// Keeps what a watch tells of an object until its write is answered: the answer belongs before it. Returns a message
-    /// that can be read now.
+    /// Holds back a watch's message about an object until the object's write is answered, because the answer belongs before
+    /// it. Returns the message if it can be read now.
     pub(super) fn keep(&mut self, message: Message) -> Option<Message> {
         let target: fn(ObjectName) -> Target = match message.source.watched {
             Watched::Configs => Target::Config,
@@ -364,7 +365,7 @@ impl Pipeline {
                     let (Target::Shard(name) | Target::Config(name)) = key;
                     let within = message.source.namespace.as_ref().is_none_or(|within| *within == name.namespace);
                     if *key == target(name.clone()) && within {
-                        (write.is_listed, write.told) = (true, None);
+                        (write.is_listed, write.reported) = (true, None);
                     }
                 }
                 return Some(message);
@@ -377,7 +378,7 @@ impl Pipeline {
         };
         match self.in_flight.get_mut(&target(name)) {
             Some(write) => {
-                write.told = Some(message);
+                write.reported = Some(message);
                 None
             }
             None => Some(message),
@@ -385,41 +386,41 @@ impl Pipeline {
     }
 }
 
-/// What is known of credentials while shards are filled.
+/// The values and users of credentials, for [`super::shards::adding`].
 pub(super) struct Credentials<'w> {
-    pub(super) world: &'w ClusterState,
+    pub(super) cluster: &'w ClusterState,
     /// The group's namespace.
     pub(super) namespace: &'w str,
 }
 
 impl super::shards::Values for Credentials<'_> {
     fn value(&self, handle: &CredentialHandle) -> Option<Vec<u8>> {
-        self.world.secrets.value(handle)
+        self.cluster.secrets.value(handle)
     }
 
     fn user(&self, handle: &CredentialHandle) -> Option<&str> {
-        self.world.configs.credential_user(self.namespace, handle)
+        self.cluster.configs.credential_user(self.namespace, handle)
     }
 }
 
-/// The shards of a group as they are, without those of an earlier group of the name: they go with it.
+/// The shards of a group as last seen. Those of an earlier group of the name do not count: they are deleted with it.
 pub(super) struct Shards {
     found: Vec<Option<Arc<Secret>>>,
     owner: Owner,
 }
 
 impl Shards {
-    pub(super) fn of(world: &ClusterState, owner: &Owner) -> Self {
-        let shard = |number| world.shards.get(&crate::cluster_state::shard_name(&owner.group, number)).cloned();
+    pub(super) fn of(cluster: &ClusterState, owner: &Owner) -> Self {
+        let shard = |number| cluster.shards.get(&crate::cluster_state::shard_name(&owner.group, number)).cloned();
         Self { found: (0..names::CREDENTIAL_SHARDS).map(shard).collect(), owner: owner.clone() }
     }
 
-    /// A shard that the group owns.
+    /// Returns a shard that the group owns.
     pub(super) fn own(&self, number: usize) -> Option<&Secret> {
         self.found.get(number)?.as_deref().filter(|secret| self.owner.owns(secret))
     }
 
-    /// Whatever has the name of the shard.
+    /// Returns the Secret with the name of a shard, whichever group owns it.
     pub(super) fn there(&self, number: usize) -> Option<&Arc<Secret>> {
         self.found.get(number)?.as_ref()
     }

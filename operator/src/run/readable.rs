@@ -11,7 +11,7 @@ use tamis_config::CredentialHandle;
 
 use crate::cluster_state::is_older;
 
-/// What is known of one shard of a group.
+/// One shard of a group, as far as it is known.
 #[derive(Clone, Copy)]
 pub(super) enum ShardContent<'s> {
     /// The API server may have another version than the one seen last, or the group has no such shard.
@@ -44,17 +44,17 @@ impl ShardChange {
 }
 
 impl<'s> ShardContent<'s> {
-    /// Combines what is known of a shard.
+    /// Decides from what was seen and written which content a shard can have.
     ///
     /// - `seen`: the version seen last, if the group owns it.
     /// - `change`: the write in flight.
-    /// - `told`: the version that the watch has reported since that write began.
+    /// - `reported`: the version that the watch has reported since that write began.
     /// - `failed`: the version that the last failed write would have replaced. A write that got no answer may have replaced
     ///   it all the same, so this version counts as unknown. Every later version is known again.
     pub(super) fn new(
         seen: Option<&'s Secret>,
         change: Option<&'s ShardChange>,
-        told: Told<'_>,
+        reported: Reported<'_>,
         failed: Option<&str>,
     ) -> Self {
         let Some(seen) = seen else { return Self::Unknown };
@@ -62,11 +62,11 @@ impl<'s> ShardContent<'s> {
         if failed == Some(version) {
             return Self::Unknown;
         }
-        let is_current = match told {
-            Told::Nothing => true,
+        let is_current = match reported {
+            Reported::Nothing => true,
             // The watch lags behind the answers to writes.
-            Told::Version(told) => told == version || is_older(told, version),
-            Told::Gone => false,
+            Reported::Version(reported) => reported == version || is_older(reported, version),
+            Reported::Gone => false,
         };
         match change {
             None => Self::AtRest(seen),
@@ -87,9 +87,9 @@ impl<'s> ShardContent<'s> {
     }
 }
 
-/// What the watch has reported about a shard since its write began.
+/// The watch's last message about a shard since its write began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told<'m> {
+pub(super) enum Reported<'m> {
     Nothing,
     Version(&'m str),
     /// The shard was deleted, or the message names no version.

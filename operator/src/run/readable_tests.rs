@@ -44,11 +44,11 @@ fn a_value_is_readable_in_a_shard_at_rest_that_has_it() {
         (&[], false),
     ] {
         let seen = secret("5", values);
-        let content = ShardContent::new(Some(&seen), None, Told::Nothing, None);
+        let content = ShardContent::new(Some(&seen), None, Reported::Nothing, None);
         assert_eq!(readable(&[content]), expected, "{values:?}");
     }
     assert!(!readable(&[]), "no shard");
-    assert!(!readable(&[ShardContent::new(None, None, Told::Nothing, None)]), "no shard that the group owns");
+    assert!(!readable(&[ShardContent::new(None, None, Reported::Nothing, None)]), "no shard that the group owns");
 }
 
 #[test]
@@ -64,18 +64,18 @@ fn a_value_is_readable_in_a_shard_in_flight_that_keeps_it() {
     ] {
         let seen = secret("5", before);
         let change = ShardChange::new(Some(&seen), &data(after));
-        let content = ShardContent::new(Some(&seen), Some(&change), Told::Nothing, None);
+        let content = ShardContent::new(Some(&seen), Some(&change), Reported::Nothing, None);
         assert_eq!(readable(&[content]), expected, "{before:?} {after:?}");
     }
     let (seen, creation) = (secret("5", &[("a", "1")]), ShardChange::new(None, &data(&[("a", "1")])));
-    assert!(!readable(&[ShardContent::new(Some(&seen), Some(&creation), Told::Nothing, None)]), "it will conflict");
-    assert!(!readable(&[ShardContent::new(None, Some(&creation), Told::Nothing, None)]), "it is not there yet");
+    assert!(!readable(&[ShardContent::new(Some(&seen), Some(&creation), Reported::Nothing, None)]), "it will conflict");
+    assert!(!readable(&[ShardContent::new(None, Some(&creation), Reported::Nothing, None)]), "it is not there yet");
 }
 
 #[test]
 fn one_shard_that_has_the_value_is_enough_and_none_may_have_another() {
     let [has, without, other] = [[("a", "1")], [("b", "1")], [("a", "2")]].map(|values| secret("5", &values));
-    let rest = |seen| ShardContent::new(Some(seen), None, Told::Nothing, None);
+    let rest = |seen| ShardContent::new(Some(seen), None, Reported::Nothing, None);
     assert!(readable(&[rest(&without), rest(&has), ShardContent::Unknown]));
     assert!(!readable(&[rest(&has), rest(&other)]));
     assert!(!readable(&[rest(&other), rest(&has)]));
@@ -86,28 +86,28 @@ fn a_shard_whose_version_is_in_doubt_is_unknown() {
     let seen = secret("5", &[("a", "1")]);
     let change = ShardChange::new(Some(&seen), &data(&[("a", "1")]));
     let earlier = ShardChange::new(Some(&secret("4", &[("a", "1")])), &data(&[("a", "1")]));
-    for (in_flight, told, failed, expected) in [
-        (None, Told::Nothing, None, true),
+    for (in_flight, reported, failed, expected) in [
+        (None, Reported::Nothing, None, true),
         // The last write failed, and may have replaced this version; or it failed earlier.
-        (None, Told::Nothing, Some("5"), false),
-        (None, Told::Nothing, Some("4"), true),
-        (Some(&change), Told::Nothing, Some("5"), false),
-        (Some(&change), Told::Nothing, Some("4"), true),
+        (None, Reported::Nothing, Some("5"), false),
+        (None, Reported::Nothing, Some("4"), true),
+        (Some(&change), Reported::Nothing, Some("5"), false),
+        (Some(&change), Reported::Nothing, Some("4"), true),
         // The watch lags, or knows more.
-        (Some(&change), Told::Version("4"), None, true),
-        (Some(&change), Told::Version("5"), None, true),
-        (Some(&change), Told::Version("6"), None, false),
-        (Some(&change), Told::Version("opaque"), None, false),
-        (Some(&change), Told::Gone, None, false),
+        (Some(&change), Reported::Version("4"), None, true),
+        (Some(&change), Reported::Version("5"), None, true),
+        (Some(&change), Reported::Version("6"), None, false),
+        (Some(&change), Reported::Version("opaque"), None, false),
+        (Some(&change), Reported::Gone, None, false),
         // Listed since the write began: the write conflicts.
-        (Some(&earlier), Told::Nothing, None, false),
+        (Some(&earlier), Reported::Nothing, None, false),
     ] {
-        let content = ShardContent::new(Some(&seen), in_flight, told, failed);
-        assert_eq!(readable(&[content]), expected, "{in_flight:?} {told:?} {failed:?}");
+        let content = ShardContent::new(Some(&seen), in_flight, reported, failed);
+        assert_eq!(readable(&[content]), expected, "{in_flight:?} {reported:?} {failed:?}");
     }
     let mut unversioned = seen.clone();
     unversioned.metadata.resource_version = None;
-    assert!(!readable(&[ShardContent::new(Some(&unversioned), None, Told::Nothing, None)]));
+    assert!(!readable(&[ShardContent::new(Some(&unversioned), None, Reported::Nothing, None)]));
 }
 
 /// The shard `0` of the group `default`, at version 5, in a pipeline.
@@ -155,7 +155,7 @@ impl Case {
         self.pipeline.shard_failed(&Self::shard(), change);
     }
 
-    fn told(&mut self, change: fn(DynamicObject) -> Change, version: &str) {
+    fn reported(&mut self, change: fn(DynamicObject) -> Change, version: &str) {
         let shard = Self::shard();
         let metadata =
             serde_json::json!({"name": shard.name, "namespace": shard.namespace, "resourceVersion": version});
@@ -181,11 +181,11 @@ fn the_pipeline_knows_what_a_shard_holds() {
     case.writes(&[("a", "1")]);
     assert!(case.is_readable("group"), "the write keeps it");
     assert!(!case.is_readable("an earlier group of the name"));
-    case.told(Change::applied, "5");
-    assert!(case.is_readable("group"), "the watch tells of the version that was seen already");
-    case.told(Change::applied, "6");
-    assert!(!case.is_readable("group"), "somebody else may have written");
-    case.told(Change::deleted, "7");
+    case.reported(Change::applied, "5");
+    assert!(case.is_readable("group"), "the watch reports the version that was seen already");
+    case.reported(Change::applied, "6");
+    assert!(!case.is_readable("group"), "another writer may have changed it");
+    case.reported(Change::deleted, "7");
     assert!(!case.is_readable("group"));
 
     let mut case = Case::new();
@@ -241,7 +241,7 @@ proptest! {
                 .enumerate()
                 .map(|(at, seen)| {
                     let change = changes.get(at).and_then(Option::as_ref);
-                    ShardContent::new(seen.as_ref(), change, Told::Nothing, None)
+                    ShardContent::new(seen.as_ref(), change, Reported::Nothing, None)
                 })
                 .collect();
             readable(&contents)

@@ -1,4 +1,4 @@
-//! What a group's credential shards should hold, and who may have how much of them. Pure.
+//! Decides what a group's credential shards hold, and how many bytes of them each namespace may use. Pure.
 //!
 //! A value belongs to the namespace of the expositions that name it. A namespace may use [`Rooms::share`] bytes of a
 //! group's shards. A new version of a Secret that is no larger than the versions it replaces always finds room: the older
@@ -11,13 +11,13 @@ use k8s_openapi::api::core::v1::Secret;
 use tamis_config::CredentialHandle;
 use tamis_config::names::{CREDENTIAL_SHARDS, shard_of};
 
-/// A shard that is to be written.
+/// A shard to write.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ShardWrite {
     pub(super) number: usize,
-    /// All that it shall hold.
+    /// The complete content.
     pub(super) data: BTreeMap<String, Vec<u8>>,
-    /// What was not there, or was another value.
+    /// The handles whose values are new or changed.
     pub(super) added: BTreeSet<CredentialHandle>,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Lacking {
     Share(CredentialHandle),
 }
 
-/// How much room there is.
+/// The bytes that credentials may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rooms {
     /// Bytes of one shard.
@@ -55,16 +55,19 @@ pub(super) struct Rooms {
     pub(super) share: usize,
 }
 
-/// What is known of the values in the shards and of those that are needed.
+/// The values of today's Secrets, and the users of the values in shards.
 pub(super) trait Values {
-    /// The value that a handle names; none where its Secret has moved on.
+    /// Returns the value that a handle names, or `None` if its Secret has another version by now.
     fn value(&self, handle: &CredentialHandle) -> Option<Vec<u8>>;
-    /// The namespace whose documents name a value; none where no document names it.
+    /// Returns the namespace whose documents name a value, or `None` if no document does.
     fn user(&self, handle: &CredentialHandle) -> Option<&str>;
 }
 
-/// The shards to be written so that the values are there, by handle and the namespace that needs each. What is in use
-/// stays, unless a newer version of the same Secret takes its place.
+/// Returns the shards to write so that they contain the wanted values, and the values that cannot be placed. Values in use
+/// stay, unless a newer version of the same Secret replaces them.
+///
+/// - `wanted`: the handle of each value, and the namespace that needs it.
+/// - `shard`: a shard as last seen, if the group owns it.
 pub(super) fn adding<'s>(
     wanted: &BTreeMap<CredentialHandle, String>,
     shard: impl Fn(usize) -> Option<&'s Secret>,
@@ -137,7 +140,7 @@ impl Shard {
         }
     }
 
-    /// Other versions of the Secret that a value comes from, which nothing in this batch needs, and their bytes.
+    /// Returns the other versions of the Secret that a value comes from, without those that this batch needs, and their bytes.
     fn older<'a>(
         &'a self,
         handle: &'a CredentialHandle,
@@ -151,8 +154,9 @@ impl Shard {
     }
 }
 
-/// The shard for a value, with room made in it: where its name says, else where most is free, else in the place of what
-/// no document names, else in the place of older versions of the same Secret.
+/// Chooses the shard for a value, and makes room in it. The shard that the handle's hash names comes first, then the shard
+/// with the most free bytes. If none has room, values that no document names give way, and then other versions of the same
+/// Secret too.
 fn place(
     shards: &mut [Shard],
     handle: &CredentialHandle,
@@ -169,7 +173,7 @@ fn place(
         let handle = CredentialHandle(name.to_owned());
         !wanted.contains_key(&handle) && values.user(&handle).is_none()
     };
-    // How far each way of making room goes; the least harmful that suffices is taken.
+    // The ways of making room, the least harmful first.
     type Spared<'s> = &'s dyn Fn(&str) -> bool;
     let same = |name: &str| uid(name) == uid(&handle.0) && !wanted.contains_key(&CredentialHandle(name.to_owned()));
     let either = |name: &str| unused(name) || same(name);
@@ -195,7 +199,8 @@ fn place(
     None
 }
 
-/// Bytes of a namespace's values: those that documents name or this batch has added, without older versions of a Secret.
+/// Returns the bytes of a namespace's values: those that documents name or this batch has added, without other versions of
+/// the Secret of `but`.
 fn used(
     shards: &[Shard],
     namespace: &str,
@@ -214,7 +219,7 @@ fn used(
     held.map(|(name, value)| stored(name, value.len())).sum()
 }
 
-/// The Secret that a value comes from, whatever its version.
+/// Returns the uid of the Secret that a value comes from.
 fn uid(handle: &str) -> &str {
     handle.split_once('.').map_or(handle, |(uid, _)| uid)
 }
@@ -223,12 +228,12 @@ fn cost(handle: &CredentialHandle, value: usize) -> usize {
     stored(&handle.0, value)
 }
 
-/// Bytes that a value takes in an object of the API, which carries it in base64.
+/// Returns the bytes that a value takes in an object of the API, which carries it in base64.
 fn stored(handle: &str, value: usize) -> usize {
     handle.len() + value.div_ceil(3) * 4
 }
 
-/// The shards to be written so that only what is used is there.
+/// Returns the shards to write so that they contain only values in use.
 pub(super) fn sweeping<'s>(
     shard: impl Fn(usize) -> Option<&'s Secret>,
     mut is_used: impl FnMut(&CredentialHandle) -> bool,

@@ -69,7 +69,7 @@ fn only_what_is_missing_is_added_and_nothing_is_lost() {
 }
 
 #[test]
-fn what_somebody_has_changed_is_put_right() {
+fn corrects_a_value_that_another_writer_changed() {
     let number = shard_of("old");
     let there = secret(&[("old", b"forged")]);
     let known = Known::of(&[("old", b"1")]);
@@ -80,7 +80,7 @@ fn what_somebody_has_changed_is_put_right() {
     assert_eq!((writes, lacking), (vec![ShardWrite { number, data, added }], vec![]));
 }
 
-/// Every shard holds one value of 60 bytes that somebody uses, and there is room for 64.
+/// Every shard holds one value of 60 bytes that a document names, and there is room for 64.
 fn full() -> (Vec<Secret>, Known, Rooms) {
     let mut known = Known::default();
     let shards = (0..CREDENTIAL_SHARDS).map(|number| {
@@ -156,7 +156,7 @@ fn a_namespace_has_no_more_than_its_share() {
 }
 
 #[test]
-fn what_nobody_names_goes() {
+fn removes_values_that_no_document_names() {
     let there = secret(&[("a", b"1"), ("b", b"2")]);
     let shard = |n| (n == 0).then_some(&there);
     assert_eq!(sweeping(shard, |_| true), vec![]);
@@ -171,7 +171,7 @@ proptest! {
     /// Whatever others do with their Secrets, a Secret that loses keys is always followed; no shard overflows and no
     /// namespace exceeds its share by a value that is new.
     #[test]
-    fn nobody_can_hold_up_a_revocation(steps in proptest::collection::vec((0_usize..4, 0_usize..6, 1_usize..200), 1..60)) {
+    fn a_revocation_always_finds_room(steps in proptest::collection::vec((0_usize..4, 0_usize..6, 1_usize..200), 1..60)) {
         let rooms = Rooms { shard: 400, share: 700 };
         let mut shards: Vec<Secret> = (0..CREDENTIAL_SHARDS).map(|_| Secret::default()).collect();
         // What each Secret's documents name now: version and length of the value.

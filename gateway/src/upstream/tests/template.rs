@@ -10,7 +10,7 @@ fn parsed(text: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn places() {
+fn splits_texts_at_known_placeholders() {
     for (text, parts, unknown) in [
         ("", vec![], vec![]),
         ("x", vec!["'x'"], vec![]),
@@ -32,7 +32,7 @@ fn places() {
 }
 
 #[test]
-fn one_place_and_none() {
+fn recognises_a_sole_placeholder_and_a_constant() {
     let known = |name: &str| name == "a";
     for (text, sole, constant) in [
         ("{a}", Some("a"), None),
@@ -49,7 +49,7 @@ fn one_place_and_none() {
 }
 
 #[test]
-fn what_is_absent() {
+fn null_is_a_value_in_json_and_absent_elsewhere() {
     let arguments = crate::upstream::http::tests::support::arguments(r#"{"a": null, "b": 1.10}"#);
     let defaults = [("a", "2"), ("c", "3.0"), ("d", "null")]
         .into_iter()
