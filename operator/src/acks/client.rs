@@ -1,4 +1,4 @@
-//! Listens to gateways: one task an endpoint, which streams its `/acks`, hands on each event, and begins again when the
+//! Follows the `/acks` streams of gateways: one task per endpoint, which forwards each event and reconnects when the
 //! stream ends.
 
 #[cfg(test)]
@@ -23,55 +23,56 @@ use super::StreamEvent;
 use super::sse::Parser;
 use crate::options::Token;
 
-/// Bytes of one event: a snapshot of 100,000 expositions takes a third of it.
+/// The largest event in bytes: a snapshot of 100,000 expositions takes a third of it.
 const MAX_EVENT_BYTES: usize = 64 << 20;
-/// Until a gateway's address answers.
+/// The longest time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Until a gateway answers the request.
+/// The longest time until a gateway answers the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A stream without a byte for so long has died; a gateway says something, if only a comment, three times as often.
+/// A stream is dead after this time without a byte. A gateway sends something, if only a comment, three times as often.
 const SILENCE: Duration = Duration::from_secs(45);
-/// Pauses between attempts. Short, since a gateway that cannot be heard for five seconds counts as lost.
+/// The first and the longest pause between attempts. Short, since a gateway whose stream is closed for five seconds counts
+/// as lost.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A gateway to listen to.
+/// A gateway whose `/acks` stream is followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its group.
+    /// The gateway's group.
     pub group: ObjectName,
-    /// What the table and messages call it: the pod's name, or the URL of one that is no pod.
+    /// The name in the table and in messages: the pod's name, or the URL of a gateway that is not a pod.
     pub name: String,
-    /// Where its admin port is, as `http://10.0.0.7:9090`.
+    /// The base URL of the admin port, as in `http://10.0.0.7:9090`.
     pub url: String,
-    /// What both sides have to know.
+    /// The group's token, which both sides must know.
     pub token: Token,
-    /// Whether it may be sent the token.
+    /// Whether the token may be sent to the endpoint.
     pub trust: Trust,
 }
 
-/// How an endpoint was found.
+/// How an endpoint was found, and so whether the token may be sent to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// By its owner references, which everyone may write who may create pods in the group's namespace: it has to prove that
-    /// it knows the token, and is never sent it.
+    /// By its owner references, which everyone who may create pods in the group's namespace can write: the endpoint has to
+    /// prove that it knows the token, which is never sent to it.
     Proven,
-    /// The operator's command line names it: it is sent the token.
+    /// By the operator's command line: the token is sent.
     Named,
 }
 
-/// What was heard, and of whom. `Table::on_stream_event` takes it.
+/// An event of a gateway's stream, with the gateway. `Table::on_stream_event` takes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayEvent {
     /// The group of the endpoint.
     pub group: ObjectName,
-    /// Its name.
+    /// The name of the endpoint.
     pub endpoint: String,
-    /// What was heard.
+    /// The event.
     pub event: StreamEvent,
 }
 
-/// The gateways that are listened to.
+/// The gateways whose streams are followed.
 #[derive(Debug)]
 pub struct Endpoints {
     listener: Listener,
@@ -79,16 +80,16 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Listens to nobody yet. What will be heard goes to `sender`; when nobody takes it, gateways wait.
+    /// Creates a set without endpoints. Events go to `sender`; while the channel is full, streams are not read.
     ///
     /// # Errors
-    /// The HTTP client cannot be made: no TLS provider.
+    /// The HTTP client cannot be created: there is no TLS provider.
     pub fn new(sender: mpsc::Sender<GatewayEvent>) -> Result<Self, reqwest::Error> {
         Self::with_limit(sender, MAX_EVENT_BYTES)
     }
 
     fn with_limit(sender: mpsc::Sender<GatewayEvent>, max_event_bytes: usize) -> Result<Self, reqwest::Error> {
-        // The token goes to the address that was asked for and nowhere else: no proxy, no redirect.
+        // The token goes to the endpoint's address and nowhere else: no proxy, no redirect.
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -104,8 +105,8 @@ impl Endpoints {
         Ok(Self { listener: Listener { client, sender, max_event_bytes }, running: HashMap::new() })
     }
 
-    /// Listens to these and to no others. One whose address or token is another is begun anew. To be called within a
-    /// Tokio runtime.
+    /// Follows these endpoints and no others. An endpoint whose address or token has changed is reconnected. Must be called
+    /// within a Tokio runtime.
     pub fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>) {
         let mut before = std::mem::take(&mut self.running);
         for endpoint in endpoints {
@@ -127,7 +128,7 @@ struct Listener {
     max_event_bytes: usize,
 }
 
-/// Why a stream has ended.
+/// Why a stream has ended. The message follows the name of the gateway.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("{}", chain(.0))]
@@ -150,7 +151,7 @@ enum Ended {
     NoSnapshot,
     #[error("it has ended the stream")]
     Closed,
-    /// Nobody listens to us any more.
+    /// The receiver of the events is gone.
     #[error("the operator stops")]
     Stopping,
 }
@@ -166,16 +167,16 @@ impl Listener {
         let mut pause = FIRST_PAUSE;
         let mut last = None;
         loop {
-            let mut heard = false;
-            let ended = self.stream(&endpoint, &mut heard).await;
-            // Once for what was heard, and once for whoever was listened to under that name before.
-            if (heard || last.is_none()) && self.send(&endpoint, StreamEvent::Disconnected).await.is_err() {
+            let mut synced = false;
+            let ended = self.stream(&endpoint, &mut synced).await;
+            // Sent once after a stream, and once at the start: another task may have followed an endpoint of this name.
+            if (synced || last.is_none()) && self.send(&endpoint, StreamEvent::Disconnected).await.is_err() {
                 return;
             }
             if matches!(ended, Ended::Stopping) {
                 return;
             }
-            if heard {
+            if synced {
                 pause = FIRST_PAUSE;
             }
             let why = ended.to_string();
@@ -191,15 +192,15 @@ impl Listener {
         }
     }
 
-    /// One stream, from its request to its end. `heard` is set with its snapshot.
-    async fn stream(&self, endpoint: &Endpoint, heard: &mut bool) -> Ended {
-        match self.try_stream(endpoint, heard).await {
+    /// Follows one stream, from its request to its end. Sets `synced` when the snapshot has arrived.
+    async fn stream(&self, endpoint: &Endpoint, synced: &mut bool) -> Ended {
+        match self.try_stream(endpoint, synced).await {
             Ok(()) => Ended::Closed,
             Err(ended) => ended,
         }
     }
 
-    async fn try_stream(&self, endpoint: &Endpoint, heard: &mut bool) -> Result<(), Ended> {
+    async fn try_stream(&self, endpoint: &Endpoint, synced: &mut bool) -> Result<(), Ended> {
         let url = format!("{}/acks", endpoint.url.trim_end_matches('/'));
         let request = self.client.get(url).header("accept", "text/event-stream");
         let (request, proof) = match endpoint.trust {
@@ -225,11 +226,11 @@ impl Listener {
             let events = parser.push(&bytes).map_err(|_| Ended::TooLarge(self.max_event_bytes))?;
             for data in events {
                 let Some(event) = parse(&data)? else { continue };
-                if !*heard {
+                if !*synced {
                     if !matches!(event, AckEvent::Snapshot { .. }) {
                         return Err(Ended::NoSnapshot);
                     }
-                    *heard = true;
+                    *synced = true;
                     tracing::debug!(group = %endpoint.group, gateway = endpoint.name, "listening to a gateway");
                 }
                 self.send(endpoint, StreamEvent::Ack(event)).await?;
@@ -239,12 +240,12 @@ impl Listener {
     }
 
     async fn send(&self, endpoint: &Endpoint, event: StreamEvent) -> Result<(), Ended> {
-        let heard = GatewayEvent { group: endpoint.group.clone(), endpoint: endpoint.name.clone(), event };
-        self.sender.send(heard).await.map_err(|_| Ended::Stopping)
+        let event = GatewayEvent { group: endpoint.group.clone(), endpoint: endpoint.name.clone(), event };
+        self.sender.send(event).await.map_err(|_| Ended::Stopping)
     }
 }
 
-/// A question to a gateway, and the proof that its answer must have.
+/// Creates a challenge for a gateway, and the proof that the answer must contain.
 fn prove(endpoint: &Endpoint) -> Option<(Question, String)> {
     let mut nonce = [0; 16];
     aws_lc_rs::rand::fill(&mut nonce).ok()?;
@@ -263,7 +264,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The event, or none where it is of a sort that only newer gateways know.
+/// Parses an event. Returns `None` for a type of event that only newer gateways send.
 fn parse(data: &[u8]) -> Result<Option<AckEvent>, Ended> {
     #[derive(Deserialize)]
     struct Sort {
@@ -278,13 +279,13 @@ fn parse(data: &[u8]) -> Result<Option<AckEvent>, Ended> {
     }
 }
 
-/// Between half of the pause and all of it: gateways that went together are not called together.
+/// Returns between half of the pause and all of it, so that gateways that went together are not called together.
 fn jittered(pause: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8);
     pause / 2 + pause.mul_f64(f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX) / 2.0)
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes in one line.
 fn chain(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

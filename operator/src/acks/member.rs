@@ -1,4 +1,4 @@
-//! One gateway of a group, as far as it has been heard.
+//! The state of one gateway of a group, as its `/acks` stream reports it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,67 +9,68 @@ use tamis_config::{Digest, ExpositionId};
 use super::Totals;
 use crate::status::message;
 
-/// How long what a gateway said last holds after its stream has ended, and how long a new one may take to be heard.
+/// How long the last known state of a gateway stays valid after its stream has ended, and how long a new gateway may take
+/// to send its first snapshot.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Expositions that one gateway may speak of: ten times what a group is built for.
+/// Expositions that one gateway may report: ten times what a group is built for.
 const MAX_EXPOSITIONS: usize = 100_000;
 
 /// Characters of a version that are kept.
 const MAX_VERSION: usize = 40;
 
-/// Whether a gateway counts.
+/// Whether a gateway counts towards `Programmed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// Its pod is ready: it must have loaded what is wanted.
+    /// Its pod is ready: it must have loaded the required documents.
     Ready,
-    /// Its pod is not ready: nothing is asked of it.
+    /// Its pod is not ready: it need not have loaded anything.
     NotReady,
-    /// It is no pod: it counts while it can be heard.
+    /// It is not a pod: it counts while its stream is connected.
     WhenConnected,
 }
 
-/// Whether a gateway can be heard.
+/// The state of a gateway's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// Its stream is open.
+    /// The stream is open.
     Open,
-    /// It has not been heard since then.
+    /// The stream has been closed since then.
     Silent(Instant),
-    /// It has been silent for too long: what it said no longer holds.
+    /// The stream has been closed for longer than [`GRACE`]: the last known state is no longer valid.
     Lost,
 }
 
-/// What a gateway has to say of a wanted document.
+/// The state of a required document on one gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
-    /// Nothing is asked of it.
+    /// The gateway does not count.
     Exempt,
-    /// It has not been heard yet, and may still take its time.
+    /// The gateway has not sent a snapshot yet, and still has time to.
     Connecting,
-    /// It has processed the document.
+    /// The gateway has processed the document.
     Processed,
-    /// It has not.
+    /// The gateway has not processed the document.
     Missing,
-    /// It has not, and says what it waits for.
+    /// The gateway has not processed the document; the text says what it waits for.
     Waiting(&'a str),
-    /// It has been silent for too long.
+    /// The gateway has been silent for too long.
     Lost,
-    /// It does not know the format.
+    /// The gateway does not know the document's format.
     TooOld(&'a str),
-    /// It cannot load the document: the reason and the message.
+    /// The gateway cannot load the document: the reason and the message.
     Refused(&'a str, &'a str),
 }
 
-/// One gateway.
+/// The state of one gateway.
 #[derive(Debug)]
 pub(super) struct Member {
     readiness: Readiness,
     link: Link,
-    /// Whether what it said last holds.
-    heard: bool,
-    /// None before its first snapshot.
+    /// Whether the last known state is valid: a snapshot has arrived, and the stream has not been lost since.
+    is_synced: bool,
+    /// `None` before the first snapshot.
     instance: Option<String>,
-    /// What it says it is; empty before that.
+    /// The version that the gateway reports. Empty before the first snapshot.
     version: String,
     acks: HashMap<ExpositionId, (Digest, AckState)>,
     saved: HashMap<ExpositionId, Totals>,
@@ -80,7 +81,7 @@ impl Member {
         Self {
             readiness,
             link: Link::Silent(now),
-            heard: false,
+            is_synced: false,
             instance: None,
             version: String::new(),
             acks: HashMap::new(),
@@ -88,7 +89,7 @@ impl Member {
         }
     }
 
-    /// True where that changes anything. A pod that becomes ready gets time to be heard.
+    /// Sets the readiness. Returns whether it changed. A pod that becomes ready gets time to connect.
     pub(super) fn set_readiness(&mut self, readiness: Readiness, now: Instant) -> bool {
         let changed = self.readiness != readiness;
         self.readiness = readiness;
@@ -98,22 +99,22 @@ impl Member {
         changed
     }
 
-    /// What it says it is. It goes into the group's status: as much of it as any version has.
+    /// Sets the version that the gateway reports. It is shown in the group's status, so it is cut to the length of a version.
     pub(super) fn set_version(&mut self, version: &str) {
         self.version = version.chars().filter(char::is_ascii_graphic).take(MAX_VERSION).collect();
     }
 
-    /// What it says it is, as far as that is known.
+    /// Returns the version that the gateway reports, unless the gateway is lost.
     pub(super) fn version(&self) -> Option<&str> {
         (self.link != Link::Lost && !self.version.is_empty()).then_some(&self.version)
     }
 
-    /// Whether it counts among the ready gateways: a ready pod that has proved to be a gateway, or, of those that are no
-    /// pods, one that can be heard. None while it may still be heard for the first time.
+    /// Returns whether the gateway counts as ready: a ready pod that has proved to be a gateway, or a connected gateway
+    /// that is not a pod. Returns `None` while its first snapshot may still arrive.
     ///
-    /// Owner references prove nothing: whoever may create pods in the group's namespace can write them. A pod that has
-    /// proved itself once goes on counting while Kubernetes says that it is ready, so that a broken connection between
-    /// operator and gateway looks like no outage.
+    /// Owner references prove nothing: everyone who may create pods in the group's namespace can write them. A pod that
+    /// has proved itself once keeps counting while Kubernetes reports it ready, so that a broken connection between
+    /// operator and gateway does not look like an outage.
     pub(super) fn counts(&self) -> Option<bool> {
         let is_pod = match self.readiness {
             Readiness::NotReady => return Some(false),
@@ -123,17 +124,17 @@ impl Member {
         if is_pod && self.instance.is_some() {
             return Some(true);
         }
-        (self.heard || self.link == Link::Lost).then_some(self.heard)
+        (self.is_synced || self.link == Link::Lost).then_some(self.is_synced)
     }
 
-    /// Its stream has ended.
+    /// Records that the stream has ended.
     pub(super) fn disconnect(&mut self, now: Instant) {
         if self.link == Link::Open {
             self.link = Link::Silent(now);
         }
     }
 
-    /// When its silence has lasted too long.
+    /// Returns when a closed stream becomes a lost one.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.link {
             Link::Silent(since) => Some(since + GRACE),
@@ -141,26 +142,26 @@ impl Member {
         }
     }
 
-    /// True where its silence has lasted too long now.
+    /// Marks the gateway as lost if its stream has been closed for too long. Returns whether it did.
     pub(super) fn give_up(&mut self, now: Instant) -> bool {
         let lost = self.deadline().is_some_and(|deadline| deadline <= now);
         if lost {
             self.link = Link::Lost;
-            self.heard = false;
+            self.is_synced = false;
             self.acks = HashMap::new();
         }
         lost
     }
 
-    /// Whether a difference means anything: one that comes before the first snapshot does not.
+    /// Returns whether the stream is open. A difference that arrives before the first snapshot is ignored.
     pub(super) fn is_open(&self) -> bool {
         self.link == Link::Open
     }
 
-    /// Everything that it has processed. Gives the expositions of which that says something new, or none where it
-    /// could not be heard before: then it may be new for all.
+    /// Applies a snapshot: everything that the gateway has processed. Returns the expositions whose state changed, or
+    /// `None` if the gateway had no valid state before: then every exposition may have changed.
     pub(super) fn snapshot(&mut self, acks: Vec<Ack>) -> Option<Vec<ExpositionId>> {
-        let heard = std::mem::replace(&mut self.heard, true);
+        let was_synced = std::mem::replace(&mut self.is_synced, true);
         self.link = Link::Open;
         let mut before = std::mem::take(&mut self.acks);
         let mut changed = Vec::new();
@@ -171,14 +172,14 @@ impl Member {
             }
         }
         changed.extend(before.into_keys());
-        heard.then_some(changed)
+        was_synced.then_some(changed)
     }
 
-    /// What it has processed since. Gives the expositions of which that says something new.
+    /// Applies a difference. Returns the expositions whose state changed.
     pub(super) fn change(&mut self, acks: Vec<Ack>, removed: &[ExpositionId]) -> Vec<ExpositionId> {
         let mut changed = Vec::new();
         for id in removed {
-            // A series dies with its exposition.
+            // The gateway's counters of an exposition go with it.
             self.saved.remove(id);
             if self.acks.remove(id).is_some() {
                 changed.push(id.clone());
@@ -203,14 +204,14 @@ impl Member {
         changed
     }
 
-    /// Another instance has begun: gives what the last one had counted.
+    /// Sets the instance. Returns the totals of the previous instance if this is another one.
     pub(super) fn begin(&mut self, instance: String) -> Vec<(ExpositionId, Totals)> {
         let same = self.instance.as_ref() == Some(&instance);
         self.instance = Some(instance);
         if same { Vec::new() } else { self.saved.drain().collect() }
     }
 
-    /// A counter has moved. Gives what it had counted before it began anew, where it did.
+    /// Sets the totals of an exposition. Returns the previous totals if the gateway's counters have restarted.
     pub(super) fn count(&mut self, saved: &Saved) -> Option<Totals> {
         let new = Totals { input_bytes: saved.input_bytes, output_bytes: saved.output_bytes };
         let known = self.saved.len() < MAX_EXPOSITIONS || self.saved.contains_key(&saved.id);
@@ -218,27 +219,27 @@ impl Member {
         (new.input_bytes < old.input_bytes || new.output_bytes < old.output_bytes).then_some(old)
     }
 
-    /// What it has counted.
+    /// Returns the totals that this instance has counted for an exposition.
     pub(super) fn saved(&self, id: &ExpositionId) -> Option<Totals> {
         self.saved.get(id).copied()
     }
 
-    /// What it had counted, when it is gone.
+    /// Returns all totals of this instance, when the gateway is gone.
     pub(super) fn into_saved(self) -> HashMap<ExpositionId, Totals> {
         self.saved
     }
 
-    /// What it has to say of a document.
+    /// Returns the state of a document on this gateway.
     pub(super) fn answer(&self, id: &ExpositionId, digest: &Digest) -> Answer<'_> {
         let exempt = match self.readiness {
             Readiness::Ready => false,
             Readiness::NotReady => true,
-            Readiness::WhenConnected => !self.heard,
+            Readiness::WhenConnected => !self.is_synced,
         };
         if exempt {
             return Answer::Exempt;
         }
-        if !self.heard {
+        if !self.is_synced {
             return if self.link == Link::Lost { Answer::Lost } else { Answer::Connecting };
         }
         match self.acks.get(id).filter(|(acked, _)| acked == digest) {
@@ -251,7 +252,7 @@ impl Member {
     }
 }
 
-/// What a gateway says, cut to what will be shown of it.
+/// Cuts the messages of a gateway to the length that a status shows.
 fn bounded(state: AckState) -> AckState {
     match state {
         AckState::Waiting { message } => AckState::Waiting { message: message::part(&message) },

@@ -1,14 +1,15 @@
-//! Which gateway has loaded what: the way back from the gateways to the status of the resources.
+//! Tracks which documents each gateway has loaded: the way back from the gateways to the status of the resources.
 //!
 //! ```text
-//! client   one task an endpoint: streams /acks, hands on what it hears     I/O
-//! sse      bytes -> events                                                pure
-//! table    what was heard, what is wanted -> what is loaded everywhere    pure
+//! client   one task per endpoint: streams /acks and forwards the events           I/O
+//! sse      bytes -> events                                                        pure
+//! table    events and required documents -> what every ready gateway has loaded   pure
 //! ```
 //!
-//! Who uses it tells [`Endpoints`] and [`Table::set_endpoints`] which gateways there are, hands each [`GatewayEvent`] to
-//! [`Table::on_stream_event`], says [`Table::want`] once a document is in the API, calls [`Table::tick`] at [`Table::next_tick`], and
-//! looks again at the status of whatever is [`AckChanges`] and of what those expositions use.
+//! The caller passes the list of gateways to [`Endpoints::set`] and [`Table::set_endpoints`], passes each
+//! [`GatewayEvent`] to [`Table::on_stream_event`], calls [`Table::require`] when a document has been written to the API,
+//! and calls [`Table::tick`] at [`Table::next_tick`]. Each call returns [`AckChanges`]: the caller updates the status of
+//! those expositions and of the objects that they use.
 
 mod client;
 mod member;
@@ -21,49 +22,49 @@ pub use table::{AckChanges, Table};
 
 use tamis_config::acks::AckEvent;
 
-/// Whether gateways have loaded all documents that an object needs.
+/// Whether the gateways have loaded all documents that an object needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Programmed {
-    /// There is none.
+    /// The object needs no document.
     NotUsed,
-    /// Every ready gateway has processed them, and at least one is ready.
+    /// Every ready gateway has processed the documents, and at least one gateway is ready.
     Loaded,
-    /// It cannot be told yet: they were written a moment ago, or a gateway has not been heard yet. What was said before
-    /// may stand for the moment; the table says when it no longer may.
+    /// Not known yet: the documents were written a moment ago, or the first snapshot of a gateway has not arrived. The
+    /// status stays as it is until the table reports another state.
     Settling,
-    /// They have not all been loaded, for longer than loading takes.
+    /// Some documents have not been loaded for longer than loading takes.
     Pending {
-        /// Which gateways lack them.
+        /// Names the gateways that lack them.
         message: String,
     },
     /// No gateway is ready.
     Unavailable {
-        /// Of which group.
+        /// Names the group.
         message: String,
     },
     /// A gateway does not know the documents' format.
     TooOld {
-        /// Which one.
+        /// Names the gateway.
         message: String,
     },
     /// A gateway cannot load a document.
     Refused {
-        /// Which one, and why.
+        /// Names the gateway and the reason.
         message: String,
     },
 }
 
-/// What the filters of an exposition were given and what they let pass, in all gateways together.
+/// Bytes into and out of the filters of an exposition, summed over gateways.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Bytes that came from upstreams.
+    /// Bytes received from upstreams.
     pub input_bytes: u64,
-    /// Bytes that went to callers.
+    /// Bytes returned to callers.
     pub output_bytes: u64,
 }
 
 impl Totals {
-    /// Both together.
+    /// Adds two totals. Saturates instead of overflowing.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -73,11 +74,11 @@ impl Totals {
     }
 }
 
-/// What was heard of an endpoint.
+/// An event on the `/acks` stream of an endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
-    /// It says something.
+    /// The gateway sent an event.
     Ack(AckEvent),
-    /// It cannot be heard any more. Said once, not for each attempt that fails.
+    /// The stream has ended, or could not be opened. Sent once, not for each failed attempt.
     Disconnected,
 }

@@ -1,31 +1,31 @@
-//! Server-sent events, as far as a stream of data needs them: <https://html.spec.whatwg.org/multipage/server-sent-events.html>.
-//! Event types, ids and retry times are read over; what is kept has a bound.
+//! Parses server-sent events: <https://html.spec.whatwg.org/multipage/server-sent-events.html>. Only `data` is kept: event
+//! types, ids and retry times are ignored. The memory is bounded.
 
-/// Splits bytes into events, however they are cut.
+/// Splits a stream of bytes into events. The result does not depend on where the stream is cut into chunks.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    /// The line that is being read.
+    /// The current line.
     line: Vec<u8>,
-    /// The data lines of the event that is being read, each with its line feed.
+    /// The data lines of the current event, each with its line feed.
     data: Vec<u8>,
-    /// Whether the last byte was a carriage return: a line feed after it ends no second line.
+    /// Whether the last byte was a carriage return: a line feed that follows it belongs to the same line end.
     returned: bool,
-    /// Whether a line has been read: before the first one may stand a byte order mark.
+    /// Whether a line has been read. The first one may begin with a byte order mark.
     begun: bool,
     limit: usize,
 }
 
-/// An event is larger than may be.
+/// An event is larger than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
 impl Parser {
-    /// A parser that holds at most so many bytes of an event.
+    /// Creates a parser that holds at most `limit` bytes of an event.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    /// Takes the next bytes, and gives the data of each event that they complete.
+    /// Reads the next bytes. Returns the data of each event that they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLarge> {
         let mut events = Vec::new();
         let mut rest = bytes;
@@ -57,7 +57,7 @@ impl Parser {
             line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line)
         };
         if line.is_empty() {
-            // The last line feed is not part of the data; an event without data is none.
+            // The last line feed is not part of the data. An event without data is not dispatched.
             let mut data = std::mem::take(&mut self.data);
             return data.pop().map(|_| data);
         }

@@ -1,7 +1,7 @@
-//! What is loaded everywhere. Values in, values out: no clock, no I/O.
+//! Decides which documents are loaded everywhere. Values in, values out: no clock, no I/O.
 //!
-//! Each event costs as much as the expositions that it speaks of, times the gateways of their group; only a change in
-//! who counts (a pod becomes ready, is lost, goes) looks at all expositions of that group.
+//! An event costs as much as the expositions that it mentions, times the gateways of their group. Only a change in the
+//! set of gateways that count (a pod becomes ready, is lost or goes) reviews all expositions of the group.
 
 #[cfg(test)]
 mod tests;
@@ -18,29 +18,28 @@ use super::{Programmed, StreamEvent, Totals};
 use crate::status::message;
 use crate::verdict::RequiredDocument;
 
-/// How long gateways may take to load a document before the status says that it is pending. Most need milliseconds:
-/// then the status is written once, when it is loaded.
+/// How long gateways may take to load a document before the status reports it as pending. Most need milliseconds: then the
+/// status is written once, when the document is loaded.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Gateways that a message names.
+/// The number of gateways that a message names.
 const NAMED: usize = 5;
 
-/// What an event has changed. Collect several with [`AckChanges::merge`].
+/// The results that an event has changed. [`AckChanges::merge`] combines several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AckChanges {
-    /// Expositions of which [`Table::programmed`] now says something else. Not one that is settling: it comes when
-    /// that is over.
+    /// Expositions for which [`Table::programmed`] has changed. A settling exposition is added once it has settled.
     pub expositions: Vec<ExpositionId>,
-    /// Expositions of which [`Table::saved`] now says something else.
+    /// Expositions for which [`Table::saved`] has changed.
     pub counted: Vec<ExpositionId>,
-    /// For each exposition whose newest document is now loaded everywhere for the first time: how long that took since
-    /// the change was first seen. What `tamis_programmed_seconds` observes.
+    /// One entry for each exposition whose newest document is now loaded everywhere for the first time: the time since the
+    /// change was first seen. `tamis_programmed_seconds` observes it.
     pub loaded: Vec<Duration>,
-    /// Groups of which [`Table::ready`] now says something else.
+    /// Groups for which [`Table::ready`] has changed.
     pub groups: Vec<ObjectName>,
 }
 
 impl AckChanges {
-    /// Takes another one's along.
+    /// Adds the changes of another event.
     pub fn merge(&mut self, other: Self) {
         self.expositions.extend(other.expositions);
         self.counted.extend(other.counted);
@@ -48,19 +47,19 @@ impl AckChanges {
         self.groups.extend(other.groups);
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expositions.is_empty() && self.counted.is_empty() && self.loaded.is_empty() && self.groups.is_empty()
     }
 }
 
-/// How a document stands: what the worst of the gateways that count says.
+/// The state of a document in a group: the worst state on any gateway that counts. The order is from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LoadState {
     NoGateway,
     Loaded,
-    /// A gateway has not been heard yet; the others have it.
+    /// A gateway has not sent its first snapshot yet; the others have loaded the document.
     Connecting,
     Missing,
     Refused,
@@ -71,17 +70,18 @@ enum LoadState {
 #[derive(Debug)]
 struct Document {
     digest: Digest,
-    /// When the change that led to it was seen; none when it has been loaded, or was there before.
+    /// When the change that led to the document was seen. `None` once the document has been loaded, and for a document that
+    /// was there when the operator started.
     seen: Option<Instant>,
     state: LoadState,
-    /// Since when it has not been loaded.
+    /// Since when the document has not been loaded.
     since: Instant,
-    /// What was last told of it.
+    /// The state that was last reported.
     reported: Option<LoadState>,
 }
 
 impl Document {
-    /// When its standing may be reported: what may pass by itself is not told at once.
+    /// Returns when the state may be reported. A state that may pass by itself is reported after a delay.
     fn due(&self) -> Option<Instant> {
         match self.state {
             LoadState::Connecting => None,
@@ -96,26 +96,26 @@ impl Document {
 struct Group {
     members: BTreeMap<String, Member>,
     documents: HashMap<ExpositionId, Document>,
-    /// What gateways have counted that are gone.
+    /// The totals of gateways that are gone.
     past: HashMap<ExpositionId, Totals>,
 }
 
-/// What gateways have said, and what they should say.
+/// The documents that gateways have loaded, and those that they should load.
 #[derive(Debug, Default)]
 pub struct Table {
     groups: HashMap<ObjectName, Group>,
-    /// When the standing of which document may be told.
+    /// When to review the state of which document.
     due: BTreeSet<(Instant, ObjectName, ExpositionId)>,
 }
 
 impl Table {
-    /// A table that knows nothing yet.
+    /// Creates an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The gateways of a group, all of them. Those that it no longer names are gone.
+    /// Sets all gateways of a group. Gateways that are not in the list are removed.
     pub fn set_endpoints(
         &mut self,
         group: &ObjectName,
@@ -149,7 +149,7 @@ impl Table {
         changes
     }
 
-    /// Something was heard of a gateway. One that is not of the group (any more) is not listened to.
+    /// Applies an event of a gateway's stream. The event of a gateway that is not in the group is ignored.
     pub fn on_stream_event(
         &mut self,
         group: &ObjectName,
@@ -199,8 +199,9 @@ impl Table {
         changes
     }
 
-    /// The newest document of an exposition is in the API now. `seen` is when the change that led to it was first seen;
-    /// none where it was there when the operator started, which is not measured. Saying the same again changes nothing.
+    /// Requires the gateways of a group to load the newest document of an exposition, which is in the API now. `seen` is
+    /// when the change that led to it was first seen; `None` if the document was there when the operator started, which is
+    /// not measured. Requiring the same document again changes nothing.
     pub fn require(&mut self, wanted: &RequiredDocument, seen: Option<Instant>, now: Instant) -> AckChanges {
         let mut changes = AckChanges::default();
         let documents = &mut self.groups.entry(wanted.group.clone()).or_default().documents;
@@ -208,7 +209,7 @@ impl Table {
         if before.is_some_and(|document| document.digest == wanted.digest) {
             return changes;
         }
-        // Where the one before was never loaded, people have waited since then.
+        // If the previous document was never loaded, the time counts from its change.
         let seen = before.and_then(|document| document.seen).into_iter().chain(seen).min();
         let document =
             Document { digest: wanted.digest.clone(), seen, state: LoadState::Missing, since: now, reported: None };
@@ -217,7 +218,7 @@ impl Table {
         changes
     }
 
-    /// An exposition is not of that group any more.
+    /// Removes an exposition from a group.
     pub fn forget(&mut self, group: &ObjectName, id: &ExpositionId) {
         if let Some(state) = self.groups.get_mut(group) {
             state.documents.remove(id);
@@ -225,12 +226,12 @@ impl Table {
         }
     }
 
-    /// A group is gone, and its gateways with it.
+    /// Removes a group and its gateways.
     pub fn forget_group(&mut self, group: &ObjectName) {
         self.groups.remove(group);
     }
 
-    /// When [`Table::tick`] has something to do, if nothing is heard till then.
+    /// Returns when [`Table::tick`] has work to do, if no event arrives before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Instant> {
         let silent = self.groups.values().flat_map(|group| group.members.values()).filter_map(Member::deadline).min();
@@ -238,7 +239,7 @@ impl Table {
         silent.into_iter().chain(due).min()
     }
 
-    /// What the mere passing of time has changed.
+    /// Returns the changes that follow from the passing of time.
     pub fn tick(&mut self, now: Instant) -> AckChanges {
         let mut changes = AckChanges::default();
         let mut lost = Vec::new();
@@ -269,7 +270,7 @@ impl Table {
         changes
     }
 
-    /// Whether gateways have loaded all of these documents.
+    /// Returns whether the gateways have loaded all of these documents.
     #[must_use]
     pub fn programmed(&self, documents: &[RequiredDocument], now: Instant) -> Programmed {
         let mut worst: Option<(&RequiredDocument, Programmed)> = None;
@@ -300,8 +301,8 @@ impl Table {
         programmed
     }
 
-    /// What an exposition has saved in a group, in gateways that run and in those that are gone. None where nothing has
-    /// been heard of it.
+    /// Returns the totals of an exposition in a group, over running gateways and those that are gone. Returns `None` if no
+    /// gateway has reported any.
     #[must_use]
     pub fn saved(&self, group: &ObjectName, id: &ExpositionId) -> Option<Totals> {
         let group = self.groups.get(group)?;
@@ -309,25 +310,25 @@ impl Table {
         running.chain(group.past.get(id).copied()).reduce(Totals::plus)
     }
 
-    /// The versions of a group's gateways that can be heard.
+    /// Returns the versions of a group's connected gateways.
     #[must_use]
     pub fn versions(&self, group: &ObjectName) -> BTreeSet<String> {
         let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());
         members.filter_map(Member::version).map(str::to_owned).collect()
     }
 
-    /// How many gateways of a group are ready: pods that have proved to be gateways, and those that are no pods and can be
-    /// heard. None while one of them may still be heard for the first time.
+    /// Returns how many gateways of a group are ready: ready pods that have proved to be gateways, and connected gateways
+    /// that are not pods. Returns `None` while the first snapshot of one of them may still arrive.
     #[must_use]
     pub fn ready(&self, group: &ObjectName) -> Option<usize> {
         let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());
         members.map(|member| member.counts().map(usize::from)).sum()
     }
 
-    /// How one document stands, without the message.
+    /// Returns the state of one document, with an empty message.
     fn state_of(&self, wanted: &RequiredDocument, now: Instant) -> Programmed {
         let document = self.groups.get(&wanted.group).and_then(|group| group.documents.get(&wanted.id));
-        // Not written yet, or another one by now.
+        // The document has not been written yet, or a newer one has replaced it.
         let Some(document) = document.filter(|document| document.digest == wanted.digest) else {
             return Programmed::Settling;
         };
@@ -345,7 +346,8 @@ impl Table {
         }
     }
 
-    /// Which gateways lack any of many documents. No numbers: they would change with each document that is loaded.
+    /// Names the gateways that lack any of several documents. The message has no numbers, which would change with each
+    /// document that is loaded.
     fn lacking(&self, documents: &[RequiredDocument], now: Instant) -> String {
         let mut names = BTreeSet::new();
         for wanted in documents.iter().filter(|wanted| matches!(self.state_of(wanted, now), Programmed::Pending { .. }))
@@ -366,7 +368,7 @@ impl Table {
         }
     }
 
-    /// Something has been said that may matter to an exposition.
+    /// Updates the state of an exposition's document after an event that may affect it.
     fn review(&mut self, name: &ObjectName, id: &ExpositionId, now: Instant, changes: &mut AckChanges) {
         let Some(group) = self.groups.get_mut(name) else { return };
         let Some(document) = group.documents.get_mut(id) else { return };
@@ -395,7 +397,7 @@ impl Table {
 
 impl Group {
     fn keep(&mut self, id: ExpositionId, totals: Totals) {
-        // Of an exposition that is gone nobody will ask.
+        // The totals of a removed exposition are dropped.
         if self.documents.contains_key(&id) {
             let past = self.past.entry(id).or_default();
             *past = past.plus(totals);
@@ -415,7 +417,7 @@ impl Group {
         }
     }
 
-    /// The gateways that lack a document, and what they wait for.
+    /// Names the gateways that lack a document, and what they wait for.
     fn lacking(&self, wanted: &RequiredDocument) -> String {
         list(self.members.iter().filter_map(|(name, member)| {
             let answer = member.answer(&wanted.id, &wanted.digest);
@@ -428,7 +430,7 @@ impl Group {
         }))
     }
 
-    /// Which gateway cannot load a document, and why.
+    /// Names a gateway that cannot load a document, and why.
     fn refusal(&self, wanted: &RequiredDocument) -> Option<String> {
         let answers = || {
             let answers = self.members.iter();
@@ -463,7 +465,7 @@ fn lacks(answer: Answer<'_>) -> bool {
     matches!(answer, Answer::Missing | Answer::Waiting(_) | Answer::Lost)
 }
 
-/// Of several documents the worst is told.
+/// Orders the states from good to bad: the worst of several documents is reported.
 fn rank(programmed: &Programmed) -> u8 {
     match programmed {
         Programmed::NotUsed => 0,

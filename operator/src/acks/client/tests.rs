@@ -1,4 +1,4 @@
-//! Against a real server over real sockets: it streams, is cut, says nonsense, and comes back.
+//! Tests against a real server over real sockets: it streams, breaks off, sends invalid data, and returns.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// What the server does with one request.
+/// The server's answer to one request.
 enum Answer {
-    /// It sends these pieces and then ends the stream.
+    /// Sends these chunks and ends the stream.
     Cut(Vec<Vec<u8>>),
-    /// It sends these pieces and leaves the stream open.
+    /// Sends these chunks and leaves the stream open.
     Stay(Vec<Vec<u8>>),
     Status(StatusCode),
     Redirect(String),
@@ -30,7 +30,7 @@ enum Answer {
 #[derive(Default)]
 struct Script {
     answers: Mutex<VecDeque<Answer>>,
-    /// The `authorization` of each request.
+    /// The header `authorization` of each request.
     shown: Mutex<Vec<String>>,
 }
 
@@ -123,7 +123,7 @@ impl Subscriber {
 }
 
 #[tokio::test]
-async fn events_arrive_however_they_are_cut_and_again_after_a_cut() {
+async fn receives_events_in_any_chunks_and_reconnects_after_the_end() {
     let bytes = [b": hello\n\n".to_vec(), sse(&snapshot("1")), sse(&counted(5))].concat();
     let pieces = bytes.chunks(7).map(<[u8]>::to_vec).collect();
     let (address, script, _server) =
@@ -141,13 +141,13 @@ async fn events_arrive_however_they_are_cut_and_again_after_a_cut() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_cannot_be_reached_is_found_when_it_can() {
-    // A port that is taken, so that nobody else gets it, and does not listen yet.
+async fn connects_once_an_unreachable_gateway_listens() {
+    // The port is bound, so that no other process gets it, and does not listen yet.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let mut subscriber = Subscriber::new();
     subscriber.endpoints.set([endpoint("a", socket.local_addr().unwrap(), "secret")]);
-    assert_eq!(subscriber.event().await, StreamEvent::Disconnected, "which is said once");
+    assert_eq!(subscriber.event().await, StreamEvent::Disconnected, "which is sent once");
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(subscriber.receiver.try_recv().is_err());
     let listener = socket.listen(8).unwrap();
@@ -156,7 +156,7 @@ async fn a_gateway_that_cannot_be_reached_is_found_when_it_can() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_of_events_is_not_believed() {
+async fn rejects_anything_but_a_valid_stream_of_events() {
     let wide = format!("data: {{\"event\": \"snapshot\", \"instance\": \"{}", "x".repeat(3000));
     let (other, elsewhere, _other) = serve(vec![]).await;
     let answers = vec![
@@ -167,7 +167,7 @@ async fn what_is_no_stream_of_events_is_not_believed() {
         Answer::Cut(vec![b"data: {\"event\": \"snapshot\"}\n\n".to_vec()]),
         Answer::Cut(vec![b"data: nonsense\n\n".to_vec()]),
         Answer::Stay(vec![wide.into_bytes()]),
-        // A sort of event that is not known yet is passed over.
+        // Unknown types of events are ignored.
         Answer::Stay(vec![
             b"data: {\"event\": \"weather\", \"sun\": true}\n\n".to_vec(),
             sse(&snapshot("1")),
@@ -186,7 +186,7 @@ async fn what_is_no_stream_of_events_is_not_believed() {
     assert_eq!(
         subscriber.event().await,
         StreamEvent::Disconnected,
-        "a difference is lost: only a snapshot can be trusted now"
+        "a difference is lost, so a new snapshot is needed"
     );
     assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("2")));
     assert!(elsewhere.shown.lock().unwrap().is_empty(), "the token went elsewhere");
@@ -199,14 +199,14 @@ async fn tasks_follow_the_set_of_endpoints() {
     let (b, script_b, _server_b) = serve(vec![stay("b1")]).await;
     let mut subscriber = Subscriber::new();
     subscriber.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
-    let mut heard = [subscriber.next().await.endpoint, subscriber.next().await.endpoint];
-    heard.sort();
-    assert_eq!(heard, ["a", "b"]);
-    // The same again: nothing begins anew.
+    let mut names = [subscriber.next().await.endpoint, subscriber.next().await.endpoint];
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+    // The same endpoints again: no task restarts.
     subscriber.endpoints.set([endpoint("a", a, "old"), endpoint("b", b, "old")]);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(subscriber.receiver.try_recv().is_err());
-    // Another token, and one that is gone.
+    // One endpoint has another token, and one is removed.
     subscriber.endpoints.set([endpoint("a", a, "new")]);
     assert_eq!(subscriber.event().await, StreamEvent::Ack(snapshot("a2")));
     assert_eq!(subscriber.endpoints.running.len(), 1);
@@ -215,7 +215,7 @@ async fn tasks_follow_the_set_of_endpoints() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_slow_keeps_everything_in_order() {
+async fn a_slow_reader_receives_everything_in_order() {
     let events: Vec<Vec<u8>> = (0..500).map(|n| sse(&counted(n))).collect();
     let (address, _, _server) = serve(vec![Answer::Cut([vec![sse(&snapshot("1"))], events].concat())]).await;
     let mut subscriber = Subscriber::new();
@@ -231,7 +231,7 @@ async fn a_reader_that_is_slow_keeps_everything_in_order() {
 }
 
 #[tokio::test]
-async fn it_ends_with_whoever_listens() {
+async fn tasks_end_with_the_receiver() {
     let (address, _, _server) = serve(vec![Answer::Cut(vec![sse(&snapshot("1"))])]).await;
     let mut subscriber = Subscriber::new();
     subscriber.endpoints.set([endpoint("a", address, "secret")]);
@@ -247,14 +247,14 @@ async fn it_ends_with_whoever_listens() {
 }
 
 #[test]
-fn a_token_is_not_printed() {
+fn debug_does_not_show_the_token() {
     let endpoint = endpoint("a", "127.0.0.1:1".parse().unwrap(), " hunter2\n");
     assert!(!format!("{endpoint:?}").contains("hunter2"));
     assert_eq!(endpoint.token.expose(), "hunter2", "as files have it, with its line end");
 }
 
 #[test]
-fn pauses_differ_and_are_bounded() {
+fn pauses_are_jittered_and_bounded() {
     for _ in 0..1000 {
         let pause = jittered(LONGEST_PAUSE);
         assert!(pause >= LONGEST_PAUSE / 2 && pause <= LONGEST_PAUSE, "{pause:?}");
@@ -262,7 +262,7 @@ fn pauses_differ_and_are_bounded() {
     assert_ne!(jittered(LONGEST_PAUSE), jittered(LONGEST_PAUSE));
 }
 
-/// A pod that claims to be a gateway. With a token it can prove to know, it answers as a gateway does.
+/// Starts a pod that claims to be a gateway. With a token, it sends a proof as a gateway does.
 async fn pod(token: Option<&'static str>) -> (SocketAddr, Arc<Mutex<Vec<String>>>, AbortOnDropHandle<()>) {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = Arc::clone(&seen);
@@ -286,7 +286,7 @@ async fn pod(token: Option<&'static str>) -> (SocketAddr, Arc<Mutex<Vec<String>>
 }
 
 #[tokio::test]
-async fn a_pod_that_only_claims_to_be_a_gateway_learns_no_token_and_is_not_heard() {
+async fn a_pod_without_the_token_learns_no_token_and_sends_no_events() {
     for (token, is_accepted) in [(None, false), (Some("guess"), false), (Some("secret"), true)] {
         let (address, seen, _server) = pod(token).await;
         let mut subscriber = Subscriber::new();

@@ -67,7 +67,7 @@ impl Fixture {
         self.table.require(&document(name, digest), Some(self.now), self.now)
     }
 
-    /// Lets time pass as the operator would: it ticks when it was reported to.
+    /// Lets time pass, and ticks when the table asks for it, as the operator does.
     fn advance(&mut self, seconds: u64) -> AckChanges {
         let end = self.now + Duration::from_secs(seconds);
         let mut changes = AckChanges::default();
@@ -92,13 +92,13 @@ fn pending(message: &str) -> Programmed {
     Programmed::Pending { message: message.to_owned() }
 }
 
-/// Nothing but how many gateways of the group are ready.
+/// A change of only the number of ready gateways.
 fn only_counted() -> AckChanges {
     AckChanges { groups: vec![group()], ..AckChanges::default() }
 }
 
 #[test]
-fn every_ready_gateway_must_have_loaded_it() {
+fn every_ready_gateway_must_have_loaded_the_document() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY), ("c", NOT_READY)]);
     fixture.receive("a", snapshot("1", vec![], vec![]));
     fixture.receive("b", snapshot("1", vec![], vec![]));
@@ -116,14 +116,14 @@ fn every_ready_gateway_must_have_loaded_it() {
 }
 
 #[test]
-fn the_old_digest_is_not_the_new_one() {
+fn an_ack_of_the_old_digest_does_not_count_for_the_new_one() {
     let mut fixture = Fixture::new(&[("a", READY)]);
     fixture.require("x", "d1");
     fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
     assert_eq!(fixture.programmed("x", "d2"), Programmed::Settling, "the plan is ahead of the API");
     fixture.require("x", "d2");
-    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "nobody wants it any more");
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "it is no longer required");
     assert_eq!(fixture.advance(1), AckChanges::default());
     assert_eq!(fixture.programmed("x", "d2"), Programmed::Settling);
     assert_eq!(fixture.advance(1).expositions, [id("x")]);
@@ -131,18 +131,18 @@ fn the_old_digest_is_not_the_new_one() {
     let changes = fixture.receive("a", changed(vec![loaded("x", "d2")]));
     assert_eq!((changes.expositions, changes.loaded), (vec![id("x")], vec![Duration::from_secs(2)]));
     assert_eq!(fixture.programmed("x", "d2"), Programmed::Loaded);
-    // Wanted once more, as a reconcile does: nothing new.
+    // Requiring the same document again changes nothing.
     assert!(fixture.require("x", "d2").is_empty());
     assert_eq!(fixture.programmed("x", "d2"), Programmed::Loaded);
 }
 
 #[test]
-fn what_gateways_say_of_a_document() {
+fn reports_the_state_of_a_document_on_the_gateways() {
     let waiting = AckState::Waiting { message: "secret tamis-public-credentials-3".to_owned() };
     let refused = |reason: &str| AckState::Refused { reason: reason.to_owned(), message: "format 2".to_owned() };
     let too_old = "Gateway b is too old for this configuration: format 2";
     let invalid = "Gateway b cannot load it: Broken: format 2";
-    for (state, said) in [
+    for (state, expected) in [
         (AckState::Loaded, Programmed::Loaded),
         (AckState::Stopped, Programmed::Loaded),
         (waiting, pending("Not loaded yet by b (waits for secret tamis-public-credentials-3)")),
@@ -154,13 +154,13 @@ fn what_gateways_say_of_a_document() {
         fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
         let mut changes = fixture.receive("b", snapshot("1", vec![ack("x", "d1", state)], vec![]));
         changes.merge(fixture.advance(2));
-        assert_eq!(changes.expositions, [id("x")], "{said:?}");
-        assert_eq!(fixture.programmed("x", "d1"), said);
+        assert_eq!(changes.expositions, [id("x")], "{expected:?}");
+        assert_eq!(fixture.programmed("x", "d1"), expected);
     }
 }
 
 #[test]
-fn of_many_documents_the_worst_is_told() {
+fn reports_the_worst_of_several_documents() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
     let too_old = AckState::Refused { reason: "GatewayTooOld".to_owned(), message: "format 2".to_owned() };
     fixture.receive("a", snapshot("1", vec![loaded("x", "d"), loaded("y", "d"), ack("z", "d", too_old)], vec![]));
@@ -183,24 +183,24 @@ fn of_many_documents_the_worst_is_told() {
 }
 
 #[test]
-fn without_a_ready_gateway_nothing_is_programmed() {
+fn is_unavailable_without_a_ready_gateway() {
     let mut fixture = Fixture::new(&[("a", READY)]);
     fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
     fixture.require("x", "d1");
-    // A blink of the probe.
+    // A short failure of the probe.
     assert!(fixture.endpoints(&[("a", NOT_READY)]).is_empty());
     assert!(fixture.advance(4).is_empty());
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
     assert!(fixture.endpoints(&[("a", READY)]).is_empty());
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
-    // Not a blink.
+    // A long one.
     fixture.endpoints(&[]);
     assert_eq!(fixture.advance(5).expositions, [id("x")]);
     let message = "No gateway of the group edge/public is ready; its pods say why".to_owned();
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Unavailable { message });
-    // The next one.
+    // Another gateway becomes ready.
     fixture.endpoints(&[("b", READY)]);
-    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "not heard yet");
+    assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling, "its snapshot has not arrived");
     let changes = fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![]));
     assert_eq!(changes.expositions, [id("x")]);
     assert!(changes.loaded.is_empty(), "that was measured long ago");
@@ -208,7 +208,7 @@ fn without_a_ready_gateway_nothing_is_programmed() {
 }
 
 #[test]
-fn a_blink_of_a_stream_is_not_noticed_and_a_loss_is() {
+fn ignores_a_short_interruption_of_a_stream_and_reports_a_loss() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
     fixture.require("x", "d1");
     fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
@@ -219,12 +219,12 @@ fn a_blink_of_a_stream_is_not_noticed_and_a_loss_is() {
     assert!(fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![])).is_empty());
     assert!(fixture.advance(60).is_empty());
 
-    // Gone for good: five seconds for the stream, two more as for whatever is not loaded.
+    // A loss: five seconds for the stream, and two more as for every document that is not loaded.
     fixture.receive("b", StreamEvent::Disconnected);
     assert!(fixture.advance(6).is_empty());
     assert_eq!(fixture.advance(1).expositions, [id("x")]);
     assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by b (cannot be heard)"));
-    // A document of now is asked of it as well.
+    // A newer document is missing there too.
     fixture.require("y", "d1");
     fixture.receive("a", changed(vec![loaded("y", "d1")]));
     fixture.advance(2);
@@ -237,7 +237,7 @@ fn a_blink_of_a_stream_is_not_noticed_and_a_loss_is() {
 }
 
 #[test]
-fn what_comes_after_a_loss_and_before_a_snapshot_is_not_believed() {
+fn ignores_differences_before_the_first_snapshot_and_unknown_gateways() {
     let mut fixture = Fixture::new(&[("a", READY)]);
     fixture.require("x", "d1");
     assert!(fixture.receive("a", changed(vec![loaded("x", "d1")])).is_empty());
@@ -245,17 +245,17 @@ fn what_comes_after_a_loss_and_before_a_snapshot_is_not_believed() {
     fixture.advance(10);
     assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by a (cannot be heard)"));
     assert_eq!(fixture.table.saved(&group(), &id("x")), None);
-    // Nor a gateway that is not of the group.
+    // A gateway that is not in the group.
     assert!(fixture.receive("stranger", snapshot("1", vec![loaded("x", "d1")], vec![saved("x", 10, 1)])).is_empty());
     assert_eq!(fixture.table.saved(&group(), &id("x")), None);
 }
 
 #[test]
-fn a_gateway_that_joins_disturbs_nothing() {
+fn a_new_gateway_does_not_change_the_state_while_it_starts() {
     let mut fixture = Fixture::new(&[("a", READY)]);
     fixture.require("x", "d1");
     fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
-    // It starts, fails to be heard for longer than the grace, becomes ready, and is heard.
+    // It starts, does not connect for longer than the grace period, becomes ready, and connects.
     fixture.endpoints(&[("a", READY), ("b", NOT_READY)]);
     assert!(fixture.advance(30).is_empty());
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
@@ -264,19 +264,19 @@ fn a_gateway_that_joins_disturbs_nothing() {
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
     assert_eq!(fixture.receive("b", snapshot("1", vec![loaded("x", "d1")], vec![])), only_counted());
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
-    // And one that lacks a document, though it is ready.
+    // Another one is ready, but lacks a document.
     fixture.endpoints(&[("a", READY), ("b", READY), ("c", READY)]);
     fixture.receive("c", snapshot("1", vec![], vec![]));
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Settling);
     assert_eq!(fixture.advance(2).expositions, [id("x")]);
     assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by c"));
-    // It goes.
+    // It is removed.
     assert_eq!(fixture.endpoints(&[("a", READY), ("b", READY)]).expositions, [id("x")]);
     assert_eq!(fixture.programmed("x", "d1"), Programmed::Loaded);
 }
 
 #[test]
-fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
+fn a_gateway_that_is_not_a_pod_counts_while_it_is_connected() {
     let mut fixture = Fixture::new(&[("http://a", STATIC), ("http://b", STATIC)]);
     fixture.require("x", "d1");
     fixture.advance(5);
@@ -295,58 +295,58 @@ fn a_gateway_that_is_no_pod_counts_while_it_is_heard() {
 }
 
 #[test]
-fn of_gateways_that_are_no_pods_those_are_counted_that_are_there() {
+fn counts_the_connected_gateways_that_are_not_pods() {
     let mut fixture = Fixture::new(&[("http://a", STATIC), ("http://b", STATIC)]);
     let connected = |fixture: &Fixture| fixture.table.ready(&group());
-    assert_eq!(connected(&fixture), None, "they may be heard yet");
+    assert_eq!(connected(&fixture), None, "they may still connect");
     assert_eq!(fixture.receive("http://a", snapshot("1", vec![], vec![])).groups, [group()]);
-    assert_eq!(connected(&fixture), None, "the other one may");
+    assert_eq!(connected(&fixture), None, "the other one may still connect");
     assert_eq!(fixture.advance(4), AckChanges::default());
     assert_eq!(fixture.advance(1).groups, [group()]);
     assert_eq!(connected(&fixture), Some(1), "and it was not");
-    // Late, and another instance of the first: only who is there is reported.
+    // A late connection, and another instance of the first: only the number is reported.
     assert_eq!(fixture.receive("http://b", snapshot("1", vec![], vec![])).groups, [group()]);
     assert_eq!(fixture.receive("http://a", snapshot("2", vec![], vec![])), AckChanges::default());
     assert_eq!(connected(&fixture), Some(2));
-    // A blink is not noticed, a loss is, together as one.
+    // A short interruption is ignored. Two losses at the same time are reported once.
     fixture.receive("http://a", StreamEvent::Disconnected);
     fixture.receive("http://b", StreamEvent::Disconnected);
     assert_eq!((fixture.advance(4), connected(&fixture)), (AckChanges::default(), Some(2)));
     assert_eq!((fixture.advance(1).groups, connected(&fixture)), (vec![group()], Some(0)));
 }
 
-/// `forged` has the owner references of a gateway, and Kubernetes says that it is ready.
+/// `forged` has the owner references of a gateway, and Kubernetes reports it as ready.
 #[test]
-fn a_pod_counts_when_it_has_proved_to_be_a_gateway() {
-    let mut fixture = Fixture::new(&[("ours", READY)]);
+fn a_pod_counts_once_it_has_proved_to_be_a_gateway() {
+    let mut fixture = Fixture::new(&[("genuine", READY)]);
     let ready = |fixture: &Fixture| fixture.table.ready(&group());
-    assert_eq!(ready(&fixture), None, "it may be heard yet");
-    assert_eq!(fixture.receive("ours", snapshot("1", vec![], vec![])).groups, [group()]);
+    assert_eq!(ready(&fixture), None, "it may still connect");
+    assert_eq!(fixture.receive("genuine", snapshot("1", vec![], vec![])).groups, [group()]);
     assert_eq!(ready(&fixture), Some(1));
-    fixture.endpoints(&[("ours", READY), ("forged", READY)]);
-    assert_eq!((fixture.advance(4).groups, ready(&fixture)), (vec![], None), "it may prove itself yet");
+    fixture.endpoints(&[("genuine", READY), ("forged", READY)]);
+    assert_eq!((fixture.advance(4).groups, ready(&fixture)), (vec![], None), "it may still prove itself");
     assert_eq!((fixture.advance(1).groups, ready(&fixture)), (vec![group()], Some(1)));
     assert_eq!((fixture.advance(60).groups, ready(&fixture)), (vec![], Some(1)));
-    // A gateway that starts is not asked yet.
-    fixture.endpoints(&[("ours", READY), ("forged", READY), ("starting", NOT_READY)]);
+    // A gateway that is starting does not count yet.
+    fixture.endpoints(&[("genuine", READY), ("forged", READY), ("starting", NOT_READY)]);
     assert_eq!((fixture.advance(60).groups, ready(&fixture)), (vec![], Some(1)));
-    // A broken connection is no outage; what Kubernetes says is one.
-    fixture.receive("ours", StreamEvent::Disconnected);
+    // A broken connection is not an outage; a pod that Kubernetes reports as not ready is.
+    fixture.receive("genuine", StreamEvent::Disconnected);
     assert_eq!((fixture.advance(60).groups, ready(&fixture)), (vec![], Some(1)));
-    fixture.endpoints(&[("ours", NOT_READY), ("forged", READY)]);
+    fixture.endpoints(&[("genuine", NOT_READY), ("forged", READY)]);
     fixture.advance(60);
     assert_eq!(ready(&fixture), Some(0));
-    fixture.endpoints(&[("ours", READY)]);
+    fixture.endpoints(&[("genuine", READY)]);
     assert_eq!(ready(&fixture), Some(1));
-    // Another pod of that name, after this one was gone.
+    // Another pod of the same name, after the first was removed.
     fixture.endpoints(&[]);
-    fixture.endpoints(&[("ours", READY)]);
+    fixture.endpoints(&[("genuine", READY)]);
     fixture.advance(60);
     assert_eq!(ready(&fixture), Some(0));
 }
 
 #[test]
-fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
+fn reports_nothing_after_a_start_of_the_operator_until_all_snapshots_have_arrived() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
     fixture.table.require(&document("x", "d1"), None, fixture.now);
     assert!(fixture.advance(3).is_empty());
@@ -357,7 +357,7 @@ fn after_a_start_of_the_operator_nothing_is_said_before_gateways_are_heard() {
 }
 
 #[test]
-fn the_time_to_loaded_counts_from_the_first_edit_that_was_not_loaded() {
+fn measures_from_the_first_edit_that_was_not_loaded() {
     let mut fixture = Fixture::new(&[("a", READY)]);
     fixture.receive("a", snapshot("1", vec![], vec![]));
     fixture.require("x", "d1");
@@ -370,7 +370,7 @@ fn the_time_to_loaded_counts_from_the_first_edit_that_was_not_loaded() {
 }
 
 #[test]
-fn savings_are_summed_over_gateways_and_restarts() {
+fn sums_savings_over_gateways_and_restarts() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
     fixture.require("x", "d1");
     let total = |fixture: &Fixture| {
@@ -383,36 +383,36 @@ fn savings_are_summed_over_gateways_and_restarts() {
     assert_eq!(total(&fixture), Some((150, 15)));
     fixture.receive("a", counted(vec![saved("x", 200, 20)]));
     assert_eq!(total(&fixture), Some((250, 25)));
-    // The same again changes nothing; nor does a stream that comes back.
+    // Neither the same totals nor a reconnected stream change anything.
     assert!(fixture.receive("a", counted(vec![saved("x", 200, 20)])).is_empty());
     fixture.receive("a", StreamEvent::Disconnected);
     assert!(fixture.receive("a", snapshot("1", vec![], vec![saved("x", 200, 20)])).is_empty());
     assert_eq!(total(&fixture), Some((250, 25)));
-    // Lost for long, and still the same instance.
+    // A long loss, and still the same instance.
     fixture.receive("a", StreamEvent::Disconnected);
     fixture.advance(60);
     fixture.receive("a", snapshot("1", vec![], vec![saved("x", 210, 21)]));
     assert_eq!(total(&fixture), Some((260, 26)));
-    // A restart: what it had counted stays, and it begins anew.
+    // A restart: the earlier totals stay, and the counters start at zero.
     fixture.receive("a", snapshot("2", vec![], vec![]));
     assert_eq!(total(&fixture), Some((260, 26)));
     fixture.receive("a", counted(vec![saved("x", 1, 1)]));
     assert_eq!(total(&fixture), Some((261, 27)));
-    // A counter that goes back within an instance: the exposition had gone and come back.
+    // A counter that decreases within an instance: the exposition was removed and added again.
     fixture.receive("a", counted(vec![saved("x", 0, 0)]));
     assert_eq!(total(&fixture), Some((261, 27)));
-    // A pod that goes takes nothing along.
+    // The totals of a removed pod stay.
     fixture.endpoints(&[("b", READY)]);
     assert_eq!(total(&fixture), Some((261, 27)));
     fixture.receive("b", counted(vec![saved("x", u64::MAX, 0)]));
-    assert_eq!(total(&fixture).map(|total| total.0), Some(u64::MAX), "and nothing overflows");
+    assert_eq!(total(&fixture).map(|total| total.0), Some(u64::MAX), "nothing overflows");
     fixture.table.forget(&group(), &id("x"));
     fixture.receive("b", StreamEvent::Ack(AckEvent::Changed { expositions: vec![], removed: vec![id("x")] }));
     assert_eq!(total(&fixture), None);
 }
 
 #[test]
-fn what_is_removed_is_not_loaded() {
+fn a_removed_exposition_is_not_loaded() {
     let mut fixture = Fixture::new(&[("a", READY)]);
     fixture.require("x", "d1");
     fixture.receive("a", snapshot("1", vec![loaded("x", "d1")], vec![]));
@@ -420,7 +420,7 @@ fn what_is_removed_is_not_loaded() {
     assert_eq!(fixture.advance(2).expositions, [id("x")]);
     assert_eq!(fixture.programmed("x", "d1"), pending("Not loaded yet by a"));
     fixture.receive("a", snapshot("2", vec![loaded("x", "d1")], vec![]));
-    // A snapshot without it says the same.
+    // A snapshot without it has the same effect.
     fixture.receive("a", snapshot("2", vec![], vec![]));
     assert_eq!(fixture.advance(2).expositions, [id("x")]);
     fixture.table.forget(&group(), &id("x"));
@@ -430,7 +430,7 @@ fn what_is_removed_is_not_loaded() {
 }
 
 #[test]
-fn messages_name_a_few_and_are_bounded() {
+fn messages_are_bounded_and_name_a_few_gateways() {
     let names: Vec<String> = (0..40).map(|n| format!("pod-{n:02}")).collect();
     let endpoints: Vec<(&str, Readiness)> = names.iter().map(|name| (name.as_str(), READY)).collect();
     let mut fixture = Fixture::new(&endpoints);
@@ -448,9 +448,9 @@ fn messages_name_a_few_and_are_bounded() {
     assert_eq!(fixture.programmed("y", "d1"), pending(message));
 }
 
-/// What the group must hold: an event of one exposition costs what that exposition costs.
+/// The cost of an event does not depend on the number of expositions in the group.
 #[test]
-fn ten_thousand_expositions_are_not_looked_at_for_one() {
+fn an_event_of_one_exposition_does_not_review_ten_thousand() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY), ("c", READY)]);
     let names: Vec<String> = (0..10_000).map(|n| format!("x{n}")).collect();
     let all: Vec<Ack> = names.iter().map(|name| loaded(name, "d1")).collect();
@@ -462,7 +462,7 @@ fn ten_thousand_expositions_are_not_looked_at_for_one() {
         changes.merge(fixture.receive(endpoint, snapshot("1", all.clone(), vec![])));
     }
     assert_eq!((changes.expositions.len(), changes.loaded.len()), (10_000, 10_000));
-    // 30,000 events of one exposition each: were each of them to look at all, that would be 300 million.
+    // 30,000 events of one exposition each. If each reviewed all expositions, that would be 300 million reviews.
     let begin = Instant::now();
     for name in &names {
         fixture.require(name, "d2");
@@ -472,14 +472,14 @@ fn ten_thousand_expositions_are_not_looked_at_for_one() {
         }
     }
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
-    // A pod that joins and one that goes: nothing to write.
+    // A new pod and a removed one change no status.
     fixture.endpoints(&[("a", READY), ("b", READY), ("c", READY), ("d", READY)]);
     let all: Vec<Ack> = names.iter().map(|name| loaded(name, "d2")).collect();
     assert_eq!(fixture.receive("d", snapshot("1", all, vec![])), only_counted());
     assert!(fixture.endpoints(&[("a", READY), ("b", READY), ("d", READY)]).is_empty());
 }
 
-/// The events of one gateway: a stream that begins with a snapshot, and may be cut.
+/// Generates the events of one gateway: a stream that begins with a snapshot and may be interrupted.
 fn any_stream() -> impl Strategy<Value = Vec<StreamEvent>> {
     let name = || (0..3_u8).prop_map(|n| format!("x{n}"));
     let any_ack = || {
@@ -515,7 +515,7 @@ fn any_stream() -> impl Strategy<Value = Vec<StreamEvent>> {
 }
 
 proptest! {
-    /// Streams of different gateways have no order among them: what is known in the end does not depend on it.
+    /// The streams of different gateways are not ordered, so the final state must not depend on the order.
     #[test]
     fn the_order_of_gateways_does_not_matter(
         streams in proptest::collection::vec(any_stream(), 3),
@@ -539,7 +539,7 @@ proptest! {
             let known: Vec<_> = ["x0", "x1", "x2"]
                 .map(|name| (fixture.programmed(name, "d1"), fixture.table.saved(&group(), &id(name))))
                 .into();
-            // Whatever has another state than at first was reported.
+            // Every changed state was reported.
             for (name, (programmed, _)) in ["x0", "x1", "x2"].into_iter().zip(&known) {
                 assert!(*programmed == Programmed::Settling || reported.contains(&id(name)), "{name} {programmed:?}");
             }
