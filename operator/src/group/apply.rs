@@ -1,4 +1,4 @@
-//! Makes a group's objects what they should be.
+//! Reconciles the objects of a group.
 
 use std::time::Duration;
 
@@ -25,53 +25,53 @@ use crate::leader::{Deposed, Permit};
 use crate::options::Token;
 use crate::verdict::{ConditionType, Finding};
 
-/// The field manager that holds `replicas` between us and an autoscaler.
+/// The field manager that owns `replicas` between the operator and an autoscaler.
 const HAND_OVER: &str = "tamis-operator-handover";
-/// When to look again at what no watch tells of: foreign objects in our way, and what the API would not let us write.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// When to look again at what another wrote at the same time: usually the watch tells of it before.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// The delay of a retry after a problem that no watch covers: a foreign object of the same name, or a refused write.
+const RECHECK: Duration = Duration::from_secs(30);
+/// The delay of a retry after a conflict. The watch usually delivers the other write before.
+const SOON: Duration = Duration::from_secs(1);
 
-/// What came of reconciling a group.
+/// The result of reconciling a group.
 #[derive(Debug, Clone, Default)]
 pub struct GroupOutcome {
-    /// What a person has to do something about; they go into the group's verdict.
+    /// The problems that a user has to fix. They go into the group's verdict.
     pub findings: Vec<Finding>,
-    /// Its gateways.
+    /// The group's gateways.
     pub pods: Vec<GatewayPod>,
-    /// What its gateways want to hear at `/acks` and `/config`; none where that Secret is not ours.
+    /// The token for `/acks` and `/config` of the gateways. `None` if the Secret does not belong to the group.
     pub token: Option<Token>,
-    /// When its keys are to be rotated.
+    /// The time until the keys have to be rotated.
     pub rotates_in: Option<Duration>,
-    /// How many requests wrote something; none where all was as it should be.
+    /// The number of requests that wrote something. Zero if all objects were current.
     pub writes: usize,
-    /// What would have been written, were the group not paused: kinds and names.
+    /// The objects that would have been written if the group were not paused: kinds and names.
     pub waiting: Vec<String>,
-    /// Come again after so long, even if nothing is seen to change.
+    /// The delay after which the group has to be reconciled again, even if no change is seen.
     pub retry: Option<Duration>,
 }
 
-/// Why a group could not be reconciled. What could be done has been done.
+/// Why a group could not be reconciled. The objects that could be written have been written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another operator writes now.
+    /// This operator is no longer the leader.
     #[error(transparent)]
     Deposed(#[from] Deposed),
-    /// The API did not do what it was asked; it may later.
+    /// A request failed. It may succeed later.
     #[error("{object}: {error}")]
     Api {
-        /// The object.
+        /// The kind and name of the object.
         object: String,
-        /// What the API said.
+        /// The error of the request.
         error: kube::Error,
     },
-    /// There is no randomness to be had.
-    #[error("no random bytes can be had")]
+    /// The system's random number generator failed.
+    #[error("the system's random number generator failed")]
     Random,
 }
 
 impl Error {
-    /// A word for metrics and events.
+    /// Returns the category of the error, for metrics.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
@@ -83,11 +83,12 @@ impl Error {
     }
 }
 
-/// Compares what a group should have with what it has, and writes what differs: see the module. To be called again
-/// whenever the group or, by [`super::watch`], one of its objects changes, and after [`GroupOutcome::retry`].
+/// Compares a group's objects with their desired state, and writes those that differ: see the module. Must be called again
+/// whenever the group changes, when [`super::watch`] reports a change of one of its objects, and after
+/// [`GroupOutcome::retry`].
 ///
 /// # Errors
-/// The first failure that may pass. The other objects have been tried all the same, unless the lease is lost.
+/// The first failure that may pass. The other objects have been tried nevertheless, unless the lease is lost.
 pub async fn reconcile(
     client: &Client,
     permit: &Permit,
@@ -96,35 +97,35 @@ pub async fn reconcile(
     observed: &Observed,
 ) -> Result<GroupOutcome, Error> {
     if group.paused {
-        return look(client, group, settings, observed).await;
+        return preview(client, group, settings, observed).await;
     }
     let mut run = Run { client, permit, group, outcome: GroupOutcome::default(), failure: None };
-    let wanted = wanted(group, settings, observed);
-    // A pod needs its token to be ready: before the Deployment.
+    let desired = desired(group, settings, observed);
+    // The token comes before the Deployment: a pod is not ready without it.
     let token = token::ensure(client, permit, group).await;
     run.token(token)?;
     let keys = keys::ensure(client, permit, group).await;
     run.keys(keys)?;
     if let Err(error) = run.tls().await {
-        run.settle("Secret", tls_secret(group).unwrap_or_default(), Err(error))?;
+        run.record("Secret", tls_secret(group).unwrap_or_default(), Err(error))?;
     }
     let wrong = not_a_quantity(group);
-    for child in &wanted {
+    for child in &desired {
         if let (Some(message), ChildKind::Deployment) = (&wrong, child.kind) {
             run.finding("InvalidManifest", message.clone(), true);
             continue;
         }
         let seen = observed.get(child.kind, &child.namespace, &child.name);
         let result = run.child(child, seen.as_deref()).await;
-        run.settle(child.kind.as_str(), &child.name, result)?;
+        run.record(child.kind.as_str(), &child.name, result)?;
     }
     for (kind, object) in observed.children_of(&group.name) {
         let name = object.metadata.name.clone().unwrap_or_default();
-        let is_wanted = wanted.iter().any(|child| child.kind == kind && child.name == name);
+        let is_desired = desired.iter().any(|child| child.kind == kind && child.name == name);
         let going = object.metadata.deletion_timestamp.is_some();
-        if !is_wanted && !going && ownership(group, &object.metadata) == Ownership::Owned {
+        if !is_desired && !going && ownership(group, &object.metadata) == Ownership::Owned {
             let result = run.delete(kind, &name, &object).await;
-            run.settle(kind.as_str(), &name, result)?;
+            run.record(kind.as_str(), &name, result)?;
         }
     }
     let Run { mut outcome, failure, .. } = run;
@@ -132,33 +133,33 @@ pub async fn reconcile(
     failure.map_or(Ok(outcome), Err)
 }
 
-/// What a group should have, its pods as they were pinned.
-fn wanted(group: &GroupInput, settings: &Settings, observed: &Observed) -> Vec<Child> {
-    let mut wanted = children(group, settings);
-    for child in &mut wanted {
+/// Returns the desired objects of a group, with pinned pods as they are.
+fn desired(group: &GroupInput, settings: &Settings, observed: &Observed) -> Vec<Child> {
+    let mut desired = children(group, settings);
+    for child in &mut desired {
         pin::keep(group, child, observed.get(child.kind, &child.namespace, &child.name).as_deref());
     }
-    wanted
+    desired
 }
 
-/// What there is of a paused group, and what would be written.
-async fn look(
+/// Returns the gateways of a paused group, and the objects that would be written.
+async fn preview(
     client: &Client,
     group: &GroupInput,
     settings: &Settings,
     observed: &Observed,
 ) -> Result<GroupOutcome, Error> {
-    let wanted = wanted(group, settings, observed);
+    let desired = desired(group, settings, observed);
     let differs = |child: &&Child| {
         let seen = observed.get(child.kind, &child.namespace, &child.name);
         matches!(step(group, child, seen.as_deref()), Step::Create | Step::Update(_))
     };
     let mut waiting: Vec<String> =
-        wanted.iter().filter(differs).map(|child| format!("{} {}", child.kind.as_str(), child.name)).collect();
+        desired.iter().filter(differs).map(|child| format!("{} {}", child.kind.as_str(), child.name)).collect();
     for (kind, object) in observed.children_of(&group.name) {
         let name = object.metadata.name.clone().unwrap_or_default();
-        let is_wanted = wanted.iter().any(|child| child.kind == kind && child.name == name);
-        if !is_wanted && ownership(group, &object.metadata) == Ownership::Owned {
+        let is_desired = desired.iter().any(|child| child.kind == kind && child.name == name);
+        if !is_desired && ownership(group, &object.metadata) == Ownership::Owned {
             waiting.push(format!("{} {name}", kind.as_str()));
         }
     }
@@ -177,6 +178,7 @@ async fn look(
     Ok(GroupOutcome { pods, token, waiting, ..GroupOutcome::default() })
 }
 
+/// One reconciliation of a group.
 struct Run<'a> {
     client: &'a Client,
     permit: &'a Permit,
@@ -185,19 +187,19 @@ struct Run<'a> {
     failure: Option<Error>,
 }
 
-/// How writing one object ended, where the API answered.
+/// The result of reconciling one object.
 enum Done {
-    Kept,
+    Unchanged,
     Written,
-    Waits,
+    Waiting,
     Foreign,
 }
 
 impl Run<'_> {
     async fn child(&mut self, child: &Child, seen: Option<&DynamicObject>) -> Result<Done, Error> {
         match step(self.group, child, seen) {
-            Step::Keep => Ok(Done::Kept),
-            Step::Wait => Ok(Done::Waits),
+            Step::Keep => Ok(Done::Unchanged),
+            Step::Wait => Ok(Done::Waiting),
             Step::Foreign => Ok(Done::Foreign),
             Step::Update(update) => self.update(child, &update).await,
             Step::Create => {
@@ -205,19 +207,19 @@ impl Run<'_> {
                 if made {
                     return Ok(Done::Written);
                 }
-                // It is there, without our labels, or since the last event.
+                // It exists: without the operator's labels, or it was created since the last event.
                 let there = self.api(child.kind).get_opt(&child.name).await.map_err(|error| failed(child, error))?;
                 match step(self.group, child, there.as_ref()) {
-                    Step::Keep => Ok(Done::Kept),
+                    Step::Keep => Ok(Done::Unchanged),
                     Step::Foreign => Ok(Done::Foreign),
                     Step::Update(update) => self.update(child, &update).await,
-                    Step::Wait | Step::Create => Ok(Done::Waits),
+                    Step::Wait | Step::Create => Ok(Done::Waiting),
                 }
             }
         }
     }
 
-    /// Whether it was made; false where something of this name is there.
+    /// Creates an object. Returns `false` if an object of the name exists.
     async fn create(&self, child: &Child) -> Result<bool, Error> {
         let parameters = PostParams { field_manager: Some(names::MANAGED_BY.to_owned()), ..PostParams::default() };
         let object: DynamicObject = serde_json::from_value(child.body.clone())
@@ -268,7 +270,7 @@ impl Run<'_> {
         Ok(Done::Written)
     }
 
-    /// Writes, and gives the `resourceVersion` that came of it.
+    /// Patches an object. Returns its new `resourceVersion`.
     async fn patch(&mut self, child: &Child, how: &PatchParams, patch: &Patch<Value>) -> Result<String, Error> {
         let api = self.api(child.kind);
         let written = self.permit.write(api.patch(&child.name, how, patch)).await?;
@@ -290,7 +292,7 @@ impl Run<'_> {
                 tracing::info!(kind = kind.as_str(), namespace = self.group.name.namespace, name, "deleted");
                 Ok(Done::Written)
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Done::Kept),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Done::Unchanged),
             Err(error) => {
                 let object = format!("{} {}/{name}", kind.as_str(), self.group.name.namespace);
                 Err(Error::Api { object, error })
@@ -298,8 +300,8 @@ impl Run<'_> {
         }
     }
 
-    /// Says what is wrong with the Secret of the serving port's certificate, as far as that shows without reading it. Its
-    /// pods wait for it by themselves.
+    /// Reports problems of the Secret with the serving port's certificate that show without reading it. The pods wait for the
+    /// Secret by themselves.
     async fn tls(&mut self) -> Result<(), Error> {
         let Some(name) = tls_secret(self.group) else { return Ok(()) };
         let namespace = &self.group.name.namespace;
@@ -312,13 +314,13 @@ impl Run<'_> {
         }
         let there = api.get_metadata_opt(name).await.map_err(failed)?.is_some();
         let (reason, what) = match there {
-            false => ("SecretNotFound", "is not there: add it, of type kubernetes.io/tls with tls.crt and tls.key"),
+            false => ("SecretNotFound", "does not exist: add it, of type kubernetes.io/tls with tls.crt and tls.key"),
             true => ("InvalidManifest", "is not of type kubernetes.io/tls: name one that is"),
         };
         let condition = if there { ConditionType::Accepted } else { ConditionType::ResolvedRefs };
         let message = format!("spec.listener.tls.secretRef: Secret {namespace}/{name} {what}");
         self.outcome.findings.push(Finding { condition, reason, message, is_error: true });
-        self.again(LOOK_AGAIN);
+        self.retry_after(RECHECK);
         Ok(())
     }
 
@@ -327,22 +329,22 @@ impl Run<'_> {
         let done = match token {
             Ok((TokenState::Found(token), made)) => {
                 self.outcome.token = Some(token);
-                Ok(if made { Done::Written } else { Done::Kept })
+                Ok(if made { Done::Written } else { Done::Unchanged })
             }
-            Ok((TokenState::Wait, _)) => Ok(Done::Waits),
+            Ok((TokenState::Wait, _)) => Ok(Done::Waiting),
             Ok((TokenState::Foreign, _)) => Ok(Done::Foreign),
             Ok((TokenState::Empty, _)) => {
                 let message = format!(
-                    "Secret {}/{name} has no usable `{}`: delete it, it is made anew",
+                    "Secret {}/{name} has no usable `{}`: delete it, and the operator creates a new one",
                     self.group.name.namespace,
                     names::TOKEN_KEY
                 );
                 self.finding("InvalidManifest", message, true);
-                Ok(Done::Kept)
+                Ok(Done::Unchanged)
             }
             Err(error) => Err(error),
         };
-        self.settle("Secret", &name, done)
+        self.record("Secret", &name, done)
     }
 
     fn keys(&mut self, keys: Result<(KeysState, bool), Error>) -> Result<(), Error> {
@@ -350,40 +352,39 @@ impl Run<'_> {
         let done = match keys {
             Ok((KeysState::Found(due), written)) => {
                 self.outcome.rotates_in = Some(due);
-                Ok(if written { Done::Written } else { Done::Kept })
+                Ok(if written { Done::Written } else { Done::Unchanged })
             }
-            Ok((KeysState::Wait, _)) => Ok(Done::Waits),
+            Ok((KeysState::Wait, _)) => Ok(Done::Waiting),
             Ok((KeysState::Foreign, _)) => Ok(Done::Foreign),
             Ok((KeysState::Malformed, _)) => {
                 let namespace = &self.group.name.namespace;
-                let message =
-                    format!("Secret {namespace}/{name} holds no usable keys: delete it, and it is made again");
+                let message = format!(
+                    "Secret {namespace}/{name} holds no usable keys: delete it, and the operator creates new ones"
+                );
                 self.finding("InvalidManifest", message, true);
-                Ok(Done::Kept)
+                Ok(Done::Unchanged)
             }
             Err(error) => Err(error),
         };
-        self.settle("Secret", &name, done)
+        self.record("Secret", &name, done)
     }
 
-    /// Takes note of how an object ended. Only a lost lease keeps the others from being tried.
-    fn settle(&mut self, kind: &str, name: &str, result: Result<Done, Error>) -> Result<(), Error> {
+    /// Records the result for one object. Only a lost lease stops the reconciliation of the others.
+    fn record(&mut self, kind: &str, name: &str, result: Result<Done, Error>) -> Result<(), Error> {
         let namespace = &self.group.name.namespace;
         match result {
-            Ok(Done::Kept) => {}
+            Ok(Done::Unchanged) => {}
             Ok(Done::Written) => self.outcome.writes += 1,
-            // Deleting and collecting end with an event, where the object has our labels.
-            Ok(Done::Waits) => self.again(AT_ONCE * 5),
+            // A deletion ends with an event only if the object has the operator's labels, so a retry follows.
+            Ok(Done::Waiting) => self.retry_after(SOON * 5),
             Ok(Done::Foreign) => {
-                let message = format!(
-                    "{kind} {namespace}/{name} is in the way: it was not made for this group, and is left alone; \
-                     delete or rename it"
-                );
+                let message =
+                    format!("{kind} {namespace}/{name} exists and does not belong to this group; delete or rename it");
                 self.finding("Conflict", message, true);
             }
             Err(Error::Deposed(deposed)) => return Err(deposed.into()),
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.code == 409 || status.code == 404 => {
-                self.again(AT_ONCE);
+                self.retry_after(SOON);
             }
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.is_invalid() || status.code == 400 => {
                 let field = match kind {
@@ -396,10 +397,10 @@ impl Run<'_> {
                     format!("{kind} {namespace}/{name} is refused, see `{field}`: {}", brief(&status.message));
                 self.finding("InvalidManifest", message, true);
             }
-            // A quota, an admission policy, or a right that the operator lacks.
+            // A quota, an admission policy or a missing right of the operator.
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.is_forbidden() => {
                 let message = format!(
-                    "{kind} {namespace}/{name} may not be written, let the operator (docs/rbac.md): {}",
+                    "{kind} {namespace}/{name} may not be written; grant the operator the right (docs/rbac.md): {}",
                     brief(&status.message)
                 );
                 self.finding("RefNotPermitted", message, false);
@@ -414,10 +415,10 @@ impl Run<'_> {
 
     fn finding(&mut self, reason: &'static str, message: String, is_error: bool) {
         self.outcome.findings.push(Finding { condition: ConditionType::Accepted, reason, message, is_error });
-        self.again(LOOK_AGAIN);
+        self.retry_after(RECHECK);
     }
 
-    fn again(&mut self, after: Duration) {
+    fn retry_after(&mut self, after: Duration) {
         let soonest = self.outcome.retry.map_or(after, |retry| retry.min(after));
         self.outcome.retry = Some(soonest);
     }
@@ -431,7 +432,7 @@ fn failed(child: &Child, error: kube::Error) -> Error {
     Error::Api { object: child.to_string(), error }
 }
 
-/// As much of the API's message as fits a condition.
+/// Cuts a message of the API server to a length that fits into a condition.
 fn brief(message: &str) -> String {
     let mut text: String = message.chars().take(500).collect();
     if text.len() < message.len() {

@@ -1,4 +1,4 @@
-//! What a group's objects should be: the namespace's side of a gateway. Pure.
+//! Builds the desired objects of a group. Pure.
 
 use serde_json::{Value, json};
 use tamis_config::names;
@@ -8,17 +8,17 @@ use super::network::network_policy;
 use super::pod;
 use super::{GroupInput, Settings};
 
-/// Gateways of a group that says neither `replicas` nor `autoscaling`.
+/// The number of gateways of a group that sets neither `replicas` nor `autoscaling`.
 const REPLICAS: u32 = 1;
-/// Percent of the requested CPU that autoscaling aims at.
+/// The default target of autoscaling, in percent of the requested CPU.
 const CPU: u32 = 70;
 
-/// Everything that a group is made of, in the order in which it is written. The token's Secret is not among it: its
-/// content is not known here.
+/// Returns the desired objects of a group, in the order in which they are written. The Secrets with the token and the keys
+/// are not among them, since their content is random.
 #[must_use]
 pub fn children(group: &GroupInput, settings: &Settings) -> Vec<Child> {
     let mut children = vec![
-        // Whoever runs a pod with this account by hand gets no token unasked.
+        // A pod that a user starts with this account gets no API token unless it asks for one.
         Child::new(ChildKind::ServiceAccount, group, json!({"automountServiceAccountToken": false})),
         Child::new(ChildKind::Role, group, role(group)),
         Child::new(ChildKind::RoleBinding, group, role_binding(group)),
@@ -33,7 +33,7 @@ pub fn children(group: &GroupInput, settings: &Settings) -> Vec<Child> {
     children
 }
 
-/// The most gateways that there are.
+/// Returns the maximum number of gateways.
 fn most(group: &GroupInput) -> u32 {
     match &group.spec.autoscaling {
         Some(autoscaling) => autoscaling.max_replicas,
@@ -41,7 +41,8 @@ fn most(group: &GroupInput) -> u32 {
     }
 }
 
-/// What a gateway may read: its own configuration, by kind, and its own Secrets, by name. Nothing is written.
+/// Returns the rules of the gateways' Role: they may read their own configuration, by kind, and their own Secrets, by name.
+/// They may write nothing.
 fn role(group: &GroupInput) -> Value {
     let name = &group.name.name;
     let secrets = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(name, shard));
@@ -61,7 +62,7 @@ fn role_binding(group: &GroupInput) -> Value {
     })
 }
 
-/// Only the serving port: what is on the admin port is nobody's business outside.
+/// Returns the Service. It has only the serving port: the admin port is internal.
 fn service(group: &GroupInput) -> Child {
     let listener = group.spec.listener.clone().unwrap_or_default();
     let asked = listener.service.clone().unwrap_or_default();
@@ -70,7 +71,7 @@ fn service(group: &GroupInput) -> Child {
         "port": listener.service_port(),
         "targetPort": "mcp",
         "protocol": "TCP",
-        // What stands in front of the Service may have to know.
+        // For load balancers and proxies in front of the Service.
         "appProtocol": if listener.tls.is_some() { "https" } else { "http" },
     });
     if let Some(node) = asked.node_port {
@@ -96,19 +97,20 @@ fn service(group: &GroupInput) -> Child {
 fn deployment(group: &GroupInput, settings: &Settings) -> Child {
     let mut spec = json!({
         "revisionHistoryLimit": 3,
-        // A new gateway is ready before an old one goes.
+        // A new gateway is ready before an old one is deleted.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}},
         "selector": {"matchLabels": selector(group)},
         "template": pod::template(group, settings),
     });
-    // Under autoscaling the number is the autoscaler's: `apply` hands it over before it is dropped from here.
+    // Under autoscaling the autoscaler owns the number: `apply` hands it over before this manager drops it.
     if group.spec.autoscaling.is_none() {
         spec["replicas"] = json!(group.spec.replicas.unwrap_or(REPLICAS));
     }
     Child::new(ChildKind::Deployment, group, json!({"spec": spec}))
 }
 
-/// One at a time, or as the group says; a pod that is not ready is in nobody's way when a node is to be drained.
+/// Returns the disruption budget: one pod at a time, or as the group sets it. A pod that is not ready does not block the drain
+/// of a node.
 fn disruption_budget(group: &GroupInput) -> Child {
     let mut spec = json!({
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
@@ -139,14 +141,14 @@ fn autoscaler(group: &GroupInput) -> Option<Child> {
         "maxReplicas": autoscaling.max_replicas,
         "metrics": metrics,
     });
-    // Their names are those of the API.
+    // The fields have the names of the API.
     if let Some(behavior) = &autoscaling.behavior {
         spec["behavior"] = json!(behavior);
     }
     Some(Child::new(ChildKind::HorizontalPodAutoscaler, group, json!({"spec": spec})))
 }
 
-/// `metadata.labels` of pods: what the group asks for, and ours, which win.
+/// Returns the labels of the pods: those that the group sets, and the operator's, which take precedence.
 pub(super) fn pod_labels(group: &GroupInput) -> Value {
     let asked = group.spec.pod.iter().flat_map(|pod| &pod.labels);
     let mut all: serde_json::Map<_, _> = asked.map(|(key, value)| (key.clone(), json!(value))).collect();

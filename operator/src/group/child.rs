@@ -1,4 +1,4 @@
-//! The objects that a group is made of.
+//! The objects that belong to a group.
 
 use std::fmt;
 
@@ -13,26 +13,26 @@ use super::GroupInput;
 /// The kinds of a group's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChildKind {
-    /// Who the gateways are to the API.
+    /// The gateways' identity at the API server.
     ServiceAccount,
-    /// What they may read: their own configuration.
+    /// The right to read their own configuration.
     Role,
-    /// That they may.
+    /// Grants the Role to the ServiceAccount.
     RoleBinding,
-    /// Who may reach them, and whom they may.
+    /// Limits the connections to and from the gateways.
     NetworkPolicy,
     /// The address that clients call.
     Service,
     /// The gateways.
     Deployment,
-    /// How many may be away at once.
+    /// Limits how many gateways may be evicted at once.
     PodDisruptionBudget,
-    /// How many there are, where the group lets the load decide.
+    /// Scales the number of gateways with the load.
     HorizontalPodAutoscaler,
 }
 
 impl ChildKind {
-    /// All of them, in the order in which they are written: what a pod needs comes before the pod.
+    /// All kinds, in the order in which they are written: the objects that a pod needs come before the Deployment.
     pub const ALL: [Self; 8] = [
         Self::ServiceAccount,
         Self::Role,
@@ -44,13 +44,13 @@ impl ChildKind {
         Self::HorizontalPodAutoscaler,
     ];
 
-    /// As `kind` says it.
+    /// Returns the value of the field `kind`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.names().2
     }
 
-    /// How the API calls it.
+    /// Returns the API resource of the kind.
     #[must_use]
     pub fn api_resource(self) -> ApiResource {
         let (group, version, kind, plural) = self.names();
@@ -73,16 +73,16 @@ impl ChildKind {
     }
 }
 
-/// An object as it should be: the fields that are ours, and nothing else.
+/// The desired state of an object: the fields that the operator owns, and no others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
-    /// Its kind.
+    /// The kind.
     pub kind: ChildKind,
-    /// Its namespace: the group's.
+    /// The namespace of the group.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// All of it, with `apiVersion`, `kind` and `metadata`.
+    /// The whole object, with `apiVersion`, `kind` and `metadata`.
     pub body: Value,
 }
 
@@ -92,14 +92,15 @@ impl fmt::Display for Child {
     }
 }
 
-/// The annotation with a digest of what the operator wanted when it wrote an object: tells that a field is not wanted
-/// any more, which the object itself does not show.
+/// The annotation with a digest of the desired state when the operator wrote an object. It reveals that a field has been
+/// dropped from the desired state, which the object itself does not show.
 pub(super) const DESIRED: &str = "tamis.dev/desired";
-/// `app.kubernetes.io/component` of gateways.
+/// The value of `app.kubernetes.io/component` on gateways.
 pub(super) const COMPONENT: &str = "gateway";
 
 impl Child {
-    /// An object of a group: named `tamis-GROUP`, labelled, owned by it. `content`: what follows `metadata`.
+    /// Creates an object of a group: named `tamis-GROUP`, labelled, and owned by the group. `content`: the fields besides
+    /// `metadata`.
     pub(super) fn new(kind: ChildKind, group: &GroupInput, content: Value) -> Self {
         let name = names::group_object(&group.name.name);
         let resource = kind.api_resource();
@@ -116,13 +117,13 @@ impl Child {
         child
     }
 
-    /// With another annotation.
+    /// Adds an annotation.
     pub(super) fn annotate(&mut self, name: &str, value: &str) {
         self.body["metadata"]["annotations"][name] = json!(value);
         self.sign();
     }
 
-    /// Notes a digest of all the rest.
+    /// Sets the annotation with the digest of all other fields.
     fn sign(&mut self) {
         if let Some(annotations) = self.body["metadata"]["annotations"].as_object_mut() {
             annotations.remove(DESIRED);
@@ -132,8 +133,8 @@ impl Child {
     }
 }
 
-/// `metadata` of an object of a group. The owner reference does not block the owner's deletion: that would want the
-/// right to write finalizers of groups.
+/// Returns the `metadata` of an object of a group. The owner reference does not block the owner's deletion, since that would
+/// need the right to write finalizers of groups.
 pub(super) fn metadata(group: &GroupInput, name: &str) -> Value {
     json!({
         "name": name,
@@ -149,7 +150,7 @@ pub(super) fn metadata(group: &GroupInput, name: &str) -> Value {
     })
 }
 
-/// The labels by which a group's pods are selected; they never change.
+/// Returns the labels by which a group's pods are selected. They never change.
 pub(super) fn selector(group: &GroupInput) -> Map<String, Value> {
     let labels = [
         ("app.kubernetes.io/name", "tamis"),
@@ -159,7 +160,7 @@ pub(super) fn selector(group: &GroupInput) -> Map<String, Value> {
     labels.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect()
 }
 
-/// The labels of everything in a group.
+/// Returns the labels of all objects of a group.
 pub(super) fn labels(group: &GroupInput) -> Map<String, Value> {
     let mut labels = selector(group);
     let instance = names::group_object(&group.name.name);

@@ -1,19 +1,19 @@
-//! Whether an object says what it should. Pure.
+//! Compares an object with its desired state. Pure.
 //!
-//! Compared are the fields that we write, with those that are there: what others add is theirs. A list in which the API
-//! merges by a key (containers, ports, ..) is compared element by element and may hold more; any other list is one
-//! value, so that a rule added to a Role by hand is a difference.
+//! Only the fields of the desired state are compared: fields that others add are ignored. A list that the API merges by a
+//! key (containers, ports, ..) is compared element by element and may have more elements. Any other list is one value, so
+//! that a rule added to a Role by hand is a difference.
 
 use serde_json::{Map, Value};
 
-/// Whether `actual` has all that `desired` says.
+/// Returns whether `actual` has all fields of `desired`, with the same values.
 pub(super) fn covers(desired: &Value, actual: &Value) -> bool {
     field("", desired, Some(actual))
 }
 
 fn field(name: &str, desired: &Value, actual: Option<&Value>) -> bool {
     match (desired, actual) {
-        // The API leaves out what is empty.
+        // The API leaves out empty values.
         (desired, None) => is_empty(desired),
         (Value::Object(desired), Some(Value::Object(actual))) => {
             let quantities = matches!(name, "requests" | "limits");
@@ -45,7 +45,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The key by which the API merges the elements of a list that we write.
+/// Returns the key by which the API merges the elements of a list.
 fn merge_key(list: &str) -> Option<&'static str> {
     match list {
         "containers" | "env" | "volumes" | "imagePullSecrets" => Some("name"),
@@ -65,7 +65,7 @@ fn same_quantity(a: &str, b: &str) -> bool {
     quantity(a).is_some_and(|a| quantity(b) == Some(a))
 }
 
-/// A quantity in billionths: the API writes `1000m` as `1`.
+/// Parses a quantity. Returns it in billionths, or `None` if it is invalid. The API writes `1000m` as `1`.
 pub(super) fn quantity(text: &str) -> Option<i128> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -102,12 +102,12 @@ pub(super) fn quantity(text: &str) -> Option<i128> {
     }
 }
 
-/// The value at a path of keys.
+/// Returns the value at a path of keys.
 pub(super) fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 
-/// Whether a set of fields, as `managedFields` writes them, has the field at a path.
+/// Returns whether a set of fields in the format of `managedFields` contains the field at a path.
 pub(super) fn owns(fields: &Value, path: &[&str]) -> bool {
     let step = |value: Option<&'_ Map<String, Value>>, key: &str| {
         value.and_then(|map| map.get(&format!("f:{key}"))).and_then(Value::as_object).cloned()

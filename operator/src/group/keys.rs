@@ -13,20 +13,21 @@ use super::apply::Error;
 use super::own_secret::{self, Data, OwnSecret};
 use crate::leader::Permit;
 
-/// What became of a group's keys.
+/// The state of a group's keys.
 pub(super) enum KeysState {
-    /// They are there, and are to be rotated after this time.
+    /// The keys exist, and have to be rotated after this time.
     Found(Duration),
-    /// The Secret is there, is the group's and holds no usable keys. Writing over them is left to a person: gateways may
-    /// hold the keys that were there before.
+    /// The Secret belongs to the group and holds no usable keys. A user has to replace it: gateways may still use the keys
+    /// that it held before.
     Malformed,
-    /// The Secret is of a group that is gone, or going itself.
+    /// The Secret belongs to a deleted group, or is being deleted.
     Wait,
-    /// The Secret belongs to another.
+    /// The Secret has another owner.
     Foreign,
 }
 
-/// The keys of a group: made where there are none, rotated where that is due. Whether anything was written.
+/// Creates the keys of a group if there are none, and rotates them if that is due. Returns their state, and whether anything
+/// was written.
 pub(super) async fn ensure(client: &Client, permit: &Permit, group: &GroupInput) -> Result<(KeysState, bool), Error> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let make = || Ok(data(&GroupKeys::new(fresh()?, fresh()?, now)));

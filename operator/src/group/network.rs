@@ -1,4 +1,4 @@
-//! Who may reach a group's gateways, and whom they may reach. Pure.
+//! Builds the NetworkPolicy of a group. Pure.
 
 use std::net::IpAddr;
 
@@ -8,22 +8,22 @@ use super::child::{Child, ChildKind, selector};
 use super::pod::{ADMIN, SERVING};
 use super::{GroupInput, Settings};
 
-/// The label of a namespace whose pods may reach the admin port of gateways: `allow`, for Prometheus.
+/// The label of a namespace whose pods may reach the admin port of gateways, with the value `allow`. For Prometheus.
 pub const METRICS_LABEL: &str = "tamis.dev/metrics";
-/// Addresses of one machine's neighbourhood, where clouds keep their metadata services.
+/// All addresses and the link-local ones among them, where clouds have their metadata services.
 const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
 
-/// The NetworkPolicy of a group.
+/// Returns the NetworkPolicy of a group.
 ///
-/// *In*: the serving port from anywhere, since who may call is a matter of `access`; the admin port only from the
-/// operator's pods and from namespaces that are labelled for it. An operator that is not a pod has no address that
-/// could be named here: then the admin port is open, and `/config` and `/acks` want the group's token as ever. The
-/// kubelet's probes come from the node, which no policy holds off.
+/// *Ingress*: the serving port from anywhere, since `access` decides who may call; the admin port only from the operator's
+/// pods and from namespaces with the label. An operator that is not a pod has no address that the policy could name: then the
+/// admin port is open, and `/config` and `/acks` still require the group's token. The kubelet's probes come from the node,
+/// which no policy blocks.
 ///
-/// *Out*: DNS wherever it is, since node-local resolvers have link-local addresses; and every address but link-local
-/// ones. A policy knows addresses, not names, and the API server and the upstreams may be anywhere: which of them a
-/// gateway calls is decided by the gateway itself, on the address that it connects to (`spec.egress`). What remains
-/// here is what must hold even where that fails: no metadata service, unless the group allows its address.
+/// *Egress*: DNS at any address, since node-local resolvers have link-local addresses; and every address except link-local
+/// ones. A policy knows addresses, not names, and the API server and the upstreams may be anywhere: the gateway itself
+/// decides which of them it calls, by the address that it connects to (`spec.egress`). The policy enforces what must hold
+/// even if that check fails: no metadata service, unless the group allows its address.
 pub(super) fn network_policy(group: &GroupInput, settings: &Settings) -> Child {
     let mut ingress = vec![json!({"ports": [port("TCP", SERVING)]})];
     let mut admin = json!({"ports": [port("TCP", ADMIN)]});
@@ -59,7 +59,7 @@ fn port(protocol: &str, port: u16) -> Value {
     json!({"protocol": protocol, "port": port})
 }
 
-/// Link-local addresses and networks that the group allows, as CIDR.
+/// Returns the link-local addresses and networks that the group allows, as CIDR.
 fn allowed_link_local(group: &GroupInput) -> impl Iterator<Item = String> {
     let allow = group.spec.egress.iter().flat_map(|egress| &egress.allow);
     allow.filter_map(|text| {

@@ -1,4 +1,4 @@
-//! What is there of groups' objects, as the API tells it.
+//! Watches the objects of groups and keeps them in stores.
 
 use std::fmt::{self, Debug};
 use std::future::ready;
@@ -22,18 +22,18 @@ use tamis_crds::ObjectName;
 
 use super::child::ChildKind;
 
-/// What changed.
+/// A change of a group's objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// An object of this group: reconcile it.
+    /// An object of this group has changed: the group has to be reconciled.
     Children(ObjectName),
-    /// A pod of this group, or the ReplicaSet of one: ask [`super::pods`] again.
+    /// A pod or a ReplicaSet of this group has changed: [`super::pods`] may return another result.
     Pods(ObjectName),
-    /// A store was filled, at the start or after the API was away: anything may be another than before.
+    /// A store was filled, at the start or after the API server was unavailable: anything may have changed.
     All,
 }
 
-/// What is there. Clones see the same stores.
+/// The objects of groups as the watches deliver them. Clones share the stores.
 #[derive(Clone)]
 pub struct Observed {
     children: Vec<(ChildKind, Part<DynamicObject>)>,
@@ -48,7 +48,7 @@ where
     K: Resource + Clone + 'static,
     <K as Resource>::DynamicType: Eq + Hash + Clone,
 {
-    /// None: all namespaces.
+    /// The namespace. All namespaces if `None`.
     namespace: Option<String>,
     what: &'static str,
     dynamic: <K as Resource>::DynamicType,
@@ -81,7 +81,7 @@ impl fmt::Debug for Observed {
 }
 
 impl Observed {
-    /// The stores that have not been filled yet; empty once all have.
+    /// Returns the stores that have not been filled yet. Empty once all have been filled.
     #[must_use]
     pub fn waiting_for(&self) -> Vec<String> {
         let children = self.children.iter().filter_map(|(_, part)| part.waits());
@@ -89,13 +89,13 @@ impl Observed {
         children.chain(sets).chain(self.pods.iter().filter_map(Part::waits)).collect()
     }
 
-    /// The object of a kind, if it bears the labels of a group's objects.
+    /// Returns an object, if it has the labels of a group's objects.
     pub(super) fn get(&self, kind: ChildKind, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
         let mut parts = self.children.iter().filter(|(k, part)| *k == kind && part.holds(namespace));
         parts.find_map(|(_, part)| part.store.get(&ObjectRef::new_with(name, part.dynamic.clone()).within(namespace)))
     }
 
-    /// Everything that bears a group's labels.
+    /// Returns all objects with a group's labels.
     pub(super) fn children_of(&self, group: &ObjectName) -> Vec<(ChildKind, Arc<DynamicObject>)> {
         let of =
             |part: &Part<DynamicObject>| part.store.state_filter(|object| group_of(object).as_ref() == Some(group));
@@ -114,8 +114,8 @@ impl Observed {
     }
 }
 
-/// Watches all objects of groups in `namespaces` (in all, where none is named). The stream has to be polled for
-/// [`Observed`] to follow; it never ends, and goes on by itself when the API was away.
+/// Watches all objects of groups in `namespaces`, or in all namespaces if the list is empty. The stream has to be polled to
+/// keep [`Observed`] up to date. It never ends, and reconnects by itself after an outage of the API server.
 pub fn watch(client: &Client, namespaces: &[String]) -> (Observed, impl Stream<Item = Change> + Send + Unpin + use<>) {
     let scopes: Vec<Option<&String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().map(Some).collect() };
@@ -144,7 +144,7 @@ pub fn watch(client: &Client, namespaces: &[String]) -> (Observed, impl Stream<I
     (observed, streams)
 }
 
-/// Of a pod, only whose it is and how it is.
+/// Keeps only the metadata and the status of a pod.
 fn trim(pod: &mut Pod) {
     pod.spec = None;
     pod.metadata.managed_fields = None;
@@ -183,7 +183,7 @@ where
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "the watch of {what} objects is interrupted");
+                tracing::warn!(%error, kind = what, "watch interrupted");
                 None
             }
         };
@@ -192,7 +192,7 @@ where
     (part, stream.boxed())
 }
 
-/// The group that an object says it is of, by its label.
+/// Returns the group that an object's label names.
 fn group_of<K: Resource>(object: &K) -> Option<ObjectName> {
     let meta = object.meta();
     let name = meta.labels.as_ref()?.get(names::GROUP_LABEL)?.clone();

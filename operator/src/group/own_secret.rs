@@ -1,4 +1,4 @@
-//! Secrets of a group whose content the operator makes up: the token and the keys.
+//! The Secrets of a group whose content the operator generates: the token and the keys.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use crate::leader::Permit;
 /// The content of a Secret.
 pub(super) type Data = BTreeMap<String, ByteString>;
 
-/// What became of a Secret.
+/// The state of a Secret.
 pub(super) enum OwnSecret {
-    /// It is there.
+    /// The Secret exists and belongs to the group.
     Found(Box<Secret>),
-    /// It is of a group that is gone, or going itself.
+    /// The Secret belongs to a deleted group, or is being deleted.
     Wait,
-    /// It belongs to another.
+    /// The Secret has another owner.
     Foreign,
 }
 
-/// The Secret as it is; none where it is not there.
+/// Reads the Secret. Returns `None` if it does not exist.
 pub(super) async fn look(client: &Client, group: &GroupInput, name: &str) -> Result<Option<OwnSecret>, Error> {
     let secret = api(client, group).get_opt(name).await.map_err(|error| failed(group, name, error))?;
     Ok(secret.map(|secret| state(group, secret)))
 }
 
-/// The Secret, made where there is none. Whether it was made.
+/// Reads the Secret, and creates it if it does not exist. Returns its state, and whether it was created.
 pub(super) async fn ensure(
     client: &Client,
     permit: &Permit,
@@ -48,7 +48,7 @@ pub(super) async fn ensure(
     let made = make(group, name, data()?)?;
     match permit.write(api(client, group).create(&parameters(), &made)).await? {
         Ok(secret) => Ok((state(group, secret), true)),
-        // Another writer was quicker.
+        // Another writer has created it meanwhile.
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
             Ok((look(client, group, name).await?.unwrap_or(OwnSecret::Wait), false))
         }
@@ -56,7 +56,8 @@ pub(super) async fn ensure(
     }
 }
 
-/// Gives a Secret another content. The `resourceVersion` that was read goes along: what another wrote is not overwritten.
+/// Replaces the content of a Secret. The request carries the `resourceVersion` that was read, so that another write is not
+/// overwritten.
 pub(super) async fn replace(
     client: &Client,
     permit: &Permit,
@@ -70,7 +71,7 @@ pub(super) async fn replace(
     written.map_err(|error| failed(group, name, error))
 }
 
-/// Random bytes for a secret.
+/// Returns random bytes for a secret.
 pub(super) fn random() -> Result<[u8; 32], Error> {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).map_err(|_| Error::Random)?;
@@ -99,7 +100,7 @@ fn state(group: &GroupInput, secret: Secret) -> OwnSecret {
 }
 
 fn make(group: &GroupInput, name: &str, data: Data) -> Result<Secret, Error> {
-    // Built here from strings alone: it cannot be of another shape.
+    // Cannot fail: the value is built from strings in this crate.
     let metadata = serde_json::from_value(metadata(group, name));
     let metadata = metadata.map_err(|error| failed(group, name, kube::Error::SerdeError(error)))?;
     Ok(Secret { metadata, type_: Some("Opaque".to_owned()), data: Some(data), ..Secret::default() })

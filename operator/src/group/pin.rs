@@ -1,8 +1,8 @@
-//! Groups that name an image keep their pods as they are when the operator is updated: a new operator makes other pods of
-//! the same group, and a canary, or a group that waits for a window, is not to be rolled by that. Pure.
+//! Pins the pods of groups that name an image: an update of the operator leaves them as they are. A new operator may build
+//! other pods for the same group, which must not roll out a canary, or a group that waits for a maintenance window. Pure.
 //!
-//! What was wanted of the pods is kept in an annotation of the Deployment, with a digest of what the group said. As long
-//! as the group says the same, that is what is wanted: a later operator writes it again where somebody has edited it.
+//! An annotation of the Deployment holds the desired pod template, with a digest of the group's spec. As long as the spec
+//! is the same, that template stays the desired one: a later operator restores it if a user has edited the Deployment.
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -13,26 +13,26 @@ use super::child::{Child, ChildKind};
 use super::compare::at;
 use super::step::{Ownership, ownership};
 
-/// The annotation of a Deployment whose group is pinned.
+/// The annotation with the pinned template, on the Deployment.
 const PINNED: &str = "tamis.dev/pinned";
 
-/// Wants of a pinned group's Deployment the pods that were wanted when the group last changed.
+/// Sets the template of a pinned group's Deployment to the one that was desired when the group last changed.
 pub(super) fn keep(group: &GroupInput, child: &mut Child, actual: Option<&DynamicObject>) {
     let is_pinned = group.spec.pod.as_ref().is_some_and(|pod| pod.image.is_some());
     if child.kind != ChildKind::Deployment || !is_pinned {
         return;
     }
-    let said = digest(&group.spec);
+    let spec_digest = digest(&group.spec);
     let managed = actual.filter(|actual| ownership(group, &actual.metadata) == Ownership::Owned);
     let before =
         managed.and_then(|actual| actual.metadata.annotations.as_ref()?.get(PINNED)).and_then(|text| read(text));
     if let Some((of, template)) = before
-        && of == said
+        && of == spec_digest
     {
         child.body["spec"]["template"] = template;
     }
     let template = at(&child.body, &["spec", "template"]).cloned().unwrap_or_default();
-    child.annotate(PINNED, &json!({"of": said, "template": template}).to_string());
+    child.annotate(PINNED, &json!({"of": spec_digest, "template": template}).to_string());
 }
 
 fn read(text: &str) -> Option<(String, Value)> {
@@ -40,12 +40,13 @@ fn read(text: &str) -> Option<(String, Value)> {
     Some((kept.get("of")?.as_str()?.to_owned(), kept.get_mut("template")?.take()))
 }
 
-/// Of what the pods depend on: the number of pods, and whom the group serves, are not among it.
+/// Returns a digest of the fields on which the pods depend. The number of pods and the namespaces that the group serves are
+/// not among them.
 fn digest(spec: &GatewayGroupSpec) -> String {
     let GatewayGroupSpec { listener, egress, metrics, audit, pod, commands, store, .. } = spec;
-    let mut said = json!([listener, egress, metrics, audit, pod, commands, store]);
-    // In the order of the document it came from, which may be another each time.
-    said.sort_all_objects();
-    let digest = tamis_config::Digest::of(said.to_string().as_bytes());
+    let mut fields = json!([listener, egress, metrics, audit, pod, commands, store]);
+    // The order of members is that of the source document, which may differ each time.
+    fields.sort_all_objects();
+    let digest = tamis_config::Digest::of(fields.to_string().as_bytes());
     digest.0.get(..16).unwrap_or_default().to_owned()
 }

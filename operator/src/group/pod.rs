@@ -1,4 +1,4 @@
-//! The pods of a group: `tamis gateway` under the `restricted` Pod Security Standard. Pure.
+//! Builds the pods of a group: `tamis gateway` under the `restricted` Pod Security Standard. Pure.
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -10,17 +10,18 @@ use super::child::selector;
 use super::compare::quantity;
 use super::{GroupInput, Settings};
 
-/// Where a gateway serves within its pod, whatever port the Service has: above 1024, so that no capability is needed,
-/// and never the admin port.
+/// The serving port within the pod, whatever port the Service has: above 1024, so that it needs no capability, and different
+/// from the admin port.
 pub(super) const SERVING: u16 = 8080;
-/// Where a gateway serves `/metrics`, `/acks` and the probes.
+/// The admin port within the pod, for `/metrics`, `/acks` and the probes.
 pub(super) const ADMIN: u16 = 9090;
-/// Five seconds until endpoints have followed, thirty for calls under way, and some to end.
+/// The shortest termination grace period: five seconds until the endpoints are updated, thirty for calls in flight, and some
+/// to exit.
 const GRACE_SECONDS: u32 = 45;
-/// Where the certificate of the serving port is mounted.
+/// The mount path of the serving port's certificate.
 const TLS: &str = "/tls";
 
-/// `spec.template` of the Deployment.
+/// Returns `spec.template` of the Deployment.
 pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
     let pod = group.spec.pod.clone().unwrap_or_default();
     let mut metadata = json!({"labels": pod_labels(group)});
@@ -61,7 +62,8 @@ pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
     json!({"metadata": metadata, "spec": spec})
 }
 
-/// By default over zones, and soft: a cluster of one zone runs them all the same.
+/// Returns the topology spread constraints. The default spreads pods over zones, and is soft, so that all pods run in a cluster
+/// of one zone.
 fn spreads(group: &GroupInput, pod: &PodSpec) -> Vec<Value> {
     let zones =
         SpreadSpec { topology_key: "topology.kubernetes.io/zone".to_owned(), max_skew: None, when_unsatisfiable: None };
@@ -78,7 +80,8 @@ fn spreads(group: &GroupInput, pod: &PodSpec) -> Vec<Value> {
     each.collect()
 }
 
-/// Ours, and what the group adds; a definition of an older version may have let one of ours through.
+/// Returns the operator's environment variables, and those that the group adds. Reserved names are filtered here too, since a
+/// CRD of an older version may not have rejected them.
 fn environment(pod: &PodSpec) -> Vec<Value> {
     let namespace = json!({
         "name": "POD_NAMESPACE",
@@ -115,7 +118,7 @@ fn container(group: &GroupInput, settings: &Settings) -> Value {
         "resources": resources(group),
         "startupProbe": probe("/livez", 1, 60),
         "livenessProbe": probe("/livez", 10, 3),
-        // One failure is enough: a gateway fails it on purpose, when it is about to stop.
+        // One failure is enough: a gateway that is about to stop fails the probe on purpose.
         "readinessProbe": probe("/readyz", 2, 1),
         "volumeMounts": mounts,
     })
@@ -130,7 +133,8 @@ fn probe(path: &str, period: u32, failures: u32) -> Value {
     })
 }
 
-/// `tamis gateway ..`. `$(POD_NAMESPACE)` is replaced by Kubernetes; `$$(` in a value of the group's would be a `$(`.
+/// Returns the arguments of `tamis gateway`. Kubernetes replaces `$(POD_NAMESPACE)`, and turns `$$(` in a value of the group
+/// into `$(`.
 fn arguments(group: &GroupInput) -> Vec<String> {
     let spec = &group.spec;
     let mut arguments: Vec<String> = vec!["gateway".to_owned()];
@@ -178,12 +182,12 @@ fn arguments(group: &GroupInput) -> Vec<String> {
     arguments
 }
 
-/// Text as an argument: Kubernetes would replace `$(NAME)` in it.
+/// Escapes text for an argument: Kubernetes would replace `$(NAME)` in it.
 fn literal(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// Names under which clients reach the group beside its Service.
+/// Returns the host names under which clients reach the group, other than that of its Service.
 fn hostnames(group: &GroupInput) -> Vec<String> {
     let Some(listener) = &group.spec.listener else { return Vec::new() };
     let external = listener.external_url.as_deref().and_then(host_of);
@@ -192,7 +196,7 @@ fn hostnames(group: &GroupInput) -> Vec<String> {
     names
 }
 
-/// The host of an URL, without port and user.
+/// Returns the host of a URL, without port and user.
 fn host_of(url: &str) -> Option<String> {
     let rest = url.split_once("://")?.1;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -208,12 +212,12 @@ fn audits_to_files(group: &GroupInput) -> bool {
     group.spec.audit.is_some_and(|audit| audit.sink == AuditSink::File)
 }
 
-/// The Secret with the certificate of the serving port.
+/// Returns the name of the Secret with the certificate of the serving port.
 pub(super) fn tls_secret(group: &GroupInput) -> Option<&str> {
     Some(group.spec.listener.as_ref()?.tls.as_ref()?.secret_ref.name.as_str())
 }
 
-/// The cache is in memory: it holds the group's credentials too.
+/// Returns the volumes. The cache is in memory, since it also holds the group's credentials.
 fn volumes(group: &GroupInput) -> Value {
     let mut volumes = vec![json!({"name": "cache", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}})];
     if audits_to_files(group) {
@@ -227,21 +231,21 @@ fn volumes(group: &GroupInput) -> Value {
     json!(volumes)
 }
 
-/// The first of the group's quantities that is none. The API would answer an apply that has one with an internal error,
-/// which does not tell it from a fault that passes.
+/// Returns a message about the first invalid quantity of the group. The API server would answer an apply with an internal
+/// error, which cannot be distinguished from a temporary fault.
 pub(super) fn not_a_quantity(group: &GroupInput) -> Option<String> {
     let resources = group.spec.pod.as_ref()?.resources.as_ref()?;
     let each = |field: &'static str, of: &'_ IndexMap<String, String>| {
         let wrong = of.iter().find(|(_, value)| quantity(value).is_none());
         wrong.map(|(name, value)| {
-            format!("`pod.resources.{field}.{name}`: `{value}` is no quantity, write one like 500m or 256Mi")
+            format!("`pod.resources.{field}.{name}`: `{value}` is not a quantity; write one like 500m or 256Mi")
         })
     };
     each("requests", &resources.requests).or_else(|| each("limits", &resources.limits))
 }
 
-/// What the group asks for, and a default for each that it does not name. No limit of CPU by default: a gateway that
-/// is throttled answers late. An autoscaler needs the request of CPU.
+/// Returns the resources that the group sets, and a default for each that it does not set. There is no CPU limit by default,
+/// since a throttled gateway answers late. An autoscaler needs the CPU request.
 fn resources(group: &GroupInput) -> Value {
     let asked = group.spec.pod.as_ref().and_then(|pod| pod.resources.clone()).unwrap_or_default();
     let with = |asked: IndexMap<String, String>, defaults: &[(&str, &str)]| {
@@ -251,7 +255,7 @@ fn resources(group: &GroupInput) -> Value {
         }
         all
     };
-    // A request above the limit would be refused: a group that sets one of the two sets both.
+    // The API rejects a request above the limit, so defaults apply only to a resource for which the group sets neither.
     let (mut requests, mut limits) = (vec![("cpu", "100m")], Vec::new());
     if !asked.requests.contains_key("memory") && !asked.limits.contains_key("memory") {
         requests.push(("memory", "128Mi"));

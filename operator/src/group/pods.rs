@@ -1,4 +1,4 @@
-//! Which pods are gateways of a group. Pure but for the stores that it reads.
+//! Decides which pods are gateways of a group. Pure except for the stores that it reads.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,18 +19,18 @@ use super::step::controller;
 pub struct GatewayPod {
     /// The pod's name.
     pub name: String,
-    /// The pod's uid: another pod of the same address is another gateway.
+    /// The pod's uid: another pod with the same address is another gateway.
     pub uid: String,
-    /// Where its admin listener is.
+    /// The address of the admin listener.
     pub admin: (IpAddr, u16),
-    /// Whether it takes calls.
+    /// Whether the pod is ready.
     pub ready: bool,
 }
 
-/// The gateways of a group that have an address and are not about to end, by name.
+/// Returns the gateways of a group that have an address and are not being deleted, sorted by name.
 ///
-/// A pod counts where a ReplicaSet controls it that our Deployment controls, by uid: whoever may create pods in the
-/// namespace can give them our labels, and would else be listened to, and be sent the group's token.
+/// A pod counts only if the group's Deployment controls a ReplicaSet that controls the pod, by uid. Labels alone do not
+/// count: everyone who may create pods in the namespace can set them.
 #[must_use]
 pub fn pods(observed: &Observed, group: &GroupInput) -> Vec<GatewayPod> {
     let name = names::group_object(&group.name.name);
@@ -42,7 +42,7 @@ pub fn pods(observed: &Observed, group: &GroupInput) -> Vec<GatewayPod> {
     choose(&group.uid, deployment.meta(), sets.iter().map(|set| set.meta()), pods.iter().map(AsRef::as_ref))
 }
 
-/// The pods whose owners lead to the group.
+/// Returns the pods whose chain of owners leads to the group.
 pub(super) fn choose<'o>(
     group: &str,
     deployment: &ObjectMeta,
@@ -68,7 +68,7 @@ pub(super) fn choose<'o>(
 
 fn gateway(pod: &Pod) -> Option<GatewayPod> {
     let status = pod.status.as_ref()?;
-    // A pod that has ended keeps its address for a while.
+    // A terminated pod keeps its address for a while.
     if status.phase.as_deref() != Some("Running") {
         return None;
     }

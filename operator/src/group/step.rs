@@ -1,4 +1,4 @@
-//! What to do about one object of a group. Pure.
+//! Decides what to do about one object of a group. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube::api::DynamicObject;
@@ -12,49 +12,49 @@ use super::compare::{at, covers, owns};
 /// What to do about one object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// It is as it should be.
+    /// The object has the desired state.
     Keep,
-    /// It is not there.
+    /// The object does not exist.
     Create,
-    /// It is ours, and another than it should be.
+    /// The object belongs to the group and differs from the desired state.
     Update(Update),
-    /// It is being deleted, or belongs to a group of the same name that was: nothing can be done until it is gone.
+    /// The object is being deleted, or belongs to a deleted group of the same name: it has to go first.
     Wait,
-    /// It is somebody else's.
+    /// The object has another owner.
     Foreign,
 }
 
 /// How an object is updated.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Update {
-    /// `metadata.uid` of what was seen.
+    /// `metadata.uid` of the object that was seen.
     pub(super) uid: String,
-    /// `metadata.resourceVersion` of what was seen.
+    /// `metadata.resourceVersion` of the object that was seen.
     pub(super) resource_version: String,
-    /// `metadata.managedFields` with what our POST wrote in the name of our apply; none where it is so already.
+    /// `metadata.managedFields` in which the fields of the operator's POST belong to its apply. `None` if they already do.
     pub(super) managed_fields: Option<Value>,
-    /// The number of replicas to be held by the hand-over manager, since we are about to let go of it.
+    /// The number of replicas that the hand-over manager takes over, since the operator is about to drop the field.
     pub(super) hand_over: Option<i64>,
 }
 
-/// Who else an object is.
+/// Who owns an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// The group's.
+    /// The group.
     Owned,
-    /// Of a group of this name that is gone.
+    /// A deleted group of the same name.
     Leftover,
-    /// Somebody else's.
+    /// Another owner, or none.
     Foreign,
 }
 
-/// The owner that controls an object.
+/// Returns the owner that controls an object.
 pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Whose an object is. One without a controller is ours where we wrote it, for this group: somebody took the owner
-/// away, and it is put back.
+/// Returns who owns an object. An object without a controller belongs to the group if the operator wrote it for this group:
+/// a user has removed the owner reference, and it is restored.
 pub(super) fn ownership(group: &GroupInput, meta: &ObjectMeta) -> Ownership {
     match controller(meta) {
         Some(owner) if owner.uid == group.uid => Ownership::Owned,
@@ -68,7 +68,7 @@ pub(super) fn ownership(group: &GroupInput, meta: &ObjectMeta) -> Ownership {
     }
 }
 
-/// What to do about an object, as it was last seen.
+/// Decides what to do about an object as it was last seen.
 pub(super) fn step(group: &GroupInput, child: &Child, actual: Option<&DynamicObject>) -> Step {
     let Some(actual) = actual else { return Step::Create };
     let meta = &actual.metadata;
@@ -80,7 +80,7 @@ pub(super) fn step(group: &GroupInput, child: &Child, actual: Option<&DynamicObj
     }
     let wanted = at(&child.body, &["metadata", "annotations", DESIRED]).and_then(Value::as_str);
     let written = meta.annotations.as_ref().and_then(|a| a.get(DESIRED)).map(String::as_str);
-    // The kind goes without saying: the API leaves it out of lists.
+    // The API leaves `apiVersion` and `kind` out of lists, so they are filled in.
     let mut whole = json!({
         "apiVersion": at(&child.body, &["apiVersion"]),
         "kind": at(&child.body, &["kind"]),
@@ -104,7 +104,8 @@ fn is_applied_here(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(names::MANAGED_BY) && entry.subresource.is_none()
 }
 
-/// What our POST owns, owned by our apply. A server-side apply removes only fields that its manager has applied.
+/// Returns the managed fields with the fields of the operator's POST owned by its apply, or `None` if there is no entry of a
+/// POST. A server-side apply removes only fields that its manager has applied.
 fn as_applied(entries: &[ManagedFieldsEntry]) -> Option<Value> {
     let operation =
         |entry: &ManagedFieldsEntry, operation| is_applied_here(entry) && entry.operation.as_deref() == Some(operation);
@@ -122,13 +123,14 @@ fn as_applied(entries: &[ManagedFieldsEntry]) -> Option<Value> {
     Some(json!(entries))
 }
 
-/// The replicas of a Deployment that we own and do not want any more: dropped at once they would fall to one until the
-/// autoscaler has looked.
+/// Returns the replicas of a Deployment that the operator owns and is about to drop: dropped at once, the number would fall to
+/// one until the autoscaler acts.
 fn hand_over(child: &Child, actual: &DynamicObject) -> Option<i64> {
     if child.kind != ChildKind::Deployment || at(&child.body, &["spec", "replicas"]).is_some() {
         return None;
     }
     let mut applied = actual.metadata.managed_fields.iter().flatten().filter(|entry| is_applied_here(entry));
-    let owned = applied.any(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0, &["spec", "replicas"])));
+    let owned =
+        applied.any(|entry| entry.fields_v1.as_ref().is_some_and(|fields| owns(&fields.0, &["spec", "replicas"])));
     at(&actual.data, &["spec", "replicas"]).and_then(Value::as_i64).filter(|_| owned)
 }

@@ -1,4 +1,4 @@
-//! What groups are made of, and when their objects are written.
+//! Tests of the objects of groups, and of when they are written.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn round_trip<T: DeserializeOwned + Serialize>(child: &Child) {
 }
 
 #[test]
-fn every_field_is_one_that_the_api_knows() {
+fn the_api_knows_every_field() {
     for group in [group(json!({})), group(json!({"replicas": 3})), everything()] {
         for child in children(&group, &settings()) {
             match child.kind {
@@ -91,18 +91,14 @@ fn every_field_is_one_that_the_api_knows() {
 }
 
 #[test]
-fn which_objects_there_are() {
+fn builds_a_budget_and_an_autoscaler_only_where_they_apply() {
     let kinds = |spec| {
         let all: Vec<_> = children(&group(spec), &settings()).iter().map(|child| child.kind).collect();
         let has = |kind| all.contains(&kind);
         (all.len(), has(ChildKind::PodDisruptionBudget), has(ChildKind::HorizontalPodAutoscaler))
     };
     assert_eq!(kinds(json!({})), (6, false, false));
-    assert_eq!(
-        kinds(json!({"replicas": 1})),
-        (6, false, false),
-        "one gateway and a budget of none away: no drain ends"
-    );
+    assert_eq!(kinds(json!({"replicas": 1})), (6, false, false), "with one gateway, a budget would block every drain");
     assert_eq!(kinds(json!({"replicas": 2})), (7, true, false));
     assert_eq!(kinds(json!({"replicas": 0})), (6, false, false));
     assert_eq!(kinds(json!({"autoscaling": {"minReplicas": 1, "maxReplicas": 4}})), (8, true, true));
@@ -128,7 +124,7 @@ fn pods_are_restricted_whatever_the_group_says() {
 }
 
 #[test]
-fn what_a_group_says_becomes_arguments() {
+fn the_settings_of_a_group_become_arguments() {
     let arguments = |group: &GroupInput| {
         let container = container(&children(group, &settings()));
         serde_json::from_value::<Vec<String>>(container["args"].clone()).expect("arguments")
@@ -158,7 +154,7 @@ fn what_a_group_says_becomes_arguments() {
 }
 
 #[test]
-fn pod_settings_are_taken_and_ours_win() {
+fn pods_have_the_groups_settings_and_the_operators_labels_win() {
     let children = children(&everything(), &settings());
     let template = &find(&children, ChildKind::Deployment).body["spec"]["template"];
     assert_eq!(template["metadata"]["labels"]["team"], "edge");
@@ -170,12 +166,12 @@ fn pod_settings_are_taken_and_ours_win() {
     assert_eq!(template["spec"]["nodeSelector"], json!({"disk": "ssd"}));
     assert_eq!(find(&children, ChildKind::Service).body["spec"]["ports"][0]["port"], 80);
     let deployment = &find(&children, ChildKind::Deployment).body["spec"];
-    assert!(deployment.get("replicas").is_none(), "they are the autoscaler's");
+    assert!(deployment.get("replicas").is_none(), "the autoscaler owns them");
     assert_eq!(deployment["selector"]["matchLabels"].as_object().map(serde_json::Map::len), Some(3));
 }
 
 #[test]
-fn the_admin_port_is_for_the_operator() {
+fn only_the_operator_and_labelled_namespaces_reach_the_admin_port() {
     let policy = |settings: &Settings, group: &GroupInput| {
         find(&children(group, settings), ChildKind::NetworkPolicy).body["spec"].clone()
     };
@@ -183,7 +179,7 @@ fn the_admin_port_is_for_the_operator() {
     assert_eq!(
         inside["ingress"][0],
         json!({"ports": [{"protocol": "TCP", "port": 8080}]}),
-        "who may call is for access"
+        "`access` decides who may call"
     );
     let admin = &inside["ingress"][1];
     assert_eq!(admin["ports"][0]["port"], 9090);
@@ -197,7 +193,7 @@ fn the_admin_port_is_for_the_operator() {
     assert_eq!(allowed["egress"][2], json!({"to": [{"ipBlock": {"cidr": "169.254.7.0/24"}}]}), "only link-local ones");
 }
 
-/// The object as the API would show it after we made it.
+/// Returns the object as the API would show it after the operator created it.
 fn made(child: &Child) -> DynamicObject {
     let mut object: DynamicObject = serde_json::from_value(child.body.clone()).expect("an object");
     object.metadata.uid = Some("u".into());
@@ -210,7 +206,7 @@ fn managed(object: &mut DynamicObject, entries: Value) {
 }
 
 #[test]
-fn an_object_is_written_where_it_differs() {
+fn writes_an_object_only_if_it_differs() {
     let group = group(json!({"replicas": 2}));
     let children = children(&group, &settings());
     for child in &children {
@@ -229,7 +225,7 @@ fn an_object_is_written_where_it_differs() {
         }
     };
     differs("edited", &|o| o.data["spec"]["replicas"] = json!(5));
-    differs("taken away", &|o| drop(o.data["spec"].as_object_mut().map(|spec| spec.remove("strategy"))));
+    differs("a field removed", &|o| drop(o.data["spec"].as_object_mut().map(|spec| spec.remove("strategy"))));
     differs("another image", &|o| o.data["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil"));
     differs("argument added", &|o| {
         o.data["spec"]["template"]["spec"]["containers"][0]["args"].as_array_mut().expect("a list").push(json!("--x"));
@@ -241,7 +237,7 @@ fn an_object_is_written_where_it_differs() {
         edit(&mut object);
         assert_eq!(step(&group, deployment, Some(&object)), Step::Keep, "{what}");
     };
-    keeps("what the API fills in", &|o| o.data["spec"]["progressDeadlineSeconds"] = json!(600));
+    keeps("a field that the API fills in", &|o| o.data["spec"]["progressDeadlineSeconds"] = json!(600));
     keeps("status", &|o| o.data["status"] = json!({"replicas": 1}));
     keeps("another's annotation", &|o| {
         o.metadata.annotations.get_or_insert_default().insert("deployment.kubernetes.io/revision".into(), "1".into());
@@ -253,30 +249,38 @@ fn an_object_is_written_where_it_differs() {
     let role = find(&children, ChildKind::Role);
     let mut wider = made(role);
     wider.data["rules"].as_array_mut().expect("rules").push(json!({"verbs": ["*"]}));
-    assert!(matches!(step(&group, role, Some(&wider)), Step::Update(_)), "a rule added by hand goes");
+    assert!(matches!(step(&group, role, Some(&wider)), Step::Update(_)), "a rule added by hand is removed");
 }
 
 #[test]
-fn whose_an_object_is() {
+fn determines_the_owner_of_an_object() {
     let group = group(json!({}));
     let owner = |uid: &str, kind: &str, name: &str, controller: bool| json!([{"apiVersion": "x", "kind": kind, "name": name, "uid": uid, "controller": controller}]);
-    let ours = json!([{"manager": "tamis-operator", "operation": "Update", "apiVersion": "v1"}]);
-    let theirs = json!([{"manager": "kubectl", "operation": "Update", "apiVersion": "v1"}]);
+    let operator = json!([{"manager": "tamis-operator", "operation": "Update", "apiVersion": "v1"}]);
+    let kubectl = json!([{"manager": "kubectl", "operation": "Update", "apiVersion": "v1"}]);
     let labels = json!({"tamis.dev/gateway-group": "public"});
     let cases = [
-        ("ours", json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", true)}), Ownership::Owned),
-        ("of before", json!({"ownerReferences": owner("old", "GatewayGroup", "public", true)}), Ownership::Leftover),
-        ("another group's", json!({"ownerReferences": owner("o", "GatewayGroup", "b", true)}), Ownership::Foreign),
-        ("another's", json!({"ownerReferences": owner("o", "App", "public", true)}), Ownership::Foreign),
         (
-            "not controlled by us",
+            "the group's",
+            json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", true)}),
+            Ownership::Owned,
+        ),
+        (
+            "a deleted group's",
+            json!({"ownerReferences": owner("old", "GatewayGroup", "public", true)}),
+            Ownership::Leftover,
+        ),
+        ("another group's", json!({"ownerReferences": owner("o", "GatewayGroup", "b", true)}), Ownership::Foreign),
+        ("of another kind", json!({"ownerReferences": owner("o", "App", "public", true)}), Ownership::Foreign),
+        (
+            "not controlled by the group",
             json!({"ownerReferences": owner("group-uid", "GatewayGroup", "public", false)}),
             Ownership::Foreign,
         ),
-        ("nobody's", json!({}), Ownership::Foreign),
-        ("only labelled", json!({"labels": labels, "managedFields": theirs}), Ownership::Foreign),
-        ("ours, the owner taken away", json!({"labels": labels, "managedFields": ours}), Ownership::Owned),
-        ("ours, for another group", json!({"managedFields": ours}), Ownership::Foreign),
+        ("without an owner", json!({}), Ownership::Foreign),
+        ("only labelled", json!({"labels": labels, "managedFields": kubectl}), Ownership::Foreign),
+        ("its owner reference removed", json!({"labels": labels, "managedFields": operator}), Ownership::Owned),
+        ("written by the operator, for another group", json!({"managedFields": operator}), Ownership::Foreign),
     ];
     for (what, metadata, expected) in cases {
         let metadata: ObjectMeta = serde_json::from_value(metadata).expect("metadata");
@@ -310,19 +314,19 @@ fn replicas_are_handed_over_before_they_are_dropped() {
     assert_eq!(first.managed_fields.expect("they are handed over")[0]["operation"], "Apply");
     managed(&mut object, json!([entry("Apply")]));
     assert_eq!((update(&object).hand_over, update(&object).managed_fields), (Some(4), None));
-    // The autoscaler's by now.
+    // The autoscaler owns them by now.
     let scaled = json!([{"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale",
                          "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
     managed(&mut object, scaled);
     assert_eq!(update(&object).hand_over, None);
-    // A number that another wrote is no difference as long as we want none.
+    // A number that another manager wrote is no difference, since the desired state has none.
     let mut kept = made(deployment);
     kept.data["spec"]["replicas"] = json!(7);
     assert_eq!(step(&after, deployment, Some(&kept)), Step::Keep);
 }
 
 #[test]
-fn quantities_are_numbers() {
+fn compares_quantities_as_numbers() {
     let same = |a: &str, b: &str| covers(&json!({"requests": {"cpu": a}}), &json!({"requests": {"cpu": b}}));
     for (a, b) in
         [("1000m", "1"), ("0.5", "500m"), ("1024Mi", "1Gi"), ("1e3", "1k"), ("2.50", "2500m"), ("1.5Gi", "1536Mi")]
@@ -332,14 +336,14 @@ fn quantities_are_numbers() {
     for (a, b) in [("1", "2"), ("1G", "1Gi"), ("x", "1"), ("", "0"), ("1e99", "1")] {
         assert!(!same(a, b) && !same(b, a), "{a} {b}");
     }
-    assert!(!covers(&json!({"image": "1000m"}), &json!({"image": "1"})), "only where quantities stand");
-    assert!(covers(&json!({"limits": {}, "list": []}), &json!({})), "what is empty is left out by the API");
+    assert!(!covers(&json!({"image": "1000m"}), &json!({"image": "1"})), "only in fields that are quantities");
+    assert!(covers(&json!({"limits": {}, "list": []}), &json!({})), "the API leaves out empty values");
     assert_eq!(at(&json!({"a": {"b": 1}}), &["a", "b"]), Some(&json!(1)));
     assert!(owns(&json!({"f:spec": {"f:replicas": {}}}), &["spec", "replicas"]) && !owns(&json!({}), &["spec"]));
 }
 
 #[test]
-fn only_pods_of_our_own_replica_sets_are_gateways() {
+fn only_pods_of_the_groups_own_replica_sets_are_gateways() {
     let owned = |uid: &str, kind: &str, owner: &str| -> ObjectMeta {
         serde_json::from_value(json!({"uid": uid, "name": uid, "ownerReferences":
             [{"apiVersion": "x", "kind": kind, "name": "n", "uid": owner, "controller": true}]}))

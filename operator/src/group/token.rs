@@ -1,4 +1,4 @@
-//! The Secret with the token that `/config` and `/acks` of a group's gateways want.
+//! The Secret with the token for `/config` and `/acks` of a group's gateways.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -11,26 +11,27 @@ use super::own_secret::{self, OwnSecret};
 use crate::leader::Permit;
 use crate::options::Token;
 
-/// What became of a group's token.
+/// The state of a group's token.
 pub(super) enum TokenState {
-    /// It is there.
+    /// The token exists.
     Found(Token),
-    /// The Secret is there, is ours and holds no token.
+    /// The Secret belongs to the group and holds no usable token.
     Empty,
-    /// The Secret is of a group that is gone, or going itself.
+    /// The Secret belongs to a deleted group, or is being deleted.
     Wait,
-    /// The Secret is somebody else's.
+    /// The Secret has another owner.
     Foreign,
 }
 
-/// What has become of a group's token; none where its Secret is not there.
+/// Reads a group's token. Returns `None` if its Secret does not exist.
 pub(super) async fn look(client: &Client, group: &GroupInput) -> Result<Option<TokenState>, Error> {
     let found = own_secret::look(client, group, &names::token_secret(&group.name.name)).await?;
     Ok(found.as_ref().map(state))
 }
 
-/// The token of a group, made where there is none: a Secret that somebody deletes comes back with another token. One that
-/// is there is never written again: gateways would have to learn of it before the operator uses it.
+/// Reads the token of a group, and creates it if there is none: a deleted Secret is created again with another token. An
+/// existing token is never replaced, since gateways would have to know the new one before the operator uses it. Returns its
+/// state, and whether it was created.
 pub(super) async fn ensure(client: &Client, permit: &Permit, group: &GroupInput) -> Result<(TokenState, bool), Error> {
     let make = || {
         let token: String = own_secret::random()?.iter().map(|byte| format!("{byte:02x}")).collect();

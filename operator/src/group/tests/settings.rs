@@ -48,7 +48,7 @@ fn everything() -> GroupInput {
 }
 
 #[test]
-fn what_is_set_is_what_the_api_knows() {
+fn the_api_knows_every_setting() {
     for child in children(&everything(), &settings()) {
         match child.kind {
             ChildKind::Service => round_trip::<Service>(&child),
@@ -61,7 +61,7 @@ fn what_is_set_is_what_the_api_knows() {
 }
 
 #[test]
-fn a_service_is_as_its_group_says() {
+fn a_service_has_the_settings_of_its_group() {
     let all = children(&everything(), &settings());
     let service = &find(&all, ChildKind::Service).body;
     let spec = &service["spec"];
@@ -72,7 +72,7 @@ fn a_service_is_as_its_group_says() {
     assert_eq!(port["appProtocol"], "https");
     let annotations = service["metadata"]["annotations"].as_object().expect("annotations");
     assert_eq!(annotations["lb.example/kind"], "internal");
-    assert_ne!(annotations["tamis.dev/desired"], "x", "ours wins");
+    assert_ne!(annotations["tamis.dev/desired"], "x", "the operator's annotation wins");
     assert_eq!(annotations.len(), 2);
     let plain = children(&group(json!({})), &settings());
     let plain = &find(&plain, ChildKind::Service).body["spec"];
@@ -84,20 +84,20 @@ fn a_service_is_as_its_group_says() {
 }
 
 #[test]
-fn pods_are_placed_and_told_what_their_group_says() {
+fn pods_have_the_placement_and_environment_of_their_group() {
     let all = children(&everything(), &settings());
     let pod = &find(&all, ChildKind::Deployment).body["spec"]["template"]["spec"];
     assert_eq!(pod["tolerations"][1]["tolerationSeconds"], 60);
     let spreads = pod["topologySpreadConstraints"].as_array().expect("a list");
-    let told: Vec<_> = spreads.iter().map(|s| (&s["topologyKey"], &s["maxSkew"], &s["whenUnsatisfiable"])).collect();
-    assert_eq!(told[0], (&json!("kubernetes.io/hostname"), &json!(2), &json!("DoNotSchedule")));
-    assert_eq!(told[1], (&json!("rack"), &json!(1), &json!("ScheduleAnyway")));
+    let fields: Vec<_> = spreads.iter().map(|s| (&s["topologyKey"], &s["maxSkew"], &s["whenUnsatisfiable"])).collect();
+    assert_eq!(fields[0], (&json!("kubernetes.io/hostname"), &json!(2), &json!("DoNotSchedule")));
+    assert_eq!(fields[1], (&json!("rack"), &json!(1), &json!("ScheduleAnyway")));
     assert!(spreads.iter().all(|s| s["labelSelector"]["matchLabels"]["tamis.dev/gateway-group"] == "public"));
     assert_eq!(pod["terminationGracePeriodSeconds"], 90);
     let container = container(&all);
     let names: Vec<_> = container["env"].as_array().expect("a list").iter().map(|v| &v["name"]).collect();
-    assert_eq!(names, ["POD_NAMESPACE", "RUST_LOG"], "what is reserved is left out");
-    // Less time than calls under way have is not given, whatever is stored.
+    assert_eq!(names, ["POD_NAMESPACE", "RUST_LOG"], "reserved variables are left out");
+    // The grace period is never shorter than calls in flight need, whatever is stored.
     let short = children(&group(json!({"pod": {"terminationGracePeriodSeconds": 5}})), &settings());
     let short = &find(&short, ChildKind::Deployment).body["spec"]["template"]["spec"];
     assert_eq!(short["terminationGracePeriodSeconds"], 45);
@@ -105,7 +105,7 @@ fn pods_are_placed_and_told_what_their_group_says() {
 }
 
 #[test]
-fn the_certificate_is_mounted_and_named() {
+fn mounts_the_certificate_and_passes_its_paths() {
     let all = children(&everything(), &settings());
     let pod = &find(&all, ChildKind::Deployment).body["spec"]["template"]["spec"];
     let volumes = pod["volumes"].as_array().expect("volumes");
@@ -119,27 +119,27 @@ fn the_certificate_is_mounted_and_named() {
     for argument in ["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key", "--listen=0.0.0.0:8080"] {
         assert!(arguments.contains(&json!(argument)), "{argument}");
     }
-    // Nothing else of the group's namespace gets into a pod.
+    // Nothing else from the group's namespace is mounted.
     assert_eq!(volumes.iter().filter(|volume| volume.get("emptyDir").is_none()).count(), 1);
 }
 
 #[test]
-fn how_many_there_are_and_how_many_may_be_away() {
+fn the_budget_and_the_autoscaler_have_the_settings_of_the_group() {
     let all = children(&everything(), &settings());
     let budget = &find(&all, ChildKind::PodDisruptionBudget).body["spec"];
     assert_eq!((&budget["minAvailable"], budget.get("maxUnavailable")), (&json!("75%"), None));
     let spec = &find(&all, ChildKind::HorizontalPodAutoscaler).body["spec"];
     let metrics = spec["metrics"].as_array().expect("a list");
-    let told: Vec<_> =
+    let targets: Vec<_> =
         metrics.iter().map(|m| (&m["resource"]["name"], &m["resource"]["target"]["averageUtilization"])).collect();
-    assert_eq!(told, [(&json!("cpu"), &json!(70)), (&json!("memory"), &json!(80))]);
+    assert_eq!(targets, [(&json!("cpu"), &json!(70)), (&json!("memory"), &json!(80))]);
     assert_eq!(spec["behavior"]["scaleUp"]["policies"][1]["value"], 100);
     assert_eq!(spec["behavior"]["scaleDown"], json!({"selectPolicy": "Disabled"}));
     let one = children(&group(json!({"disruptionBudget": {"maxUnavailable": 0}})), &settings());
     assert_eq!(find(&one, ChildKind::PodDisruptionBudget).body["spec"]["maxUnavailable"], 0, "even of one gateway");
 }
 
-/// The Deployment that an operator wants, with what is there.
+/// Returns the Deployment that an operator desires, given the existing one.
 fn wanted(group: &GroupInput, settings: &Settings, there: Option<&DynamicObject>) -> Child {
     let mut all = children(group, settings);
     let deployment = all.iter_mut().find(|child| child.kind == ChildKind::Deployment).expect("a Deployment");
@@ -151,7 +151,7 @@ fn template(child: &Child) -> &Value {
     &child.body["spec"]["template"]
 }
 
-/// Another version of the operator makes other pods of the same group: here, by its default image and by what it adds.
+/// Returns the settings of a later version of the operator, which builds other pods for the same group.
 fn later(group: &GroupInput) -> (Settings, GroupInput) {
     (Settings::new("tamis:2", Some("tamis-system".into())), group.clone())
 }
@@ -163,7 +163,7 @@ fn pods_of_a_pinned_group_stay_until_the_group_changes() {
     let mut there = made(&first);
     assert_eq!(step(&pinned, &first, Some(&there)), Step::Keep);
 
-    // An earlier operator had other ideas of a pod.
+    // An earlier version of the operator built the pods in another way.
     let old = "30";
     let mut kept: Value =
         serde_json::from_str(first.body["metadata"]["annotations"]["tamis.dev/pinned"].as_str().expect("text"))
@@ -173,31 +173,31 @@ fn pods_of_a_pinned_group_stay_until_the_group_changes() {
     there.data["spec"]["template"]["spec"]["priorityClassName"] = json!(old);
     let (settings, same) = later(&pinned);
     let now = wanted(&same, &settings, Some(&there));
-    assert_eq!(template(&now)["spec"]["priorityClassName"], old, "what was wanted then is wanted now");
-    // More gateways are no other gateways.
+    assert_eq!(template(&now)["spec"]["priorityClassName"], old, "the pinned template stays");
+    // The number of gateways does not change the template.
     let more = group(json!({"replicas": 5, "pod": {"image": "tamis:1"}}));
     let now = wanted(&more, &settings, Some(&there));
     assert_eq!(
         (template(&now)["spec"]["priorityClassName"].as_str(), &now.body["spec"]["replicas"]),
         (Some(old), &json!(5))
     );
-    // What somebody edits is undone all the same.
+    // A manual edit is still undone.
     let mut edited = there.clone();
     edited.data["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil");
     let now = wanted(&same, &settings, Some(&edited));
     assert!(matches!(step(&same, &now, Some(&edited)), Step::Update(_)));
     assert_eq!(template(&now)["spec"]["containers"][0]["image"], "tamis:1");
-    // Once the group says something else, its pods are made by this operator.
+    // Once the group changes, this operator builds its pods.
     let other = group(json!({"replicas": 2, "pod": {"image": "tamis:3"}}));
     let now = wanted(&other, &settings, Some(&there));
     assert_eq!(template(&now)["spec"]["containers"][0]["image"], "tamis:3");
     assert!(template(&now)["spec"].get("priorityClassName").is_none());
-    // And one that is not pinned any more, at once.
+    // A group that is no longer pinned gets new pods at once.
     let loose = group(json!({"replicas": 2}));
     let now = wanted(&loose, &settings, Some(&there));
     assert_eq!(template(&now)["spec"]["containers"][0]["image"], "tamis:2");
     assert!(now.body["metadata"]["annotations"].get("tamis.dev/pinned").is_none());
-    // An object of somebody else's says nothing.
+    // The annotation of a foreign object is ignored.
     let mut foreign = there.clone();
     foreign.metadata.owner_references = None;
     foreign.metadata.labels = None;
@@ -205,7 +205,7 @@ fn pods_of_a_pinned_group_stay_until_the_group_changes() {
 }
 
 #[test]
-fn urls_say_how_and_where() {
+fn the_url_follows_from_the_listener() {
     for (listener, url) in [
         (json!({}), "http://tamis-public.edge.svc:8080"),
         (json!({"port": 80}), "http://tamis-public.edge.svc"),
