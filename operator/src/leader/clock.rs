@@ -1,27 +1,27 @@
-//! The clock by which a lease runs out.
+//! The clock by which a lease expires.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// A moment of this machine since it was started. It goes on while the process is stopped and while the machine
-/// sleeps: a claim that ran out in the meantime is seen as such by whoever wakes first.
+/// A moment, counted from the start of the machine. The clock advances while the process is stopped and while the machine
+/// sleeps, so that a claim that expired in the meantime is seen as expired after waking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// This moment.
+    /// Returns the current moment.
     #[must_use]
     pub fn now() -> Self {
         Self(since_start())
     }
 
-    /// A moment so long after the machine's start; what tests reckon with.
+    /// Returns the moment at a time after the machine's start. For tests.
     #[must_use]
     pub const fn at(since_start: Duration) -> Self {
         Self(since_start)
     }
 
-    /// How long after `earlier` this is; zero where it is before.
+    /// Returns the time since `earlier`. Zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -36,7 +36,7 @@ impl Add<Duration> for Moment {
     }
 }
 
-/// `CLOCK_MONOTONIC`, which `Instant` reads, stands still while a machine is suspended.
+/// Reads `CLOCK_BOOTTIME`. `CLOCK_MONOTONIC`, which `Instant` reads, stops while a machine is suspended.
 #[cfg(target_os = "linux")]
 fn since_start() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

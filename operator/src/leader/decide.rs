@@ -1,4 +1,4 @@
-//! What to do about a Lease. Pure: no client, no clock.
+//! Decides what to do about a Lease. Pure: no client, no clock.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use k8s_openapi::api::coordination::v1::LeaseSpec;
 
 use super::clock::Moment;
 
-/// The longest that a lease of another holder is respected, whatever it says of itself.
+/// The longest time for which another holder's lease is respected, whatever its duration.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What a Lease says.
+/// The content of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Who holds it; none where it was released.
+    /// The identity of the holder. `None` if the Lease was released.
     pub(super) holder: Option<String>,
-    /// How long it lasts after a renewal.
+    /// How long the lease lasts after a renewal.
     pub(super) duration: Option<Duration>,
-    /// The holder's own clock: only ever compared for equality.
+    /// The time of the renewal by the holder's clock. It is only compared for equality.
     pub(super) renewed: Option<Timestamp>,
-    /// When the holder took it, by the holder's clock.
+    /// When the holder acquired the lease, by the holder's clock.
     pub(super) acquired: Option<Timestamp>,
-    /// How often it went to another holder.
+    /// How often the lease went to another holder.
     pub(super) transitions: i32,
 }
 
 impl Record {
-    /// What a Lease's `spec` says.
+    /// Reads the `spec` of a Lease.
     pub(super) fn of(spec: Option<&LeaseSpec>) -> Self {
         let Some(spec) = spec else { return Self::default() };
         Self {
@@ -38,7 +38,7 @@ impl Record {
         }
     }
 
-    /// As `spec` of a Lease.
+    /// Returns the `spec` of a Lease with this content.
     pub(super) fn spec(&self) -> LeaseSpec {
         use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
         LeaseSpec {
@@ -51,7 +51,7 @@ impl Record {
         }
     }
 
-    /// The record by which `identity` takes or renews the lease at `time`.
+    /// Returns the record with which `identity` acquires or renews the lease at `time`.
     pub(super) fn held_by(&self, identity: &str, duration: Duration, time: Timestamp) -> Self {
         let is_renewal = self.holder.as_deref() == Some(identity);
         Self {
@@ -59,49 +59,49 @@ impl Record {
             duration: Some(duration),
             renewed: Some(time),
             acquired: self.acquired.filter(|_| is_renewal).or(Some(time)),
-            // As other implementations count: also from nobody, once the lease has been held.
+            // Counted as other implementations do: acquiring a released lease is a transition too.
             transitions: if is_renewal { self.transitions } else { self.transitions.saturating_add(1) },
         }
     }
 
-    /// The record that leaves the lease to whoever comes first.
+    /// Returns the record that releases the lease.
     pub(super) fn released(&self) -> Self {
         Self { holder: None, duration: Some(Duration::from_secs(1)), ..self.clone() }
     }
 }
 
-/// What was read last, and when we first saw it say so.
+/// The last content that was read, and when it was first seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Observed {
-    /// What the Lease says; none where there is no Lease.
+    /// The content of the Lease. `None` if there is no Lease.
     pub(super) record: Option<Record>,
-    /// When it was first seen to say so, by our clock: holders' clocks may differ from ours by any amount.
+    /// When this content was first seen, by this machine's clock: the holder's clock may differ by any amount.
     pub(super) since: Moment,
 }
 
 impl Observed {
-    /// What is known after reading `record` at `now`.
+    /// Returns the observation after reading `record` at `now`.
     pub(super) fn then(previous: Option<&Self>, record: Option<Record>, now: Moment) -> Self {
         let since = previous.filter(|seen| seen.record == record).map_or(now, |seen| seen.since);
         Self { record, since }
     }
 }
 
-/// What to do.
+/// What to do about the Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// There is no Lease.
+    /// Create the Lease: there is none.
     Create,
-    /// Nobody holds it, or the holder has been silent for longer than its lease lasts.
+    /// Acquire the lease: it was released, or its holder has not renewed it for longer than it lasts.
     Take,
-    /// It is ours.
+    /// Renew the lease, which this candidate holds.
     Renew,
-    /// Somebody else holds it, for at least so long.
+    /// Wait: another candidate holds the lease for at least this time.
     Wait(Duration),
 }
 
-/// What `identity` does about what was observed. `leads`: we hold a claim that has not run out. A lease with our name
-/// that we do not know to hold is another's: two processes may have been given one name.
+/// Decides what the candidate `identity` does. `leads`: it holds a claim that has not expired. A lease with its own identity
+/// that it does not know to hold counts as another's: two processes may have been given one identity.
 pub(super) fn decide(observed: &Observed, leads: bool, identity: &str, own: Duration, now: Moment) -> Action {
     let Some(record) = &observed.record else { return Action::Create };
     match record.holder.as_deref() {

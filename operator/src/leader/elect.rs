@@ -1,4 +1,4 @@
-//! The election: reads and writes the Lease as [`decide`] says.
+//! The election: reads and writes the Lease as [`decide`] decides.
 
 use std::collections::hash_map::RandomState;
 use std::future::Future;
@@ -24,10 +24,10 @@ use super::clock::Moment;
 use super::decide::{Action, Observed, Record, decide};
 use super::{Claim, Leadership, LeaseOptions};
 
-/// Takes part in the election until `shutdown`, then releases the Lease where it is ours: once the writes under way have
-/// ended, while [`Leadership::may_write`] lets no other begin.
+/// Takes part in the election until `shutdown`, and then releases the Lease if this candidate holds it. The release waits for
+/// the writes in flight, while [`Leadership::may_write`] permits no others.
 ///
-/// Has to be called within a tokio runtime.
+/// Must be called within a Tokio runtime.
 #[must_use]
 pub fn run(client: Client, options: LeaseOptions, shutdown: CancellationToken) -> Leadership {
     let claim = Arc::new(Mutex::new(None));
@@ -48,7 +48,7 @@ pub fn run(client: Client, options: LeaseOptions, shutdown: CancellationToken) -
     Leadership { claim, changes, writes }
 }
 
-/// Ten characters that no other process has: what tells an identity from those of earlier processes of its name.
+/// Returns ten random characters that distinguish an identity from those of earlier processes of the same name.
 #[must_use]
 pub fn random_suffix() -> String {
     let random = RandomState::new().hash_one(std::process::id());
@@ -62,10 +62,10 @@ struct Elector {
     leads: watch::Sender<bool>,
     writes: TaskTracker,
     term: u64,
-    /// As the API gave it last: its `resourceVersion` goes with the next update.
+    /// The Lease as last read or written: its `resourceVersion` goes with the next update.
     lease: Option<Lease>,
     observed: Option<Observed>,
-    /// The record that we sent last, and when; the answer may have been lost.
+    /// The record that was sent last, and when. The answer may have been lost.
     sent: Option<(Record, Moment)>,
 }
 
@@ -78,7 +78,8 @@ impl Drop for Elector {
 
 impl Elector {
     async fn run(mut self, shutdown: CancellationToken) {
-        // Polling decides; the watch only wakes, so that a released Lease is taken at once and a stolen one noticed.
+        // Decisions follow from polling. The watch only wakes the loop, so that a released Lease is acquired at once and a
+        // stolen one noticed.
         let named = watcher::Config::default().fields(&format!("metadata.name={}", self.options.name));
         let mut changes = pin!(watcher(self.api.clone(), named).backoff(watch_backoff()).touched_objects());
         loop {
@@ -113,12 +114,12 @@ impl Elector {
             || lease.metadata.deletion_timestamp.is_some()
     }
 
-    /// One look at the Lease and what follows from it; gives how long to wait before the next.
+    /// Reads the Lease and acts on it. Returns how long to wait before the next step.
     async fn step(&mut self) -> Duration {
         if self.is_leading() && self.claim().is_none_or(|claim| Moment::now() >= claim.begin_until) {
             self.lose("the lease could not be renewed in time");
         }
-        // Who leads renews what it wrote last, and reads only when that has changed meanwhile.
+        // A leader renews the version that it wrote last, and reads the Lease only if that has changed meanwhile.
         if self.lease.is_none() || !self.is_leading() {
             match self.bounded(self.api.get_opt(&self.options.name)).await {
                 Ok(lease) => self.see(lease),
@@ -143,7 +144,7 @@ impl Elector {
     fn see(&mut self, lease: Option<Lease>) {
         let record = lease.as_ref().map(|lease| Record::of(lease.spec.as_ref()));
         self.lease = lease;
-        // An answer that was lost: what we sent has arrived.
+        // The answer to the last write was lost, but the write has arrived.
         if let Some((sent, at)) = self.sent.take_if(|(sent, _)| Some(&*sent) == record.as_ref()) {
             self.won(sent, at);
             return;
@@ -151,7 +152,7 @@ impl Elector {
         self.observed = Some(Observed::then(self.observed.as_ref(), record, Moment::now()));
     }
 
-    /// Takes or renews the Lease.
+    /// Acquires or renews the Lease.
     async fn hold(&mut self) -> Duration {
         let before = self.lease.as_ref().map(|lease| Record::of(lease.spec.as_ref()));
         // The API keeps microseconds.
@@ -172,7 +173,7 @@ impl Elector {
                 self.won(record, at);
                 self.until_next()
             }
-            // Somebody else wrote it, or deleted it: read it again, at once.
+            // Another writer has changed or deleted the Lease: it is read again at once.
             Err(kube::Error::Api(status)) if status.code == 409 || status.is_not_found() => {
                 self.lease = None;
                 Duration::from_millis(50).min(self.options.retry)
@@ -194,7 +195,7 @@ impl Elector {
         }
     }
 
-    /// An answer that does not come must not take the whole lease.
+    /// Limits the time of a request, so that a missing answer does not use up the whole lease.
     async fn bounded<T>(&self, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
         let limit = (self.options.renew / 3).max(Duration::from_millis(500));
         let late = || kube::Error::Service(format!("no answer within {limit:?}").into());
@@ -230,37 +231,38 @@ impl Elector {
         *self.leads.borrow()
     }
 
-    fn failed(&self, what: &str, error: &kube::Error) -> Duration {
-        tracing::warn!(%error, "the lease could not be {}", if what == "read" { "read" } else { "written" });
+    fn failed(&self, operation: &str, error: &kube::Error) -> Duration {
+        tracing::warn!(%error, "cannot {operation} the lease");
         self.until_next()
     }
 
-    /// The pause of a leader: not beyond the end of its claim, so that the loss is said in time.
+    /// Returns the pause of a leader. It ends with the claim, so that a loss is reported in time.
     fn until_next(&self) -> Duration {
         let left = self.claim().map(|claim| claim.begin_until.since(Moment::now()));
         self.options.retry.min(left.unwrap_or(Duration::MAX))
     }
 
-    /// The pause of a follower, a little different each time, so that candidates do not move in step.
+    /// Returns the pause of a follower, with jitter, so that candidates do not poll in step.
     fn pause(&self) -> Duration {
         let random = RandomState::new().hash_one(0_u8) % 200;
         self.options.retry * (1000 + u32::try_from(random).unwrap_or(0)) / 1000
     }
 
-    /// Leaves the Lease to whoever comes first. No write begins from here on.
+    /// Releases the Lease. No write begins from here on.
     async fn release(&mut self) {
         let leading = self.is_leading();
         let held = self.lease.clone();
         let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.leads.send_if_modified(|leads| std::mem::replace(leads, false));
         let Some(claim) = claim.filter(|_| leading) else { return };
-        // Whoever comes next must not meet a write of ours.
+        // The next leader must not meet a write of this one.
         self.writes.close();
         let left = claim.ends.since(Moment::now());
         if tokio::time::timeout(left, self.writes.wait()).await.is_err() {
             return;
         }
-        // A renewal that the shutdown interrupted may have arrived: then the Lease is read again, once.
+        // A renewal that the shutdown interrupted may have arrived. Then the release conflicts, and the Lease is read again
+        // once.
         let mut lease = held;
         for _ in 0..2 {
             if lease.is_none() {
@@ -270,9 +272,9 @@ impl Elector {
             let record = Record::of(lease.spec.as_ref());
             self.lease = Some(lease);
             match self.write(&record.released()).await {
-                Ok(_) => return tracing::info!("released the lease"),
+                Ok(_) => return tracing::info!("lease released"),
                 Err(kube::Error::Api(status)) if status.is_conflict() => {}
-                Err(error) => return tracing::warn!(%error, "the lease could not be released, it runs out by itself"),
+                Err(error) => return tracing::warn!(%error, "cannot release the lease; it expires by itself"),
             }
         }
     }

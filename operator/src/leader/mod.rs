@@ -1,7 +1,7 @@
-//! Which of several operators writes.
+//! Leader election: which of several operators writes.
 //!
-//! All of them watch and plan; one holds the Lease and writes. [`run`] takes part in the election; what it gives is asked
-//! before every write:
+//! Every operator watches the cluster; the one that holds the Lease plans and writes. [`run`] takes part in the election. The
+//! [`Leadership`] that it returns is asked before every write:
 //!
 //! ```no_run
 //! # async fn example(leadership: tamis_operator::leader::Leadership) -> anyhow::Result<()> {
@@ -11,10 +11,10 @@
 //! # }
 //! ```
 //!
-//! Time is our own: a claim counts from before the request that renewed it was sent, on a clock that goes on while the
-//! process is stopped. So a leader that is paused, cut off or starved finds [`Leadership::may_write`] closed before the
-//! Lease has run out for anybody else, whether or not the task that renews has run since. A write that was sent before
-//! and arrives late is caught by its `uid` and `resourceVersion`.
+//! Only the local clock counts: a claim starts before the request that renewed it was sent, on a clock that advances while
+//! the process is stopped. A leader that is paused, cut off or starved therefore gets no permit from
+//! [`Leadership::may_write`] by the time the Lease expires for the others, whether or not the task that renews has run since.
+//! A write that was sent before and arrives late is rejected because of its `uid` and `resourceVersion`.
 
 mod clock;
 mod decide;
@@ -32,28 +32,29 @@ use tokio_util::task::TaskTracker;
 pub use clock::Moment;
 pub use elect::{random_suffix, run};
 
-/// How an election is held.
+/// The options of an election.
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
     /// The namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// The name of the Lease.
     pub name: String,
-    /// Who we are; no two candidates may have one identity.
+    /// The leader-election identity. It must be unique among candidates.
     pub identity: String,
-    /// How long others wait after the last renewal that they saw; whole seconds.
+    /// How long others wait after the last renewal that they saw, in whole seconds.
     pub duration: Duration,
-    /// How long after a renewal writes may begin. What is left of `duration` is for those under way to arrive.
+    /// How long after a renewal writes may begin. The rest of `duration` lets writes in flight arrive.
     pub renew: Duration,
-    /// How often the holder renews and others look.
+    /// How often the holder renews the Lease and others read it.
     pub retry: Duration,
 }
 
 impl LeaseOptions {
-    /// The name of the operator's Lease, where it is given none.
+    /// The default name of the operator's Lease.
     pub const NAME: &str = "tamis-operator";
 
-    /// 15 seconds, of which 10 for writes to begin, renewed every 2: what Kubernetes' own controllers use.
+    /// Creates options with the times that Kubernetes' own controllers use: a lease lasts 15 seconds, writes may begin within
+    /// 10 seconds of a renewal, and the lease is renewed every 2 seconds.
     #[must_use]
     pub fn new(namespace: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
@@ -67,46 +68,47 @@ impl LeaseOptions {
     }
 }
 
-/// Whether we are the leader. Clones tell the same.
+/// Whether this operator is the leader. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Leadership {
     claim: Arc<Mutex<Option<Claim>>>,
     changes: watch::Receiver<bool>,
-    /// Writes under way: the Lease is released when they have ended.
+    /// The writes in flight. The Lease is released when they have ended.
     writes: TaskTracker,
 }
 
-/// What a renewal gave us.
+/// The result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Claim {
-    /// Counts how often we became the leader.
+    /// The number of times that this operator has become the leader.
     term: u64,
     /// When the last write may begin.
     begin_until: Moment,
-    /// When others may take the Lease.
+    /// When others may acquire the Lease.
     ends: Moment,
 }
 
 impl Leadership {
-    /// Leave to write, if we are the leader at this moment.
+    /// Returns a permit to write, if this operator is the leader at this moment.
     #[must_use]
     pub fn may_write(&self) -> Option<Permit> {
         Some(self.permit(self.current()?.term))
     }
 
-    /// The permit of a term. It refuses every write outside of that term.
+    /// Returns the permit of a term. It refuses every write outside of that term.
     pub(crate) fn permit(&self, term: u64) -> Permit {
         Permit { leadership: self.clone(), term }
     }
 
-    /// Whether we lead. The value may lag behind [`Self::may_write`], which alone decides. Closed once the election is
-    /// over for us: after a shutdown, or where its task died; then nothing is written any more.
+    /// Returns a channel with whether this operator leads. The value may lag behind [`Self::may_write`], which alone is
+    /// decisive. The channel closes when this operator leaves the election, after a shutdown or a panic of the task: from then
+    /// on nothing is written.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.changes.clone()
     }
 
-    /// Completes once the election is over for us, after a shutdown with the Lease released.
+    /// Waits until this operator has left the election. After a shutdown, the Lease has been released by then.
     pub async fn ended(&self) {
         let mut changes = self.changes.clone();
         while changes.changed().await.is_ok() {}
@@ -118,38 +120,38 @@ impl Leadership {
     }
 }
 
-/// Leave to write, as long as the term in which it was given goes on.
+/// A permit to write, for as long as its term lasts.
 #[derive(Debug, Clone)]
 pub struct Permit {
     leadership: Leadership,
     term: u64,
 }
 
-/// We are not the leader any more: nothing more is written.
+/// This operator is no longer the leader, so nothing more is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the lease is lost, another operator may be writing")]
+#[error("the lease is lost; another operator may be writing")]
 pub struct Deposed;
 
 impl Permit {
-    /// Which time of leading this is: another after each loss.
+    /// Returns the term, which is a different one after each loss of the lease.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Whether a write may begin at this moment.
+    /// Returns whether a write may begin at this moment.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.claim().is_some()
     }
 
-    /// Runs one request, if it may begin at this moment, and lets go of it when others may take the Lease. To be asked
-    /// for each request: it may be a while between two.
+    /// Runs one request if it may begin at this moment, and abandons it when others may acquire the Lease. Must be called for
+    /// each request, since much time may pass between two.
     ///
     /// # Errors
-    /// [`Deposed`], before the request or during it: then the API may have carried it out.
+    /// [`Deposed`], before the request or during it. In the second case, the API server may have performed it.
     pub async fn write<F: Future>(&self, request: F) -> Result<F::Output, Deposed> {
-        // In this order: a release waits for those that are counted, and lets no other begin.
+        // The token comes before the claim: a release first drops the claim, and then waits for the counted writes.
         let _counted = self.leadership.writes.token();
         let claim = self.claim().ok_or(Deposed)?;
         let left = claim.ends.since(Moment::now());
