@@ -1,4 +1,4 @@
-//! The GatewayConfigs that are there.
+//! The GatewayConfigs of the cluster.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -11,26 +11,26 @@ use tamis_crds::ObjectName;
 
 use super::object::is_managed;
 
-/// One GatewayConfig.
+/// A GatewayConfig as the operator last saw it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConfigObject {
     pub(crate) name: ObjectName,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
-    /// Whether an operator of ours wrote it.
+    /// Whether a Tamis operator wrote it, by its label.
     pub(crate) is_managed: bool,
     /// The uid of the GatewayGroup that owns it.
     pub(crate) owner: Option<String>,
-    /// None where it cannot be read: then it has to be written anew.
+    /// `None` if it cannot be read: then it has to be written again.
     pub(crate) spec: Option<GatewayConfigSpec>,
-    /// The exposition that its labels name, where it cannot be read.
+    /// The exposition that its labels name, if it cannot be read.
     pub(crate) labelled: Option<ExpositionId>,
-    /// What it said when it could last be read, where it cannot be any more: gateways still serve that.
+    /// The last readable version, if it cannot be read any more: gateways still serve that version.
     pub(crate) last: Option<GatewayConfigSpec>,
 }
 
 impl ConfigObject {
-    /// Reads an object of the API.
+    /// Reads an object from the API.
     pub(crate) fn read(object: &DynamicObject) -> Option<Self> {
         let spec = object.data.get("spec").and_then(|spec| serde_json::from_value(spec.clone()).ok());
         Self::new(&object.metadata, spec)
@@ -62,18 +62,18 @@ impl ConfigObject {
         }
     }
 
-    /// The group whose gateways load it.
+    /// Returns the group whose gateways load it.
     pub(crate) fn group(&self) -> Option<ObjectName> {
         let name = self.last_readable()?.gateway_group.clone();
         Some(ObjectName { namespace: self.name.namespace.clone(), name })
     }
 
-    /// What it says, or said when it could last be read.
+    /// Returns the current spec, or the last readable one.
     pub(crate) fn last_readable(&self) -> Option<&GatewayConfigSpec> {
         self.spec.as_ref().or(self.last.as_ref())
     }
 
-    /// Bytes of its payload.
+    /// Returns the length of the payload in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.last_readable().map_or(0, |spec| spec.data.len())
     }
@@ -83,15 +83,15 @@ impl ConfigObject {
     }
 }
 
-/// The exposition that the labels of an object of ours name.
+/// Returns the exposition that the labels of a managed object name.
 fn labelled(metadata: &ObjectMeta) -> Option<ExpositionId> {
     let labels = metadata.labels.as_ref().filter(|labels| is_managed(Some(labels)))?;
     let label = |name: &str| labels.get(name).cloned();
     Some(ExpositionId { namespace: label(names::EXPOSITION_NAMESPACE_LABEL)?, name: label(names::EXPOSITION_LABEL)? })
 }
 
-/// Fills in what the payload names, where the API server has dropped it: a definition of an older version does not know
-/// the fields, and what is in use would be taken for unused.
+/// Fills in the service and the credentials that the payload names, if the API server has dropped the fields: a CRD of an
+/// older version does not know them, and objects in use would be taken for unused.
 fn complete(spec: &mut GatewayConfigSpec) {
     if spec.kind == PayloadKind::Exposition
         && spec.service.is_none()
@@ -102,16 +102,16 @@ fn complete(spec: &mut GatewayConfigSpec) {
     }
 }
 
-/// What a change of the store means.
+/// The expositions and services that a change of the store affects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// Expositions whose object is another than before.
+    /// Expositions whose object has changed.
     pub(crate) expositions: Vec<ExpositionId>,
     /// Service documents of a namespace that lost or changed a part.
     pub(crate) services: Vec<(String, Digest)>,
 }
 
-/// All GatewayConfigs, and what they use.
+/// All GatewayConfigs, indexed by what they use.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigStore {
     objects: HashMap<ObjectName, Arc<ConfigObject>>,
@@ -122,7 +122,7 @@ pub(crate) struct ConfigStore {
     held: HashMap<String, Held>,
 }
 
-/// Who names a credential value.
+/// The documents that name a credential value.
 #[derive(Debug)]
 struct Users {
     count: usize,
@@ -130,12 +130,12 @@ struct Users {
     namespace: String,
 }
 
-/// What a namespace's expositions take of all GatewayConfigs.
+/// The part of all GatewayConfigs that belongs to a namespace's expositions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Objects.
+    /// The number of objects.
     pub(crate) documents: usize,
-    /// Bytes of their payloads, as the API holds them.
+    /// Bytes of their payloads, as the API stores them.
     pub(crate) bytes: usize,
 }
 
@@ -148,39 +148,39 @@ impl ConfigStore {
         self.objects.keys()
     }
 
-    /// All objects that say something of an exposition.
+    /// Returns all objects of an exposition.
     pub(crate) fn of_exposition(&self, id: &ExpositionId) -> Vec<Arc<ConfigObject>> {
         self.expositions.get(id).into_iter().flatten().filter_map(|name| self.get(name).cloned()).collect()
     }
 
-    /// All parts of a service document in a namespace.
+    /// Returns all parts of a service document in a namespace.
     pub(crate) fn of_service(&self, namespace: &str, digest: &Digest) -> Vec<Arc<ConfigObject>> {
         let names = self.services.get(&(namespace.to_owned(), digest.clone()));
         names.into_iter().flatten().filter_map(|name| self.get(name).cloned()).collect()
     }
 
-    /// Whether an exposition's object of the namespace names the service document.
+    /// Returns whether an exposition's object in the namespace names the service document.
     pub(crate) fn uses_service(&self, namespace: &str, digest: &Digest) -> bool {
         self.service_users.contains_key(&(namespace.to_owned(), digest.clone()))
     }
 
-    /// Whether an exposition's object of the namespace names the value.
+    /// Returns whether an exposition's object in the namespace names the value.
     pub(crate) fn uses_credential(&self, namespace: &str, handle: &CredentialHandle) -> bool {
         self.credential_users.contains_key(&(namespace.to_owned(), handle.clone()))
     }
 
-    /// The namespace of the expositions whose objects in the group's namespace name the value.
+    /// Returns the namespace of the expositions whose objects in the group's namespace name the value.
     pub(crate) fn credential_user(&self, namespace: &str, handle: &CredentialHandle) -> Option<&str> {
         let users = self.credential_users.get(&(namespace.to_owned(), handle.clone()))?;
         Some(&users.namespace)
     }
 
-    /// What the expositions of a namespace take, in all groups together.
+    /// Returns what the objects of a namespace's expositions take up, in all groups together.
     pub(crate) fn held(&self, namespace: &str) -> Held {
         self.held.get(namespace).copied().unwrap_or_default()
     }
 
-    /// Expositions whose objects in the namespace name one of the values. Looks through all objects.
+    /// Returns the expositions whose objects in the namespace name one of the values. Scans all objects.
     pub(crate) fn users_of_credentials(
         &self,
         namespace: &str,
@@ -196,23 +196,23 @@ impl ConfigStore {
         naming.filter_map(|object| object.exposition().cloned()).collect()
     }
 
-    /// Service documents that some exposition's object names.
+    /// Returns the service documents that an exposition's object names.
     pub(crate) fn used_services(&self) -> BTreeSet<Digest> {
         self.service_users.keys().map(|(_, digest)| digest.clone()).collect()
     }
 
-    /// Service documents that no exposition's object names.
+    /// Returns the service documents that no exposition's object names.
     pub(crate) fn unused_services(&self) -> Vec<(String, Digest)> {
         self.services.keys().filter(|key| !self.service_users.contains_key(key)).cloned().collect()
     }
 
-    /// Expositions that some object is about.
+    /// Returns the expositions that have an object.
     pub(crate) fn exposition_ids(&self) -> impl Iterator<Item = &ExpositionId> {
         self.expositions.keys()
     }
 
-    /// Takes note of an object. An older version than the one that is known is passed over: what we wrote ourselves is
-    /// known before the watch tells of what was there before.
+    /// Stores an object. A version older than the known one is ignored: the answer to a write may arrive before the watch
+    /// delivers an earlier version.
     pub(crate) fn put(&mut self, mut object: ConfigObject) -> Changed {
         let before = self.objects.get(&object.name).cloned();
         if let Some(before) = before.as_deref().filter(|before| before.uid == object.uid && object.spec.is_none()) {
@@ -233,7 +233,7 @@ impl ConfigStore {
         changed
     }
 
-    /// Takes note of a deletion, unless another object of the name is there by now.
+    /// Removes an object, unless another object has the name by now.
     pub(crate) fn remove(&mut self, name: &ObjectName, uid: Option<&str>) -> Changed {
         let Some(before) = self.objects.get(name).filter(|o| uid.is_none_or(|uid| uid == o.uid)).cloned() else {
             return Changed::default();
@@ -322,7 +322,7 @@ fn count_down<K: Eq + Hash>(map: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-/// Versions of one object grow; of those that are no numbers nothing is known.
+/// Returns whether a `resourceVersion` of an object is older than another. Versions that are not numbers have no order.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
@@ -354,9 +354,8 @@ mod tests {
         }
     }
 
-    /// Somebody has made it unreadable: what it is about and what it used is still known.
     #[test]
-    fn what_cannot_be_read_any_more_keeps_what_it_said() {
+    fn an_object_that_becomes_unreadable_keeps_its_exposition_and_its_references() {
         let mut store = ConfigStore::default();
         let readable = object("a", "1", "one");
         store.put(readable.clone());
@@ -370,7 +369,7 @@ mod tests {
             assert!(store.uses_service("gw", &Digest("one".to_owned())));
             assert_eq!(store.of_exposition(&id("a")).len(), 1);
         }
-        // Another object of the name has said nothing yet.
+        // Another object of the same name has no last readable version.
         let another = ConfigObject { uid: "v".to_owned(), spec: None, ..object("a", "4", "one") };
         store.put(another);
         assert_eq!(store.get(&readable.name).expect("is there").last_readable(), None);
@@ -378,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_labels_name_the_exposition_of_what_cannot_be_read() {
+    fn the_labels_name_the_exposition_of_an_unreadable_object() {
         let labels = |manager: &str| {
             let all = [
                 ("app.kubernetes.io/managed-by", manager),
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_watch_tells_late_changes_nothing() {
+    fn ignores_versions_that_the_watch_delivers_late() {
         let mut store = ConfigStore::default();
         assert_eq!(store.put(object("a", "9", "one")).expositions, [id("a")]);
         assert_eq!(store.put(object("a", "10", "two")).expositions, [id("a")]);
@@ -407,12 +406,12 @@ mod tests {
         let name = object("a", "1", "").name;
         assert_eq!(store.remove(&name, Some("of one before")), Changed::default());
         assert_eq!(store.names().count(), 1);
-        let anew = ConfigObject { uid: "v".to_owned(), ..object("a", "3", "one") };
-        assert_eq!(store.put(anew).expositions, [id("a")]);
+        let recreated = ConfigObject { uid: "v".to_owned(), ..object("a", "3", "one") };
+        assert_eq!(store.put(recreated).expositions, [id("a")]);
     }
 
     #[test]
-    fn the_users_of_a_value_are_found() {
+    fn finds_the_expositions_that_use_a_value() {
         let mut store = ConfigStore::default();
         let handle = |text: &str| CredentialHandle(text.to_owned());
         for (name, value) in [("a", "one"), ("b", "two"), ("c", "one")] {

@@ -1,4 +1,4 @@
-//! What a change leads to work for.
+//! The work that changes of the cluster have led to.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::object::ServiceKey;
 use crate::fair_queue::FairQueue;
 use crate::object::ObjectKey;
 
-/// Which expositions of a service are to be compiled.
+/// The expositions of a service that have to be compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// These.
@@ -17,7 +17,7 @@ pub(crate) enum Scope {
     All,
 }
 
-/// Expositions that are compiled in one turn, at most.
+/// The maximum of expositions that are compiled in one turn.
 const CHUNK: usize = 16;
 
 impl Scope {
@@ -29,8 +29,8 @@ impl Scope {
         }
     }
 
-    /// Takes the expositions of one turn: at most [`CHUNK`], and those whose weights together are within `budget`, but at
-    /// least one. `all` are those of the service. Gives the rest too, if there is one.
+    /// Splits off the expositions of one turn: at most [`CHUNK`], with a total weight within `budget`, but at least one.
+    /// `all` returns the expositions of the service. Returns those of the turn, and the rest if there is one.
     pub(crate) fn split(
         self,
         all: impl FnOnce() -> BTreeSet<ObjectName>,
@@ -52,36 +52,37 @@ impl Scope {
     }
 }
 
-/// Work to be done. Marking twice is marking once: many edits between two passes are one.
+/// The work to do. Marks are sets, so that many edits between two passes are handled once.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// What may take something from somebody, and is about few expositions: their own edits, Secrets, small filter sets and
-    /// plans, and what a group requires.
+    /// Expositions affected by a change that may revoke something and affects few of them: an edit of an exposition, of a
+    /// Secret, of a small filter set or ConfigurationPlan, or of what a group requires.
     pub(crate) urgent: FairQueue<ServiceKey, Scope>,
+    /// Expositions affected by other changes.
     pub(crate) services: FairQueue<ServiceKey, Scope>,
-    /// Everything, at the start.
+    /// Everything, at the start of a term.
     pub(crate) backlog: FairQueue<ServiceKey, Scope>,
-    /// Services whose own objects are to be judged, and the last filter set that was.
+    /// Services whose own objects have to be judged, and the filter set that was judged last.
     pub(crate) objects: FairQueue<ServiceKey, Option<ObjectName>>,
     /// Expositions that may be gone.
     pub(crate) removed: BTreeSet<ObjectName>,
     pub(crate) groups: BTreeSet<ObjectName>,
-    /// Objects whose status may be another.
+    /// Objects whose status may have changed.
     pub(crate) status: BTreeSet<ObjectKey>,
 }
 
 impl Dirty {
-    /// An exposition of a service.
+    /// Marks an exposition of a service.
     pub(crate) fn exposition(&mut self, service: ServiceKey, exposition: ObjectName) {
         mark(&mut self.services, service, Scope::Some([exposition].into()));
     }
 
-    /// An exposition that was edited itself.
+    /// Marks an exposition as urgent.
     pub(crate) fn edited(&mut self, service: ServiceKey, exposition: ObjectName) {
         mark(&mut self.urgent, service, Scope::Some([exposition].into()));
     }
 
-    /// Whether an exposition is marked as edited.
+    /// Returns whether an exposition is marked as urgent.
     pub(crate) fn is_edited(&self, service: &ServiceKey, exposition: &ObjectName) -> bool {
         match self.urgent.get(service) {
             Some(Scope::Some(names)) => names.contains(exposition),
@@ -90,23 +91,23 @@ impl Dirty {
         }
     }
 
-    /// The service's own objects.
+    /// Marks a service's own objects.
     pub(crate) fn service(&mut self, service: ServiceKey) {
         self.objects.insert(service, None);
     }
 
-    /// A service with all its expositions.
+    /// Marks a service's own objects and all its expositions.
     pub(crate) fn whole_service(&mut self, service: ServiceKey) {
         self.objects.insert(service.clone(), None);
         self.services.insert(service, Scope::All);
     }
 
-    /// All expositions of a service, since a Secret is another.
+    /// Marks all expositions of a service as urgent, since a Secret has changed.
     pub(crate) fn secret_of(&mut self, service: ServiceKey) {
         self.urgent.insert(service, Scope::All);
     }
 
-    /// Lets what is marked wait for what will be.
+    /// Moves all marks to the backlog, so that later marks do not wait for them.
     pub(crate) fn postpone(&mut self) {
         for marked in [&mut self.urgent, &mut self.services] {
             while let Some((service, scope)) = marked.next(|_| true) {
@@ -115,7 +116,7 @@ impl Dirty {
         }
     }
 
-    /// Unmarks expositions that are compiled now.
+    /// Removes the marks of expositions that are compiled now.
     pub(crate) fn compiled(&mut self, service: &ServiceKey, expositions: &BTreeSet<ObjectName>) {
         for marked in [&mut self.urgent, &mut self.services, &mut self.backlog] {
             if let Some(Scope::Some(names)) = marked.get_mut(service) {
@@ -127,7 +128,7 @@ impl Dirty {
         }
     }
 
-    /// Forgets all marks.
+    /// Removes all marks.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_has_a_bound() {
+    fn a_turn_is_bounded_in_number_and_weight() {
         // Expositions, the weight of each, the budget; how many are taken, and how many are left.
         let table = [
             (0, 1, 10, (0, 0)),
@@ -165,7 +166,7 @@ mod tests {
                 let (chunk, rest) = scope.split(|| names(count), |_| weight, budget);
                 let rest = rest.map(|rest| match rest {
                     Scope::Some(names) => names,
-                    Scope::All => panic!("what is left is named"),
+                    Scope::All => panic!("the rest is a list of names"),
                 });
                 assert_eq!((chunk.len(), rest.as_ref().map_or(0, BTreeSet::len)), (taken, left), "{count} {weight}");
                 let both: BTreeSet<_> = chunk.into_iter().chain(rest.into_iter().flatten()).collect();

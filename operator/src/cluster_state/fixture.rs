@@ -1,4 +1,4 @@
-//! A small cluster, as the watches would tell of it.
+//! A small cluster for tests, as the watches would deliver it.
 
 #![expect(clippy::needless_pass_by_value, reason = "literals are passed")]
 
@@ -19,7 +19,7 @@ use crate::watch::{Change, Source, Watched};
 
 pub(crate) const NAMESPACE: &str = "team";
 
-/// A name of the team's namespace, or `namespace/name`.
+/// Parses a name in the namespace [`NAMESPACE`], or `namespace/name`.
 pub(crate) fn name(text: &str) -> ObjectName {
     let (namespace, name) = text.split_once('/').unwrap_or((NAMESPACE, text));
     ObjectName { namespace: namespace.to_owned(), name: name.to_owned() }
@@ -29,7 +29,7 @@ pub(crate) fn source(watched: Watched) -> Source {
     Source { watched, namespace: None }
 }
 
-/// An object of the API; its age is that of its name.
+/// Builds an object of the API. All objects have the same age, so the name decides between them.
 pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> DynamicObject {
     let name = name(text);
     let mut object = json!({
@@ -52,7 +52,7 @@ pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> Dynam
     serde_json::from_value(object).expect("is an object")
 }
 
-/// What is known, what was written, and what time it is.
+/// A cluster state that stores what is planned, and a clock.
 pub(crate) struct Fixture {
     pub(crate) cluster: ClusterState,
     pub(crate) memory: Memory,
@@ -68,7 +68,7 @@ impl Fixture {
         Self { cluster, memory, settings, now: Instant::now(), version: 0 }
     }
 
-    /// A service of one tool with a default set, an exposition, a group, a Secret.
+    /// Creates a service of one tool with filter sets, expositions, a group and a Secret.
     pub(crate) fn good() -> Self {
         let mut fixture = Self::empty();
         for (kind, name, spec) in Self::objects() {
@@ -128,12 +128,12 @@ impl Fixture {
         self.apply(Watched::Kind(kind), Change::applied(object));
     }
 
-    /// Pauses an object, or lets it go on.
+    /// Pauses or resumes an object.
     pub(crate) fn pause(&mut self, kind: Kind, name: &str, paused: bool) {
         let metadata = json!({"annotations": {(names::PAUSED_ANNOTATION): paused.to_string()}});
         let mut object = self.known(kind, name, json!({"metadata": metadata}));
         self.next();
-        // `known` tells of no spec, which an unchanged generation does not need.
+        // `known` has no spec, which an unchanged generation does not need.
         object.data = json!({});
         self.apply(Watched::Kind(kind), Change::applied(object));
     }
@@ -177,8 +177,8 @@ impl Fixture {
         plan
     }
 
-    /// Plans all that is there, and writes it as the API would hold it. Gives when to look again, and how many objects
-    /// were written or deleted.
+    /// Plans all services, and stores the documents as the API would. Returns when to plan again, and how many objects were
+    /// written or deleted.
     pub(crate) fn round(&mut self) -> (Option<Instant>, usize) {
         let (mut wake, mut writes) = (None, 0);
         for key in self.cluster.index.services() {
@@ -230,7 +230,7 @@ impl Fixture {
         1
     }
 
-    /// Until nothing is waited for.
+    /// Plans until nothing waits for the clock.
     pub(crate) fn settle(&mut self) {
         for _ in 0..10 {
             match self.round() {
@@ -245,7 +245,7 @@ impl Fixture {
         self.now += time;
     }
 
-    /// What the gateways are told of an exposition.
+    /// Describes the documents of an exposition.
     pub(crate) fn told(&self, exposition: &str) -> String {
         let name = name(exposition);
         let id = ExpositionId { namespace: name.namespace, name: name.name };
@@ -266,13 +266,13 @@ impl Fixture {
         of.collect::<Vec<_>>().join(", ")
     }
 
-    /// All that is written, by name.
+    /// Returns all stored documents by name.
     pub(crate) fn written(&self) -> BTreeMap<ObjectName, tamis_config::GatewayConfigSpec> {
         let spec = |name: &ObjectName| self.cluster.configs.get(name).and_then(|object| object.spec.clone());
         self.cluster.configs.names().filter_map(|name| Some((name.clone(), spec(name)?))).collect()
     }
 
-    /// What is marked: `service:expositions`, groups, and expositions that are gone.
+    /// Takes the marks: `service:expositions`, groups, and expositions that are gone.
     pub(crate) fn marked(&mut self) -> String {
         let dirty = std::mem::take(&mut self.cluster.dirty);
         let list = |names: Vec<&ObjectName>| names.iter().map(|n| n.name.clone()).collect::<Vec<_>>().join(",");
@@ -303,7 +303,7 @@ impl Fixture {
         marked.join(" ")
     }
 
-    /// Tells of everything of a kind but one.
+    /// Lists all objects of a kind but one.
     pub(crate) fn relist_without(&mut self, kind: Kind, without: &str) {
         let objects = Self::objects().into_iter().filter(|(of, name, _)| *of == kind && *name != without);
         let listed = objects.map(|(_, text, spec)| {
@@ -314,7 +314,7 @@ impl Fixture {
         self.apply(Watched::Kind(kind), Change::listed(listed));
     }
 
-    /// An object as it is known, with another field of its metadata or status.
+    /// Builds the known version of an object with other fields of its metadata or status.
     pub(crate) fn known(&self, kind: Kind, text: &str, rest: Value) -> DynamicObject {
         let known = self.cluster.get(kind, &name(text)).expect("is known");
         let mut object = object(kind.as_str(), text, known.generation.unsigned_abs(), rest);

@@ -1,4 +1,4 @@
-//! Who uses what, so that a change leads to work only for what it touches.
+//! An index of which objects use which, so that a change leads to work only for the objects that it affects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,16 +9,17 @@ use super::dirty::Dirty;
 use super::object::{Object, ServiceKey};
 use crate::object::{Kind, ObjectKey};
 
-/// What is, binds to or publishes one service.
+/// The objects that describe, bind to or publish one service.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     pub(crate) manifests: BTreeSet<ObjectName>,
     pub(crate) filters: BTreeSet<ObjectName>,
     pub(crate) tools: BTreeSet<ObjectName>,
     pub(crate) expositions: BTreeSet<ObjectName>,
-    /// Expositions that name the set; those under none take the default sets, or what their plan names.
+    /// Expositions by the filter set that they name. The key `None` holds those that name none: they use the default sets, or
+    /// those of their plan.
     by_set: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
-    /// Expositions that cannot be read: they may name any set.
+    /// Unreadable expositions, which may name any set.
     unread: BTreeSet<ObjectName>,
 }
 
@@ -38,7 +39,7 @@ impl Members {
     }
 }
 
-/// All uses.
+/// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     services: HashMap<ServiceKey, Members>,
@@ -46,7 +47,7 @@ pub(crate) struct Index {
     plans: HashMap<ObjectName, BTreeSet<ObjectName>>,
     groups: HashMap<ObjectName, BTreeSet<ObjectName>>,
     unusable: BTreeSet<ObjectKey>,
-    /// How many objects of a namespace name Secrets.
+    /// The number of objects of each namespace that name Secrets.
     secrets: BTreeMap<String, usize>,
     documents: HashMap<Digest, BTreeSet<ServiceKey>>,
 }
@@ -60,7 +61,7 @@ impl Index {
         self.services.keys().cloned().collect()
     }
 
-    /// Namespaces with a service.
+    /// Returns the namespaces with a service.
     pub(crate) fn namespaces(&self) -> Vec<String> {
         self.by_namespace.keys().cloned().collect()
     }
@@ -82,8 +83,8 @@ impl Index {
         self.secrets.keys().cloned().collect()
     }
 
-    /// Expositions that a set of this name has a say in. Those that name none, and take their sets from defaults or a
-    /// plan, are among them whatever the set's name: a plan may name it.
+    /// Returns the expositions that a filter set of this name may affect. They include every exposition that takes its sets
+    /// from a plan, whatever the name of the set: the plan may name it.
     pub(crate) fn users_of_set(&self, service: &ServiceKey, set: Option<&str>) -> BTreeSet<ObjectName> {
         let Some(members) = self.services.get(service) else { return BTreeSet::new() };
         let by = |name: Option<String>| members.by_set.get(&name).into_iter().flatten().cloned();
@@ -107,7 +108,7 @@ impl Index {
         }
     }
 
-    /// Forgets where documents came from that are not in use.
+    /// Forgets the services of documents that are not in use.
     pub(crate) fn forget_documents(&mut self, used: impl Fn(&Digest) -> bool) {
         self.documents.retain(|digest, _| used(digest));
     }
@@ -209,7 +210,7 @@ fn leave(map: &mut BTreeMap<Option<String>, BTreeSet<ObjectName>>, key: &Option<
     }
 }
 
-/// What an exposition says of its filters, one by one.
+/// Returns the filter sets that an exposition names, or `None` once if it names none.
 fn sets(object: &Object) -> Vec<Option<String>> {
     match object.resources.expositions.first().map(|exposition| &exposition.spec.filters) {
         None => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a change of the cluster leads to work for.
+//! Marks the work that a change of the cluster leads to.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use tamis_crds::ObjectName;
 use super::{Changed, ClusterState, Object, ServiceKey};
 use crate::object::{Kind, ObjectKey};
 
-/// Expositions that an edit of a filter set or a ConfigurationPlan may concern and still go first.
+/// The most expositions that an edit of a filter set or a ConfigurationPlan may affect and still be urgent.
 pub(super) const FEW: usize = 64;
 
 impl ClusterState {
-    /// Everything that would be compiled or written again, for example after a change of leader. It is done when there is nothing
-    /// more urgent.
+    /// Marks everything as backlog, for example after a change of leader.
     pub(crate) fn mark_all(&mut self) {
         self.dirty.clear();
         for service in self.index.services() {
@@ -38,8 +37,8 @@ impl ClusterState {
         }
     }
 
-    /// Marks the status of what the expositions of a service share, where several operators may look after these: which of
-    /// them speaks for it follows from the expositions.
+    /// Marks the status of the objects that the expositions of a service share, if several operators may reconcile these
+    /// expositions: which operator reports the status follows from them.
     pub(crate) fn mark_shared(&mut self, service: &ServiceKey) {
         let names =
             |group: &Arc<Object>| group.resources.groups.iter().any(|group| group.spec.controller_name.is_some());
@@ -61,14 +60,14 @@ impl ClusterState {
         self.mark_exposition(&ObjectName { namespace: id.namespace.clone(), name: id.name.clone() });
     }
 
-    /// Marks everything that a namespace holds.
+    /// Marks all services of a namespace.
     pub(super) fn mark_namespace(&mut self, namespace: &str) {
         for service in self.index.services_of(namespace) {
             self.dirty.whole_service(service);
         }
     }
 
-    /// Marks expositions from which an edit of another object may take something.
+    /// Marks expositions as urgent: an edit of another object may revoke something from them.
     pub(super) fn mark_edited(&mut self, expositions: BTreeSet<ObjectName>) {
         for name in expositions {
             match self.get(Kind::Exposition, &name).and_then(|object| object.services().pop()) {
@@ -89,7 +88,7 @@ impl ClusterState {
         self.dirty.groups.extend(groups);
     }
 
-    /// Marks all groups of a namespace, and who names them: one of them holds it, the others wait.
+    /// Marks all groups of a namespace and the expositions that name them: only the oldest group of a namespace is active.
     pub(super) fn mark_groups_in(&mut self, namespace: &str) {
         let groups = self.all(Kind::GatewayGroup).filter(|group| group.key.name.namespace == namespace);
         let groups: Vec<_> = groups.map(|group| group.key.name.clone()).collect();
@@ -100,11 +99,11 @@ impl ClusterState {
         }
     }
 
-    /// Marks what an object, as it was or as it is, has a say in.
+    /// Marks everything that an object affects. Called with its previous and with its new version.
     pub(super) fn touched(&mut self, object: &Object) {
         let name = &object.key.name;
         if object.is_unusable() {
-            // What it would have said is not known, so it may concern everything there.
+            // Its content is not known, so it may affect everything in its namespace.
             self.mark_namespace(&name.namespace);
         }
         match object.key.kind {
@@ -151,14 +150,15 @@ impl ClusterState {
         }
     }
 
-    /// Marks what asked for a Secret.
+    /// Marks the services whose compilation asked for a Secret.
     pub(crate) fn secret_changed(&mut self, name: &ObjectName) {
         for service in self.secret_users.get(name).cloned().unwrap_or_default() {
             self.dirty.secret_of(service);
         }
     }
 
-    /// Marks the expositions whose callers' keys are others. To whatever else names the Secret it is the wrong one, as before.
+    /// Marks the expositions whose callers' keys have changed. For any other object that names the Secret it has the wrong
+    /// role, as before.
     pub(super) fn callers_changed(&mut self, name: &ObjectName) {
         let names = |exposition: &ObjectName| {
             let object = self.get(Kind::Exposition, exposition);
@@ -189,9 +189,9 @@ impl ClusterState {
     }
 }
 
-/// Whether an edit of a filter set or a ConfigurationPlan goes before other work of its namespace: it may narrow what
-/// passes. Which edits do cannot be told before planning, so all of them go first that are cheap to plan; an expensive one
-/// would delay the revocations that go first with it.
+/// Returns whether an edit of a filter set or a ConfigurationPlan is urgent, since it may narrow what passes. Whether it
+/// does is known only after planning, so every edit that is cheap to plan is urgent; an expensive one would delay the
+/// revocations in the same lane.
 fn goes_first(object: &Object, users: usize) -> bool {
     !object.is_packed() && users <= FEW
 }

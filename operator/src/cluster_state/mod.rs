@@ -1,5 +1,5 @@
-//! What the operator knows of the cluster, and the work that each change leads to. Pure: changes and instants come in,
-//! marks are the only result.
+//! The state of the cluster as the watches report it, and the work that each change leads to. Pure: changes and instants
+//! come in, and marks are the only result.
 
 mod configs;
 mod dirty;
@@ -34,46 +34,47 @@ use crate::quota::{Exceeded, Quotas};
 use crate::watch::{Change, Source, Watched};
 use crate::watched_object::{Packed, WatchedObject};
 
-/// A namespace, as far as it matters.
+/// The facts about a namespace that compilation depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceFacts {
     pub(crate) labels: BTreeMap<String, String>,
-    /// It is being deleted: what it holds goes in any order.
+    /// Whether the namespace is being deleted: its objects go in any order.
     pub(crate) terminating: bool,
 }
 
-/// What the operator knows of the cluster, and the work that its changes lead to.
+/// The state of the cluster as the operator knows it, and the work that its changes lead to.
 #[derive(Default)]
 pub(crate) struct ClusterState {
     objects: BTreeMap<Kind, HashMap<ObjectName, Arc<Object>>>,
     index: index::Index,
     pub(crate) configs: ConfigStore,
     pub(crate) secrets: SecretStore,
-    /// Services whose compile asked for a Secret.
+    /// The services whose compilation asked for each Secret.
     secret_users: HashMap<ObjectName, BTreeSet<ServiceKey>>,
-    /// The Secrets that the compile of a service asked for.
+    /// The Secrets that the compilation of each service asked for.
     asked: HashMap<ServiceKey, BTreeSet<ObjectName>>,
-    /// Credential shards of groups, with what they hold.
+    /// The credential shards of groups, with their content.
     pub(crate) shards: HashMap<ObjectName, Arc<Secret>>,
-    /// Secrets with the tokens and keys of groups, in which version they are there.
+    /// The `resourceVersion` of each Secret with a group's token or keys.
     own_secrets: HashMap<ObjectName, String>,
     namespaces: HashMap<String, NamespaceFacts>,
-    /// Namespaces that may not be read; all of them where that is none.
+    /// Namespaces that the operator may not read. `None` stands for all.
     hidden: BTreeSet<Option<String>>,
-    /// Default sets that are gone.
+    /// Deleted default filter sets.
     gone: HashMap<ObjectName, Gone>,
     pub(crate) dirty: Dirty,
-    /// Where expositions go that name no group.
+    /// The group of expositions that name none.
     pub(crate) default_group: Option<ObjectName>,
-    /// The namespaces that are looked after; all where empty. Of others nothing is known, not even what is not there.
+    /// The namespaces that the operator reconciles. All if empty. Nothing is known about other namespaces, so an unknown
+    /// object there may exist.
     scope: BTreeSet<String>,
-    /// Whether another set of watches may be needed than at the last look.
+    /// Whether the set of required watches may have changed.
     pub(crate) watches_changed: bool,
-    /// What namespaces may have the operator hold.
+    /// The quota of source bytes of each namespace.
     source_quota: source_quota::SourceQuota,
 }
 
-/// A default set that is gone.
+/// A deleted default filter set.
 #[derive(Debug, Clone)]
 struct Gone {
     since: Instant,
@@ -88,69 +89,69 @@ impl std::fmt::Debug for ClusterState {
 }
 
 impl ClusterState {
-    /// `scope`: the namespaces that are looked after; all where empty.
+    /// Creates an empty state. `scope`: the namespaces that the operator reconciles; all if empty.
     pub(crate) fn new(default_group: Option<ObjectName>, scope: &[String], quotas: Quotas) -> Self {
         let source_quota = source_quota::SourceQuota::new(quotas.source_bytes);
         let scope = scope.iter().cloned().collect();
         Self { default_group, scope, watches_changed: true, source_quota, ..Self::default() }
     }
 
-    /// Kinds to be listed again, since there is room for objects that had none.
+    /// Returns the kinds to list again, since refused objects may fit into their quota now.
     pub(crate) fn kinds_to_relist(&mut self, now: Instant) -> BTreeSet<Kind> {
         self.source_quota.kinds_to_relist(now)
     }
 
-    /// Whether what is not known of a namespace is not there.
-    pub(crate) fn looks_after(&self, namespace: &str) -> bool {
+    /// Returns whether the operator reconciles a namespace, so that an object that it does not know does not exist.
+    pub(crate) fn is_in_scope(&self, namespace: &str) -> bool {
         self.scope.is_empty() || self.scope.contains(namespace)
     }
 
-    /// An object of one of our kinds.
+    /// Returns an object of one of Tamis' kinds.
     pub(crate) fn get(&self, kind: Kind, name: &ObjectName) -> Option<&Arc<Object>> {
         self.objects.get(&kind)?.get(name)
     }
 
-    /// All objects of a kind.
+    /// Returns all objects of a kind.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
         self.objects.get(&kind).into_iter().flat_map(HashMap::values)
     }
 
-    /// What binds to a service.
+    /// Returns the objects that describe, bind to or publish a service.
     pub(crate) fn members(&self, service: &ServiceKey) -> Option<&Members> {
         self.index.members(service)
     }
 
-    /// The expositions that name a ConfigurationPlan.
+    /// Returns the expositions that name a ConfigurationPlan.
     pub(crate) fn users_of_plan(&self, plan: &ObjectName) -> BTreeSet<ObjectName> {
         self.index.users_of_plan(plan)
     }
 
-    /// Objects that cannot be read.
+    /// Returns the unusable objects.
     pub(crate) fn unusable(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.index.unusable().filter_map(|key| self.get(key.kind, &key.name))
     }
 
-    /// What is known of a namespace.
+    /// Returns the known facts about a namespace.
     pub(crate) fn namespace(&self, name: &str) -> Option<&NamespaceFacts> {
         self.namespaces.get(name)
     }
 
-    /// Whether it may be known what a namespace is like.
+    /// Returns whether the operator may read a namespace.
     pub(crate) fn may_read_namespace(&self, name: &str) -> bool {
         !self.hidden.contains(&None) && !self.hidden.contains(&Some(name.to_owned()))
     }
 
-    /// Whether any namespace may not be read.
+    /// Returns whether there is a namespace that the operator may not read.
     pub(crate) fn hides_namespaces(&self) -> bool {
         !self.hidden.is_empty()
     }
 
-    /// Namespaces with objects that name Secrets.
+    /// Returns the namespaces with objects that name Secrets.
     pub(crate) fn namespaces_with_secrets(&self) -> BTreeSet<String> {
         self.index.namespaces_with_secrets()
     }
 
-    /// Takes note of a change.
+    /// Applies a change, and marks the work that it leads to.
     pub(crate) fn apply(&mut self, source: &Source, change: Change, now: Instant) {
         match (&source.watched, change) {
             (_, Change::Forbidden) => self.forbidden(source),
@@ -182,33 +183,33 @@ impl ClusterState {
         }
     }
 
-    /// Takes note of what the API answered to a write of ours. The watch may have told more by then: an answer brings
-    /// back nothing that is gone, and replaces no other object of the name.
-    pub(crate) fn answered(&mut self, kind: Kind, object: &DynamicObject) {
+    /// Applies the API server's answer to a write. The watch may be ahead of it: an answer restores no deleted object, and
+    /// replaces no other object of the same name.
+    pub(crate) fn on_write_answered(&mut self, kind: Kind, object: &DynamicObject) {
         let known = self.get(kind, &named(object));
         if known.is_some_and(|known| Some(&known.uid) == object.metadata.uid.as_ref()) {
             self.object_applied(kind, object, None);
         }
     }
 
-    /// Since when a set is gone that filters what is served of a service; none where it is there.
+    /// Returns since when a filter set that a served document names is gone. Returns `None` if it exists.
     pub(crate) fn gone_since(&mut self, set: &str, service: &ServiceKey, now: Instant) -> Option<Instant> {
         let (namespace, name) = set.split_once('/')?;
         let name = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
         if self.get(Kind::ToolsFilters, &name).is_some() {
             return None;
         }
-        // Known from a document of a former leader only: it may have gone a moment ago.
+        // Only a document of a former leader names the set: it may have gone a moment ago.
         Some(self.gone.entry(name).or_insert_with(|| Gone { since: now, service: service.clone() }).since)
     }
 
-    /// Since when which default sets of a service are gone, as far as that was seen.
+    /// Returns the deleted default sets of a service, and since when each is gone.
     pub(crate) fn gone_of(&self, service: &ServiceKey) -> Vec<(String, Instant)> {
         let gone = self.gone.iter().filter(|(_, gone)| gone.service == *service);
         gone.map(|(name, gone)| (name.to_string(), gone.since)).collect()
     }
 
-    /// Forgets what has been gone for long, and what nothing refers to any more.
+    /// Forgets sets that went before `gone_before`, and facts that nothing refers to any more.
     pub(crate) fn forget(&mut self, gone_before: Instant) {
         let namespaces = &self.namespaces;
         let terminating = |namespace: &str| namespaces.get(namespace).is_some_and(|facts| facts.terminating);
@@ -223,7 +224,7 @@ impl ClusterState {
         self.secrets.forget_probes(|name| users.contains_key(name));
     }
 
-    /// Forgets the Secrets of a namespace, or of its group, that are not watched any more.
+    /// Forgets the Secrets of a source that is not watched any more.
     pub(crate) fn forget_source(&mut self, source: &Source) {
         let Some(namespace) = &source.namespace else { return };
         match source.watched {
@@ -240,7 +241,8 @@ impl ClusterState {
         }
     }
 
-    /// Remembers which Secrets the compile of a service asked for; `whole`: of all its expositions.
+    /// Records which Secrets the compilation of a service asked for. `whole`: they are those of all its expositions, and
+    /// replace the earlier ones.
     pub(crate) fn note_secrets(&mut self, service: &ServiceKey, secrets: &BTreeSet<ObjectName>, whole: bool) {
         let asked = self.asked.entry(service.clone()).or_default();
         for name in secrets.difference(asked) {
@@ -264,9 +266,9 @@ impl ClusterState {
         }
     }
 
-    /// Whether an exposition is gone, rather than not known.
+    /// Returns whether an exposition does not exist, as opposed to being outside the operator's namespaces.
     pub(crate) fn is_gone(&self, exposition: &ObjectName) -> bool {
-        self.looks_after(&exposition.namespace) && self.get(Kind::Exposition, exposition).is_none()
+        self.is_in_scope(&exposition.namespace) && self.get(Kind::Exposition, exposition).is_none()
     }
 
     fn applied(&mut self, watched: &Watched, object: &WatchedObject) {
@@ -316,7 +318,7 @@ impl ClusterState {
         }
     }
 
-    /// Takes note of a shard, from the watch or from an answer to a write of ours.
+    /// Stores a shard, from the watch or from the answer to a write.
     pub(crate) fn shard_applied(&mut self, name: &ObjectName, secret: Secret) {
         let version = |secret: &Secret| secret.metadata.resource_version.clone().unwrap_or_default();
         let before = self.shards.get(name);
@@ -330,8 +332,8 @@ impl ClusterState {
         self.shard_lost(&name.namespace, before.as_deref(), after.as_deref());
     }
 
-    /// Marks the expositions whose values were in a shard and are not there any more, or are others. Looks through all
-    /// documents, but only where somebody has laid hands on a shard: what we take out ourselves nobody uses.
+    /// Marks the expositions whose values a shard has lost, or holds with another content. Scans all documents, but only if
+    /// another writer has changed a shard: the operator itself removes only unused values.
     fn shard_lost(&mut self, namespace: &str, before: Option<&Secret>, after: Option<&Secret>) {
         let data = |secret: Option<&'_ Secret>| secret.and_then(|secret| secret.data.clone()).unwrap_or_default();
         let after = data(after);
@@ -434,7 +436,7 @@ impl ClusterState {
         if let Watched::Namespaces = source.watched
             && self.hidden.insert(source.namespace.clone())
         {
-            // What was known may be another by now, and would go on to let expositions in.
+            // The labels may have changed by now, and the old ones must not keep admitting expositions.
             for name in self.known(source) {
                 self.namespaces.remove(&name.name);
             }
@@ -451,12 +453,12 @@ impl ClusterState {
         }
     }
 
-    /// Remembers which service a document came from, to write its parts again when one is lost.
+    /// Records which service a document came from, so that a lost part is written again.
     pub(crate) fn note_document(&mut self, digest: &tamis_config::Digest, service: &ServiceKey) {
         self.index.note_document(digest, service);
     }
 
-    /// The names that are known of what a source tells of.
+    /// Returns the names of the known objects of a source.
     fn known(&self, source: &Source) -> Vec<ObjectName> {
         let within = |name: &&ObjectName| source.namespace.as_ref().is_none_or(|ns| *ns == name.namespace);
         match &source.watched {
@@ -477,7 +479,7 @@ impl ClusterState {
     }
 }
 
-/// Whether an edit of a group may stop expositions: another floor, ceiling or choice of namespaces.
+/// Returns whether an edit of a group may stop expositions: its requirements, namespaces, egress or ceilings have changed.
 fn may_stop(before: &Object, after: &Object) -> bool {
     let limits = |object: &Object| {
         let spec = &object.resources.groups.first()?.spec;
@@ -487,17 +489,17 @@ fn may_stop(before: &Object, after: &Object) -> bool {
     limits(before) != limits(after)
 }
 
-/// Whether an object has a say in which Secrets are watched.
+/// Returns whether an object affects which Secrets are watched.
 fn watches(object: &Object) -> bool {
     object.names_secrets || object.key.kind == Kind::GatewayGroup
 }
 
-/// The name of the object that holds a group's shard.
+/// Returns the name of the Secret of a group's shard.
 pub(crate) fn shard_name(group: &ObjectName, shard: usize) -> ObjectName {
     ObjectName { namespace: group.namespace.clone(), name: names::credentials_secret(&group.name, shard) }
 }
 
-/// The group whose token or keys a Secret of this name holds.
+/// Returns the group whose token or keys a Secret of this name holds.
 fn group_of_own_secret(secret: &ObjectName) -> Option<ObjectName> {
     let name = names::group_of_own_secret(&secret.name)?.to_owned();
     Some(ObjectName { namespace: secret.namespace.clone(), name })

@@ -1,4 +1,4 @@
-//! One object that people wrote, read.
+//! Objects that users write, parsed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::object::{Kind, ObjectKey};
 use crate::quota::{Exceeded, QUOTA_EXCEEDED};
 use crate::watched_object::Packed;
 
-/// A service as others bind to it, in its namespace.
+/// A service, as other objects of its namespace bind to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServiceKey {
     pub(crate) namespace: String,
@@ -27,38 +27,38 @@ impl ServiceKey {
     }
 }
 
-/// An object of one of our kinds.
+/// An object of one of Tamis' kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) key: ObjectKey,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
     pub(crate) generation: i64,
-    /// When it was created, as RFC 3339 text: sorts by time.
+    /// The time of creation as RFC 3339 text, which sorts by time.
     pub(crate) created: String,
-    /// Somebody wants nothing new to come of it.
+    /// Whether the annotation pauses the object.
     pub(crate) paused: bool,
-    /// Somebody has asked for its deletion.
+    /// Whether the object is being deleted.
     pub(crate) deleting: bool,
-    /// What it says: one resource, or what makes it unusable. Of a large one only what binds it to others: see
-    /// [`Object::whole`].
+    /// The parsed content: one resource, or an entry that says why the object is unusable. For a large object only the part
+    /// that binds it to others: see [`Object::whole`].
     pub(crate) resources: Resources,
-    /// The `spec` of a large one.
+    /// The `spec` of a large object.
     packed: Option<Arc<Packed>>,
-    /// Bytes of its `spec` as JSON.
+    /// The length of the `spec` as JSON, in bytes.
     pub(crate) bytes: usize,
-    /// What is wrong with its shape.
+    /// The problems of the object's shape.
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) status: Option<Arc<Value>>,
-    /// Whether it names a Secret: the Secrets of its namespace are then watched.
+    /// Whether the object names a Secret: the Secrets of its namespace are then watched.
     pub(crate) names_secrets: bool,
-    /// Whether its namespace has no room for it: it is then unusable, and nothing of it is held.
+    /// Whether the namespace's quota of source bytes refuses the object: it is then unusable, and its content is not kept.
     pub(crate) refused: bool,
 }
 
 impl Object {
-    /// Reads an object of the API, whose `spec` is `packed` or in the object. `before`: the same object as it was known; an
-    /// unchanged spec is not read again.
+    /// Parses an object from the API, whose `spec` is `packed` or in the object. `before`: the known version of the object;
+    /// an unchanged spec is not parsed again.
     pub(crate) fn read(
         kind: Kind,
         object: &DynamicObject,
@@ -76,10 +76,11 @@ impl Object {
         let (resources, diagnostics, packed, bytes, names_secrets) = same.unwrap_or_else(|| {
             let unpacked = packed.and_then(|packed| packed.spec());
             let spec = unpacked.as_ref().or(object.data.get("spec")).unwrap_or(&Value::Null);
-            // What a group names is mounted into its pods, and never read here.
+            // The Secrets that a group names are mounted into its pods, and the operator never reads them.
             let names_secrets = kind != Kind::GatewayGroup && names_secrets(spec);
             let mut written = bare(kind, &name, spec);
-            // Fields next to `spec`, which the kind does not have: `enforcement` in the wrong place protects nothing.
+            // Unknown fields next to `spec` are kept so that they are rejected: `enforcement` in the wrong place protects
+            // nothing.
             for (field, value) in object.data.as_object().into_iter().flatten() {
                 if field != "spec" && field != "status" {
                     written[field] = value.clone();
@@ -110,8 +111,8 @@ impl Object {
         })
     }
 
-    /// The object, of which nothing is held but what binds it to others. It is unusable, not absent: what relies on it keeps
-    /// what it had, or stops.
+    /// Drops the content of the object except for the part that binds it to others. The object is then unusable, not absent:
+    /// expositions that rely on it keep the last known good state, or stop.
     pub(crate) fn refuse(self, exceeded: Exceeded) -> Self {
         let file: Arc<str> = self.key.to_string().into();
         let service = match self.services().pop() {
@@ -137,27 +138,27 @@ impl Object {
         }
     }
 
-    /// Whether [`Object::resources`] is not all that it says.
+    /// Returns whether [`Object::resources`] is only a part of the content.
     pub(crate) fn is_packed(&self) -> bool {
         self.packed.is_some()
     }
 
-    /// All that it says. Reads a large one again: what is needed often should be kept for a while.
+    /// Returns the whole content. Parses a large object again, so callers that need it often should keep it for a while.
     pub(crate) fn whole(&self) -> Resources {
         let Some(packed) = &self.packed else { return self.resources.clone() };
         match packed.spec() {
             Some(spec) => read_object(&bare(self.key.kind, &self.key.name, &spec)).resources,
-            // It was compressed here and has not left memory since.
+            // Unreachable: the operator compressed it, and it has not left memory since.
             None => self.resources.clone(),
         }
     }
 
-    /// The services that it is, binds to or publishes.
+    /// Returns the services that the object describes, binds to or publishes.
     pub(crate) fn services(&self) -> Vec<ServiceKey> {
         let namespace = &self.key.name.namespace;
         let resources = &self.resources;
-        // One that cannot be read is served as before: it is looked at with the service that it seems to publish, or, where
-        // not even that is known, with none.
+        // An unreadable exposition is served as before: it is planned with the service that it seems to publish, or with an
+        // empty one if not even that is known.
         let unusable = resources.unusable.first().filter(|_| self.key.kind == Kind::Exposition);
         let unusable = unusable.map(|unusable| match &unusable.service {
             Some(service) => ServiceKey::new(namespace, service),
@@ -174,18 +175,18 @@ impl Object {
         manifests.chain(bound.map(|service| ServiceKey::new(namespace, service))).chain(unusable).collect()
     }
 
-    /// The Secret with the callers' keys of an exposition.
+    /// Returns the Secret with the callers' keys of an exposition.
     pub(crate) fn callers(&self) -> Option<&str> {
         let access = self.resources.expositions.first()?.spec.access.as_ref()?;
         Some(&access.api_keys.as_ref()?.secret_ref.name)
     }
 
-    /// Whether it cannot be read.
+    /// Returns whether the object is unreadable, or refused by a quota.
     pub(crate) fn is_unusable(&self) -> bool {
         !self.resources.unusable.is_empty()
     }
 
-    /// The older one wins where two say the same; names decide between equals.
+    /// Returns the key by which the older of two conflicting objects wins. The name decides between objects of the same age.
     pub(crate) fn age(&self) -> (&str, &ObjectName) {
         (&self.created, &self.key.name)
     }
@@ -195,7 +196,7 @@ fn is_paused(annotations: Option<&std::collections::BTreeMap<String, String>>) -
     annotations.and_then(|annotations| annotations.get(names::PAUSED_ANNOTATION)).is_some_and(|text| text == "true")
 }
 
-/// What the reader looks at, without status and the managed fields.
+/// Builds the document that is parsed, without status and metadata other than the name.
 fn bare(kind: Kind, name: &ObjectName, spec: &Value) -> Value {
     serde_json::json!({
         "apiVersion": tamis_crds::resources::API_VERSION,
@@ -213,7 +214,7 @@ fn names_secrets(value: &Value) -> bool {
     }
 }
 
-/// Whether an object was written by an operator of ours.
+/// Returns whether a Tamis operator wrote an object, by its labels.
 pub(crate) fn is_managed(labels: Option<&std::collections::BTreeMap<String, String>>) -> bool {
     labels.and_then(|labels| labels.get("app.kubernetes.io/managed-by")).is_some_and(|by| by == names::MANAGED_BY)
 }

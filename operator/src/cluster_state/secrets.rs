@@ -1,4 +1,4 @@
-//! Secrets that take part, with their values, and what is known of those that do not.
+//! Secrets with the credentials label, with their values, and the known facts about Secrets without it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -10,7 +10,7 @@ use tamis_config::{CredentialHandle, names, parse_uses};
 use tamis_crds::ObjectName;
 use tamis_crds::cluster::{SecretFacts, SecretRole, SecretState};
 
-/// A Secret that takes part. Its `Debug` shows no value.
+/// A Secret with the credentials label. `Debug` shows no value.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credential {
     pub(crate) facts: SecretFacts,
@@ -24,7 +24,7 @@ impl fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// None where the Secret's label does not let it take part.
+    /// Reads a Secret. Returns `None` if it does not have the credentials label with a known role.
     pub(crate) fn read(secret: &Secret) -> Option<Self> {
         let metadata = &secret.metadata;
         let role = match metadata.labels.as_ref()?.get(names::CREDENTIALS_LABEL)?.as_str() {
@@ -48,7 +48,7 @@ impl Credential {
         })
     }
 
-    /// All values by the names that documents give them.
+    /// Returns all values, by the handles that documents use.
     fn values(&self) -> impl Iterator<Item = (CredentialHandle, Vec<u8>)> {
         let keys = self.data.iter().map(|(key, value)| (self.facts.handle(key), value.clone()));
         let whole = (self.facts.role == SecretRole::Callers).then(|| {
@@ -61,20 +61,20 @@ impl Credential {
     }
 }
 
-/// What is known of the Secrets of all namespaces.
+/// The known Secrets of all namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct SecretStore {
     found: HashMap<ObjectName, Arc<Credential>>,
     /// The Secret that each value comes from.
     origins: HashMap<CredentialHandle, ObjectName>,
-    /// Named by somebody and not found among those with a label: whether it is there at all.
+    /// Secrets that an object names and that do not have the label, and whether they exist.
     probed: BTreeMap<ObjectName, bool>,
     /// Namespaces whose Secrets the operator may not read.
     forbidden: BTreeSet<String>,
 }
 
 impl SecretStore {
-    /// Takes note of a Secret. Whether anything is another than before.
+    /// Stores a Secret. Returns whether anything has changed.
     pub(crate) fn put(&mut self, name: ObjectName, secret: &Secret) -> bool {
         self.probed.remove(&name);
         self.forbidden.remove(&name.namespace);
@@ -92,7 +92,7 @@ impl SecretStore {
         true
     }
 
-    /// Whether it was there.
+    /// Removes a Secret. Returns whether it was known.
     pub(crate) fn remove(&mut self, name: &ObjectName) -> bool {
         self.probed.remove(name);
         let Some(before) = self.found.remove(name) else { return false };
@@ -102,50 +102,50 @@ impl SecretStore {
         true
     }
 
-    /// The names of all in a namespace.
+    /// Returns the names of all Secrets with the label in a namespace.
     pub(crate) fn names(&self, namespace: &str) -> Vec<ObjectName> {
         self.found.keys().filter(|name| name.namespace == namespace).cloned().collect()
     }
 
-    /// Notes that a namespace may not be read. Whether that is news.
+    /// Records that the operator may not read the Secrets of a namespace. Returns whether that is new.
     pub(crate) fn forbid(&mut self, namespace: &str) -> bool {
         self.forbidden.insert(namespace.to_owned())
     }
 
-    /// Notes that a namespace may be read. Whether that is news.
+    /// Records that the operator may read the Secrets of a namespace. Returns whether that is new.
     pub(crate) fn permit(&mut self, namespace: &str) -> bool {
         self.forbidden.remove(namespace)
     }
 
-    /// Forgets of which Secrets it was asked whether they are there, unless somebody still names them.
+    /// Forgets whether Secrets without the label exist, except for those that an object still names.
     pub(crate) fn forget_probes(&mut self, is_named: impl Fn(&ObjectName) -> bool) {
         self.probed.retain(|name, _| is_named(name));
     }
 
-    /// Notes whether a Secret without the label exists. Whether that is news.
+    /// Records whether a Secret without the label exists. Returns whether that is new.
     pub(crate) fn probed(&mut self, name: &ObjectName, exists: bool) -> bool {
         self.probed.insert(name.clone(), exists) != Some(exists)
     }
 
-    /// Whether it is not known what to say of this one.
-    pub(crate) fn wants_probe(&self, name: &ObjectName) -> bool {
+    /// Returns whether it is unknown if a Secret exists, so that the API server has to be asked.
+    pub(crate) fn needs_probe(&self, name: &ObjectName) -> bool {
         !self.found.contains_key(name) && !self.probed.contains_key(name) && !self.forbidden.contains(&name.namespace)
     }
 
-    /// Some that were asked for and may be there, or gone, by now: no watch tells of Secrets that do not take part.
-    /// Beginning after `last`, and again from the first.
-    pub(crate) fn asked_for(&self, last: Option<&ObjectName>, count: usize) -> Vec<ObjectName> {
+    /// Returns some of the probed Secrets to probe again, since no watch covers Secrets without the label. Continues after
+    /// `last`, and wraps around.
+    pub(crate) fn next_probes(&self, last: Option<&ObjectName>, count: usize) -> Vec<ObjectName> {
         let after = last.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.probed.range((after, Bound::Unbounded)).chain(self.probed.iter());
         names.take(count.min(self.probed.len())).map(|(name, _)| name.clone()).collect()
     }
 
-    /// What a Secret may be used for; none where it does not take part.
+    /// Returns the role of a Secret. Returns `None` if it does not have the label.
     pub(crate) fn role(&self, name: &ObjectName) -> Option<SecretRole> {
         self.found.get(name).map(|credential| credential.facts.role)
     }
 
-    /// What compiling is told.
+    /// Returns the state of a Secret for the compiler.
     pub(crate) fn state(&self, name: &ObjectName) -> SecretState<'_> {
         match (self.found.get(name), self.probed.get(name)) {
             (Some(credential), _) => SecretState::Found(&credential.facts),
@@ -155,7 +155,7 @@ impl SecretStore {
         }
     }
 
-    /// The value that a document names.
+    /// Returns the value of a handle.
     pub(crate) fn value(&self, handle: &CredentialHandle) -> Option<Vec<u8>> {
         let credential = self.found.get(self.origins.get(handle)?)?;
         credential.values().find(|(name, _)| name == handle).map(|(_, value)| value)
@@ -194,22 +194,22 @@ mod tests {
     }
 
     #[test]
-    fn all_that_were_asked_for_have_their_turn() {
+    fn probes_every_secret_in_turn() {
         let mut store = SecretStore::default();
         let names = ["a", "b", "c"].map(|name| ObjectName { namespace: "team".to_owned(), name: name.to_owned() });
-        assert_eq!(store.asked_for(None, 2), []);
+        assert_eq!(store.next_probes(None, 2), []);
         for name in &names {
             assert!(store.probed(name, false));
         }
         let [a, b, c] = names;
-        assert_eq!(store.asked_for(None, 2), [a.clone(), b.clone()]);
-        assert_eq!(store.asked_for(Some(&b), 2), [c.clone(), a.clone()]);
-        assert_eq!(store.asked_for(Some(&c), 9), [a.clone(), b.clone(), c]);
+        assert_eq!(store.next_probes(None, 2), [a.clone(), b.clone()]);
+        assert_eq!(store.next_probes(Some(&b), 2), [c.clone(), a.clone()]);
+        assert_eq!(store.next_probes(Some(&c), 9), [a.clone(), b.clone(), c]);
         assert!(!store.probed(&a, false) && store.probed(&a, true));
     }
 
     #[test]
-    fn a_handle_names_one_value_for_ever() {
+    fn a_handle_never_names_another_value() {
         let mut store = SecretStore::default();
         assert!(store.put(name(), &secret("1", "upstream", &[("token", "old")])));
         let SecretState::Found(facts) = store.state(&name()) else { panic!("is there") };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_go_as_a_whole_and_never_to_an_upstream() {
+    fn callers_keys_are_one_value_and_never_credentials_for_an_upstream() {
         let mut store = SecretStore::default();
         store.put(name(), &secret("1", "callers", &[("ann", "sha256:00\n"), ("bob", "sha256:11")]));
         let SecretState::Found(facts) = store.state(&name()) else { panic!("is there") };
@@ -237,16 +237,16 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_without_its_owners_word_is_told_from_a_missing_one() {
+    fn distinguishes_an_unlabelled_secret_from_a_missing_one() {
         let mut store = SecretStore::default();
-        assert_eq!((store.state(&name()), store.wants_probe(&name())), (SecretState::Missing, true));
+        assert_eq!((store.state(&name()), store.needs_probe(&name())), (SecretState::Missing, true));
         store.probed(&name(), true);
-        assert_eq!((store.state(&name()), store.wants_probe(&name())), (SecretState::Unlabelled, false));
+        assert_eq!((store.state(&name()), store.needs_probe(&name())), (SecretState::Unlabelled, false));
         store.forbid("n");
         assert_eq!(store.state(&name()), SecretState::Forbidden);
         store.put(name(), &secret("1", "upstream", &[]));
         assert!(matches!(store.state(&name()), SecretState::Found(_)));
         store.put(name(), &secret("2", "other", &[]));
-        assert_eq!((store.state(&name()), store.wants_probe(&name())), (SecretState::Missing, true));
+        assert_eq!((store.state(&name()), store.needs_probe(&name())), (SecretState::Missing, true));
     }
 }

@@ -1,21 +1,21 @@
-//! How many bytes of objects each namespace may have the operator hold. Pure.
+//! The quota of source bytes: how many bytes of each namespace's objects the operator keeps. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use crate::object::Kind;
 
-/// Before another look at objects that had no room: looking is a list of all objects of their kind.
-const AGAIN: Duration = Duration::from_secs(15);
+/// The shortest time between two relists for refused objects: each lists all objects of a kind.
+const RELIST_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The bytes that objects of each namespace take, and what had no room.
+/// The bytes that the objects of each namespace take up, and the kinds of refused objects.
 #[derive(Debug)]
 pub(super) struct SourceQuota {
     limit: usize,
     held: HashMap<String, usize>,
-    /// Kinds of which objects had no room, by namespace.
+    /// The kinds of refused objects, by namespace.
     refused: BTreeMap<String, BTreeSet<Kind>>,
-    /// Kinds that may have room now.
+    /// The kinds of refused objects that may fit now.
     again: BTreeSet<Kind>,
     looked: Option<Instant>,
 }
@@ -32,8 +32,8 @@ impl SourceQuota {
         Self { limit, held, refused, again: BTreeSet::new(), looked: None }
     }
 
-    /// Grants an object `bytes` in the place of the `before` that it has, and counts them. What asks for no more than it has is
-    /// always granted. What is not granted holds nothing.
+    /// Grants an object `bytes` in place of the bytes `before` that it has, and counts them. A request for no more than
+    /// `before` is always granted. A refused object counts as zero bytes.
     pub(super) fn grant(&mut self, kind: Kind, namespace: &str, before: usize, bytes: usize) -> bool {
         if !kind.is_large() {
             return true;
@@ -56,14 +56,14 @@ impl SourceQuota {
         granted
     }
 
-    /// The most that a namespace may have.
+    /// Returns the quota of each namespace, in bytes.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Kinds to be listed again, since room has become free for what had none.
+    /// Returns the kinds to list again, since refused objects may fit now.
     pub(super) fn kinds_to_relist(&mut self, now: Instant) -> BTreeSet<Kind> {
-        if self.again.is_empty() || self.looked.is_some_and(|looked| now < looked + AGAIN) {
+        if self.again.is_empty() || self.looked.is_some_and(|looked| now < looked + RELIST_INTERVAL) {
             return BTreeSet::new();
         }
         self.looked = Some(now);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_grows_needs_room_and_what_goes_makes_some() {
+    fn growth_counts_against_the_quota_and_deletion_frees_it() {
         use Kind::{Exposition, ServiceManifest, ToolsFilters};
         let mut source_quota = SourceQuota::new(100);
         // Kind, namespace, bytes before and now; whether they are granted.
@@ -95,31 +95,31 @@ mod tests {
         for (number, (kind, namespace, before, bytes, granted)) in table.into_iter().enumerate() {
             assert_eq!(source_quota.grant(kind, namespace, before, bytes), granted, "{number}");
         }
-        // A quota that was lowered takes nothing away.
+        // A lowered quota removes nothing.
         source_quota.limit = 10;
         assert!(source_quota.grant(ToolsFilters, "a", 60, 59));
         assert!(!source_quota.grant(ServiceManifest, "a", 40, 41));
     }
 
     #[test]
-    fn what_had_no_room_is_looked_at_again_but_not_often() {
+    fn relists_the_kinds_of_refused_objects_once_bytes_are_free_but_not_often() {
         let (mut source_quota, now) = (SourceQuota::new(100), Instant::now());
         assert!(
             source_quota.grant(Kind::ToolsFilters, "a", 0, 100) && !source_quota.grant(Kind::CustomTools, "a", 0, 1)
         );
-        assert!(source_quota.kinds_to_relist(now).is_empty(), "there is no room");
+        assert!(source_quota.kinds_to_relist(now).is_empty(), "nothing is free");
         assert!(
             source_quota.grant(Kind::ToolsFilters, "b", 0, 100) && source_quota.grant(Kind::ToolsFilters, "b", 100, 0)
         );
-        assert!(source_quota.kinds_to_relist(now).is_empty(), "there is room elsewhere");
+        assert!(source_quota.kinds_to_relist(now).is_empty(), "bytes are free in another namespace");
         assert!(source_quota.grant(Kind::ToolsFilters, "a", 100, 50));
         assert_eq!(source_quota.kinds_to_relist(now), [Kind::CustomTools].into());
         assert!(source_quota.kinds_to_relist(now).is_empty(), "once");
         assert!(
             !source_quota.grant(Kind::CustomTools, "a", 0, 51) && source_quota.grant(Kind::ToolsFilters, "a", 50, 0)
         );
-        assert!(source_quota.kinds_to_relist(now + AGAIN / 2).is_empty());
-        assert_eq!(source_quota.kinds_to_relist(now + AGAIN), [Kind::CustomTools].into());
-        assert!(source_quota.held.is_empty(), "nothing is kept of a namespace that holds nothing");
+        assert!(source_quota.kinds_to_relist(now + RELIST_INTERVAL / 2).is_empty());
+        assert_eq!(source_quota.kinds_to_relist(now + RELIST_INTERVAL), [Kind::CustomTools].into());
+        assert!(source_quota.held.is_empty(), "namespaces without objects are forgotten");
     }
 }

@@ -19,7 +19,7 @@ fn handle(f: &Fixture) -> CredentialHandle {
 }
 
 #[test]
-fn a_change_marks_what_it_touches_and_nothing_else() {
+fn a_change_marks_exactly_the_objects_that_it_affects() {
     type Edit = fn(&mut Fixture);
     let all = "s:byname,e,none,planned";
     let table: &[(&str, Edit, &str)] = &[
@@ -37,7 +37,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "s:byname,planned",
         ),
         (
-            "a set gets a name: those who lose it, and those who may have waited for it",
+            "a set gets a name: expositions that lose it, and those that may have waited for it",
             |f| {
                 let service = json!({"name": "s", "version": "1"});
                 f.put(Kind::ToolsFilters, "base", json!({"name": "n", "service": service, "filters": {}}));
@@ -51,7 +51,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "t:",
         ),
         ("a plan", |f| f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"})), "s:planned"),
-        ("a plan that nobody names", |f| f.put(Kind::ConfigurationPlan, "x", json!({})), ""),
+        ("a plan that no exposition names", |f| f.put(Kind::ConfigurationPlan, "x", json!({})), ""),
         ("a manifest is gone", |f| f.delete(Kind::ServiceManifest, "s"), "s:*"),
         ("an exposition is gone", |f| f.delete(Kind::Exposition, "e"), "s:e gone:e"),
         ("a list lacks an exposition", |f| f.relist_without(Kind::Exposition, "e"), "s:e gone:e"),
@@ -62,7 +62,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "s:byname,e,none,planned groups:default",
         ),
         (
-            "a second group: the first may give way to it",
+            "a second group, which may replace the first",
             |f| f.put(Kind::GatewayGroup, "a", json!({})),
             "s:byname,e,none,planned groups:a,default",
         ),
@@ -70,9 +70,9 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
         ("labels of the namespace", |f| f.namespace(json!({"a": "b"}), "Active"), all),
         ("the same again", |f| f.namespace(json!({}), "Active"), ""),
         ("a Secret that was asked for", |f| f.secret("api", "1"), "s:*"),
-        ("a Secret that nobody names", |f| f.secret("other", "1"), ""),
+        ("a Secret that no object names", |f| f.secret("other", "1"), ""),
         (
-            "what cannot be read may concern all that is near",
+            "an unreadable object may affect its whole namespace",
             |f| f.put(Kind::ToolsFilters, "bad", json!({"filters": 7})),
             "s:*",
         ),
@@ -96,7 +96,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "",
         ),
         (
-            "the deletion of one before",
+            "the deletion of an earlier object of the name",
             |f| {
                 let object = object("Exposition", "e", 1, json!({"metadata": {"uid": "another"}}));
                 f.apply(Watched::Kind(Kind::Exposition), Change::deleted(object));
@@ -115,7 +115,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
             "s:e",
         ),
         (
-            "so are those of its service",
+            "the documents of its service are deleted by hand",
             |f| {
                 let parts: Vec<_> = f
                     .cluster
@@ -142,7 +142,7 @@ fn a_change_marks_what_it_touches_and_nothing_else() {
 }
 
 #[test]
-fn a_shard_that_loses_what_is_used_is_written_again() {
+fn a_shard_that_loses_a_used_value_marks_its_expositions() {
     let mut f = Fixture::good();
     f.settle();
     let used = handle(&f).0;
@@ -151,17 +151,17 @@ fn a_shard_that_loses_what_is_used_is_written_again() {
     };
     let (both, other) = (json!(data(&[&used, "unused"])), json!(data(&["unused"])));
     let users = "s:byname,e,none,planned";
-    // What the shard holds next; what that marks.
+    // The next content of the shard, and the marks.
     let table = [
-        (Change::applied(shard(2, &json!(data(&[&used])), "u", 0)), "", "what nobody uses is taken out"),
-        (Change::applied(shard(2, &other, "u", 0)), users, "a value is taken out"),
+        (Change::applied(shard(2, &json!(data(&[&used])), "u", 0)), "", "an unused value is removed"),
+        (Change::applied(shard(2, &other, "u", 0)), users, "a used value is removed"),
         (
             Change::applied(shard(2, &json!({(used.clone()): "Zm9yZ2Vk", "unused": "c2VjcmV0"}), "u", 0)),
             users,
             "another value",
         ),
         (Change::deleted(shard(1, &both, "u", 0)), users, "it is deleted"),
-        (Change::deleted(shard(1, &both, "one before", 0)), "", "one before is deleted"),
+        (Change::deleted(shard(1, &both, "one before", 0)), "", "an earlier Secret of the name is deleted"),
         (Change::listed(vec![]), users, "a list lacks it"),
     ];
     for (change, expected, what) in table {
@@ -174,7 +174,7 @@ fn a_shard_that_loses_what_is_used_is_written_again() {
 }
 
 #[test]
-fn a_token_that_is_another_or_gone_marks_its_group() {
+fn a_changed_or_deleted_token_marks_its_group() {
     let token = |version| object("Secret", "tamis-default-token", version, json!({"data": {"token": "c2VjcmV0"}}));
     let other = object("Secret", "tamis-default-credentials-0", 1, json!({}));
     let table = [
@@ -196,20 +196,20 @@ fn a_token_that_is_another_or_gone_marks_its_group() {
 }
 
 #[test]
-fn an_answer_that_comes_late_brings_nothing_back() {
+fn a_late_answer_restores_no_deleted_object() {
     let mut f = Fixture::good();
     let answer = f.known(Kind::Exposition, "e", json!({"status": {}}));
     f.delete(Kind::Exposition, "e");
-    f.cluster.answered(Kind::Exposition, &answer);
+    f.cluster.on_write_answered(Kind::Exposition, &answer);
     assert!(f.cluster.get(Kind::Exposition, &name("e")).is_none());
-    let anew = object("Exposition", "e", 99, json!({"metadata": {"uid": "new"}, "spec": {}}));
-    f.apply(Watched::Kind(Kind::Exposition), Change::applied(anew));
-    f.cluster.answered(Kind::Exposition, &answer);
+    let recreated = object("Exposition", "e", 99, json!({"metadata": {"uid": "new"}, "spec": {}}));
+    f.apply(Watched::Kind(Kind::Exposition), Change::applied(recreated));
+    f.cluster.on_write_answered(Kind::Exposition, &answer);
     assert_eq!(f.cluster.get(Kind::Exposition, &name("e")).map(|e| e.uid.clone()).as_deref(), Some("new"));
 }
 
 #[test]
-fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
+fn a_new_leader_marks_everything_as_backlog_and_an_edit_as_urgent() {
     let mut f = Fixture::good();
     f.cluster.mark_all();
     assert!(f.cluster.dirty.services.is_empty());
@@ -217,7 +217,7 @@ fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
     assert_eq!(f.cluster.dirty.status.len(), Fixture::objects().len());
     f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"}));
     assert_eq!(f.cluster.dirty.urgent.get(&Fixture::key()), Some(&Scope::Some([name("planned")].into())));
-    // A document of an exposition that went while nobody looked.
+    // A document of an exposition that was deleted while no operator led.
     let mut f = Fixture::good();
     f.settle();
     f.delete(Kind::Exposition, "e");
@@ -226,7 +226,7 @@ fn whoever_begins_to_lead_looks_at_everything_and_an_edit_is_first() {
 }
 
 #[test]
-fn what_is_not_looked_after_is_not_gone() {
+fn an_unknown_exposition_outside_the_scope_is_not_gone() {
     let mut f = Fixture::good();
     assert!(f.cluster.is_gone(&name("other/x")) && !f.cluster.is_gone(&name("e")));
     f.cluster.scope.insert("team".to_owned());
@@ -234,7 +234,7 @@ fn what_is_not_looked_after_is_not_gone() {
 }
 
 #[test]
-fn nothing_is_kept_of_what_is_gone() {
+fn forgets_everything_about_deleted_objects() {
     let mut f = Fixture::good();
     f.settle();
     assert!(!f.cluster.secret_users.is_empty() && !f.cluster.asked.is_empty());
@@ -248,15 +248,15 @@ fn nothing_is_kept_of_what_is_gone() {
     }
     f.cluster.forget(f.now + std::time::Duration::from_secs(1));
     assert_eq!((f.cluster.secret_users.len(), f.cluster.asked.len(), f.cluster.gone.len()), (0, 0, 0));
-    assert!(f.cluster.secrets.wants_probe(&name("missing")));
+    assert!(f.cluster.secrets.needs_probe(&name("missing")));
     assert!(f.cluster.index.services().is_empty());
     f.cluster.forget_source(&crate::watch::Source { watched: Watched::Secrets, namespace: Some("team".to_owned()) });
     assert_eq!(f.cluster.secrets.names("team"), vec![]);
 }
 
-/// Many expositions of a service have keys of their own: an edit of one Secret is work for one of them.
+/// Many expositions of a service have keys of their own: an edit of one Secret affects only the expositions that name it.
 #[test]
-fn a_change_of_callers_is_work_for_those_who_name_them() {
+fn a_change_of_callers_marks_only_the_expositions_that_name_them() {
     let callers = |f: &mut Fixture, role: &str, version: u64| {
         let metadata = json!({"labels": {(names::CREDENTIALS_LABEL): role}});
         let secret = object("Secret", "keys", version, json!({"metadata": metadata, "data": {"a": "c2VjcmV0"}}));
@@ -275,7 +275,7 @@ fn a_change_of_callers_is_work_for_those_who_name_them() {
     f.settle();
     f.marked();
     callers(&mut f, "callers", 103);
-    assert_eq!(f.marked(), "s:broken,guarded", "nobody knows what one that cannot be read would name");
+    assert_eq!(f.marked(), "s:broken,guarded", "an unreadable exposition may name any Secret");
     callers(&mut f, "upstream", 104);
     assert_eq!(f.marked(), "s:*");
 }
@@ -294,7 +294,7 @@ fn a_field_next_to_spec_makes_an_object_unusable() {
     }
 }
 
-/// What is marked to go first, and what is marked to come after it.
+/// The expositions that are marked as urgent, and the others.
 fn lanes(f: &Fixture) -> (String, String) {
     let names = |lane: &crate::fair_queue::FairQueue<super::ServiceKey, Scope>| match lane.get(&Fixture::key()) {
         Some(Scope::Some(names)) => names.iter().map(|n| n.name.clone()).collect::<Vec<_>>().join(","),
@@ -305,7 +305,7 @@ fn lanes(f: &Fixture) -> (String, String) {
 }
 
 #[test]
-fn what_may_take_something_away_goes_first() {
+fn changes_that_may_revoke_something_are_urgent() {
     type Edit = fn(&mut Fixture);
     fn set(filters: &serde_json::Value) -> serde_json::Value {
         json!({"service": {"name": "s", "version": "1"}, "filters": filters})
@@ -314,7 +314,7 @@ fn what_may_take_something_away_goes_first() {
         let paths: Vec<_> = (0..3_000).map(|n| format!("/member/number/{n}/of/many/more")).collect();
         set(&json!({"get": {"retain": paths}}))
     }
-    // What goes first, and what comes after it.
+    // The urgent expositions, and the others.
     let table: &[(&str, Edit, (&str, &str))] = &[
         (
             "a set is narrowed",
@@ -392,11 +392,11 @@ fn what_may_take_something_away_goes_first() {
     let mut f = Fixture::good();
     f.settle();
     f.delete(Kind::Exposition, "e");
-    assert!(f.cluster.dirty.removed.contains(&name("e")), "which a pass takes away before it plans");
+    assert!(f.cluster.dirty.removed.contains(&name("e")), "removals come before planning");
 }
 
 #[test]
-fn an_object_without_room_is_unusable_until_there_is_some() {
+fn an_object_over_the_quota_is_unusable_until_it_fits() {
     let set = |text: &str| {
         let paths: Vec<_> = (0..20).map(|n| format!("/{text}/{n}")).collect();
         json!({"name": text, "service": {"name": "s", "version": "1"}, "filters": {"get": {"retain": paths}}})
@@ -409,19 +409,19 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     f.put(Kind::ToolsFilters, "second", set("second"));
     let second = f.cluster.get(Kind::ToolsFilters, &name("second")).expect("is known").clone();
     assert!(second.is_unusable() && second.bytes == 0 && !second.is_packed());
-    let said: Vec<_> = second.diagnostics.iter().map(|d| (d.reason.as_str(), d.statement())).collect();
+    let found: Vec<_> = second.diagnostics.iter().map(|d| (d.reason.as_str(), d.statement())).collect();
     let expected = "the namespace's quota `source-bytes` (500) is used up; delete or shorten some of its ServiceManifests, \
                     ToolsFilters and CustomTools, or ask for a larger quota";
-    assert_eq!(said, [("QuotaExceeded", expected.to_owned())]);
-    // It is not absent: an exposition that names it waits for it, and one that is served goes on.
+    assert_eq!(found, [("QuotaExceeded", expected.to_owned())]);
+    // It is not absent: an exposition that names it waits for it, and one that is served keeps its document.
     let spec = json!({"service": {"name": "s", "version": "1"}, "filters": ["second"],
                       "access": {"anonymous": true}});
-    f.put(Kind::Exposition, "wants", spec);
+    f.put(Kind::Exposition, "waiting", spec);
     f.settle();
-    assert_eq!(f.told("wants"), "stop InvalidFilter in team/default");
+    assert_eq!(f.told("waiting"), "stop InvalidFilter in team/default");
     let after = f.written();
     assert!(served.iter().all(|(name, spec)| after.get(name) == Some(spec)), "nothing else has changed");
-    // A list of everything while there is no room, and one after there is some.
+    // A relist while the quota is used up, and one after bytes are free.
     let listed = |f: &Fixture| f.known(Kind::ToolsFilters, "second", json!({"spec": set("second")}));
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
@@ -432,8 +432,8 @@ fn an_object_without_room_is_unusable_until_there_is_some() {
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
     f.settle();
-    assert_eq!(f.told("wants"), "get=team/second in team/default");
-    // An edit of a set that is used goes beyond the quota: what is served stays.
+    assert_eq!(f.told("waiting"), "get=team/second in team/default");
+    // An edit of a used set exceeds the quota: the served documents stay.
     let served = f.written();
     let mut edited = set("second");
     edited["filters"]["get"]["retain"] = json!((0..200).map(|n| format!("/second/{n}")).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! What the state asks the shell to do, and what the shell reports back.
+//! The actions that the state requests from the shell, and the reports of the shell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,14 +20,14 @@ use crate::leader::Deposed;
 use crate::object::ObjectKey;
 use crate::watch::Source;
 
-/// What the shell does next. The order of a list of actions matters only for watches: the last one about a source wins.
+/// An action for the shell. The order of a list of actions matters only for watches: the last action on a source wins.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Starts a watch, in place of the one that follows the same source.
+    /// Starts a watch, which replaces a watch of the same source.
     Follow { source: Source, epoch: u64 },
     /// Ends a watch.
     Unfollow(Source),
-    /// Listens to these gateways and to no others.
+    /// Follows the `/acks` streams of these gateways and of no others.
     Listen(Vec<Endpoint>),
     /// Asks the API server whether Secrets exist.
     Probe(Probe),
@@ -44,13 +44,13 @@ pub(super) struct Write {
     pub(super) request: Request,
 }
 
-/// What a decision to write relies on. A write whose fence no longer holds does not begin: another operator may have
-/// written since, or the watches may lag behind each other.
+/// The conditions that a decision to write relies on. A write whose fence no longer holds does not begin: another operator
+/// may have written since, or the watches may lag behind each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fence {
     /// The leader's term.
     pub(super) term: u64,
-    /// How often the process had slept: see [`super::sleep_detector`].
+    /// How often the process had slept when the write was decided: see [`super::sleep_detector`].
     pub(super) sleeps: u64,
 }
 
@@ -94,30 +94,30 @@ pub(super) struct StatusWrite {
     pub(super) is_unusable: bool,
 }
 
-/// The group that owns what is written.
+/// The group that owns the written objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) group: ObjectName,
     pub(super) uid: String,
 }
 
-/// Secrets whose existence is in question.
+/// A query for whether Secrets exist.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) names: Vec<ObjectName>,
     pub(super) purpose: ProbePurpose,
 }
 
-/// Why Secrets are asked for.
+/// Why Secrets are probed.
 #[derive(Debug)]
 pub(super) enum ProbePurpose {
-    /// These expositions of a service cannot be planned before.
+    /// These expositions of a service cannot be planned before the answer.
     Plan(Lane, ServiceKey, BTreeSet<ObjectName>),
-    /// No watch covers Secrets without the label, so they are asked for from time to time.
+    /// No watch covers Secrets without the label, so they are probed from time to time.
     Refresh,
 }
 
-/// What came of an action. It has no `Debug`: it may hold credentials.
+/// The result of an action. It has no `Debug`, since it may hold credentials.
 pub(super) enum Report {
     /// A credential shard, by the name of its Secret.
     Shard {
@@ -145,7 +145,7 @@ pub(super) enum Report {
     },
 }
 
-/// A reconciliation of a group that has ended.
+/// The result of reconciling a group.
 pub(super) struct Reconciled {
     pub(super) group: ObjectName,
     /// The `uid` and generation of the GatewayGroup.
@@ -161,16 +161,16 @@ pub(super) enum Failure {
     /// The fence no longer holds.
     #[error(transparent)]
     Deposed(#[from] Deposed),
-    /// The object has changed, appeared or gone since it was seen; the watch tells.
+    /// The object has changed, appeared or gone since it was seen. The watch delivers its current version.
     #[error("the object has changed since it was read")]
     Stale,
-    /// Any other answer, or none.
+    /// Any other error of the request.
     #[error(transparent)]
     Api(kube::Error),
 }
 
 impl Failure {
-    /// Sorts what the API server answered.
+    /// Classifies an error of the API server.
     pub(super) fn of(error: kube::Error) -> Self {
         match &error {
             kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found() => {

@@ -1,4 +1,4 @@
-//! What the answers to writes of configuration lead to.
+//! Handles the API server's answers to writes of configuration.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::pipeline::{Active, Deferred, InFlight, Purpose, Stage, Target};
 use super::state::{Requeue, State};
 use crate::cluster_state::ConfigObject;
 
-/// Until the next attempt to delete a document after the API server refused.
+/// The delay before a refused deletion of a document is tried again.
 const FAILED: Duration = Duration::from_secs(2);
 
 impl State {
-    /// Ends a write, and plans what waited for its answer.
+    /// Ends a write, and marks the exposition that was deferred until its answer.
     fn ends(&mut self, target: &Target) -> Option<InFlight> {
         let (ended, deferred) = self.pipeline.ends(target)?;
         if let Some(Deferred { exposition, lane, service }) = deferred {
@@ -24,7 +24,7 @@ impl State {
         Some(ended)
     }
 
-    /// Takes note of the answer to the write of a credential shard.
+    /// Handles the answer to the write of a credential shard.
     pub(super) fn on_shard_written(&mut self, name: &ObjectName, result: Result<Box<Secret>, Failure>) {
         let target = Target::Shard(name.clone());
         let Some(ended) = self.ends(&target) else { return };
@@ -49,7 +49,7 @@ impl State {
         self.read_kept(reported);
     }
 
-    /// Takes note of the answer to the write of a GatewayConfig.
+    /// Handles the answer to the write of a GatewayConfig.
     pub(super) fn on_config_written(&mut self, name: &ObjectName, result: Result<Box<ConfigObject>, Failure>) {
         let target = Target::Config(name.clone());
         let Some(ended) = self.ends(&target) else { return };
@@ -74,7 +74,7 @@ impl State {
         self.read_kept(reported);
     }
 
-    /// Ends the way of a document that was written.
+    /// Completes a document that was written.
     fn document_written(&mut self, fence: Fence, exposition: &ObjectName, name: &ObjectName, is_listed: bool) {
         let is_it =
             |active: &Active| active.item.exposition == *exposition && matches!(active.stage, Stage::Writing(_));
@@ -82,7 +82,7 @@ impl State {
         let Active { item, stage, since, .. } = self.pipeline.active.remove(at);
         self.metrics.reconciled("Exposition", "ok", self.now.saturating_duration_since(since));
         if is_listed {
-            // The list may know a later version.
+            // A list may have delivered a later version.
             self.cluster.mark_exposition(exposition);
         } else if let Stage::Writing(wanted) = stage {
             self.written(exposition, wanted, Some(item.seen));
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Takes note of the answer to the deletion of a GatewayConfig.
+    /// Handles the answer to the deletion of a GatewayConfig.
     pub(super) fn on_config_deleted(&mut self, name: &ObjectName, uid: &str, result: Result<(), Failure>) {
         let target = Target::Config(name.clone());
         let Some(ended) = self.ends(&target) else { return };
@@ -112,7 +112,7 @@ impl State {
         self.read_kept(reported);
     }
 
-    /// Lets documents go on that waited for a write.
+    /// Releases the documents that waited for a write.
     fn arrived(&mut self, target: &Target) {
         for active in &mut self.pipeline.active {
             active.waits.remove(target);

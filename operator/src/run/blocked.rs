@@ -1,4 +1,4 @@
-//! Why a document cannot be written, and what follows from it. Pure.
+//! The reasons for which a document cannot be written, with their findings and retries. Pure.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use super::action::Failure;
 use crate::quota::{Exceeded, QUOTA_EXCEEDED};
 use crate::verdict::{ConditionType, Finding};
 
-/// Until the next attempt after another writer was faster.
+/// The delay of a retry after a conflict.
 const STALE: Duration = Duration::from_millis(50);
-/// Until the next attempt after the API server refused a write.
+/// The delay of a retry after the API server refused a write.
 const FAILED: Duration = Duration::from_secs(2);
-/// Until the next look for room.
+/// The delay of a retry after a quota or the shards were full.
 const FULL: Duration = Duration::from_secs(15);
 
 /// Why a document cannot be written now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WriteBlocked {
-    /// Another writer was faster, or a credential has changed: the watch tells.
+    /// The object or a credential has changed since it was seen. The watch delivers the current version.
     Stale,
     /// An object that the operator did not create has the name.
     Foreign(String),
@@ -24,12 +24,12 @@ pub(super) enum WriteBlocked {
     NoRoom,
     /// The namespace has used up a quota.
     Quota(Exceeded),
-    /// The API server refused it; the log says why.
+    /// The API server refused the write. The log has the reason.
     Refused(String),
 }
 
 impl WriteBlocked {
-    /// What a failed write of `object` means for the documents that need it.
+    /// Classifies a failed write of `object` for the documents that need it.
     pub(super) fn of(failure: &Failure, object: String) -> Self {
         match failure {
             Failure::Stale | Failure::Deposed(_) => Self::Stale,
@@ -37,21 +37,23 @@ impl WriteBlocked {
         }
     }
 
-    /// The finding for the exposition. Returns `None` if the next attempt follows at once.
+    /// Returns the finding for the exposition, or `None` if the next attempt follows at once.
     pub(super) fn finding(&self) -> Option<Finding> {
         let (reason, message) = match self {
             Self::Stale => return None,
             Self::Quota(exceeded) => (QUOTA_EXCEEDED.as_str(), exceeded.to_string()),
-            Self::Foreign(object) => ("Conflict", format!("{object} is there and is not the operator's: remove it")),
+            Self::Foreign(object) => {
+                ("Conflict", format!("{object} exists and was not created by the operator: remove it"))
+            }
             Self::NoRoom => {
                 ("TooLarge", "the credentials of its group have no room left: use another group".to_owned())
             }
-            Self::Refused(object) => ("Pending", format!("the API refuses {object}: the operator's log says why")),
+            Self::Refused(object) => ("Pending", format!("the API server refused {object}: see the operator's log")),
         };
         Some(Finding { condition: ConditionType::Accepted, reason, message, is_error: true })
     }
 
-    /// The category of the error, for the metrics. Returns `None` if the next attempt follows at once.
+    /// Returns the category of the error for the metrics, or `None` if the next attempt follows at once.
     pub(super) fn category(&self) -> Option<&'static str> {
         match self {
             Self::Stale => None,
@@ -62,7 +64,7 @@ impl WriteBlocked {
         }
     }
 
-    /// When to plan the exposition again.
+    /// Returns the delay after which the exposition is planned again.
     pub(super) fn retry(&self) -> Duration {
         match self {
             Self::Stale => STALE,
@@ -71,7 +73,7 @@ impl WriteBlocked {
         }
     }
 
-    /// Whether the exposition stops: what it serves may have been revoked, and the obstacle may last for any time.
+    /// Returns whether the exposition stops: what it serves may have been revoked, and the obstacle may last for any time.
     pub(super) fn stops(&self) -> bool {
         match self {
             Self::NoRoom | Self::Quota(_) => true,

@@ -1,4 +1,4 @@
-//! GatewayGroups: their objects, their pods, and what is thought of them.
+//! GatewayGroups: their objects, their gateways and their verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::options::Token;
 use crate::plan;
 use crate::verdict::{ConditionType, Finding, GroupFacts, Verdict};
 
-/// Before another try at what failed.
+/// The delay of a retry after a failure.
 const FAILED: Duration = Duration::from_secs(2);
 
-/// What is known of a group.
+/// The state of a group.
 #[derive(Debug, Default)]
 pub(super) struct GroupState {
-    /// The last outcome; none before the first.
+    /// The last outcome. `None` before the first one.
     outcome: Option<GroupOutcome>,
-    /// The object that it is of: uid and generation.
+    /// The `uid` and generation of the GatewayGroup that the outcome is about.
     of: Option<(String, i64)>,
-    /// Why its objects could not be written, where the API refused them.
+    /// Why the group's objects could not be written, if the API server refused them.
     refused: Option<String>,
-    /// Whether a reconciliation is under way, and whether another is wanted after it.
+    /// Whether a reconciliation is running, and whether another has to follow.
     running: bool,
     again: bool,
-    /// When it is reconciled for the rotation of its keys. One appointment at a time: each reconciliation would add one.
+    /// When the group is reconciled to rotate its keys. Kept so that each reconciliation does not schedule another one.
     rotates: Option<Instant>,
 }
 
@@ -41,8 +41,8 @@ pub(super) struct GroupState {
 pub(super) struct Gateways {
     urls: Vec<(Option<ObjectName>, String)>,
     token: Option<Token>,
-    /// Whether it was said that some belong to nobody.
-    told: bool,
+    /// Whether a gateway without a group has been reported.
+    warned: bool,
 }
 
 impl Gateways {
@@ -56,23 +56,23 @@ impl Gateways {
             },
             _ => (None, argument),
         };
-        Self { urls: arguments.into_iter().map(read).collect(), token, told: false }
+        Self { urls: arguments.into_iter().map(read).collect(), token, warned: false }
     }
 
-    /// Says, once, that a gateway which names no group is nobody's as soon as there is more than one.
-    fn tell(&mut self, groups: usize) {
-        let nobodys = if groups > 1 { self.urls.iter().find(|(named, _)| named.is_none()) } else { None };
-        let before = std::mem::replace(&mut self.told, nobodys.is_some());
-        if let Some((_, url)) = nobodys.filter(|_| !before) {
+    /// Warns once if a gateway names no group and there is more than one group.
+    fn warn_unassigned(&mut self, groups: usize) {
+        let unassigned = if groups > 1 { self.urls.iter().find(|(named, _)| named.is_none()) } else { None };
+        let before = std::mem::replace(&mut self.warned, unassigned.is_some());
+        if let Some((_, url)) = unassigned.filter(|_| !before) {
             tracing::warn!(
                 url,
                 groups,
-                "not listened to: of which group is it? Write --gateway-admin NAMESPACE/GROUP=URL"
+                "gateway ignored: there are several groups; write --gateway-admin NAMESPACE/GROUP=URL"
             );
         }
     }
 
-    /// Those of a group; one that names no group is of the only one.
+    /// Returns the gateways of a group. A gateway that names no group belongs to the only one.
     fn of<'g>(&'g self, group: &'g ObjectName, only: bool) -> impl Iterator<Item = &'g str> {
         let fits = move |named: &Option<ObjectName>| named.as_ref().map_or(only, |named| named == group);
         self.urls.iter().filter(move |(named, _)| fits(named)).map(|(_, url)| url.as_str())
@@ -80,7 +80,7 @@ impl Gateways {
 }
 
 impl State {
-    /// Takes note of a change among the objects of groups.
+    /// Marks the groups whose objects have changed.
     pub(super) fn on_group_changed(&mut self, change: group::Change, now: Instant) {
         self.now = now;
         match change {
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Begins to reconcile the groups that are marked, one at a time each.
+    /// Starts to reconcile the marked groups. A group has at most one reconciliation at a time.
     pub(super) fn reconcile_groups(&mut self, fence: Fence) {
         let marked = std::mem::take(&mut self.cluster.dirty.groups);
         if marked.is_empty() {
@@ -116,7 +116,7 @@ impl State {
         self.listen();
     }
 
-    /// A group that is managed and can be read.
+    /// Returns the input for reconciling a group, if this operator manages the group and can read it.
     fn group_input(&self, name: &ObjectName) -> Option<((String, i64), GroupInput)> {
         let object = self.cluster.get(Kind::GatewayGroup, name).filter(|object| !object.deleting)?;
         let spec = &object.resources.groups.first()?.spec;
@@ -130,7 +130,7 @@ impl State {
         takes_part.then(|| ((object.uid.clone(), object.generation), input()))
     }
 
-    /// Whether a group names this operator, or cannot be read.
+    /// Returns whether a group names this operator. An unreadable or unknown group counts as this operator's.
     pub(super) fn manages_group(&self, name: &ObjectName) -> bool {
         let spec = self.cluster.get(Kind::GatewayGroup, name).and_then(|object| object.resources.groups.first());
         let named = spec.map(|group| group.spec.controller_name.as_deref());
@@ -139,7 +139,7 @@ impl State {
         })
     }
 
-    /// Namespaces of other operators' groups only.
+    /// Returns the namespaces that have groups of other operators only.
     pub(super) fn foreign_namespaces(&self) -> BTreeSet<String> {
         let groups = || self.cluster.all(Kind::GatewayGroup).map(|group| &group.key.name);
         let managed: BTreeSet<_> =
@@ -147,7 +147,7 @@ impl State {
         groups().map(|name| &name.namespace).filter(|namespace| !managed.contains(namespace)).cloned().collect()
     }
 
-    /// One group a namespace: the oldest holds.
+    /// Returns whether a group is the oldest of its namespace: only one group in a namespace is active.
     fn first_of_its_namespace(&self, name: &ObjectName) -> bool {
         let same = self.cluster.all(Kind::GatewayGroup).filter(|g| g.key.name.namespace == name.namespace);
         same.min_by(|a, b| a.age().cmp(&b.age())).is_none_or(|oldest| oldest.key.name == *name)
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// A reconciliation has ended.
+    /// Handles the result of reconciling a group.
     pub(super) fn on_group_reconciled(&mut self, reconciled: Reconciled) {
         let Reconciled { group, of, fence, took, outcome } = reconciled;
         let result = outcome.as_ref().map_or_else(group::Error::category, |_| "ok");
@@ -198,7 +198,7 @@ impl State {
                     state.refused = Some(format!("{object} cannot be written: {}", status.message));
                     state.of = Some(of);
                 }
-                tracing::warn!(%group, "objects of the group: {error}");
+                tracing::warn!(%group, %error, "cannot reconcile the objects of the group");
                 self.requeue_after(FAILED, Requeue::Group(group.clone()));
             }
         }
@@ -210,12 +210,12 @@ impl State {
         self.cluster.dirty.status.insert(ObjectKey { kind: Kind::GatewayGroup, name: group });
     }
 
-    /// Listens to the gateways that there are.
+    /// Follows the `/acks` streams of all known gateways.
     fn listen(&mut self) {
         let now = self.now;
         let names: Vec<ObjectName> = self.groups.keys().cloned().collect();
         let only = names.len() == 1;
-        self.gateways.tell(names.len());
+        self.gateways.warn_unassigned(names.len());
         let mut endpoints = Vec::new();
         let mut changes = AckChanges::default();
         for name in &names {
@@ -242,7 +242,7 @@ impl State {
         self.on_ack_changes(changes);
     }
 
-    /// What is thought of all groups: they can be in each other's way.
+    /// Judges all groups together, since groups can conflict with each other.
     pub(super) fn judge_groups(&mut self) {
         let mut groups: Vec<_> = self.cluster.all(Kind::GatewayGroup).cloned().collect();
         groups.sort_by(|a, b| a.age().cmp(&b.age()));
@@ -270,12 +270,12 @@ impl State {
             let now = Some((object.uid.clone(), object.generation));
             let takes_part = self.group_input(&object.key.name).is_some();
             if takes_part && self.groups.get(&object.key.name).is_none_or(|state| state.of != now) {
-                // Its objects are on their way: nothing is claimed of this generation before.
+                // Its objects are still being written: the verdict on this generation follows.
                 continue;
             }
             let name = &object.key.name;
-            // Of a gateway that has not been heard yet it is not known whether it is one: nothing is claimed before, and what
-            // was said stands. A start of the operator changes no status.
+            // A pod may still prove to be a gateway, so the status stays as it is until then. A start of the operator changes
+            // no status.
             let Some(ready_replicas) = self.table.ready(name) else { continue };
             let label = object.key.to_string();
             let compiled = said.get(label.as_str()).map_or(&[][..], Vec::as_slice);
@@ -304,7 +304,8 @@ impl State {
             let paused = (object.paused && !waiting.is_empty()).then(|| {
                 let annotation = tamis_config::names::PAUSED_ANNOTATION;
                 format!(
-                    "It is paused by the annotation {annotation}, and these wait: {}. Remove the annotation to go on",
+                    "The group is paused by the annotation {annotation}. Changes to these objects wait: {}. Remove the \
+                     annotation to apply them",
                     waiting.join(", ")
                 )
             });
@@ -318,29 +319,30 @@ impl State {
     }
 }
 
-/// What is said of a group whose owner has paused it.
+/// Returns the warning for a paused group.
 fn paused() -> Finding {
     Finding {
         condition: ConditionType::Accepted,
         reason: plan::PAUSED,
         message: format!(
-            "it is paused by the annotation {}: its gateways stay as they are, and what is new in its expositions waits; \
-             what takes something away does not",
+            "the group is paused by the annotation {}: its gateways stay as they are, and changes of its expositions wait \
+             unless they revoke something",
             tamis_config::names::PAUSED_ANNOTATION
         ),
         is_error: false,
     }
 }
 
-/// What is said of a group that looks at labels of namespaces, where some may not be read.
+/// Returns the warning for a group that selects namespaces by label while the operator may not read all of them.
 fn unread(spec: &GatewayGroupSpec) -> Option<Finding> {
     let selects = spec.allowed_namespaces.as_ref().is_some_and(|allowed| allowed.from == NamespacesFrom::Selector);
     selects.then(|| Finding {
         condition: ConditionType::ResolvedRefs,
         reason: "RefNotPermitted",
-        message: "spec.allowedNamespaces.from: Selector wants labels of namespaces, and the operator may not read all \
-                  that it looks after: let it `get` them (docs/rbac.md), or write `Same` or `All`"
-            .to_owned(),
+        message:
+            "spec.allowedNamespaces.from: Selector needs the labels of namespaces, and the operator may not read all \
+                  of its namespaces: let it `get` them (docs/rbac.md), or write `Same` or `All`"
+                .to_owned(),
         is_error: false,
     })
 }
@@ -349,7 +351,7 @@ fn endpoint(group: &ObjectName, name: String, url: String, token: &Token, trust:
     Endpoint { group: group.clone(), name, url, token: token.clone(), trust }
 }
 
-/// Groups are judged by what they say of themselves.
+/// A lookup without Secrets and namespaces: groups are judged by their own content.
 struct Nothing;
 
 impl tamis_crds::cluster::Secrets for Nothing {

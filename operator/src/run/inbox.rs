@@ -1,19 +1,19 @@
-//! What watches have told and nobody has read yet. Reading a large object takes long, so namespaces take turns in this too;
-//! what one namespace is told stays in order. Pure.
+//! Changes that watches have delivered and that wait to be read. Reading a large object takes long, so namespaces take turns
+//! here too; the changes of one namespace keep their order. Pure.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::ops::Bound;
 
-/// What waits of one namespace. An object that has changed again is read once, as it is now, in its old place: a filter set
-/// is never read later than an exposition that came after it.
+/// The waiting changes of one namespace. An object that changes again is read once, in its newest version and in its old
+/// place: a filter set is never read later than an exposition that came after it.
 #[derive(Debug)]
 struct Queue<K, T> {
     waiting: VecDeque<(K, u64, T)>,
     numbers: HashMap<K, u64>,
 }
 
-/// What waits, by namespace.
+/// The waiting changes by namespace.
 #[derive(Debug)]
 pub(super) struct Inbox<K, T> {
     queues: BTreeMap<String, Queue<K, T>>,
@@ -28,8 +28,8 @@ impl<K, T> Default for Inbox<K, T> {
 }
 
 impl<K: Hash + Eq + Clone, T> Inbox<K, T> {
-    /// Adds what is told of an object, in the place of what was told of it before.
-    pub(super) fn push(&mut self, namespace: &str, key: K, told: T) {
+    /// Adds a change of an object. It replaces an earlier change of the same object.
+    pub(super) fn push(&mut self, namespace: &str, key: K, change: T) {
         let new = || Queue { waiting: VecDeque::new(), numbers: HashMap::new() };
         let queue = self.queues.entry(namespace.to_owned()).or_insert_with(new);
         let at = queue
@@ -37,35 +37,35 @@ impl<K: Hash + Eq + Clone, T> Inbox<K, T> {
             .get(&key)
             .and_then(|number| queue.waiting.binary_search_by_key(number, |(_, number, _)| *number).ok());
         if let Some(before) = at.and_then(|at| queue.waiting.get_mut(at)) {
-            before.2 = told;
+            before.2 = change;
             return;
         }
         self.count += 1;
         queue.numbers.insert(key.clone(), self.count);
-        queue.waiting.push_back((key, self.count, told));
+        queue.waiting.push_back((key, self.count, change));
     }
 
-    /// Takes out what is to be read next, of the namespaces that may have a turn.
+    /// Removes and returns the change that is next in turn, of the namespaces that may have a turn.
     pub(super) fn next(&mut self, may: impl Fn(&str) -> bool) -> Option<(String, T)> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let ring = self.queues.range::<String, _>((after, Bound::Unbounded)).chain(&self.queues);
         let namespace = ring.map(|(namespace, _)| namespace).find(|namespace| may(namespace))?.clone();
         let queue = self.queues.get_mut(&namespace)?;
-        let (key, _, told) = queue.waiting.pop_front()?;
+        let (key, _, change) = queue.waiting.pop_front()?;
         queue.numbers.remove(&key);
         if queue.waiting.is_empty() {
             self.queues.remove(&namespace);
         }
         self.last = Some(namespace.clone());
-        Some((namespace, told))
+        Some((namespace, change))
     }
 
-    /// Whether something can be read now.
+    /// Returns whether a change can be read now.
     pub(super) fn has_turn(&self, may: impl Fn(&str) -> bool) -> bool {
         self.queues.keys().any(|namespace| may(namespace))
     }
 
-    /// Forgets everything.
+    /// Removes all changes.
     pub(super) fn clear(&mut self) {
         self.queues.clear();
     }
@@ -75,9 +75,9 @@ impl<K: Hash + Eq + Clone, T> Inbox<K, T> {
 mod tests {
     use super::*;
 
-    fn order(told: &[(&str, &str, u32)], may: impl Fn(&str) -> bool) -> Vec<u32> {
+    fn order(changes: &[(&str, &str, u32)], may: impl Fn(&str) -> bool) -> Vec<u32> {
         let mut inbox = Inbox::default();
-        for (namespace, key, what) in told {
+        for (namespace, key, what) in changes {
             inbox.push(namespace, (*key).to_owned(), *what);
         }
         std::iter::from_fn(|| inbox.next(&may)).map(|(_, what)| what).collect()
@@ -94,9 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_again_is_read_once_in_its_place() {
-        let told = [("a", "x", 1), ("a", "y", 2), ("a", "x", 3), ("b", "x", 4), ("a", "x", 5)];
-        assert_eq!(order(&told, |_| true), [5, 4, 2]);
+    fn an_object_that_changes_again_is_read_once_in_its_first_place() {
+        let changes = [("a", "x", 1), ("a", "y", 2), ("a", "x", 3), ("b", "x", 4), ("a", "x", 5)];
+        assert_eq!(order(&changes, |_| true), [5, 4, 2]);
         let mut inbox = Inbox::default();
         for n in 0..3 {
             inbox.push("a", "x", n);

@@ -51,17 +51,17 @@ use perform::Performer;
 use sleep_detector::SleepDetector;
 use state::{Setup, State, Tick, Turn};
 
-/// Events of one sort that are handled at once: changes that come together are planned together.
+/// The maximum of events of one source that are handled at once: changes that arrive together are planned together.
 const BATCH: usize = 4096;
-/// How long turns are taken before events are looked at again, but at least one turn.
+/// How long turns are taken before events are handled again. At least one turn is taken.
 const SLICE: Duration = Duration::from_millis(30);
-/// How often the clock is looked at.
+/// The interval at which work that waits for the clock is handled.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs an operator until `shutdown`, then gives up the lease.
+/// Runs an operator until `shutdown`, then releases the lease.
 ///
 /// # Errors
-/// It cannot be set up. Once it runs, it does not fail: it waits for an API server that is away.
+/// The operator cannot be set up. Once it runs, it does not fail: it waits for an unavailable API server.
 pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
     let metrics = Metrics::new().context("metrics")?;
     let waiting = Arc::new(Mutex::new(vec!["the first lists".to_owned()]));
@@ -133,7 +133,7 @@ struct Shell {
     leadership: Leadership,
     sleep_detector: SleepDetector,
     observed: Observed,
-    /// What `/readyz` says.
+    /// What the operator waits for, for `/readyz`.
     waiting: Arc<Mutex<Vec<String>>>,
     shutdown: CancellationToken,
 }
@@ -164,7 +164,7 @@ impl Shell {
                 // Yields to other tasks of the runtime.
                 () = tokio::task::yield_now(), if has_turn => {}
             }
-            // One source of events that is never silent must not keep the others waiting.
+            // A source of events that is never idle must not keep the others waiting.
             while watched.len() < BATCH
                 && let Ok(message) = messages.try_recv()
             {
@@ -213,7 +213,7 @@ impl Shell {
         }
     }
 
-    /// Lets the state decide, and does what follows.
+    /// Lets the state decide, and performs its actions.
     fn step(&mut self) {
         let actions = self.state.step(Tick {
             now: Instant::now(),

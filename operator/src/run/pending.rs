@@ -1,4 +1,4 @@
-//! Documents that are planned and wait to be written. Pure.
+//! The queue of planned documents that wait to be written. Pure.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,22 @@ use tamis_crds::ObjectName;
 
 use crate::fair_queue::{FairQueue, Namespaced as _};
 
-/// Something that waits, and its bytes.
+/// An item with a size in bytes.
 pub(super) trait Weighs {
     fn bytes(&self) -> usize;
-    /// Whether it goes before the rest of its namespace, and has turns of its own among the namespaces.
+    /// Returns whether the item goes into the urgent queue, in which namespaces have separate turns.
     fn is_urgent(&self) -> bool;
 }
 
-/// What waits, by exposition. Namespaces take turns; what is urgent and what is not take turns too, so that neither waits
-/// for all of the other.
+/// The waiting items by exposition. Namespaces take turns, and so do urgent and other items, so that neither waits for all
+/// of the other.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     urgent: FairQueue<ObjectName, T>,
     others: FairQueue<ObjectName, T>,
     bytes: HashMap<String, usize>,
     sum: usize,
-    /// Whether the last turn was an urgent one's.
+    /// Whether the last turn was one of the urgent queue.
     was_urgent: bool,
 }
 
@@ -33,7 +33,7 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T: Weighs> Pending<T> {
-    /// Adds what is to be written of an exposition, in the place of what waited.
+    /// Adds the item of an exposition. It replaces the one that waited.
     pub(super) fn insert(&mut self, name: ObjectName, item: T) {
         self.remove(&name);
         self.sum += item.bytes();
@@ -60,7 +60,7 @@ impl<T: Weighs> Pending<T> {
         }
     }
 
-    /// Takes out what is to be written next, of the namespaces that may have a turn.
+    /// Removes and returns the item that is next in turn, of the namespaces that may have a turn.
     pub(super) fn next(&mut self, may: impl Fn(&str) -> bool) -> Option<(ObjectName, T)> {
         self.was_urgent = !self.was_urgent;
         let next = match self.was_urgent {
@@ -77,12 +77,12 @@ impl<T: Weighs> Pending<T> {
         self.urgent.len() + self.others.len()
     }
 
-    /// Bytes of all that waits.
+    /// Returns the bytes of all waiting items.
     pub(super) fn bytes(&self) -> usize {
         self.sum
     }
 
-    /// Bytes of what waits of one namespace.
+    /// Returns the bytes of the waiting items of one namespace.
     pub(super) fn bytes_of(&self, namespace: &str) -> usize {
         self.bytes.get(namespace).copied().unwrap_or(0)
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_urgent_has_every_second_turn() {
+    fn urgent_items_have_every_second_turn() {
         let mut pending = Pending::default();
         for (text, urgent) in
             [("a/1", false), ("a/2", false), ("a/3", true), ("a/4", true), ("b/1", false), ("b/2", true)]
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_what_waits() {
+    fn counts_the_bytes_of_waiting_items() {
         let mut pending = Pending::default();
         pending.insert(name("a/1"), (5, false));
         pending.insert(name("a/1"), (7, true));

@@ -1,5 +1,5 @@
-//! Performs writes. Each carries the `uid` and `resourceVersion` that it was decided on, so that an operator that was
-//! deposed without noticing overwrites nothing and recreates nothing.
+//! Performs writes. Each carries the `uid` and `resourceVersion` that the decision was based on, so that a deposed operator
+//! that has not noticed overwrites nothing and recreates nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::group::{self, Observed};
 use crate::leader::{Deposed, Leadership, Permit};
 use crate::watch;
 
-/// Requests for configuration at once, and for status.
+/// The maximum of concurrent writes of configuration, and of statuses.
 const WRITERS: usize = 24;
 const STATUS_WRITERS: usize = 16;
-/// The field manager of status.
+/// The field manager of statuses.
 const MANAGER: &str = "tamis-operator";
 
-/// Performs what the state asks for. Clones share their bounds.
+/// Performs the writes and probes that the state requests. Clones share the limits on concurrency.
 #[derive(Clone)]
 pub(super) struct Performer {
     client: Client,
@@ -113,8 +113,8 @@ impl Performer {
         Report::Probed { purpose, answers }
     }
 
-    /// The permit of the fence's term, unless the process has slept since the decision. The permit checks the term itself
-    /// whenever a request begins.
+    /// Returns the permit of the fence's term, unless the process has slept since the decision. The permit checks the term
+    /// itself whenever a request begins.
     fn permit(&self, fence: Fence) -> Result<Permit, Deposed> {
         if self.sleep_detector.sleeps() != fence.sleeps {
             return Err(Deposed);
@@ -147,7 +147,7 @@ impl Owner {
         .collect()
     }
 
-    /// Whether a shard was written for this group, by its owner.
+    /// Returns whether a shard belongs to this group, by its owner reference.
     pub(super) fn owns(&self, secret: &Secret) -> bool {
         secret.metadata.owner_references.iter().flatten().any(|reference| reference.uid == self.uid)
     }
@@ -196,7 +196,7 @@ async fn remove(client: &Client, permit: &Permit, seen: &ConfigObject) -> Result
     match permit.write(api.delete(&seen.name.name, &params)).await? {
         Ok(_) => Ok(()),
         Err(error) => match Failure::of(error) {
-            // It may be gone already, which is the goal; if it has changed instead, the watch tells.
+            // It may be gone already, which is the goal. If it has changed instead, the watch delivers the new version.
             Failure::Stale => Ok(()),
             failure => Err(failure),
         },

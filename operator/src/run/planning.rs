@@ -1,6 +1,6 @@
-//! Planning, turn by turn. Namespaces take turns, and so do the sorts of work, so that a change waits for one turn of each
-//! other namespace, however much these have to do. Planned documents wait in a queue that is bounded in bytes: a namespace
-//! that fills its share is not planned until some are written.
+//! Planning, turn by turn. Namespaces take turns, and so do the lanes of work, so that a change waits for one turn of each
+//! other namespace, however much work these have. Planned documents wait in a queue that is bounded in bytes: a namespace
+//! that fills its share is not planned until some of its documents are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
@@ -17,13 +17,13 @@ use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Plan, Planned, Revised};
 use crate::watch::Watched;
 
-/// Bytes of documents that may wait to be written, and of one namespace.
+/// The bytes of documents that may wait to be written, in total and of one namespace.
 const PENDING_BYTES: usize = 32 << 20;
 const PENDING_OF_ONE: usize = 4 << 20;
-/// Secrets that are asked for in one turn.
+/// The maximum of Secrets that are probed in one turn.
 const PROBES: usize = 24;
 
-/// Where work waits. The lanes take turns.
+/// The queue in which work waits. The lanes take turns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Lane {
     #[default]
@@ -46,20 +46,20 @@ impl Lane {
     }
 }
 
-/// Who has the next turn.
+/// The state that decides which namespace and lane have the next turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     lane: Lane,
     pub(super) throttle: Throttle,
-    /// Namespaces that wait to hear whether Secrets exist.
+    /// Namespaces that wait for a probe of Secrets.
     probing: BTreeSet<String>,
-    /// When the change was seen that a service is marked for.
+    /// When the change was seen for which a service is marked.
     pub(super) seen: HashMap<ServiceKey, Instant>,
 }
 
 impl Turns {
-    /// Whether expositions of a namespace can be planned: its Secrets are known, not too much of it waits to be written,
-    /// and it does not rest.
+    /// Returns whether expositions of a namespace can be planned: its Secrets are known, it has not filled its share of the
+    /// queue, and it is not throttled.
     fn may_plan(&self, sources: &Sources, pipeline: &Pipeline, now: Instant, namespace: &str) -> bool {
         sources.knows(&Watched::Secrets, namespace)
             && pipeline.pending.bytes_of(namespace) < PENDING_OF_ONE
@@ -68,7 +68,7 @@ impl Turns {
     }
 }
 
-/// What expositions use, and the other way round.
+/// The objects that each exposition uses, and the expositions that use each object.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     uses: BTreeMap<ObjectName, BTreeSet<ObjectKey>>,
@@ -76,22 +76,22 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// The objects that an exposition uses.
+    /// Returns the objects that an exposition uses.
     pub(super) fn uses(&self, exposition: &ObjectName) -> impl Iterator<Item = &ObjectKey> {
         self.uses.get(exposition).into_iter().flatten()
     }
 
-    /// The expositions that use an object.
+    /// Returns the expositions that use an object.
     pub(super) fn users(&self, object: &ObjectKey) -> impl Iterator<Item = &ObjectName> {
         self.users.get(object).into_iter().flatten()
     }
 
-    /// Whether any exposition uses an object.
+    /// Returns whether an exposition uses an object.
     pub(super) fn is_used(&self, object: &ObjectKey) -> bool {
         self.users.contains_key(object)
     }
 
-    /// The expositions that are known.
+    /// Returns all known expositions.
     pub(super) fn expositions(&self) -> impl Iterator<Item = &ObjectName> {
         self.uses.keys()
     }
@@ -100,7 +100,7 @@ impl Links {
         self.uses.remove(exposition);
     }
 
-    /// Remembers what an exposition uses. Returns the objects whose users have changed.
+    /// Records the objects that an exposition uses. Returns the objects whose users have changed.
     fn set(&mut self, exposition: &ObjectName, uses: BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
         let before = self.uses.remove(exposition).unwrap_or_default();
         let changed: Vec<ObjectKey> = before.symmetric_difference(&uses).cloned().collect();
@@ -120,14 +120,14 @@ impl Links {
     }
 }
 
-/// What has the next turn.
+/// The work of a turn.
 enum Planning {
     Expositions(Lane, ServiceKey, Scope),
     Objects(ServiceKey, Option<ObjectName>),
 }
 
 impl State {
-    /// Plans what has the next turn. Returns the namespace whose turn it was.
+    /// Plans the work that is next in turn. Returns its namespace.
     pub(super) fn plan_turn(&mut self, now: Instant) -> Option<String> {
         if self.fence().is_none() || self.pipeline.pending.bytes() >= PENDING_BYTES {
             return None;
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// Whether something can be planned now.
+    /// Returns whether there is work that can be planned now.
     pub(super) fn can_plan(&self, now: Instant) -> bool {
         let dirty = &self.cluster.dirty;
         let may = |namespace: &str| self.turns.may_plan(&self.sources, &self.pipeline, now, namespace);
@@ -181,7 +181,7 @@ impl State {
         None
     }
 
-    /// Marks expositions again that were not planned.
+    /// Restores the marks of expositions that were not planned.
     pub(super) fn put_back(&mut self, lane: Lane, service: &ServiceKey, names: BTreeSet<ObjectName>) {
         for name in names {
             match lane {
@@ -191,10 +191,11 @@ impl State {
         }
     }
 
-    /// Plans a turn's expositions of a service, unless it first has to be known whether the Secrets exist that they name.
+    /// Plans expositions of a service for one turn. If it is unknown whether the Secrets that they name exist, the Secrets are
+    /// probed first.
     fn plan_expositions(&mut self, lane: Lane, service: ServiceKey, scope: Scope) {
         if scope == Scope::All {
-            // All are planned: what they ask for is remembered from here on.
+            // All expositions are planned, so the record of the Secrets that they ask for starts over.
             self.cluster.note_secrets(&service, &BTreeSet::new(), true);
         }
         let cluster = &self.cluster;
@@ -225,7 +226,7 @@ impl State {
         self.cluster.dirty.compiled(&service, &chunk);
         let plan = plan::service(&mut self.cluster, &mut self.memory, &self.settings, &service, &chunk, self.now);
         self.cluster.note_secrets(&service, &plan.secrets, false);
-        let unknown = plan.secrets.iter().filter(|name| self.cluster.secrets.wants_probe(name));
+        let unknown = plan.secrets.iter().filter(|name| self.cluster.secrets.needs_probe(name));
         let unknown: Vec<_> = unknown.take(PROBES).cloned().collect();
         if unknown.is_empty() {
             self.apply(&service, &chunk, plan, seen.unwrap_or(self.now), lane == Lane::Urgent);
@@ -236,7 +237,7 @@ impl State {
         }
     }
 
-    /// Takes note of which Secrets exist.
+    /// Handles the result of a probe.
     pub(super) fn on_probed(&mut self, purpose: ProbePurpose, answers: Vec<(ObjectName, bool)>) {
         let news: Vec<ObjectName> = answers
             .into_iter()
@@ -271,7 +272,7 @@ impl State {
         }
     }
 
-    /// Merges the findings about an object itself with those that its users have led to.
+    /// Merges the findings about an object itself with the findings of its users.
     fn merge_findings(&mut self, key: &ObjectKey) {
         if let Some(judged) = self.verdicts.get_mut(key) {
             judged.verdict.findings = plan::merged(&judged.own, &self.shared_findings.of(key));
@@ -279,7 +280,7 @@ impl State {
         self.cluster.dirty.status.insert(key.clone());
     }
 
-    /// Takes note of the findings about other objects that planning some expositions has led to.
+    /// Records the findings about shared objects that planning some expositions has led to.
     pub(super) fn revise(&mut self, expositions: &BTreeSet<ObjectName>, said: plan::Findings) {
         let Revised { objects, again } = self.shared_findings.revise(expositions, said);
         for key in objects {
@@ -290,7 +291,7 @@ impl State {
         }
     }
 
-    /// Applies a plan: verdicts at once, documents when their turn to be written comes.
+    /// Applies a plan: verdicts take effect at once, and documents are queued.
     fn apply(&mut self, key: &ServiceKey, chunk: &BTreeSet<ObjectName>, plan: Plan, seen: Instant, urgent: bool) {
         let Plan { expositions, services, verdicts, said, foreign, wake, secrets: _, sets } = plan;
         if let Some((wake, names)) = wake {
@@ -307,7 +308,7 @@ impl State {
             }
         }
         self.revise(chunk, said);
-        // Another operator may report on what they share by now.
+        // Another operator may be responsible for the shared objects by now.
         self.cluster.mark_shared(key);
         for name in foreign {
             self.verdicts.remove(&ObjectKey { kind: Kind::Exposition, name });
@@ -324,14 +325,14 @@ impl State {
                         let document = *document;
                         self.pipeline.queue(Item { exposition: name, owner, document, body, seen, urgent });
                     }
-                    // The group went meanwhile: that marks its expositions.
+                    // The group has been deleted meanwhile, which marks its expositions.
                     None => self.pipeline.release(name),
                 },
             }
         }
     }
 
-    /// Remembers what an exposition uses.
+    /// Records the objects that an exposition uses, and marks their status.
     pub(super) fn link(&mut self, exposition: &ObjectName, uses: BTreeSet<ObjectKey>) {
         self.cluster.dirty.status.extend(self.links.set(exposition, uses));
     }

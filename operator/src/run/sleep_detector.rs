@@ -1,5 +1,5 @@
-//! Whether the process has slept. After a sleep one watch may be behind another by as long as it lasted: what they tell then
-//! is no state that ever was, and another operator may have led meanwhile.
+//! Detects whether the process has slept. After a sleep, one watch may lag behind another by as long as the sleep lasted:
+//! together they then show a state that never existed, and another operator may have led meanwhile.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::leader::Moment;
 
-/// How often the clock is looked at.
+/// How often the clock is read.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// Without a look for so long, the process has slept. A busy machine delays a look too, and then everything is relisted needlessly.
+/// The gap between two readings that counts as a sleep. A busy machine may cause such a gap too, which costs a needless
+/// relist.
 const SLEEP_THRESHOLD: Duration = Duration::from_secs(1);
 
-/// Counts how often the process has slept.
+/// The last reading of the clock, and the number of sleeps.
 #[derive(Debug, Clone, Copy)]
 struct Readings {
     last: Moment,
@@ -30,13 +31,13 @@ impl Readings {
     }
 }
 
-/// When the clock was last read, by a background task or by a caller of [`SleepDetector::sleeps`]: the first of them to wake sees the
-/// gap.
+/// Counts the sleeps of the process. The clock is read by a background task and by each caller of
+/// [`SleepDetector::sleeps`]: whichever wakes first sees the gap.
 #[derive(Debug, Clone)]
 pub(super) struct SleepDetector(Arc<Mutex<Readings>>);
 
 impl SleepDetector {
-    /// Starts the task that looks, until the shutdown. To be called within a Tokio runtime.
+    /// Starts the background task, which ends with the shutdown. Must be called within a Tokio runtime.
     pub(super) fn start(shutdown: CancellationToken) -> Self {
         let sleep_detector = Self(Arc::new(Mutex::new(Readings { last: Moment::now(), sleeps: 0 })));
         let detector = sleep_detector.clone();
@@ -50,9 +51,9 @@ impl SleepDetector {
         sleep_detector
     }
 
-    /// How often the process has slept so far.
+    /// Returns how often the process has slept so far.
     pub(super) fn sleeps(&self) -> u64 {
-        // Read under the lock, so that no look is older than the one before it.
+        // The clock is read under the lock, so that no reading is older than the one before it.
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         readings.read(Moment::now())
     }
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_between_two_looks_is_a_sleep() {
+    fn a_gap_between_two_readings_is_a_sleep() {
         let mut readings = Readings { last: Moment::at(Duration::ZERO), sleeps: 0 };
         for (ms, sleeps) in [(0, 0), (250, 0), (1_249, 0), (2_249, 1), (2_250, 1), (60_000, 2), (60_250, 2)] {
             assert_eq!(readings.read(Moment::at(Duration::from_millis(ms))), sleeps, "at {ms} ms");

@@ -1,4 +1,4 @@
-//! Which watches run: those of the operator's kinds from the start, those of Secrets while something names one. Pure.
+//! Decides which watches run: those of Tamis' kinds from the start, those of Secrets while an object names one. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,16 @@ use crate::watch::{Message, Source, Watched};
 #[derive(Debug)]
 pub(super) struct Sources {
     running: BTreeSet<Source>,
-    /// Sources that have listed everything once.
+    /// Sources whose first list has arrived.
     listed: BTreeSet<Source>,
     /// Sources that the operator may not read.
     refused: BTreeSet<Source>,
-    /// How often all watches were restarted.
+    /// The number of times that all watches were restarted.
     epoch: u64,
 }
 
 impl Sources {
-    /// Starts the watches that always run, in these namespaces, or in all if there are none.
+    /// Starts the watches that always run, in these namespaces, or in all if the list is empty.
     pub(super) fn new(namespaces: Vec<String>, actions: &mut Vec<Action>) -> Self {
         let mut sources =
             Self { running: BTreeSet::new(), listed: BTreeSet::new(), refused: BTreeSet::new(), epoch: 0 };
@@ -36,9 +36,10 @@ impl Sources {
         sources
     }
 
-    /// Starts and ends the watches of Secrets, as objects name them. Returns those that have ended. `foreign`: namespaces
-    /// with groups of other operators only, where this operator has written nothing and may read no Secrets.
-    pub(super) fn want(
+    /// Starts and ends the watches of Secrets, depending on which objects name them. Returns the sources whose watches ended.
+    /// `foreign`: namespaces with groups of other operators only, where this operator has written nothing and may read no
+    /// Secrets.
+    pub(super) fn update(
         &mut self,
         cluster: &ClusterState,
         foreign: &BTreeSet<String>,
@@ -69,8 +70,8 @@ impl Sources {
         ended
     }
 
-    /// Restarts all watches, each with a list of what is there now. What they told before must not be acted upon until
-    /// they have: one watch may lag behind another, by as long as the process slept.
+    /// Restarts all watches, so that each lists its objects again. Earlier changes must not be acted upon until all have
+    /// listed: one watch may lag behind another by as long as the process slept.
     pub(super) fn restart(&mut self, actions: &mut Vec<Action>) {
         self.epoch += 1;
         self.listed.clear();
@@ -79,7 +80,7 @@ impl Sources {
         }
     }
 
-    /// Restarts the watches of a kind, each with a list of what is there now. What they told before still holds.
+    /// Restarts the watches of a kind, so that each lists its objects again. Earlier changes remain valid.
     pub(super) fn list_again(&mut self, kind: Kind, actions: &mut Vec<Action>) {
         let is_it = |source: &&Source| source.watched == Watched::Kind(kind);
         let sources: Vec<Source> = self.running.iter().filter(is_it).cloned().collect();
@@ -88,7 +89,7 @@ impl Sources {
         }
     }
 
-    /// Whether a message comes from a watch that runs now.
+    /// Returns whether a message comes from a watch that runs now.
     pub(super) fn is_current(&self, message: &Message) -> bool {
         message.epoch == self.epoch && self.running.contains(&message.source)
     }
@@ -98,8 +99,8 @@ impl Sources {
         self.running.insert(source);
     }
 
-    /// Takes note that a source has listed everything, or that the operator may not read it.
-    pub(super) fn answered(&mut self, source: &Source, is_refused: bool) {
+    /// Records that a source has delivered its first list, or that the operator may not read it.
+    pub(super) fn on_answer(&mut self, source: &Source, is_refused: bool) {
         if !is_refused {
             self.refused.remove(source);
         } else if !source.may_be_forbidden() {
@@ -111,13 +112,14 @@ impl Sources {
         }
     }
 
-    /// Whether the Secrets of a namespace, or the shards of its group, are known.
+    /// Returns whether the Secrets of a namespace, or the shards of its group, are known or not needed.
     pub(super) fn knows(&self, watched: &Watched, namespace: &str) -> bool {
         let source = Source { watched: watched.clone(), namespace: Some(namespace.to_owned()) };
         !self.running.contains(&source) || self.listed.contains(&source)
     }
 
-    /// The sources that have not listed everything yet. Secrets hold up only what names them: see [`Sources::knows`].
+    /// Returns the sources whose first list is missing. Secrets hold up only the objects that name them: see
+    /// [`Sources::knows`].
     pub(super) fn waiting_for(&self) -> Vec<String> {
         let silent = self.running.iter().filter(|source| !is_dynamic(source) && !self.listed.contains(source));
         let text = |source: &Source| match self.refused.contains(source) {
@@ -130,7 +132,7 @@ impl Sources {
     }
 }
 
-/// Whether a watch runs only while something needs it.
+/// Returns whether a watch runs only while an object needs it.
 fn is_dynamic(source: &Source) -> bool {
     matches!(source.watched, Watched::Secrets | Watched::GroupSecrets)
 }

@@ -1,5 +1,5 @@
-//! What the operator knows and decides. Pure: it holds no client and no clock. Events come in, each with the time at which
-//! it happened; actions go out, and the answers to them come back as events.
+//! The operator's state and decisions. Pure: it has no client and no clock. Events come in, each with the time at which it
+//! happened; actions go out, and their results come back as events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use crate::quota::Quotas;
 use crate::verdict::{Finding, RequiredDocument, Verdict};
 use crate::watch::{Change, Message, Watched};
 
-/// How the operator was started.
+/// The configuration of the state.
 pub(super) struct Setup {
     pub(super) settings: plan::Settings,
     pub(super) namespaces: Vec<String>,
@@ -36,7 +36,7 @@ pub(super) struct Setup {
     pub(super) metrics: Metrics,
 }
 
-/// The surroundings of a step, as the shell has just read them.
+/// The environment of a step, as the shell has just read it.
 #[derive(Debug, Clone)]
 pub(super) struct Tick {
     pub(super) now: Instant,
@@ -44,20 +44,19 @@ pub(super) struct Tick {
     pub(super) time: Timestamp,
     /// The term in which this operator may write, if it may.
     pub(super) term: Option<u64>,
-    /// How often the process has slept: see [`super::sleep_detector`].
+    /// The number of sleeps of the process: see [`super::sleep_detector`].
     pub(super) sleeps: u64,
     /// The stores of groups' objects that are not filled yet.
     pub(super) groups_waiting: Vec<String>,
 }
 
-/// The verdict on an object, and on which one: nothing is claimed for another generation, nor for another object of the
-/// name.
+/// The verdict on one generation of an object. It does not apply to another generation, nor to another object of the name.
 #[derive(Debug)]
 pub(super) struct ObjectVerdict {
     uid: String,
     generation: i64,
     pub(super) verdict: Verdict,
-    /// The findings about the object itself, whichever exposition uses it.
+    /// The findings about the object itself, which do not depend on the expositions that use it.
     pub(super) own: Vec<Finding>,
 }
 
@@ -67,13 +66,13 @@ impl ObjectVerdict {
         Self { uid: object.uid.clone(), generation: object.generation, verdict, own }
     }
 
-    /// Whether it is about this generation of the object.
+    /// Returns whether the verdict is about this generation of the object.
     pub(super) fn is_of(&self, object: &Object) -> bool {
         self.uid == object.uid && self.generation == object.generation
     }
 }
 
-/// What to look at again at some time, although no event tells of it.
+/// Work that is due at a certain time, without an event.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Requeue {
     Exposition(ObjectName),
@@ -81,10 +80,10 @@ pub(super) enum Requeue {
     Status(ObjectKey),
 }
 
-/// Work that takes time, so that it is done a turn at a time.
+/// Work that takes long, and is done one turn at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Reading an object that a watch told of.
+    /// Reading an object that a watch has delivered.
     Read,
     /// Planning some expositions of a service, or judging some of its objects.
     Plan,
@@ -95,11 +94,11 @@ pub(super) enum Turn {
 struct Leading {
     /// The term and the number of sleeps in which the watches were restarted.
     since: Option<Fence>,
-    /// Whether all has been listed since.
+    /// Whether all sources have been listed since.
     leads: bool,
 }
 
-/// Everything that the operator knows.
+/// The operator's state.
 pub(super) struct State {
     pub(super) settings: plan::Settings,
     pub(super) quotas: Quotas,
@@ -107,28 +106,28 @@ pub(super) struct State {
     /// When the last event happened.
     pub(super) now: Instant,
     leading: Leading,
-    /// What `/readyz` names.
+    /// What the operator waits for, for `/readyz`.
     waiting: Vec<String>,
-    /// What the shell does next.
+    /// The actions for the shell.
     pub(super) actions: Vec<Action>,
 
-    // What watches and gateways tell.
+    // Input from watches and gateways.
     pub(super) sources: Sources,
-    /// Objects that people write, as watches told of them, until their namespace has its turn.
+    /// Changes of objects that users write, which wait for the turn of their namespace.
     inbox: Inbox<ObjectKey, Message>,
     pub(super) cluster: ClusterState,
     pub(super) table: Table,
 
-    // What should be.
+    // Decisions.
     pub(super) turns: Turns,
     pub(super) memory: Memory,
-    /// The findings about shared objects that expositions have led to.
+    /// The findings about shared objects that planning expositions has led to.
     pub(super) shared_findings: plan::SharedFindings,
     pub(super) verdicts: HashMap<ObjectKey, ObjectVerdict>,
     pub(super) links: Links,
     pub(super) requeues: BTreeMap<Instant, BTreeSet<Requeue>>,
 
-    // What is written.
+    // Writes and their results.
     pub(super) pipeline: Pipeline,
     /// The newest document of each exposition.
     pub(super) required: HashMap<ObjectName, RequiredDocument>,
@@ -172,13 +171,13 @@ impl State {
         }
     }
 
-    /// What the operator still waits for before it can act. Empty once it is ready.
+    /// Returns what the operator still waits for before it can act. Empty once it is ready.
     pub(super) fn waiting_for(&self) -> &[String] {
         &self.waiting
     }
 
-    /// Takes note of what watches tell. Objects that people write wait for the turn of their namespace, everything else is
-    /// read at once.
+    /// Handles a change that a watch delivers. Objects that users write wait for the turn of their namespace; everything else
+    /// is read at once.
     pub(super) fn on_watch_event(&mut self, message: Message, now: Instant) {
         self.now = now;
         let object = match (&message.source.watched, &message.change) {
@@ -189,7 +188,7 @@ impl State {
                 Some(ObjectKey { kind: *kind, name })
             }
             (Watched::Kind(_), Change::Listed(_) | Change::Forbidden) => {
-                // A list is newer than all that waits.
+                // A list is newer than all waiting changes, so they are read first.
                 while let Some((_, waiting)) = self.inbox.next(|_| true) {
                     self.read(waiting);
                 }
@@ -206,7 +205,7 @@ impl State {
         }
     }
 
-    /// Reads an object that has the next turn. Returns the namespace whose turn it was.
+    /// Reads the object that is next in turn. Returns its namespace.
     fn read_turn(&mut self, now: Instant) -> Option<String> {
         self.now = now;
         let throttle = &self.turns.throttle;
@@ -215,7 +214,7 @@ impl State {
         Some(namespace)
     }
 
-    /// Takes note of how long the turn of a namespace took.
+    /// Records how long the turn of a namespace took.
     pub(super) fn on_turn_taken(&mut self, turn: Turn, namespace: &str, took: Duration, now: Instant) {
         self.now = now;
         self.turns.throttle.took(namespace, took, now);
@@ -225,7 +224,7 @@ impl State {
         }
     }
 
-    /// Takes a turn. Returns the namespace whose turn it was, or `None` if there is nothing to be done now.
+    /// Takes a turn. Returns the namespace whose turn it was, or `None` if there is nothing to do now.
     pub(super) fn take_turn(&mut self, turn: Turn, now: Instant) -> Option<String> {
         match turn {
             Turn::Read => self.read_turn(now),
@@ -233,7 +232,7 @@ impl State {
         }
     }
 
-    /// Whether there is a turn to be taken now.
+    /// Returns whether there is a turn to take now.
     pub(super) fn has_turn(&self, now: Instant) -> bool {
         self.inbox.has_turn(|namespace| self.turns.throttle.may(namespace, now)) || self.can_plan(now)
     }
@@ -242,32 +241,32 @@ impl State {
         if !self.sources.is_current(&message) {
             return;
         }
-        self.sources.answered(&message.source, matches!(message.change, Change::Forbidden));
+        self.sources.on_answer(&message.source, matches!(message.change, Change::Forbidden));
         if let Some(Message { source, change, epoch: _ }) = self.pipeline.keep(message) {
             self.cluster.apply(&source, change, self.now);
         }
     }
 
-    /// Reads what a watch told of an object while its write was in flight.
+    /// Reads the change of an object that a watch delivered while its write was in flight.
     pub(super) fn read_kept(&mut self, message: Option<Message>) {
         if let Some(message) = message {
             self.read(message);
         }
     }
 
-    /// Takes note of what gateways say.
+    /// Handles an event of a gateway's `/acks` stream.
     pub(super) fn on_ack(&mut self, event: GatewayEvent, now: Instant) {
         self.now = now;
         let GatewayEvent { group, endpoint, event } = event;
         if let StreamEvent::Ack(AckEvent::Snapshot { .. }) = &event {
-            // It says its version.
+            // A snapshot carries the gateway's version, which the group's status shows.
             self.statuses.slowly(ObjectKey { kind: Kind::GatewayGroup, name: group.clone() }, now);
         }
         let changes = self.table.on_stream_event(&group, &endpoint, event, now);
         self.on_ack_changes(changes);
     }
 
-    /// Takes note of what came of an action.
+    /// Handles the result of an action.
     pub(super) fn on_report(&mut self, report: Report, now: Instant) {
         self.now = now;
         match report {
@@ -280,7 +279,7 @@ impl State {
         }
     }
 
-    /// Decides what follows from all that has happened. Returns what the shell is to do.
+    /// Decides what follows from the events so far. Returns the actions for the shell.
     pub(super) fn step(&mut self, tick: Tick) -> Vec<Action> {
         let Tick { now, time, term, sleeps, groups_waiting } = tick;
         self.now = now;
@@ -290,7 +289,7 @@ impl State {
         }
         if std::mem::take(&mut self.cluster.watches_changed) {
             let foreign = self.foreign_namespaces();
-            for ended in self.sources.want(&self.cluster, &foreign, &mut self.actions) {
+            for ended in self.sources.update(&self.cluster, &foreign, &mut self.actions) {
                 self.cluster.forget_source(&ended);
             }
         }
@@ -316,7 +315,7 @@ impl State {
         }
         match self.fence() {
             Some(fence) => self.write_all(fence, time),
-            // A new leader compares everything: until then nothing has to be remembered.
+            // A new leader compares everything, so no marks have to be kept until then.
             None => {
                 self.cluster.dirty.clear();
                 self.turns.seen.clear();
@@ -325,15 +324,15 @@ impl State {
         std::mem::take(&mut self.actions)
     }
 
-    /// The fence of writes that are decided now. `None` while this operator does not lead.
+    /// Returns the fence of writes that are decided now. `None` while this operator does not lead.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.leading.since.filter(|_| self.leading.leads)
     }
 
-    /// Takes note that a write was not performed, since its fence no longer held.
+    /// Records that a write was not performed because its fence no longer held.
     pub(super) fn deposed(&mut self, fence: Fence) {
         if self.leading.since == Some(fence) {
-            // What was not written is compared again by the next leader, which may be this operator.
+            // The next leader, which may be this operator, compares everything again.
             self.leading.leads = false;
         }
     }
@@ -356,7 +355,7 @@ impl State {
         self.write_statuses(fence, time);
     }
 
-    /// Begins to lead: what another operator did is not known, so everything is compared, and written where it differs.
+    /// Begins a term. It is unknown what another operator has written, so everything is compared, and differences are written.
     fn begin(&mut self) {
         self.pipeline.begin();
         self.shared_findings = plan::SharedFindings::default();
@@ -376,7 +375,7 @@ impl State {
         self.cluster.dirty.groups.extend(groups);
     }
 
-    /// Remembers since when services are marked.
+    /// Records since when services are marked.
     fn note_seen(&mut self) {
         let dirty = &self.cluster.dirty;
         for service in dirty.urgent.keys().chain(dirty.services.keys()) {
@@ -386,7 +385,7 @@ impl State {
         }
     }
 
-    /// Handles what is due by the clock.
+    /// Handles the work that is due.
     fn due(&mut self) {
         while let Some(entry) = self.requeues.first_entry().filter(|entry| *entry.key() <= self.now) {
             for requeue in entry.remove() {
@@ -407,7 +406,7 @@ impl State {
         self.requeues.entry(self.now + after).or_default().insert(requeue);
     }
 
-    /// Marks the status of what gateways have said something new about.
+    /// Marks the statuses that new acks affect.
     pub(super) fn on_ack_changes(&mut self, changes: AckChanges) {
         let AckChanges { expositions, counted, loaded, groups } = changes;
         for took in loaded {
@@ -421,7 +420,7 @@ impl State {
         }
     }
 
-    /// Marks the status of an exposition and of what it uses.
+    /// Marks the status of an exposition and of the objects that it uses.
     pub(super) fn mark_status(&mut self, name: &ObjectName) {
         let status = &mut self.cluster.dirty.status;
         status.insert(ObjectKey { kind: Kind::Exposition, name: name.clone() });

@@ -207,7 +207,7 @@ impl State {
                 } else if self.statuses.not_kept.insert(key.clone(), status).is_none() {
                     tracing::warn!(object = %key, "the definition of its kind is of an older version and drops fields of its status: apply the definitions of this version");
                 }
-                self.cluster.answered(key.kind, &object);
+                self.cluster.on_write_answered(key.kind, &object);
                 if !events.is_empty() {
                     self.actions.push(Action::Publish(regarding, events));
                 }

@@ -1,5 +1,5 @@
-//! Deletes what nothing uses any more, after a while: an edit that is taken back finds what it needs, and a gateway that
-//! is slow to read can still complete what it reads.
+//! Deletes unused objects after a grace period: an edit that is reverted finds its documents again, and a gateway that is
+//! slow to read can still complete what it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,30 +15,31 @@ use super::state::State;
 use crate::cluster_state::shard_name;
 use crate::object::Kind;
 
-/// How long an unused object stays.
+/// How long an unused object is kept.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often unused objects are looked for.
+/// The interval between two sweeps.
 const EVERY: Duration = Duration::from_secs(10);
-/// Parts of service documents that are deleted at once, and when the next follow.
+/// The maximum of parts of service documents that are deleted in one sweep, and the pause before the next sweep if there
+/// are more.
 const PARTS: usize = 32;
 const SOON: Duration = Duration::from_millis(500);
-/// Secrets that are asked for at a time.
+/// The maximum of Secrets that are probed at a time.
 const PROBES: usize = 48;
 
-/// Which objects are unused, and since when.
+/// The unused objects, and since when they are unused.
 #[derive(Debug, Default)]
 pub(super) struct Sweeper {
     next: Option<Instant>,
     services: BTreeMap<(String, Digest), Instant>,
     credentials: BTreeMap<(String, String), Instant>,
-    /// The last Secret that was asked for.
+    /// The last Secret that was probed.
     probed: Option<ObjectName>,
-    /// Whether the answers about Secrets are still to come.
+    /// Whether a probe is in flight.
     pub(super) is_probing: bool,
 }
 
 impl State {
-    /// Sweeps when it is time.
+    /// Sweeps when a sweep is due.
     pub(super) fn sweep(&mut self, fence: Fence) {
         let now = self.now;
         if self.sweeper.next.is_some_and(|next| now < next) {
@@ -123,7 +124,7 @@ impl State {
         self.sweeper.credentials.retain(|key, _| unused.contains(key));
     }
 
-    /// Marks documents of expositions that are gone, however they were missed.
+    /// Marks the documents of deleted expositions, in case a deletion was missed.
     fn sweep_orphans(&mut self) {
         let orphans: Vec<ObjectName> = self
             .cluster
@@ -135,12 +136,12 @@ impl State {
         self.cluster.dirty.removed.extend(orphans);
     }
 
-    /// Asks again about Secrets that are missing or have no label, some at a time: no watch tells when they come or go.
+    /// Probes Secrets that are missing or have no label again, some at a time: no watch covers them.
     fn probe_again(&mut self) {
         if self.sweeper.is_probing {
             return;
         }
-        let names = self.cluster.secrets.asked_for(self.sweeper.probed.as_ref(), PROBES);
+        let names = self.cluster.secrets.next_probes(self.sweeper.probed.as_ref(), PROBES);
         self.sweeper.probed = names.last().cloned();
         if !names.is_empty() {
             self.sweeper.is_probing = true;
@@ -148,7 +149,7 @@ impl State {
         }
     }
 
-    /// Counts objects by kind, for the metrics.
+    /// Counts objects by kind for the metrics.
     fn count(&mut self) {
         for kind in Kind::ALL {
             let (mut accepted, mut refused) = (0, 0);

@@ -1,23 +1,24 @@
-//! Namespaces whose turns are long rest after each, so that what others do meets an idle operator most of the time. Pure.
+//! Throttles namespaces with long turns: each rests after a long turn, so that other namespaces meet an idle operator most
+//! of the time. Pure.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// A turn that takes longer than this is long. Usual turns take a few milliseconds.
+/// The duration from which a turn counts as long. Usual turns take a few milliseconds.
 const LONG: Duration = Duration::from_millis(100);
-/// How many times as long as its last turn a namespace rests.
+/// The rest as a multiple of the turn.
 const REST: u32 = 4;
 /// The longest rest.
 const MAX_REST: Duration = Duration::from_secs(10);
 
-/// Until when namespaces rest.
+/// The namespaces that rest, and until when.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     until: HashMap<String, Instant>,
 }
 
 impl Throttle {
-    /// Takes note of how long a turn took.
+    /// Records how long a turn took.
     pub(super) fn took(&mut self, namespace: &str, took: Duration, now: Instant) {
         if took > LONG {
             let rest = took.saturating_mul(REST).min(MAX_REST);
@@ -25,12 +26,12 @@ impl Throttle {
         }
     }
 
-    /// Whether a namespace may have a turn.
+    /// Returns whether a namespace may have a turn.
     pub(super) fn may(&self, namespace: &str, now: Instant) -> bool {
         self.until.get(namespace).is_none_or(|until| *until <= now)
     }
 
-    /// Forgets what is over.
+    /// Forgets rests that are over.
     pub(super) fn forget(&mut self, now: Instant) {
         self.until.retain(|_, until| *until > now);
     }
@@ -41,10 +42,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_turn_is_followed_by_a_rest() {
+    fn rests_after_a_long_turn() {
         let now = Instant::now();
         let ms = Duration::from_millis;
-        // How long the turn took, and how long the namespace rests.
+        // The duration of the turn, and of the rest.
         for (took, rest) in [(0, 0), (100, 0), (101, 404), (1_000, 4_000), (60_000, 10_000)] {
             let mut throttle = Throttle::default();
             throttle.took("a", ms(took), now);

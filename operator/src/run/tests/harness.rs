@@ -1,4 +1,4 @@
-//! A cluster around the state: an API server that keeps objects and their versions, the watches, and one gateway. Writes
+//! A cluster around the state: an API server that stores objects and their versions, the watches, and one gateway. Writes
 //! wait until the test answers them.
 
 #![expect(clippy::needless_pass_by_value, reason = "literals are passed")]
@@ -31,18 +31,18 @@ use crate::watch::{Change, Message, Source, Watched};
 
 /// The gateway's pod.
 const POD: &str = "pod";
-/// How long a cluster takes to come to rest, however it was disturbed.
+/// The longest time that a cluster takes to settle after any disturbance.
 const REST: Duration = Duration::from_secs(6);
 
 pub(super) struct Harness {
     pub(super) state: State,
     pub(super) term: Option<u64>,
     pub(super) sleeps: u64,
-    /// Writes that are not answered.
+    /// Writes that have not been answered.
     pub(super) writes: VecDeque<Write>,
-    /// What the API server was asked to write, in the order of its answers.
+    /// The writes that reached the API server, in the order of its answers.
     pub(super) log: Vec<String>,
-    /// Whether the gateway loads a document as soon as it is there.
+    /// Whether the gateway loads a document as soon as it is written.
     pub(super) loads: bool,
     /// Whether watches tell only when [`Harness::hear_watch`] is called.
     pub(super) lags: bool,
@@ -56,7 +56,7 @@ pub(super) struct Harness {
 }
 
 impl Harness {
-    /// An operator that leads and knows an empty cluster.
+    /// Creates an operator that leads in an empty cluster.
     pub(super) fn new() -> Self {
         let settings = Settings { default_group: None, controller_name: Options::CONTROLLER_NAME.to_owned() };
         let setup = Setup {
@@ -89,8 +89,8 @@ impl Harness {
         harness
     }
 
-    /// An operator that leads a cluster with one exposition, `e`, whose service needs a credential. Everything is written
-    /// and loaded.
+    /// Creates an operator that leads in a cluster with one exposition, `e`, whose service needs a credential. Everything is
+    /// written and loaded.
     pub(super) fn good() -> Self {
         let mut harness = Self::new();
         harness.put(Kind::GatewayGroup, "default", json!({"replicas": 1}));
@@ -111,14 +111,14 @@ impl Harness {
         self.put(Kind::ServiceManifest, text, json!({"version": "1", "http": http}));
     }
 
-    /// A filter set named `n` of the service `s` of its namespace.
+    /// Puts a filter set named `n` of the service `s` of its namespace.
     pub(super) fn filter(&mut self, text: &str, retained: &str) {
         let service = json!({"name": "s", "version": "1"});
         let filters = json!({"get": {"retain": [retained]}});
         self.put(Kind::ToolsFilters, text, json!({"name": "n", "service": service, "filters": filters}));
     }
 
-    /// An exposition of the service `s` of its namespace, with the filter set `n`.
+    /// Puts an exposition of the service `s` of its namespace, with the filter set `n`.
     pub(super) fn exposition(&mut self, text: &str) {
         self.put(Kind::Exposition, text, Self::exposing(json!({"filters": ["n"]})));
     }
@@ -147,7 +147,7 @@ impl Harness {
         object(kind, text, self.version, rest)
     }
 
-    /// Creates or edits an object that people write.
+    /// Creates or edits an object that users write.
     pub(super) fn put(&mut self, kind: Kind, text: &str, spec: Value) {
         let status =
             self.objects.get(&(Watched::Kind(kind), name(text))).and_then(|was| was.data.get("status").cloned());
@@ -163,37 +163,37 @@ impl Harness {
         self.remove(Watched::Kind(kind), &name(text));
     }
 
-    /// Another writer changes an exposition's document behind the operator's back. `told`: whether the watch tells.
-    pub(super) fn meddle(&mut self, exposition: &str, told: bool) {
+    /// Lets another writer change an exposition's document. `delivered`: whether the watch delivers the change.
+    pub(super) fn overwrite_document(&mut self, exposition: &str, delivered: bool) {
         let name = self.document_name(exposition);
         let mut config = self.objects.get(&(Watched::Configs, name)).expect("is written").clone();
         self.version += 1;
         config.metadata.resource_version = Some(self.version.to_string());
         config.data["spec"]["data"] = json!("AAAA");
-        self.store(Watched::Configs, config, told);
+        self.store(Watched::Configs, config, delivered);
     }
 
-    /// Another operator deletes an exposition's document.
+    /// Lets another operator delete an exposition's document.
     pub(super) fn remove_document(&mut self, exposition: &str) {
         let name = self.document_name(exposition);
         self.remove(Watched::Configs, &name);
     }
 
-    fn store(&mut self, watched: Watched, object: DynamicObject, told: bool) {
+    fn store(&mut self, watched: Watched, object: DynamicObject, delivered: bool) {
         let key = (watched.clone(), named(&object));
         self.objects.insert(key, object.clone());
-        if told {
-            self.tell(&watched, object, Change::applied);
+        if delivered {
+            self.deliver(&watched, object, Change::applied);
         }
     }
 
     fn remove(&mut self, watched: Watched, name: &ObjectName) {
         if let Some(object) = self.objects.remove(&(watched.clone(), name.clone())) {
-            self.tell(&watched, object, Change::deleted);
+            self.deliver(&watched, object, Change::deleted);
         }
     }
 
-    fn tell(&mut self, watched: &Watched, object: DynamicObject, change: fn(DynamicObject) -> Change) {
+    fn deliver(&mut self, watched: &Watched, object: DynamicObject, change: fn(DynamicObject) -> Change) {
         let namespace = object.metadata.namespace.clone();
         let follows = self.follows.iter().find(|(source, _)| {
             source.watched == *watched && (source.namespace.is_none() || source.namespace == namespace)
@@ -223,7 +223,7 @@ impl Harness {
         }
     }
 
-    /// Lets the state decide until it has nothing more to do. Watches list and Secrets are looked for at once; writes wait.
+    /// Lets the state decide until it has nothing more to do. Lists and probes are answered at once; writes wait.
     pub(super) fn run(&mut self) {
         loop {
             for turn in [Turn::Read, Turn::Plan] {
@@ -240,12 +240,12 @@ impl Harness {
         }
     }
 
-    /// Lets the state decide once, and returns what it asks for.
+    /// Lets the state decide once, and returns its actions.
     pub(super) fn step_once(&mut self) -> Vec<Action> {
         self.state.step(self.tick())
     }
 
-    /// Does what the state asks for.
+    /// Performs an action of the state.
     pub(super) fn perform_action(&mut self, action: Action) {
         self.act(action);
     }
@@ -319,13 +319,13 @@ impl Harness {
         self.state.on_ack(event, self.now);
     }
 
-    /// The gateway says that it has loaded a document.
+    /// Sends the gateway's ack that it has loaded a document.
     pub(super) fn ack(&mut self, exposition: &str, digest: Digest) {
         let ack = Ack { id: id(exposition), digest, state: AckState::Loaded };
         self.send(&name("default"), AckEvent::Changed { expositions: vec![ack], removed: Vec::new() });
     }
 
-    /// The digest of an exposition's document at the API server.
+    /// Returns the digest of an exposition's document at the API server.
     pub(super) fn digest(&self, exposition: &str) -> Option<Digest> {
         let config = self.objects.get(&(Watched::Configs, self.document_name(exposition)))?;
         ConfigObject::read(config)?.spec.map(|spec| spec.digest)
@@ -336,7 +336,7 @@ impl Harness {
         ObjectName { namespace: "team".to_owned(), name }
     }
 
-    /// The status of a condition of an object, at the API server.
+    /// Returns the status of a condition of an object at the API server.
     pub(super) fn condition(&self, kind: Kind, text: &str, type_: &str) -> String {
         let object = self.objects.get(&(Watched::Kind(kind), name(text))).expect("is there");
         let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
@@ -344,23 +344,23 @@ impl Harness {
         condition.and_then(|condition| condition["status"].as_str()).unwrap_or("none").to_owned()
     }
 
-    /// The generation that the status of an object is about, and the generation of the object.
+    /// Returns the observed generation of an object's status, and the generation of the object.
     pub(super) fn generations(&self, kind: Kind, text: &str) -> (Option<i64>, Option<i64>) {
         let object = self.objects.get(&(Watched::Kind(kind), name(text))).expect("is there");
         (object.data.pointer("/status/observedGeneration").and_then(Value::as_i64), object.metadata.generation)
     }
 
-    /// Writes that wait, as text.
+    /// Returns the waiting writes as text.
     pub(super) fn waiting(&self) -> Vec<String> {
         self.writes.iter().map(describe).collect()
     }
 
-    /// The writes of configuration that wait, as text.
+    /// Returns the waiting writes of configuration as text.
     pub(super) fn configuration(&self) -> Vec<String> {
         self.waiting().into_iter().filter(|write| !write.starts_with("status") && !write.starts_with("group")).collect()
     }
 
-    /// Answers the first write that waits whose text begins so, and lets the state decide.
+    /// Answers the first waiting write whose text begins with `prefix`, and lets the state decide.
     pub(super) fn answer(&mut self, prefix: &str) {
         let at = self.writes.iter().position(|write| describe(write).starts_with(prefix));
         let Some(write) = at.and_then(|at| self.writes.remove(at)) else {
@@ -371,7 +371,7 @@ impl Harness {
         self.run();
     }
 
-    /// Answers everything that waits, and what follows from it.
+    /// Answers all waiting writes, and those that follow from them.
     pub(super) fn answer_all(&mut self) {
         self.run();
         while !self.writes.is_empty() {
@@ -383,7 +383,7 @@ impl Harness {
         }
     }
 
-    /// Answers everything, and lets time pass until nothing is left to be done.
+    /// Answers all writes, and lets time pass until the cluster has settled.
     pub(super) fn settle(&mut self) {
         let until = self.now + REST;
         self.answer_all();
@@ -398,7 +398,7 @@ impl Harness {
         self.time += time;
     }
 
-    /// What the API server does with a write.
+    /// Performs a write as the API server would.
     pub(super) fn perform(&mut self, write: Write) -> Report {
         let text = describe(&write);
         let fence = write.fence;
@@ -495,7 +495,7 @@ impl Harness {
         Ok(object)
     }
 
-    /// Refuses the first write that waits whose text begins so.
+    /// Refuses the first waiting write whose text begins with `prefix`.
     pub(super) fn refuse(&mut self, prefix: &str) {
         let at = self.writes.iter().position(|write| describe(write).starts_with(prefix));
         let Some(write) = at.and_then(|at| self.writes.remove(at)) else {
@@ -533,13 +533,13 @@ impl Harness {
         self.report(report);
     }
 
-    /// Hands the state a report, and lets it decide.
+    /// Passes a report to the state, and lets it decide.
     pub(super) fn report(&mut self, report: Report) {
         self.state.on_report(report, self.now);
         self.run();
     }
 
-    /// The objects of GatewayConfigs at the API server.
+    /// Returns the number of GatewayConfigs at the API server.
     pub(super) fn configs(&self) -> usize {
         self.objects.keys().filter(|(watched, _)| *watched == Watched::Configs).count()
     }
@@ -567,7 +567,7 @@ fn refused(request: Request) -> Report {
     }
 }
 
-/// A write as text.
+/// Describes a write as text.
 pub(super) fn describe(write: &Write) -> String {
     let of = |spec: &GatewayConfigSpec| match (&spec.kind, &spec.exposition) {
         (PayloadKind::Exposition, Some(id)) => format!("exposition {id}"),

@@ -1,4 +1,4 @@
-//! What becomes of decisions when leadership changes hands.
+//! Tests of decisions that are in flight when the leadership changes.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn leadership_lost_and_gained_before_the_answer() {
 }
 
 #[test]
-fn an_answer_that_an_earlier_term_left_behind_brings_back_nothing() {
+fn a_late_answer_of_an_earlier_term_restores_nothing() {
     let mut harness = Harness::good();
     harness.exposition("team/f");
     harness.run();
@@ -96,13 +96,13 @@ fn a_new_term_relists_before_its_first_write() {
 }
 
 #[test]
-fn what_an_earlier_term_was_told_is_not_acted_upon() {
+fn a_change_that_an_earlier_term_received_is_not_acted_upon() {
     let mut harness = Harness::good();
     let before = harness.digest("e");
     harness.filter("team/n", "/b");
     harness.run();
-    // The watch tells of the document while its write is in flight; then the term ends.
-    harness.meddle("e", true);
+    // The watch delivers the document while its write is in flight; then the term ends.
+    harness.overwrite_document("e", true);
     harness.term = Some(2);
     harness.run();
     harness.answer_all();
@@ -112,7 +112,7 @@ fn what_an_earlier_term_was_told_is_not_acted_upon() {
 }
 
 #[test]
-fn a_new_leader_compares_everything_and_writes_nothing_that_is_there() {
+fn a_new_leader_compares_everything_and_rewrites_nothing_that_is_current() {
     let mut harness = Harness::good();
     harness.term = Some(2);
     harness.settle();

@@ -1,4 +1,4 @@
-//! What the operator decides, without an API server: events in, writes out.
+//! Tests of the operator's decisions without an API server: events in, writes out.
 
 mod credentials;
 mod harness;

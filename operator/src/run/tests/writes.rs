@@ -1,4 +1,4 @@
-//! Which writes are decided, in which order, and what their answers lead to.
+//! Tests of which writes are decided, in which order, and of their answers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn order(harness: &mut Harness) -> Vec<String> {
 }
 
 #[test]
-fn credentials_come_before_the_service_and_that_before_the_exposition() {
+fn writes_credentials_then_the_service_then_the_exposition() {
     let mut harness = Harness::new();
     harness.put(Kind::GatewayGroup, "default", json!({"replicas": 1}));
     harness.service("team/s", true);
@@ -41,14 +41,14 @@ fn credentials_come_before_the_service_and_that_before_the_exposition() {
 }
 
 #[test]
-fn a_new_version_of_a_secret_is_there_before_the_document_that_names_it() {
+fn writes_a_new_version_of_a_secret_before_the_document_that_names_it() {
     let mut harness = Harness::good();
     harness.secret("api");
     assert_eq!(order(&mut harness), ["credentials", "exposition team/e"]);
 }
 
 #[test]
-fn what_a_document_replaces_elsewhere_goes_last() {
+fn deletes_the_document_in_the_former_group_last() {
     let mut harness = Harness::good();
     harness.put(Kind::GatewayGroup, "gw/other", json!({"replicas": 1, "allowedNamespaces": {"from": "All"}}));
     harness.settle();
@@ -60,7 +60,7 @@ fn what_a_document_replaces_elsewhere_goes_last() {
 }
 
 #[test]
-fn a_stage_that_is_refused_holds_the_later_ones_back_and_is_tried_again() {
+fn a_refused_stage_holds_back_later_stages_and_is_retried() {
     for refused in ["credentials", "exposition"] {
         let mut harness = Harness::good();
         let before = harness.digest("e");
@@ -81,18 +81,18 @@ fn a_stage_that_is_refused_holds_the_later_ones_back_and_is_tried_again() {
 }
 
 #[test]
-fn a_write_that_conflicts_is_planned_again_from_what_the_watch_says() {
-    for told_before in [true, false] {
+fn a_conflicting_write_is_planned_again_from_the_version_of_the_watch() {
+    for delivered_before in [true, false] {
         let mut harness = Harness::good();
         let before = harness.digest("e");
         harness.filter("team/n", "/b");
         harness.run();
         assert_eq!(harness.configuration(), ["exposition team/e"]);
-        harness.meddle("e", told_before);
+        harness.overwrite_document("e", delivered_before);
         harness.answer("exposition team/e");
-        if !told_before {
-            assert_eq!(harness.configuration(), [""; 0], "the version that is there is not known yet");
-            harness.meddle("e", true);
+        if !delivered_before {
+            assert_eq!(harness.configuration(), [""; 0], "the current version is not known yet");
+            harness.overwrite_document("e", true);
             harness.run();
         }
         assert_eq!(harness.configuration(), ["exposition team/e"]);
@@ -123,7 +123,7 @@ fn no_object_has_two_writes_in_flight() {
 }
 
 #[test]
-fn an_exposition_that_goes_while_its_document_is_written_leaves_nothing_behind() {
+fn an_exposition_deleted_while_its_document_is_written_leaves_nothing_behind() {
     let mut harness = Harness::good();
     let configs = harness.configs();
     harness.filter("team/n", "/b");
@@ -138,7 +138,7 @@ fn an_exposition_that_goes_while_its_document_is_written_leaves_nothing_behind()
 }
 
 #[test]
-fn a_namespace_that_disappears_takes_its_documents_along_and_no_others() {
+fn deleting_a_namespace_deletes_its_documents_and_no_others() {
     let mut harness = Harness::good();
     harness.put(Kind::GatewayGroup, "default", json!({"replicas": 1, "allowedNamespaces": {"from": "All"}}));
     harness.service("guest/s", false);
@@ -216,14 +216,14 @@ fn statuses_advance_while_the_api_server_keeps_documents_waiting() {
     harness.answer("status Exposition team/e");
     assert_eq!(harness.condition(Kind::Exposition, "e", "Programmed"), "True");
     assert_eq!(harness.configuration(), ["exposition team/f"]);
-    // Edits go on too.
+    // Edits are handled too.
     harness.filter("team/n", "/c");
     harness.run();
     assert_eq!(harness.configuration(), ["exposition team/f", "exposition team/e"]);
 }
 
 #[test]
-fn a_namespace_whose_writes_are_slow_leaves_places_for_others() {
+fn a_namespace_with_slow_writes_leaves_capacity_for_others() {
     let mut harness = Harness::good();
     harness.put(Kind::GatewayGroup, "default", json!({"replicas": 1, "allowedNamespaces": {"from": "All"}}));
     harness.service("greedy/s", false);
@@ -245,26 +245,26 @@ fn a_namespace_whose_writes_are_slow_leaves_places_for_others() {
 }
 
 #[test]
-fn an_ack_that_is_late_or_of_another_generation_says_nothing() {
+fn ignores_acks_that_are_late_or_of_another_generation() {
     let mut harness = Harness::good();
     harness.loads = false;
     let old = harness.digest("e").expect("is written");
     harness.filter("team/n", "/b");
     harness.run();
-    // Written, and not answered: the gateway has read the new document before the operator knows that it is there.
+    // Written, and not answered: the gateway has loaded the new document before the operator knows that it is written.
     let write = harness.writes.pop_front().expect("waits");
     let report = harness.perform(write);
     let new = harness.digest("e").expect("is written");
     assert_ne!(old, new);
     harness.ack("e", new.clone());
     harness.run();
-    assert_eq!(harness.waiting(), [""; 0], "nothing is claimed of a document that is not known to be there");
+    assert_eq!(harness.waiting(), [""; 0], "no status is written about a document before its write is answered");
     harness.report(report);
     harness.pass(Duration::from_millis(300));
     harness.answer_all();
     assert_eq!(harness.condition(Kind::ToolsFilters, "n", "Programmed"), "True", "the early ack counts by then");
 
-    // Late: of the generation before.
+    // A late ack, of the previous generation.
     harness.filter("team/n", "/c");
     harness.answer_all();
     harness.ack("e", old);
@@ -277,7 +277,7 @@ fn an_ack_that_is_late_or_of_another_generation_says_nothing() {
     harness.answer_all();
     assert_eq!(harness.condition(Kind::Exposition, "e", "Programmed"), "True");
 
-    // Of an exposition that is gone, and of a gateway that is not of the group.
+    // An ack of a deleted exposition.
     harness.delete(Kind::Exposition, "e");
     harness.settle();
     harness.log.clear();
@@ -287,7 +287,7 @@ fn an_ack_that_is_late_or_of_another_generation_says_nothing() {
 }
 
 #[test]
-fn an_unused_value_stays_while_a_document_that_needs_it_waits() {
+fn keeps_a_value_while_a_waiting_document_needs_it() {
     let mut harness = Harness::good();
     harness.put(
         Kind::Exposition,
