@@ -21,15 +21,15 @@ use crate::metrics::Metrics;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-/// Connections at once: probes and a few Prometheus servers.
+/// The maximum of concurrent connections: enough for probes and a few Prometheus servers.
 const CONNECTIONS: usize = 64;
-/// How long a connection may take to say what it wants, and lie idle.
+/// The longest time in which a connection sends its request headers, and the longest idle time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long connections may go on after `shutdown`.
+/// How long connections may drain after `shutdown`.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Serves on `listener` until `shutdown`. `waits_for`: what keeps the operator from being ready, nothing where it is;
-/// a follower that knows everything is ready.
+/// Serves on `listener` until `shutdown`. `waits_for` returns what the operator still waits for before it is ready; empty if
+/// it is ready. A follower whose caches are filled is ready.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,
@@ -47,7 +47,7 @@ pub async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection to the admin port was not accepted");
+                tracing::warn!(%error, "cannot accept a connection to the admin port");
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readiness_says_what_it_waits_for() {
+    async fn readiness_names_what_the_operator_waits_for() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
         let address = listener.local_addr().expect("an address");
         let waiting = Arc::new(Mutex::new(vec!["Expositions".to_owned(), "Secrets in team-a".to_owned()]));
@@ -157,6 +157,6 @@ mod tests {
         }
         shutdown.cancel();
         serving.await.expect("ends");
-        assert!(TcpStream::connect(address).await.is_err(), "nothing listens any more");
+        assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
     }
 }

@@ -1,5 +1,5 @@
-//! Who has the next turn. Each namespace has one in every round, so that work of one namespace, however much, delays the
-//! others by one turn. Pure.
+//! A queue that serves namespaces in turn, so that work of one namespace, however much, delays the others by one turn a
+//! round. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,9 +9,9 @@ use tamis_crds::ObjectName;
 use crate::cluster_state::ServiceKey;
 use crate::object::ObjectKey;
 
-/// What belongs to a namespace.
+/// A key that belongs to a namespace.
 pub(crate) trait Namespaced: Ord + Clone {
-    /// The namespace whose turn it takes.
+    /// Returns the namespace whose turn the work takes.
     fn namespace(&self) -> &str;
 }
 
@@ -33,8 +33,8 @@ impl Namespaced for ObjectKey {
     }
 }
 
-/// A queue of work by key. [`FairQueue::next`] serves one namespace after the other, and within a namespace one key after the
-/// other: of N namespaces with work, each is served within N turns.
+/// A queue of work by key. [`FairQueue::next`] serves one namespace after the other, and within a namespace one key after
+/// the other: of N namespaces with work, each is served within N turns.
 #[derive(Debug)]
 pub(crate) struct FairQueue<K, V> {
     lanes: BTreeMap<String, Lane<K, V>>,
@@ -42,7 +42,7 @@ pub(crate) struct FairQueue<K, V> {
     last: Option<String>,
 }
 
-/// The work of one namespace. Once empty it is dropped, with its memory of whose turn it was.
+/// The work of one namespace. An empty lane is dropped, and with it the record of the last key.
 #[derive(Debug)]
 struct Lane<K, V> {
     items: BTreeMap<K, V>,
@@ -56,7 +56,7 @@ impl<K, V> Default for FairQueue<K, V> {
 }
 
 impl<K: Namespaced, V> FairQueue<K, V> {
-    /// Adds work; gives what was there under the key.
+    /// Adds work. Returns the previous work of the key.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let lane = self.lanes.entry(key.namespace().to_owned());
         let lane = lane.or_insert_with(|| Lane { items: BTreeMap::new(), last: None });
@@ -98,12 +98,12 @@ impl<K: Namespaced, V> FairQueue<K, V> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// Whether a namespace that may be served has work.
+    /// Returns whether a namespace that may be served has work.
     pub(crate) fn has_turn(&self, may: impl Fn(&str) -> bool) -> bool {
         self.lanes.keys().any(|namespace| may(namespace))
     }
 
-    /// Takes out the work whose turn it is, of the namespaces that may be served.
+    /// Removes and returns the work that is next in turn, of the namespaces that may be served.
     pub(crate) fn next(&mut self, may: impl Fn(&str) -> bool) -> Option<(K, V)> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let ring = self.lanes.range::<String, _>((after, Bound::Unbounded)).chain(&self.lanes);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_waits_for_the_others_of_its_namespace() {
+    fn work_that_is_put_back_waits_for_the_rest_of_its_namespace() {
         let mut queue = FairQueue::default();
         for text in ["a", "b", "c"] {
             queue.insert(name("x", text), ());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_be_served_is_passed_over_and_keeps_its_work() {
+    fn skips_a_namespace_that_may_not_be_served_and_keeps_its_work() {
         let mut queue = FairQueue::default();
         queue.insert(name("a", "1"), 1);
         queue.insert(name("b", "1"), 2);
@@ -184,9 +184,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is added meanwhile, by whoever: no namespace with work waits for more turns than there are namespaces.
+        /// No namespace with work waits for more turns than there are namespaces, whatever is added meanwhile.
         #[test]
-        fn no_namespace_waits_for_more_than_a_round(
+        fn serves_every_namespace_once_a_round(
             steps in proptest::collection::vec((any::<bool>(), 0_u8..6, 0_u8..40), 1..400),
         ) {
             let mut queue = FairQueue::default();

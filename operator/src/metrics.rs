@@ -1,4 +1,4 @@
-//! What the operator counts, for Prometheus.
+//! The operator's Prometheus metrics.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,17 +9,17 @@ use prometheus::{
 
 use crate::object::Kind;
 
-/// From a millisecond to ten seconds.
+/// The buckets of reconciliations: from a millisecond to ten seconds.
 const RECONCILE: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// From ten milliseconds to five minutes: a rollout of gateways is among it.
+/// The buckets of the time to programmed: from ten milliseconds to five minutes, which covers a rollout of gateways.
 const PROGRAMMED: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// What is reconciled: services are compiled with their expositions, expositions and groups written, status said.
+/// The values of the label `kind`: a service is compiled with its expositions, expositions, groups and statuses are written.
 const KINDS: [&str; 4] = ["Service", "Exposition", "GatewayGroup", "Status"];
-/// How that ends: `ok`, or the category of an error.
+/// The values of the label `result`: `ok`, or the category of an error.
 const RESULTS: [&str; 7] = ["ok", "deposed", "refused", "unreachable", "conflict", "no_room", "random"];
 
-/// The operator's metrics. Its labels are kinds and outcomes: their number does not grow with what is in the cluster.
+/// The operator's metrics. The labels are kinds and results, so the number of series does not grow with the cluster.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Registry,
@@ -32,10 +32,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All of them, at zero.
+    /// Creates all metrics, at zero.
     ///
     /// # Errors
-    /// A name is not one that Prometheus takes, or is there twice: a mistake in this file.
+    /// A name is invalid or registered twice: a mistake in this file.
     pub fn new() -> prometheus::Result<Self> {
         let reconciles = IntCounterVec::new(
             Opts::new(
@@ -88,7 +88,8 @@ impl Metrics {
         registry.register(Box::new(started.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
-        // There from the start: what comes later than the first look is not seen to have risen.
+        // Every series exists from the start: Prometheus does not see the increase of a counter that appears with its first
+        // event.
         for kind in KINDS {
             for result in RESULTS {
                 reconciles.with_label_values(&[kind, result]);
@@ -105,23 +106,23 @@ impl Metrics {
         }
     }
 
-    /// A reconciliation of an object ended. `result`: `ok`, or the category of its error.
+    /// Records that a reconciliation of an object ended. `result`: `ok`, or the category of its error.
     pub fn reconciled(&self, kind: &'static str, result: &'static str, took: Duration) {
         self.reconciles.with_label_values(&[kind, result]).inc();
         self.durations.with_label_values(&[kind]).observe(took.as_secs_f64());
     }
 
-    /// A single object could not be written. `result`: the category of the error.
+    /// Records that an object could not be written. `result`: the category of the error.
     pub fn failed(&self, kind: &'static str, result: &'static str) {
         self.reconciles.with_label_values(&[kind, result]).inc();
     }
 
-    /// A change has been loaded everywhere, so long after it was made.
+    /// Records that a change has been loaded everywhere, `after` it was seen.
     pub fn programmed(&self, after: Duration) {
         self.programmed.observe(after.as_secs_f64());
     }
 
-    /// How many objects of a kind there are.
+    /// Sets the number of objects of a kind, accepted and refused.
     pub fn resources(&self, kind: Kind, accepted: usize, refused: usize) {
         for (label, count) in [("true", accepted), ("false", refused)] {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -129,8 +130,8 @@ impl Metrics {
         }
     }
 
-    /// Whether this operator writes. One that does so no more knows no numbers of objects: added up over operators they
-    /// would be there twice.
+    /// Sets whether this operator writes. An operator that stops leading resets the numbers of objects: summed over
+    /// operators, they would count twice.
     pub fn leader(&self, leads: bool) {
         if !leads && self.leader.get() != 0 {
             self.forget_resources();
@@ -138,18 +139,18 @@ impl Metrics {
         self.leader.set(i64::from(leads));
     }
 
-    /// All of them, as Prometheus reads them. `ready`: what `/readyz` says.
+    /// Renders all metrics in the text format of Prometheus. `ready`: whether `/readyz` reports ready.
     #[must_use]
     pub fn render(&self, ready: bool) -> Vec<u8> {
         self.ready.set(i64::from(ready));
         let mut text = Vec::new();
         if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut text) {
-            tracing::error!(%error, "metrics cannot be written");
+            tracing::error!(%error, "cannot render the metrics");
         }
         text
     }
 
-    /// What `/metrics` can say: every metric, with every value of its labels. For the reference in the documentation.
+    /// Renders every metric with every value of its labels, for the reference in the documentation.
     ///
     /// # Panics
     /// Never: the names are constants.
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_what_prometheus_reads() {
+    fn renders_the_recorded_values_and_resets_the_counts_of_a_former_leader() {
         let metrics = Metrics::new().expect("the names are good");
         metrics.reconciled("Exposition", "ok", Duration::from_millis(3));
         metrics.programmed(Duration::from_millis(40));

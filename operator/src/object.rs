@@ -1,28 +1,28 @@
-//! Which object something is said of.
+//! Keys of the objects that users write.
 
 use std::fmt;
 
 use tamis_crds::ObjectName;
 
-/// The kinds that people write.
+/// The kinds that users write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// What can be called.
+    /// Describes a service and its tools.
     ServiceManifest,
-    /// What may pass.
+    /// Filters the output of tools.
     ToolsFilters,
-    /// Tools under other names.
+    /// Publishes tools under other names.
     CustomTools,
-    /// What expositions share towards an upstream.
+    /// Upstream settings that expositions share.
     ConfigurationPlan,
-    /// Gateways that serve together.
+    /// Gateways that serve the same expositions.
     GatewayGroup,
-    /// Who sees which service, how.
+    /// Publishes a service for an audience.
     Exposition,
 }
 
 impl Kind {
-    /// All of them; an object is listed after those that it refers to.
+    /// All kinds. A kind comes after those that it refers to.
     pub const ALL: [Self; 6] = [
         Self::ServiceManifest,
         Self::ToolsFilters,
@@ -32,7 +32,7 @@ impl Kind {
         Self::Exposition,
     ];
 
-    /// As `kind` says it.
+    /// Returns the value of the field `kind`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Whether objects of the kind can be large: up to the 1.5 MB that the API server takes.
+    /// Returns whether objects of the kind can be large: up to the 1.5 MB that the API server accepts.
     pub(crate) fn is_large(self) -> bool {
         match self {
             Self::ServiceManifest | Self::ToolsFilters | Self::CustomTools => true,
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// As the address of its API says it.
+    /// Returns the plural, as in the path of the API.
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
@@ -67,12 +67,12 @@ impl Kind {
     }
 }
 
-/// An object of the API.
+/// The key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// Its namespace and name.
+    /// The namespace and name.
     pub name: ObjectName,
 }
 

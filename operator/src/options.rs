@@ -1,4 +1,4 @@
-//! What an operator is started with.
+//! The options of an operator.
 
 use std::fmt;
 
@@ -8,38 +8,39 @@ use tokio::net::TcpListener;
 
 use crate::quota::Quotas;
 
-/// What an operator is started with.
+/// The options of an operator.
 pub struct Options {
-    /// How the API is reached.
+    /// The client for the Kubernetes API.
     pub client: Client,
-    /// The namespaces that are looked after; all where empty.
+    /// The namespaces that the operator reconciles. All namespaces if empty.
     pub namespaces: Vec<String>,
-    /// Base URLs of the admin listeners of gateways that are not pods: `http://127.0.0.1:9090`.
+    /// Base URLs of the admin listeners of gateways that are not pods, as in `http://127.0.0.1:9090`, each optionally
+    /// preceded by `NAMESPACE/GROUP=`.
     pub gateway_admin: Vec<String>,
-    /// The bearer token that those want.
+    /// The bearer token for those gateways.
     pub gateway_admin_token: Option<Token>,
-    /// Where `/metrics`, `/livez` and `/readyz` are served.
+    /// The listener for `/metrics`, `/livez` and `/readyz`.
     pub admin: TcpListener,
-    /// The group of expositions that name none, where their namespace has no group `default`.
+    /// The group of expositions that name none, if their namespace has no group `default`.
     pub default_group: Option<ObjectName>,
-    /// Groups that name another `controllerName` are left alone.
+    /// The operator ignores groups that name another `controllerName`.
     pub controller_name: String,
-    /// Who we are in the election; no two operators may have one identity.
+    /// The leader-election identity. It must be unique among operators.
     pub identity: String,
     /// The namespace of the Lease.
     pub lease_namespace: String,
-    /// The name of the Lease: operators that share one take turns.
+    /// The name of the Lease. Of the operators that share a Lease, one leads.
     pub lease_name: String,
-    /// The namespace of the operator's own pod; none where it is not a pod.
+    /// The namespace of the operator's own pod. `None` if the operator is not a pod.
     pub own_namespace: Option<String>,
     /// The image of gateways whose group names none.
     pub gateway_image: String,
-    /// What each namespace may use.
+    /// The quotas of each namespace.
     pub quotas: Quotas,
 }
 
 impl Options {
-    /// `controllerName` of groups that name none.
+    /// The `controllerName` of groups that name none.
     pub const CONTROLLER_NAME: &str = "tamis.dev/operator";
 }
 
@@ -60,12 +61,13 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A bearer token. Not shown by `Debug`.
+/// A bearer token. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A token as a header carries it; none where it is empty or a header could not carry it.
+    /// Creates a token from text, without surrounding white space. Returns `None` if the text is empty, longer than 4096
+    /// bytes, or cannot be sent in a header.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -73,7 +75,7 @@ impl Token {
         fits.then(|| Self(text.to_owned()))
     }
 
-    /// The token itself.
+    /// Returns the token as text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

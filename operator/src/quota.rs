@@ -1,4 +1,4 @@
-//! How much of the operator, the API server and the gateways one namespace may use. Pure.
+//! Quotas: how much of the operator, the API server and the gateways one namespace may use. Pure.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tamis_crds::Reason;
 
 use crate::cluster_state::Held;
 
-/// The reason of conditions and stopped expositions: a quota of the namespace is used up.
+/// The reason of conditions and stopped expositions when a quota of the namespace is used up.
 pub(crate) const QUOTA_EXCEEDED: Reason = Reason::QuotaExceeded;
 
 /// The quotas of each namespace.
@@ -19,13 +19,13 @@ pub struct Quotas {
     pub document_bytes: usize,
     /// Bytes of the Secrets that its expositions use, in base64, in each group.
     pub credential_bytes: usize,
-    /// Bytes of its ServiceManifests, ToolsFilters and CustomTools, as JSON: what the operator holds of them, compressed.
+    /// Bytes of its ServiceManifests, ToolsFilters and CustomTools, as JSON. The operator keeps them compressed.
     pub source_bytes: usize,
 }
 
 impl Quotas {
-    /// Enough for ten thousand expositions in one namespace; four namespaces that use all of it fit into an operator's
-    /// 512 MiB, and eight into a group's credentials.
+    /// The defaults: enough for ten thousand expositions in one namespace. Four namespaces that use all of it fit into an
+    /// operator's 512 MiB, and eight into a group's credentials.
     pub const DEFAULT: Self =
         Self { expositions: 20_000, document_bytes: 32 << 20, credential_bytes: 900 << 10, source_bytes: 32 << 20 };
 }
@@ -36,7 +36,7 @@ impl Default for Quotas {
     }
 }
 
-/// A quota that is used up. Its `Display` says which, and what to do.
+/// A quota that is used up, with its limit. `Display` names the quota and the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Expositions(usize),
@@ -46,7 +46,7 @@ pub(crate) enum Exceeded {
 }
 
 impl Exceeded {
-    /// Which quota is used up.
+    /// Describes which quota is used up.
     pub(crate) fn what(self) -> String {
         let (name, limit) = match self {
             Self::Expositions(limit) => ("expositions", limit),
@@ -57,7 +57,7 @@ impl Exceeded {
         format!("the namespace's quota `{name}` ({limit}) is used up")
     }
 
-    /// What to do.
+    /// Describes the remedy.
     pub(crate) fn remedy(self) -> String {
         let less = match self {
             Self::Expositions(_) => "delete some of its expositions",
@@ -75,18 +75,18 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// A document that is to be written.
+/// The size of a document before and after a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DocumentSize {
-    /// Bytes of the document that it replaces; none where it is new.
+    /// Bytes of the document that is replaced. `None` for a new document.
     pub(crate) before: Option<usize>,
-    /// Its own bytes.
+    /// Bytes of the document.
     pub(crate) bytes: usize,
 }
 
 impl Quotas {
-    /// Grants a document to a namespace that holds so much, and counts it. What replaces a larger document is always
-    /// granted: it takes nothing, and it may be what tightens.
+    /// Grants a document to a namespace whose documents take up `held`, and adds the document to it. A document that is
+    /// not larger than the one it replaces is always granted: it takes nothing, and it may tighten what is served.
     pub(crate) fn grant(&self, held: &mut Held, size: DocumentSize) -> Result<(), Exceeded> {
         let DocumentSize { before, bytes } = size;
         if before.is_none() && held.documents >= self.expositions {
@@ -109,7 +109,7 @@ mod tests {
     const QUOTAS: Quotas = Quotas { expositions: 3, document_bytes: 100, credential_bytes: 0, source_bytes: 0 };
 
     #[test]
-    fn what_grows_needs_room_and_what_shrinks_needs_none() {
+    fn growth_counts_against_the_quotas_and_shrinking_is_always_granted() {
         let held = |documents, bytes| Held { documents, bytes };
         let table = [
             ("the first", held(0, 0), None, 10, Ok(held(1, 10))),
@@ -125,7 +125,7 @@ mod tests {
             let before_it = held;
             let granted = QUOTAS.grant(&mut held, DocumentSize { before, bytes });
             assert_eq!(granted.map(|()| held), expected, "{what}");
-            assert!(granted.is_ok() || held == before_it, "{what}: what is refused counts for nothing");
+            assert!(granted.is_ok() || held == before_it, "{what}: a refused document counts for nothing");
         }
     }
 

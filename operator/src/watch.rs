@@ -1,4 +1,4 @@
-//! Watches as changes: one stream a source, each of which begins with everything that is there.
+//! Watches as streams of changes: one per source, each of which begins with a list of all objects.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use crate::object::Kind;
 use crate::watched_object::WatchedObject;
 use tamis_config::{GatewayConfig, names, watch_backoff, watch_status};
 
-/// What is watched.
+/// A class of objects that is watched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Watched {
-    /// One of our kinds.
+    /// One of Tamis' kinds.
     Kind(Kind),
     /// GatewayConfigs.
     Configs,
-    /// Secrets that take part.
+    /// Secrets with the credentials label.
     Secrets,
-    /// Secrets of a group, which we wrote: its credential shards, and its token.
+    /// Secrets of a group that the operator wrote: its credential shards, its token and its keys.
     GroupSecrets,
-    /// Namespaces, for their labels and whether they are being deleted; of one, where the source names one.
+    /// Namespaces, for their labels and whether they are being deleted. Only one if the source names one.
     Namespaces,
 }
 
-/// One watch.
+/// What a watch follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Source {
-    /// What.
+    /// The class of objects.
     pub(crate) watched: Watched,
-    /// Where; everywhere if none.
+    /// The namespace. All namespaces if `None`.
     pub(crate) namespace: Option<String>,
 }
 
 impl Source {
-    /// Whether the operator can do without: it then says so where it matters.
+    /// Returns whether the operator works without the source. It then reports the missing right where it matters.
     pub(crate) fn may_be_forbidden(&self) -> bool {
         !matches!(self.watched, Watched::Kind(_) | Watched::Configs)
     }
@@ -61,15 +61,15 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// What a watch tells. Its `Debug` shows no content: that of Secrets would be among it.
+/// A change that a watch delivers. `Debug` shows no content, since it may be that of a Secret.
 pub(crate) enum Change {
-    /// Everything that is there: at the start, and when a watch was cut for too long.
+    /// All objects: at the start, and after a watch was interrupted for too long.
     Listed(Vec<WatchedObject>),
-    /// New, or other than before.
+    /// An object was created or has changed.
     Applied(WatchedObject),
-    /// Gone.
+    /// An object was deleted.
     Deleted(WatchedObject),
-    /// It may not be watched.
+    /// The operator may not watch the source.
     Forbidden,
 }
 
@@ -87,7 +87,7 @@ impl Change {
         Self::Listed(objects.into_iter().map(Self::as_watched).collect())
     }
 
-    /// An object as the watch of its kind tells it.
+    /// Prepares an object as the watch of its kind does.
     fn as_watched(object: DynamicObject) -> WatchedObject {
         let of = |kind: &Kind| object.types.as_ref().is_some_and(|types| types.kind == kind.as_str());
         match Kind::ALL.iter().find(|kind| of(kind)) {
@@ -109,38 +109,37 @@ impl std::fmt::Debug for Change {
     }
 }
 
-/// What a source tells.
+/// A change, with the watch that delivered it.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) source: Source,
-    /// Which time of following it this is from.
+    /// The epoch in which the watch was started: see `run::sources`.
     pub(crate) epoch: u64,
     pub(crate) change: Change,
 }
 
-/// Objects in a page of a list of those that can be large, up to 1.5 MB each: a page is in memory as a whole, and takes six
-/// times its length.
+/// The page size of lists of large kinds, whose objects have up to 1.5 MB each: a page is in memory as a whole, and takes
+/// six times its length.
 const LARGE_PAGE: u32 = 8;
-/// How often a watch that is forbidden is tried again.
-const FORBIDDEN: Duration = Duration::from_secs(10);
-/// How often a single namespace is looked at: sooner than a default set that is gone is done without, so that one that
-/// goes with its namespace is known to.
-const LOOK: Duration = Duration::from_secs(3);
+/// The pause before a forbidden watch is tried again.
+const FORBIDDEN_RETRY: Duration = Duration::from_secs(10);
+/// How often a single namespace is read. Shorter than the delay after which expositions do without a deleted default set,
+/// so that by then it is known whether the set goes with its namespace.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Follows a source until told to stop. Objects of any content come through: what they say is judged later, so that one
-/// malformed object holds nobody up.
+/// Follows a source until the shutdown. Objects are not parsed here, so that a malformed object does not stall the watch.
 pub(crate) async fn follow(
     client: Client,
     (source, epoch): (Source, u64),
     out: mpsc::UnboundedSender<Message>,
     shutdown: CancellationToken,
 ) {
-    let (resource, config) = described(&source.watched);
+    let (resource, config) = api_of(&source.watched);
     if let (Watched::Namespaces, Some(name)) = (&source.watched, &source.namespace) {
         let api = Api::all_with(client, &resource);
-        let tell = |change| out.send(Message { source: source.clone(), epoch, change }).is_ok();
+        let send = |change| out.send(Message { source: source.clone(), epoch, change }).is_ok();
         tokio::select! {
-            () = look_at(&api, name, tell) => {}
+            () = poll(&api, name, send) => {}
             () = shutdown.cancelled() => {}
         }
         return;
@@ -151,7 +150,7 @@ pub(crate) async fn follow(
     };
     let mut events = watcher::watcher(api, config).backoff(watch_backoff()).boxed();
     let mut listed = Vec::new();
-    let tell = |change| out.send(Message { source: source.clone(), epoch, change }).is_ok();
+    let send = |change| out.send(Message { source: source.clone(), epoch, change }).is_ok();
     loop {
         let event = tokio::select! {
             event = events.next() => event,
@@ -167,20 +166,20 @@ pub(crate) async fn follow(
                 listed.push(trimmed(&source.watched, object));
                 true
             }
-            Some(Ok(Event::InitDone)) => tell(Change::Listed(std::mem::take(&mut listed))),
-            Some(Ok(Event::Apply(object))) => tell(Change::Applied(trimmed(&source.watched, object))),
-            Some(Ok(Event::Delete(object))) => tell(Change::Deleted(trimmed(&source.watched, object))),
+            Some(Ok(Event::InitDone)) => send(Change::Listed(std::mem::take(&mut listed))),
+            Some(Ok(Event::Apply(object))) => send(Change::Applied(trimmed(&source.watched, object))),
+            Some(Ok(Event::Delete(object))) => send(Change::Deleted(trimmed(&source.watched, object))),
             Some(Err(error)) => {
                 if is_forbidden(&error) {
-                    let alive = tell(Change::Forbidden);
+                    let alive = send(Change::Forbidden);
                     tokio::select! {
-                        () = tokio::time::sleep(FORBIDDEN) => {}
+                        () = tokio::time::sleep(FORBIDDEN_RETRY) => {}
                         () = shutdown.cancelled() => return,
                     }
                     alive
                 } else {
-                    // The client has tried again by itself; an outage is seen at /readyz only before the first list.
-                    tracing::debug!(%source, "watch interrupted: {error}");
+                    // The watcher retries by itself. Before the first list, `/readyz` reports the source as missing.
+                    tracing::debug!(%source, %error, "watch interrupted");
                     true
                 }
             }
@@ -191,39 +190,39 @@ pub(crate) async fn follow(
     }
 }
 
-/// Asks for one object again and again, until nobody listens. A Role can let a namespace be read from within it, but not
-/// be watched: to the authoriser that would be a watch of all of them.
-async fn look_at(api: &Api<DynamicObject>, name: &str, tell: impl Fn(Change) -> bool) {
+/// Polls one object until `send` fails. A Role within a namespace can allow to read that namespace, but not to watch it:
+/// for the authoriser that would be a watch of all namespaces.
+async fn poll(api: &Api<DynamicObject>, name: &str, send: impl Fn(Change) -> bool) {
     let mut seen: Option<Option<String>> = None;
     loop {
-        let (news, pause) = match api.get_opt(name).await {
+        let (change, pause) = match api.get_opt(name).await {
             Ok(found) => {
                 let version = Some(found.as_ref().and_then(|object| object.metadata.resource_version.clone()));
-                let is_news = std::mem::replace(&mut seen, version.clone()) != version;
+                let is_changed = std::mem::replace(&mut seen, version.clone()) != version;
                 (
-                    is_news.then(|| {
+                    is_changed.then(|| {
                         Change::Listed(found.into_iter().map(|object| trimmed(&Watched::Namespaces, object)).collect())
                     }),
-                    LOOK,
+                    POLL_INTERVAL,
                 )
             }
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 seen = None;
-                (Some(Change::Forbidden), FORBIDDEN)
+                (Some(Change::Forbidden), FORBIDDEN_RETRY)
             }
             Err(error) => {
-                tracing::debug!(name, "not read: {error}");
-                (None, LOOK)
+                tracing::debug!(name, %error, "cannot read the namespace");
+                (None, POLL_INTERVAL)
             }
         };
-        if news.is_some_and(|news| !tell(news)) {
+        if change.is_some_and(|change| !send(change)) {
             return;
         }
         tokio::time::sleep(pause).await;
     }
 }
 
-/// What is kept of an object until it is read.
+/// Removes the parts of an object that are not needed, and compresses a large `spec`.
 fn trimmed(watched: &Watched, mut object: DynamicObject) -> WatchedObject {
     object.managed_fields_mut().clear();
     match watched {
@@ -238,7 +237,7 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     watch_status(error).is_some_and(|status| status.code == 403)
 }
 
-fn described(watched: &Watched) -> (ApiResource, Config) {
+fn api_of(watched: &Watched) -> (ApiResource, Config) {
     let core = |kind: &str, plural: &str| ApiResource {
         group: String::new(),
         version: "v1".to_owned(),
@@ -263,7 +262,7 @@ fn described(watched: &Watched) -> (ApiResource, Config) {
     }
 }
 
-/// The API of one of our kinds.
+/// Returns the API resource of one of Tamis' kinds.
 pub(crate) fn resource_of(kind: Kind) -> ApiResource {
     ApiResource {
         group: "tamis.dev".to_owned(),

@@ -1,4 +1,4 @@
-//! An object as a watch tells of it.
+//! Objects as watches deliver them, with large specs compressed.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-/// From this length on, only the compressed `spec` of an object is held: what was read of it takes six times the bytes, and
+/// From this length on, only the compressed `spec` of an object is kept: the parsed form takes six times the bytes, and
 /// most large objects are not used most of the time.
 const LARGE: usize = 64 << 10;
-/// Fast, and within a few percent of the best.
+/// A fast level, whose result is within a few percent of the smallest.
 const ZSTD_LEVEL: i32 = 3;
 
 /// The `spec` of a large object, compressed.
@@ -33,20 +33,20 @@ impl Packed {
         Some(Arc::new(Self { zstd, bytes: json.len() }))
     }
 
-    /// What was compressed.
+    /// Decompresses the `spec`.
     pub(crate) fn spec(&self) -> Option<Value> {
         let json = zstd::bulk::decompress(&self.zstd, self.bytes).ok()?;
         serde_json::from_slice(&json).ok()
     }
 
-    /// Bytes of the `spec` as JSON.
+    /// Returns the length of the `spec` as JSON, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// An object as a watch tells of it. A large `spec` is taken out and compressed as soon as it has arrived: many of them wait
-/// to be read, in a list and while the operator is busy.
+/// An object as a watch delivers it. A large `spec` is taken out and compressed as soon as it has arrived: many of them
+/// wait to be read, in a list and while the operator is busy.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedObject {
     object: DynamicObject,
@@ -54,13 +54,13 @@ pub(crate) struct WatchedObject {
 }
 
 impl WatchedObject {
-    /// An object with its `spec` as it is.
+    /// Wraps an object without changing it.
     pub(crate) fn whole(object: DynamicObject) -> Self {
         Self { object, packed: None }
     }
 
-    /// An object whose `spec` is compressed if it is large. Of fields that stand next to `spec` and `status` the names
-    /// remain: they make the object unusable, whatever they hold.
+    /// Wraps an object, and compresses its `spec` if it is large. Other fields next to `spec` and `status` keep their names
+    /// and lose their values: their presence makes the object unusable, whatever they contain.
     pub(crate) fn packed(mut object: DynamicObject) -> Self {
         let packed = object.data.get("spec").and_then(Packed::of);
         for (field, value) in object.data.as_object_mut().into_iter().flatten() {
@@ -73,7 +73,7 @@ impl WatchedObject {
         Self { object, packed }
     }
 
-    /// The compressed `spec`, where it was taken out.
+    /// Returns the compressed `spec`, if it was taken out.
     pub(crate) fn spec(&self) -> Option<&Arc<Packed>> {
         self.packed.as_ref()
     }

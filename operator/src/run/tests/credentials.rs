@@ -138,7 +138,7 @@ proptest! {
                 Happening::Answer(at) => harness.answer_at(at % waiting),
                 Happening::Refuse(at) => harness.refuse_at(at % waiting),
                 Happening::LoseAnswer(at) => harness.lose_answer(at % waiting),
-                Happening::Watch => harness.hear_watch(),
+                Happening::Watch => harness.deliver_next(),
                 Happening::NewTerm => {
                     term += 1;
                     harness.term = Some(term);

@@ -44,7 +44,7 @@ pub(super) struct Harness {
     pub(super) log: Vec<String>,
     /// Whether the gateway loads a document as soon as it is written.
     pub(super) loads: bool,
-    /// Whether watches tell only when [`Harness::hear_watch`] is called.
+    /// Whether watches deliver changes only when [`Harness::deliver_next`] is called.
     pub(super) lags: bool,
     late: VecDeque<Message>,
     now: Instant,
@@ -208,18 +208,18 @@ impl Harness {
         }
     }
 
-    /// The watches tell the next of what they have held back.
-    pub(super) fn hear_watch(&mut self) {
+    /// Delivers the oldest change that the watches have held back.
+    pub(super) fn deliver_next(&mut self) {
         if let Some(message) = self.late.pop_front() {
             self.state.on_watch_event(message, self.now);
         }
     }
 
-    /// The watches hold nothing back any more.
+    /// Delivers all changes that the watches have held back, and holds back no more.
     pub(super) fn catch_up(&mut self) {
         self.lags = false;
         while !self.late.is_empty() {
-            self.hear_watch();
+            self.deliver_next();
         }
     }
 
@@ -504,7 +504,7 @@ impl Harness {
         self.report(refused(write.request));
     }
 
-    /// A write that waits is carried out, and the answer gets lost.
+    /// Performs a waiting write, and loses the answer.
     pub(super) fn lose_answer(&mut self, at: usize) {
         let Some(write) = self.writes.remove(at) else { return };
         let report = match self.perform(write) {
@@ -516,7 +516,7 @@ impl Harness {
         self.report(report);
     }
 
-    /// A write that waits is refused, unless it is no configuration: that is answered.
+    /// Refuses a waiting write of configuration, and answers any other.
     pub(super) fn refuse_at(&mut self, at: usize) {
         let Some(write) = self.writes.remove(at) else { return };
         let report = match write.request {
@@ -526,7 +526,7 @@ impl Harness {
         self.report(report);
     }
 
-    /// Answers a write that waits.
+    /// Answers a waiting write.
     pub(super) fn answer_at(&mut self, at: usize) {
         let Some(write) = self.writes.remove(at) else { return };
         let report = self.perform(write);
@@ -545,7 +545,7 @@ impl Harness {
     }
 }
 
-/// The value of a credential whose Secret has this `resourceVersion`.
+/// Returns the value of a credential whose Secret has this `resourceVersion`.
 fn credential(version: &str) -> Value {
     json!(k8s_openapi::ByteString(version.as_bytes().to_vec()))
 }
@@ -563,7 +563,7 @@ fn refused(request: Request) -> Report {
         Request::Delete(seen) => {
             Report::Deleted { name: seen.name.clone(), uid: seen.uid.clone(), result: Err(refusal()) }
         }
-        Request::Status(_) | Request::Group { .. } => panic!("no configuration: {request:?}"),
+        Request::Status(_) | Request::Group { .. } => panic!("not configuration: {request:?}"),
     }
 }
 
