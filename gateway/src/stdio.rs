@@ -1,7 +1,7 @@
 //! MCP over standard input and output: one message or batch a line, one exposition, one client.
 
 use std::future::ready;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -13,14 +13,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::{self, Caller, ToolCall};
-use crate::dispatch::{Listen, Task};
+use crate::dispatch::{LIST_CHANGED, Listen, Task};
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Exhausted, Held, Reservation};
 use crate::registry::{Slot, State};
 use crate::session::{
-    self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, in_flight,
+    self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, Unserved,
+    in_flight,
 };
 
 /// Answers that wait to be written.
@@ -42,7 +43,11 @@ pub enum StdioError {
 /// One client's session.
 struct Session {
     gateway: Arc<Gateway>,
-    slot: Arc<Slot>,
+    /// The exposition, as `namespace/name`. Each message looks it up, because a session that held the slot of a deleted
+    /// exposition would keep the streams of that slot open.
+    path: String,
+    /// The slot whose changes a legacy client is notified of.
+    followed: Mutex<Weak<Slot>>,
     out: mpsc::Sender<Held>,
     tasks: TaskTracker,
     in_flight: Arc<InFlight>,
@@ -54,6 +59,9 @@ struct Session {
 impl Gateway {
     /// Serves one exposition to one client until its input ends or `shutdown`. Calls in flight finish first.
     ///
+    /// When the exposition is deleted, its subscriptions end as over HTTP, and later requests are answered with the error of
+    /// HTTP's 404. When it is created again, the session serves it again.
+    ///
     /// # Errors
     /// [`StdioError`] if there is no such exposition, or reading or writing fails.
     pub async fn serve_stdio(
@@ -63,21 +71,24 @@ impl Gateway {
         output: impl AsyncWrite + Unpin + Send + 'static,
         shutdown: CancellationToken,
     ) -> Result<(), StdioError> {
-        let slot = self.registry.find(&exposition.to_string());
-        let slot = slot.ok_or_else(|| StdioError::NoSuchExposition(exposition.clone()))?;
+        let path = exposition.to_string();
+        if self.registry.find(&path).is_none() {
+            return Err(StdioError::NoSuchExposition(exposition.clone()));
+        }
         let (out, lines) = mpsc::channel(QUEUE);
         let writer = tokio::spawn(write(output, lines));
         let limits = self.options.limits;
         let session = Arc::new(Session {
             gateway: self,
-            slot,
+            path,
+            followed: Mutex::default(),
             out,
             tasks: TaskTracker::new(),
             in_flight: Arc::default(),
             negotiated: Mutex::default(),
             shutdown: shutdown.child_token(),
         });
-        let follower = tokio::spawn(Arc::clone(&session).follow());
+        session.follow();
         let read = tokio::select! {
             read = session.read(input, limits.request_bytes) => read,
             () = shutdown.cancelled() => Ok(()),
@@ -88,7 +99,6 @@ impl Gateway {
         if tokio::time::timeout(limits.drain, session.tasks.wait()).await.is_err() {
             tracing::warn!("drain timed out with calls in flight");
         }
-        let _ = follower.await;
         drop(session);
         let written = writer.await.map_err(std::io::Error::other)?;
         Ok(read.and(written)?)
@@ -148,11 +158,12 @@ impl Session {
 
     /// Acts on one line.
     async fn line(self: &Arc<Self>, source: &Bytes) {
-        let state = self.slot.state();
+        let state = self.follow().map(|slot| slot.state());
         let reader = Reader {
-            exposition: match state.as_ref() {
-                State::Serving(exposition) => Ok(exposition),
-                State::Stopped(stopped) => Err(stopped),
+            exposition: match state.as_deref() {
+                Some(State::Serving(exposition)) => Ok(exposition),
+                Some(State::Stopped(stopped)) => Err(Unserved::Stopped(stopped)),
+                None => Err(Unserved::Deleted),
             },
             transport: Transport::Stdio(self.negotiated()),
             caller: &Caller::Parent,
@@ -196,10 +207,11 @@ impl Session {
                         }
                     });
                 }
-                Task::Listen(listen) => match StreamPlace::take(&self.gateway, &exposition, &Caller::Parent) {
-                    Ok(place) => self.listen(listen, &exposition, place),
-                    Err(error) => self.send(Refusal { id: Some(id), error, era }.encode()).await,
-                },
+                Task::Listen(listen) => {
+                    if let Err(error) = self.listen(listen, &exposition) {
+                        self.send(Refusal { id: Some(id), error, era }.encode()).await;
+                    }
+                }
             },
         }
     }
@@ -244,10 +256,15 @@ impl Session {
     }
 
     /// Spawns a modern subscription.
-    fn listen(self: &Arc<Self>, listen: Listen, exposition: &Exposition, place: StreamPlace) {
+    ///
+    /// # Errors
+    /// There are too many, or the exposition was deleted meanwhile.
+    fn listen(self: &Arc<Self>, listen: Listen, exposition: &Exposition) -> Result<(), RpcError> {
+        let slot = self.slot().ok_or_else(RpcError::no_such_exposition)?;
+        let place = StreamPlace::take(&self.gateway, exposition, &Caller::Parent)?;
         let registered = self.in_flight.begin(SESSION, listen.id());
         let subscription = Some((listen, exposition.service.server_meta.clone()));
-        let mut notifications = Notifications::new(&self.slot, &self.shutdown, subscription);
+        let mut notifications = Notifications::new(&slot, &self.shutdown, subscription);
         let session = Arc::clone(self);
         self.tasks.spawn(async move {
             let _place = place;
@@ -267,15 +284,45 @@ impl Session {
                 }
             }
         });
+        Ok(())
     }
 
-    /// Notifies a legacy client of changes.
-    async fn follow(self: Arc<Self>) {
-        let mut notifications = Notifications::new(&self.slot, &self.shutdown, None);
-        while let Notice::Message(text) = notifications.next().await {
-            if self.negotiated().is_some() {
-                self.send(text.into_owned().into_bytes()).await;
+    fn slot(&self) -> Option<Arc<Slot>> {
+        self.gateway.registry.find(&self.path)
+    }
+
+    /// Returns the slot of the exposition, and begins to notify a legacy client of its changes unless it is followed already.
+    /// An exposition that was deleted and created again has another slot.
+    fn follow(self: &Arc<Self>) -> Option<Arc<Slot>> {
+        let slot = self.slot()?;
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::ptr::eq(followed.as_ptr(), Arc::as_ptr(&slot)) {
+            return Some(slot);
+        }
+        let before = std::mem::replace(&mut *followed, Arc::downgrade(&slot));
+        drop(followed);
+        let is_back = !before.ptr_eq(&Weak::new());
+        let mut notifications = Notifications::new(&slot, &self.shutdown, None);
+        let session = Arc::clone(self);
+        self.tasks.spawn(async move {
+            if is_back {
+                session.notify_legacy(LIST_CHANGED).await;
             }
+            while let Notice::Message(text) = notifications.next().await {
+                session.notify_legacy(&text).await;
+            }
+            // No stream of a legacy session could end, so the client learns in this way that the tools are gone.
+            if !session.shutdown.is_cancelled() {
+                session.notify_legacy(LIST_CHANGED).await;
+            }
+        });
+        Some(slot)
+    }
+
+    /// Sends a notification to a legacy client.
+    async fn notify_legacy(&self, text: &str) {
+        if self.negotiated().is_some() {
+            self.send(text.as_bytes().to_vec()).await;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Documents change while they are served.
 
 use std::io::Write as _;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::documents::{Folder, INTERNAL, manifest};
 use tamis_tests::{CLIENTS, Client, Era, Gateway, Options, Rpc, Sdk, Upstream};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// Changes while others call; `TAMIS_TEST_RELOADS` sets another number.
 const RELOADS: usize = 200;
@@ -321,6 +324,73 @@ async fn over_standard_input_and_output_too() -> Result<()> {
             assert!(client.cancel("slow", json!({"ms": 20_000}), Duration::from_millis(200)).await?);
         }
     }
+    Ok(())
+}
+
+/// A session of `tamis serve --stdio`, line by line.
+struct Lines {
+    _process: Child,
+    input: ChildStdin,
+    output: tokio::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Lines {
+    fn start(folder: &Folder, exposition: &str) -> Result<Self> {
+        let mut process = Command::new(tamis_tests::binary("tamis")?)
+            .arg("serve")
+            .arg(folder.path())
+            .args(["--stdio", "--exposition", exposition])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let input = process.stdin.take().context("no input")?;
+        let output = BufReader::new(process.stdout.take().context("no output")?).lines();
+        Ok(Self { _process: process, input, output })
+    }
+
+    async fn receive(&mut self) -> Result<Value> {
+        let line = tokio::time::timeout(Duration::from_secs(10), self.output.next_line()).await??;
+        Ok(serde_json::from_str(&line.context("the session ended")?)?)
+    }
+
+    async fn ask(&mut self, id: usize, method: &str, params: Value) -> Result<Value> {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.input.write_all(format!("{message}\n").as_bytes()).await?;
+        self.receive().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stdio_session_serves_its_exposition_again_after_a_deletion() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let mut session = Lines::start(&folder, "internal")?;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
+    let list = json!({"_meta": meta});
+    let acknowledged = session.ask(1, "subscriptions/listen", listen).await?;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+
+    folder.remove("internal.yaml")?;
+    let end = session.receive().await?;
+    assert_eq!((&end["id"], &end["result"]["resultType"]), (&json!(1), &json!("complete")), "{end}");
+    let refused = session.ask(2, "tools/list", list.clone()).await?;
+    let error = json!({"code": -32000, "message": "no exposition at this address"});
+    assert_eq!((&refused["id"], &refused["error"]), (&json!(2), &error), "as over HTTP");
+
+    folder.write("internal.yaml", INTERNAL)?;
+    let began = Instant::now();
+    let mut listed = session.ask(3, "tools/list", list.clone()).await?;
+    while listed["error"] == error {
+        ensure!(began.elapsed() < Duration::from_secs(10), "the exposition does not come back");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        listed = session.ask(3, "tools/list", list.clone()).await?;
+    }
+    assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(6), "{listed}");
     Ok(())
 }
 

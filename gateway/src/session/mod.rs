@@ -91,11 +91,29 @@ enum Kind {
     Notification,
 }
 
+/// Why no exposition answers a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unserved<'a> {
+    /// The exposition is stopped. The sender may learn the reason.
+    Stopped(&'a Stopped),
+    /// The exposition was deleted while the session was open.
+    Deleted,
+}
+
+impl Unserved<'_> {
+    fn error(self) -> RpcError {
+        match self {
+            Self::Stopped(Stopped { reason, message }) => RpcError::stopped(format!("not served: {reason}: {message}")),
+            Self::Deleted => RpcError::no_such_exposition(),
+        }
+    }
+}
+
 /// What messages are read with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// The exposition that they address, or why it is stopped. Only senders who may learn the reason get this far.
-    pub(crate) exposition: Result<&'a Arc<Exposition>, &'a Stopped>,
+    /// The exposition that they address, or why none answers.
+    pub(crate) exposition: Result<&'a Arc<Exposition>, Unserved<'a>>,
     /// What the transport says.
     pub(crate) transport: Transport<'a>,
     /// Who sent them.
@@ -258,8 +276,7 @@ fn perform(
     era: Era,
 ) -> Result<Request, RpcError> {
     let Reader { exposition, transport, caller, is_traced, .. } = reader;
-    let exposition = exposition
-        .map_err(|stopped| RpcError::stopped(format!("not served: {}: {}", stopped.reason, stopped.message)))?;
+    let exposition = exposition.map_err(Unserved::error)?;
     let headers = transport.headers();
     let request = dispatch::Request { exposition, source, id, method, params, era, headers, caller, is_traced };
     let task = dispatch::dispatch(&request)?;

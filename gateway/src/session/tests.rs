@@ -41,7 +41,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(pair).collect()
 }
 
-fn reader<'a>(exposition: Result<&'a Arc<Exposition>, &'a Stopped>, transport: Transport<'a>) -> Reader<'a> {
+fn reader<'a>(exposition: Result<&'a Arc<Exposition>, Unserved<'a>>, transport: Transport<'a>) -> Reader<'a> {
     const CALLER: Caller = Caller::Peer(IpAddr::V4(Ipv4Addr::LOCALHOST));
     Reader { exposition, transport, caller: &CALLER, is_traced: false, batch: BATCH_LIMIT }
 }
@@ -286,11 +286,16 @@ fn messages_of_a_batch_mean_the_same_over_each_transport() {
 }
 
 #[test]
-fn a_stopped_exposition_answers_requests_with_its_reason() {
+fn an_exposition_that_is_not_served_answers_requests_with_the_reason() {
     let stopped = Stopped { reason: "ServiceNotFound".into(), message: "service x".to_owned() };
-    let read = |message: String| read(reader(Err(&stopped), Transport::Stdio(None)), &Bytes::from(message));
-    let Input::Message(Action::Refuse(refusal)) = read(request("tools/list", "")) else { panic!("an error") };
-    assert_eq!(refusal.error.message, "not served: ServiceNotFound: service x");
-    assert_eq!(shown_input(&read(request("tools/list", META))), "modern error -32000 503 to 1");
-    assert_eq!(shown_input(&read(notification("notifications/cancelled", r#""requestId":7"#))), "cancel 7");
+    for (unserved, message, status) in [
+        (Unserved::Stopped(&stopped), "not served: ServiceNotFound: service x", 503),
+        (Unserved::Deleted, "no exposition at this address", 404),
+    ] {
+        let read = |message: String| read(reader(Err(unserved), Transport::Stdio(None)), &Bytes::from(message));
+        let Input::Message(Action::Refuse(refusal)) = read(request("tools/list", "")) else { panic!("an error") };
+        assert_eq!(refusal.error.message, message);
+        assert_eq!(shown_input(&read(request("tools/list", META))), format!("modern error -32000 {status} to 1"));
+        assert_eq!(shown_input(&read(notification("notifications/cancelled", r#""requestId":7"#))), "cancel 7");
+    }
 }

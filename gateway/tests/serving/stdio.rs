@@ -100,6 +100,55 @@ async fn a_modern_session_with_a_subscription() {
 }
 
 #[tokio::test]
+async fn a_deleted_exposition_ends_the_subscriptions_of_a_modern_session() {
+    let (upstream, running) = simple(Default::default()).await;
+    let service = service(&upstream.base, &json!({"other": tool("/doc")}));
+    let mut client = Client::new(&running);
+    for round in 0..2 {
+        let (listen, list) = (10 * round + 1, 10 * round + 2);
+        let wanted = json!({"_meta": meta(), "notifications": {"toolsListChanged": true}});
+        let acknowledged = client.ask(listen, "subscriptions/listen", wanted.clone()).await;
+        assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+        running.gateway.apply(&snapshot(&service, []));
+        let end = client.receive().await;
+        assert_eq!((&end["id"], &end["result"]["resultType"]), (&json!(listen), &json!("complete")));
+        for (method, params) in [("tools/list", json!({"_meta": meta()})), ("subscriptions/listen", wanted)] {
+            let refused = client.ask(list, method, params).await;
+            let error = json!({"code": -32000, "message": "no exposition at this address"});
+            assert_eq!((&refused["id"], &refused["error"]), (&json!(list), &error));
+        }
+        running.gateway.apply(&snapshot(&service, [exposition("api", &service, Advisory, &[("other", None)])]));
+        let listed = client.ask(list, "tools/list", json!({"_meta": meta()})).await;
+        assert_eq!(listed["result"]["tools"][0]["name"], "other");
+    }
+    client.input.shutdown().await.unwrap();
+    assert!(client.session.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_legacy_session_is_notified_of_a_deleted_exposition_and_of_its_return() {
+    let (upstream, running) = simple(Default::default()).await;
+    let service = service(&upstream.base, &json!({"other": tool("/doc")}));
+    let mut client = Client::new(&running);
+    client.ask(0, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+    for _ in 0..2 {
+        running.gateway.apply(&snapshot(&service, []));
+        assert_eq!(client.receive().await, changed);
+        let refused = client.ask(1, "tools/list", json!({})).await;
+        assert_eq!(refused["error"], json!({"code": -32000, "message": "no exposition at this address"}));
+        running.gateway.apply(&snapshot(&service, [exposition("api", &service, Advisory, &[("other", None)])]));
+        // The notification and the answer come from different tasks.
+        let messages = [client.ask(2, "tools/list", json!({})).await, client.receive().await];
+        assert!(messages.contains(&changed), "{messages:?}");
+        let names = messages.iter().map(|message| &message["result"]["tools"][0]["name"]);
+        assert!(names.into_iter().any(|name| name == "other"), "{messages:?}");
+    }
+    client.input.shutdown().await.unwrap();
+    assert!(client.session.await.unwrap());
+}
+
+#[tokio::test]
 async fn a_line_that_is_too_long_is_refused_and_skipped() {
     let (_upstream, running) = simple(tamis_gateway::GatewayLimits { request_bytes: 200, ..Default::default() }).await;
     let mut client = Client::new(&running);
