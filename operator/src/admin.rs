@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long connections may drain after `shutdown`.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Serves on `listener` until `shutdown`. `waits_for` returns what the operator still waits for before it is ready; empty if
-/// it is ready. A follower whose caches are filled is ready.
+/// Serves on `listener` until `shutdown`. `waits_for` returns what the operator still waits for before it is ready;
+/// empty if it is ready. A follower whose caches are filled is ready.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,

@@ -33,8 +33,8 @@ impl Namespaced for ObjectKey {
     }
 }
 
-/// A queue of work by key. [`FairQueue::next`] serves one namespace after the other, and within a namespace one key after
-/// the other: of N namespaces with work, each is served within N turns.
+/// A queue of work by key. [`FairQueue::next`] serves one namespace after the other, and within a namespace one key
+/// after the other: of N namespaces with work, each is served within N turns.
 #[derive(Debug)]
 pub(crate) struct FairQueue<K, V> {
     lanes: BTreeMap<String, Lane<K, V>>,

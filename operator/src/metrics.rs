@@ -14,7 +14,8 @@ const RECONCILE: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 /// The buckets of the time to programmed: from ten milliseconds to five minutes, which covers a rollout of gateways.
 const PROGRAMMED: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// The values of the label `kind`: a service is compiled with its expositions, expositions, groups and statuses are written.
+/// The values of the label `kind`: a service is compiled with its expositions, expositions, groups and statuses are
+/// written.
 const KINDS: [&str; 4] = ["Service", "Exposition", "GatewayGroup", "Status"];
 /// The values of the label `result`: `ok`, or the category of an error.
 const RESULTS: [&str; 7] = ["ok", "deposed", "refused", "unreachable", "conflict", "no_room", "random"];
@@ -88,8 +89,8 @@ impl Metrics {
         registry.register(Box::new(started.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
-        // Every series exists from the start: Prometheus does not see the increase of a counter that appears with its first
-        // event.
+        // Every series exists from the start: Prometheus does not see the increase of a counter that appears with its
+        // first event.
         for kind in KINDS {
             for result in RESULTS {
                 reconciles.with_label_values(&[kind, result]);

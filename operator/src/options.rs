@@ -66,8 +66,8 @@ impl fmt::Debug for Options {
 pub struct Token(String);
 
 impl Token {
-    /// Creates a token from text, without surrounding white space. Returns `None` if the text is empty, longer than 4096
-    /// bytes, or cannot be sent in a header.
+    /// Creates a token from text, without surrounding white space. Returns `None` if the text is empty, longer than
+    /// 4096 bytes, or cannot be sent in a header.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();

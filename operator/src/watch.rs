@@ -118,16 +118,17 @@ pub(crate) struct Message {
     pub(crate) change: Change,
 }
 
-/// The page size of lists of large kinds, whose objects have up to 1.5 MB each: a page is in memory as a whole, and takes
-/// six times its length.
+/// The page size of lists of large kinds, whose objects have up to 1.5 MB each: a page is in memory as a whole, and
+/// takes six times its length.
 const LARGE_PAGE: u32 = 8;
 /// The pause before a forbidden watch is tried again.
 const FORBIDDEN_RETRY: Duration = Duration::from_secs(10);
-/// How often a single namespace is read. Shorter than the delay after which expositions do without a deleted default set,
-/// so that by then it is known whether the set goes with its namespace.
+/// How often a single namespace is read. Shorter than the delay after which expositions do without a deleted default
+/// set, so that by then it is known whether the set goes with its namespace.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Follows a source until the shutdown. Objects are not parsed here, so that a malformed object does not stall the watch.
+/// Follows a source until the shutdown. Objects are not parsed here, so that a malformed object does not stall the
+/// watch.
 pub(crate) async fn follow(
     client: Client,
     (source, epoch): (Source, u64),
@@ -190,8 +191,8 @@ pub(crate) async fn follow(
     }
 }
 
-/// Polls one object until `send` fails. A Role within a namespace can allow to read that namespace, but not to watch it:
-/// for the authoriser that would be a watch of all namespaces.
+/// Polls one object until `send` fails. A Role within a namespace can allow to read that namespace, but not to watch
+/// it: for the authoriser that would be a watch of all namespaces.
 async fn poll(api: &Api<DynamicObject>, name: &str, send: impl Fn(Change) -> bool) {
     let mut seen: Option<Option<String>> = None;
     loop {

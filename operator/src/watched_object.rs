@@ -59,8 +59,8 @@ impl WatchedObject {
         Self { object, packed: None }
     }
 
-    /// Wraps an object, and compresses its `spec` if it is large. Other fields next to `spec` and `status` keep their names
-    /// and lose their values: their presence makes the object unusable, whatever they contain.
+    /// Wraps an object, and compresses its `spec` if it is large. Other fields next to `spec` and `status` keep their
+    /// names and lose their values: their presence makes the object unusable, whatever they contain.
     pub(crate) fn packed(mut object: DynamicObject) -> Self {
         let packed = object.data.get("spec").and_then(Packed::of);
         for (field, value) in object.data.as_object_mut().into_iter().flatten() {

@@ -31,8 +31,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A stream is dead after this time without a byte. A gateway sends something, if only a comment, three times as often.
 const SILENCE: Duration = Duration::from_secs(45);
-/// The first and the longest pause between attempts. Short, since a gateway whose stream is closed for five seconds counts
-/// as lost.
+/// The first and the longest pause between attempts. Short, since a gateway whose stream is closed for five seconds
+/// counts as lost.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -54,8 +54,8 @@ pub struct Endpoint {
 /// How an endpoint was found, and so whether the token may be sent to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// By its owner references, which everyone who may create pods in the group's namespace can write: the endpoint has to
-    /// prove that it knows the token, which is never sent to it.
+    /// By its owner references, which everyone who may create pods in the group's namespace can write: the endpoint has
+    /// to prove that it knows the token, which is never sent to it.
     Proven,
     /// By the operator's command line: the token is sent.
     Named,
@@ -105,8 +105,8 @@ impl Endpoints {
         Ok(Self { listener: Listener { client, sender, max_event_bytes }, running: HashMap::new() })
     }
 
-    /// Follows these endpoints and no others. An endpoint whose address or token has changed is reconnected. Must be called
-    /// within a Tokio runtime.
+    /// Follows these endpoints and no others. An endpoint whose address or token has changed is reconnected. Must be
+    /// called within a Tokio runtime.
     pub fn set(&mut self, endpoints: impl IntoIterator<Item = Endpoint>) {
         let mut before = std::mem::take(&mut self.running);
         for endpoint in endpoints {

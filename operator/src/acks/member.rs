@@ -9,8 +9,8 @@ use tamis_config::{Digest, ExpositionId};
 use super::Totals;
 use crate::status::message;
 
-/// How long the last known state of a gateway stays valid after its stream has ended, and how long a new gateway may take
-/// to send its first snapshot.
+/// How long the last known state of a gateway stays valid after its stream has ended, and how long a new gateway may
+/// take to send its first snapshot.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Expositions that one gateway may report: ten times what a group is built for.
 const MAX_EXPOSITIONS: usize = 100_000;
@@ -99,7 +99,8 @@ impl Member {
         changed
     }
 
-    /// Sets the version that the gateway reports. It is shown in the group's status, so it is cut to the length of a version.
+    /// Sets the version that the gateway reports. It is shown in the group's status, so it is cut to the length of a
+    /// version.
     pub(super) fn set_version(&mut self, version: &str) {
         self.version = version.chars().filter(char::is_ascii_graphic).take(MAX_VERSION).collect();
     }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The caller passes the list of gateways to [`Endpoints::set`] and [`Table::set_endpoints`], passes each
-//! [`GatewayEvent`] to [`Table::on_stream_event`], calls [`Table::require`] when a document has been written to the API,
-//! and calls [`Table::tick`] at [`Table::next_tick`]. Each call returns [`AckChanges`]: the caller updates the status of
-//! those expositions and of the objects that they use.
+//! [`GatewayEvent`] to [`Table::on_stream_event`], calls [`Table::require`] when a document has been written to the
+//! API, and calls [`Table::tick`] at [`Table::next_tick`]. Each call returns [`AckChanges`]: the caller updates the
+//! status of those expositions and of the objects that they use.
 
 mod client;
 mod member;

@@ -1,5 +1,5 @@
-//! Parses server-sent events: <https://html.spec.whatwg.org/multipage/server-sent-events.html>. Only `data` is kept: event
-//! types, ids and retry times are ignored. The memory is bounded.
+//! Parses server-sent events: <https://html.spec.whatwg.org/multipage/server-sent-events.html>. Only `data` is kept:
+//! event types, ids and retry times are ignored. The memory is bounded.
 
 /// Splits a stream of bytes into events. The result does not depend on where the stream is cut into chunks.
 #[derive(Debug, Default)]

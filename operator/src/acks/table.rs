@@ -18,8 +18,8 @@ use super::{Programmed, StreamEvent, Totals};
 use crate::status::message;
 use crate::verdict::RequiredDocument;
 
-/// How long gateways may take to load a document before the status reports it as pending. Most need milliseconds: then the
-/// status is written once, when the document is loaded.
+/// How long gateways may take to load a document before the status reports it as pending. Most need milliseconds: then
+/// the status is written once, when the document is loaded.
 const SETTLE: Duration = Duration::from_secs(2);
 /// The number of gateways that a message names.
 const NAMED: usize = 5;
@@ -31,8 +31,8 @@ pub struct AckChanges {
     pub expositions: Vec<ExpositionId>,
     /// Expositions for which [`Table::saved`] has changed.
     pub counted: Vec<ExpositionId>,
-    /// One entry for each exposition whose newest document is now loaded everywhere for the first time: the time since the
-    /// change was first seen. `tamis_programmed_seconds` observes it.
+    /// One entry for each exposition whose newest document is now loaded everywhere for the first time: the time since
+    /// the change was first seen. `tamis_programmed_seconds` observes it.
     pub loaded: Vec<Duration>,
     /// Groups for which [`Table::ready`] has changed.
     pub groups: Vec<ObjectName>,
@@ -70,8 +70,8 @@ enum LoadState {
 #[derive(Debug)]
 struct Document {
     digest: Digest,
-    /// When the change that led to the document was seen. `None` once the document has been loaded, and for a document that
-    /// was there when the operator started.
+    /// When the change that led to the document was seen. `None` once the document has been loaded, and for a document
+    /// that was there when the operator started.
     seen: Option<Instant>,
     state: LoadState,
     /// Since when the document has not been loaded.
@@ -199,9 +199,9 @@ impl Table {
         changes
     }
 
-    /// Requires the gateways of a group to load the newest document of an exposition, which is in the API now. `seen` is
-    /// when the change that led to it was first seen; `None` if the document was there when the operator started, which is
-    /// not measured. Requiring the same document again changes nothing.
+    /// Requires the gateways of a group to load the newest document of an exposition, which is in the API now. `seen`
+    /// is when the change that led to it was first seen; `None` if the document was there when the operator started,
+    /// which is not measured. Requiring the same document again changes nothing.
     pub fn require(&mut self, wanted: &RequiredDocument, seen: Option<Instant>, now: Instant) -> AckChanges {
         let mut changes = AckChanges::default();
         let documents = &mut self.groups.entry(wanted.group.clone()).or_default().documents;
@@ -301,8 +301,8 @@ impl Table {
         programmed
     }
 
-    /// Returns the totals of an exposition in a group, over running gateways and those that are gone. Returns `None` if no
-    /// gateway has reported any.
+    /// Returns the totals of an exposition in a group, over running gateways and those that are gone. Returns `None` if
+    /// no gateway has reported any.
     #[must_use]
     pub fn saved(&self, group: &ObjectName, id: &ExpositionId) -> Option<Totals> {
         let group = self.groups.get(group)?;
@@ -317,8 +317,8 @@ impl Table {
         members.filter_map(Member::version).map(str::to_owned).collect()
     }
 
-    /// Returns how many gateways of a group are ready: ready pods that have proved to be gateways, and connected gateways
-    /// that are not pods. Returns `None` while the first snapshot of one of them may still arrive.
+    /// Returns how many gateways of a group are ready: ready pods that have proved to be gateways, and connected
+    /// gateways that are not pods. Returns `None` while the first snapshot of one of them may still arrive.
     #[must_use]
     pub fn ready(&self, group: &ObjectName) -> Option<usize> {
         let members = self.groups.get(group).into_iter().flat_map(|group| group.members.values());

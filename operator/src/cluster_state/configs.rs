@@ -90,8 +90,8 @@ fn labelled(metadata: &ObjectMeta) -> Option<ExpositionId> {
     Some(ExpositionId { namespace: label(names::EXPOSITION_NAMESPACE_LABEL)?, name: label(names::EXPOSITION_LABEL)? })
 }
 
-/// Fills in the service and the credentials that the payload names, if the API server has dropped the fields: a CRD of an
-/// older version does not know them, and objects in use would be taken for unused.
+/// Fills in the service and the credentials that the payload names, if the API server has dropped the fields: a CRD of
+/// an older version does not know them, and objects in use would be taken for unused.
 fn complete(spec: &mut GatewayConfigSpec) {
     if spec.kind == PayloadKind::Exposition
         && spec.service.is_none()
@@ -211,8 +211,8 @@ impl ConfigStore {
         self.expositions.keys()
     }
 
-    /// Stores an object. A version older than the known one is ignored: the answer to a write may arrive before the watch
-    /// delivers an earlier version.
+    /// Stores an object. A version older than the known one is ignored: the answer to a write may arrive before the
+    /// watch delivers an earlier version.
     pub(crate) fn put(&mut self, mut object: ConfigObject) -> Changed {
         let before = self.objects.get(&object.name).cloned();
         if let Some(before) = before.as_deref().filter(|before| before.uid == object.uid && object.spec.is_none()) {

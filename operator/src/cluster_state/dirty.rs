@@ -29,8 +29,8 @@ impl Scope {
         }
     }
 
-    /// Splits off the expositions of one turn: at most [`CHUNK`], with a total weight within `budget`, but at least one.
-    /// `all` returns the expositions of the service. Returns those of the turn, and the rest if there is one.
+    /// Splits off the expositions of one turn: at most [`CHUNK`], with a total weight within `budget`, but at least
+    /// one. `all` returns the expositions of the service. Returns those of the turn, and the rest if there is one.
     pub(crate) fn split(
         self,
         all: impl FnOnce() -> BTreeSet<ObjectName>,
@@ -55,8 +55,8 @@ impl Scope {
 /// The work to do. Marks are sets, so that many edits between two passes are handled once.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    /// Expositions affected by a change that may revoke something and affects few of them: an edit of an exposition, of a
-    /// Secret, of a small filter set or ConfigurationPlan, or of what a group requires.
+    /// Expositions affected by a change that may revoke something and affects few of them: an edit of an exposition, of
+    /// a Secret, of a small filter set or ConfigurationPlan, or of what a group requires.
     pub(crate) urgent: FairQueue<ServiceKey, Scope>,
     /// Expositions affected by other changes.
     pub(crate) services: FairQueue<ServiceKey, Scope>,

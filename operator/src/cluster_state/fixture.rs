@@ -177,8 +177,8 @@ impl Fixture {
         plan
     }
 
-    /// Plans all services, and stores the documents as the API would. Returns when to plan again, and how many objects were
-    /// written or deleted.
+    /// Plans all services, and stores the documents as the API would. Returns when to plan again, and how many objects
+    /// were written or deleted.
     pub(crate) fn round(&mut self) -> (Option<Instant>, usize) {
         let (mut wake, mut writes) = (None, 0);
         for key in self.cluster.index.services() {

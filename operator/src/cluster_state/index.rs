@@ -16,8 +16,8 @@ pub(crate) struct Members {
     pub(crate) filters: BTreeSet<ObjectName>,
     pub(crate) tools: BTreeSet<ObjectName>,
     pub(crate) expositions: BTreeSet<ObjectName>,
-    /// Expositions by the filter set that they name. The key `None` holds those that name none: they use the default sets, or
-    /// those of their plan.
+    /// Expositions by the filter set that they name. The key `None` holds those that name none: they use the default
+    /// sets, or those of their plan.
     by_set: BTreeMap<Option<String>, BTreeSet<ObjectName>>,
     /// Unreadable expositions, which may name any set.
     unread: BTreeSet<ObjectName>,
@@ -83,8 +83,8 @@ impl Index {
         self.secrets.keys().cloned().collect()
     }
 
-    /// Returns the expositions that a filter set of this name may affect. They include every exposition that takes its sets
-    /// from a plan, whatever the name of the set: the plan may name it.
+    /// Returns the expositions that a filter set of this name may affect. They include every exposition that takes its
+    /// sets from a plan, whatever the name of the set: the plan may name it.
     pub(crate) fn users_of_set(&self, service: &ServiceKey, set: Option<&str>) -> BTreeSet<ObjectName> {
         let Some(members) = self.services.get(service) else { return BTreeSet::new() };
         let by = |name: Option<String>| members.by_set.get(&name).into_iter().flatten().cloned();

@@ -37,8 +37,8 @@ impl ClusterState {
         }
     }
 
-    /// Marks the status of the objects that the expositions of a service share, if several operators may reconcile these
-    /// expositions: which operator reports the status follows from them.
+    /// Marks the status of the objects that the expositions of a service share, if several operators may reconcile
+    /// these expositions: which operator reports the status follows from them.
     pub(crate) fn mark_shared(&mut self, service: &ServiceKey) {
         let names =
             |group: &Arc<Object>| group.resources.groups.iter().any(|group| group.spec.controller_name.is_some());
@@ -88,7 +88,8 @@ impl ClusterState {
         self.dirty.groups.extend(groups);
     }
 
-    /// Marks all groups of a namespace and the expositions that name them: only the oldest group of a namespace is active.
+    /// Marks all groups of a namespace and the expositions that name them: only the oldest group of a namespace is
+    /// active.
     pub(super) fn mark_groups_in(&mut self, namespace: &str) {
         let groups = self.all(Kind::GatewayGroup).filter(|group| group.key.name.namespace == namespace);
         let groups: Vec<_> = groups.map(|group| group.key.name.clone()).collect();
@@ -157,8 +158,8 @@ impl ClusterState {
         }
     }
 
-    /// Marks the expositions whose callers' keys have changed. For any other object that names the Secret it has the wrong
-    /// role, as before.
+    /// Marks the expositions whose callers' keys have changed. For any other object that names the Secret it has the
+    /// wrong role, as before.
     pub(super) fn callers_changed(&mut self, name: &ObjectName) {
         let names = |exposition: &ObjectName| {
             let object = self.get(Kind::Exposition, exposition);
@@ -189,9 +190,9 @@ impl ClusterState {
     }
 }
 
-/// Returns whether an edit of a filter set or a ConfigurationPlan is urgent, since it may narrow what passes. Whether it
-/// does is known only after planning, so every edit that is cheap to plan is urgent; an expensive one would delay the
-/// revocations in the same lane.
+/// Returns whether an edit of a filter set or a ConfigurationPlan is urgent, since it may narrow what passes. Whether
+/// it does is known only after planning, so every edit that is cheap to plan is urgent; an expensive one would delay
+/// the revocations in the same lane.
 fn goes_first(object: &Object, users: usize) -> bool {
     !object.is_packed() && users <= FEW
 }

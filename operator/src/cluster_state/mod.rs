@@ -1,5 +1,5 @@
-//! The state of the cluster as the watches report it, and the work that each change leads to. Pure: changes and instants
-//! come in, and marks are the only result.
+//! The state of the cluster as the watches report it, and the work that each change leads to. Pure: changes and
+//! instants come in, and marks are the only result.
 
 mod configs;
 mod dirty;
@@ -65,8 +65,8 @@ pub(crate) struct ClusterState {
     pub(crate) dirty: Dirty,
     /// The group of expositions that name none.
     pub(crate) default_group: Option<ObjectName>,
-    /// The namespaces that the operator reconciles. All if empty. Nothing is known about other namespaces, so an unknown
-    /// object there may exist.
+    /// The namespaces that the operator reconciles. All if empty. Nothing is known about other namespaces, so an
+    /// unknown object there may exist.
     scope: BTreeSet<String>,
     /// Whether the set of required watches may have changed.
     pub(crate) watches_changed: bool,
@@ -183,8 +183,8 @@ impl ClusterState {
         }
     }
 
-    /// Applies the API server's answer to a write. The watch may be ahead of it: an answer restores no deleted object, and
-    /// replaces no other object of the same name.
+    /// Applies the API server's answer to a write. The watch may be ahead of it: an answer restores no deleted object,
+    /// and replaces no other object of the same name.
     pub(crate) fn on_write_answered(&mut self, kind: Kind, object: &DynamicObject) {
         let known = self.get(kind, &named(object));
         if known.is_some_and(|known| Some(&known.uid) == object.metadata.uid.as_ref()) {
@@ -241,8 +241,8 @@ impl ClusterState {
         }
     }
 
-    /// Records which Secrets the compilation of a service asked for. `whole`: they are those of all its expositions, and
-    /// replace the earlier ones.
+    /// Records which Secrets the compilation of a service asked for. `whole`: they are those of all its expositions,
+    /// and replace the earlier ones.
     pub(crate) fn note_secrets(&mut self, service: &ServiceKey, secrets: &BTreeSet<ObjectName>, whole: bool) {
         let asked = self.asked.entry(service.clone()).or_default();
         for name in secrets.difference(asked) {
@@ -332,8 +332,8 @@ impl ClusterState {
         self.shard_lost(&name.namespace, before.as_deref(), after.as_deref());
     }
 
-    /// Marks the expositions whose values a shard has lost, or holds with another content. Scans all documents, but only if
-    /// another writer has changed a shard: the operator itself removes only unused values.
+    /// Marks the expositions whose values a shard has lost, or holds with another content. Scans all documents, but
+    /// only if another writer has changed a shard: the operator itself removes only unused values.
     fn shard_lost(&mut self, namespace: &str, before: Option<&Secret>, after: Option<&Secret>) {
         let data = |secret: Option<&'_ Secret>| secret.and_then(|secret| secret.data.clone()).unwrap_or_default();
         let after = data(after);
@@ -479,7 +479,8 @@ impl ClusterState {
     }
 }
 
-/// Returns whether an edit of a group may stop expositions: its requirements, namespaces, egress or ceilings have changed.
+/// Returns whether an edit of a group may stop expositions: its requirements, namespaces, egress or ceilings have
+/// changed.
 fn may_stop(before: &Object, after: &Object) -> bool {
     let limits = |object: &Object| {
         let spec = &object.resources.groups.first()?.spec;

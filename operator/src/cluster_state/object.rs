@@ -40,8 +40,8 @@ pub(crate) struct Object {
     pub(crate) paused: bool,
     /// Whether the object is being deleted.
     pub(crate) deleting: bool,
-    /// The parsed content: one resource, or an entry that says why the object is unusable. For a large object only the part
-    /// that binds it to others: see [`Object::whole`].
+    /// The parsed content: one resource, or an entry that says why the object is unusable. For a large object only the
+    /// part that binds it to others: see [`Object::whole`].
     pub(crate) resources: Resources,
     /// The `spec` of a large object.
     packed: Option<Arc<Packed>>,
@@ -52,13 +52,14 @@ pub(crate) struct Object {
     pub(crate) status: Option<Arc<Value>>,
     /// Whether the object names a Secret: the Secrets of its namespace are then watched.
     pub(crate) names_secrets: bool,
-    /// Whether the namespace's quota of source bytes refuses the object: it is then unusable, and its content is not kept.
+    /// Whether the namespace's quota of source bytes refuses the object: it is then unusable, and its content is not
+    /// kept.
     pub(crate) refused: bool,
 }
 
 impl Object {
-    /// Parses an object from the API, whose `spec` is `packed` or in the object. `before`: the known version of the object;
-    /// an unchanged spec is not parsed again.
+    /// Parses an object from the API, whose `spec` is `packed` or in the object. `before`: the known version of the
+    /// object; an unchanged spec is not parsed again.
     pub(crate) fn read(
         kind: Kind,
         object: &DynamicObject,
@@ -79,8 +80,8 @@ impl Object {
             // The Secrets that a group names are mounted into its pods, and the operator never reads them.
             let names_secrets = kind != Kind::GatewayGroup && names_secrets(spec);
             let mut written = bare(kind, &name, spec);
-            // Unknown fields next to `spec` are kept so that they are rejected: `enforcement` in the wrong place protects
-            // nothing.
+            // Unknown fields next to `spec` are kept so that they are rejected: `enforcement` in the wrong place
+            // protects nothing.
             for (field, value) in object.data.as_object().into_iter().flatten() {
                 if field != "spec" && field != "status" {
                     written[field] = value.clone();
@@ -111,8 +112,8 @@ impl Object {
         })
     }
 
-    /// Drops the content of the object except for the part that binds it to others. The object is then unusable, not absent:
-    /// expositions that rely on it keep the last known good state, or stop.
+    /// Drops the content of the object except for the part that binds it to others. The object is then unusable, not
+    /// absent: expositions that rely on it keep the last known good state, or stop.
     pub(crate) fn refuse(self, exceeded: Exceeded) -> Self {
         let file: Arc<str> = self.key.to_string().into();
         let service = match self.services().pop() {
@@ -143,7 +144,8 @@ impl Object {
         self.packed.is_some()
     }
 
-    /// Returns the whole content. Parses a large object again, so callers that need it often should keep it for a while.
+    /// Returns the whole content. Parses a large object again, so callers that need it often should keep it for a
+    /// while.
     pub(crate) fn whole(&self) -> Resources {
         let Some(packed) = &self.packed else { return self.resources.clone() };
         match packed.spec() {
@@ -157,8 +159,8 @@ impl Object {
     pub(crate) fn services(&self) -> Vec<ServiceKey> {
         let namespace = &self.key.name.namespace;
         let resources = &self.resources;
-        // An unreadable exposition is served as before: it is planned with the service that it seems to publish, or with an
-        // empty one if not even that is known.
+        // An unreadable exposition is served as before: it is planned with the service that it seems to publish, or
+        // with an empty one if not even that is known.
         let unusable = resources.unusable.first().filter(|_| self.key.kind == Kind::Exposition);
         let unusable = unusable.map(|unusable| match &unusable.service {
             Some(service) => ServiceKey::new(namespace, service),
@@ -186,7 +188,8 @@ impl Object {
         !self.resources.unusable.is_empty()
     }
 
-    /// Returns the key by which the older of two conflicting objects wins. The name decides between objects of the same age.
+    /// Returns the key by which the older of two conflicting objects wins. The name decides between objects of the same
+    /// age.
     pub(crate) fn age(&self) -> (&str, &ObjectName) {
         (&self.created, &self.key.name)
     }

@@ -132,8 +132,8 @@ impl SecretStore {
         !self.found.contains_key(name) && !self.probed.contains_key(name) && !self.forbidden.contains(&name.namespace)
     }
 
-    /// Returns some of the probed Secrets to probe again, since no watch covers Secrets without the label. Continues after
-    /// `last`, and wraps around.
+    /// Returns some of the probed Secrets to probe again, since no watch covers Secrets without the label. Continues
+    /// after `last`, and wraps around.
     pub(crate) fn next_probes(&self, last: Option<&ObjectName>, count: usize) -> Vec<ObjectName> {
         let after = last.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.probed.range((after, Bound::Unbounded)).chain(self.probed.iter());

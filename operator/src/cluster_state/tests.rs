@@ -254,7 +254,8 @@ fn forgets_everything_about_deleted_objects() {
     assert_eq!(f.cluster.secrets.names("team"), vec![]);
 }
 
-/// Many expositions of a service have keys of their own: an edit of one Secret affects only the expositions that name it.
+/// Many expositions of a service have keys of their own: an edit of one Secret affects only the expositions that name
+/// it.
 #[test]
 fn a_change_of_callers_marks_only_the_expositions_that_name_them() {
     let callers = |f: &mut Fixture, role: &str, version: u64| {

@@ -83,8 +83,8 @@ impl Error {
     }
 }
 
-/// Compares a group's objects with their desired state, and writes those that differ: see the module. Must be called again
-/// whenever the group changes, when [`super::watch`] reports a change of one of its objects, and after
+/// Compares a group's objects with their desired state, and writes those that differ: see the module. Must be called
+/// again whenever the group changes, when [`super::watch`] reports a change of one of its objects, and after
 /// [`GroupOutcome::retry`].
 ///
 /// # Errors
@@ -300,8 +300,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reports problems of the Secret with the serving port's certificate that show without reading it. The pods wait for the
-    /// Secret by themselves.
+    /// Reports problems of the Secret with the serving port's certificate that show without reading it. The pods wait
+    /// for the Secret by themselves.
     async fn tls(&mut self) -> Result<(), Error> {
         let Some(name) = tls_secret(self.group) else { return Ok(()) };
         let namespace = &self.group.name.namespace;

@@ -13,8 +13,8 @@ const REPLICAS: u32 = 1;
 /// The default target of autoscaling, in percent of the requested CPU.
 const CPU: u32 = 70;
 
-/// Returns the desired objects of a group, in the order in which they are written. The Secrets with the token and the keys
-/// are not among them, since their content is random.
+/// Returns the desired objects of a group, in the order in which they are written. The Secrets with the token and the
+/// keys are not among them, since their content is random.
 #[must_use]
 pub fn children(group: &GroupInput, settings: &Settings) -> Vec<Child> {
     let mut children = vec![
@@ -41,8 +41,8 @@ fn most(group: &GroupInput) -> u32 {
     }
 }
 
-/// Returns the rules of the gateways' Role: they may read their own configuration, by kind, and their own Secrets, by name.
-/// They may write nothing.
+/// Returns the rules of the gateways' Role: they may read their own configuration, by kind, and their own Secrets, by
+/// name. They may write nothing.
 fn role(group: &GroupInput) -> Value {
     let name = &group.name.name;
     let secrets = (0..names::CREDENTIAL_SHARDS).map(|shard| names::credentials_secret(name, shard));
@@ -109,8 +109,8 @@ fn deployment(group: &GroupInput, settings: &Settings) -> Child {
     Child::new(ChildKind::Deployment, group, json!({"spec": spec}))
 }
 
-/// Returns the disruption budget: one pod at a time, or as the group sets it. A pod that is not ready does not block the drain
-/// of a node.
+/// Returns the disruption budget: one pod at a time, or as the group sets it. A pod that is not ready does not block
+/// the drain of a node.
 fn disruption_budget(group: &GroupInput) -> Child {
     let mut spec = json!({
         "unhealthyPodEvictionPolicy": "AlwaysAllow",

@@ -92,15 +92,15 @@ impl fmt::Display for Child {
     }
 }
 
-/// The annotation with a digest of the desired state when the operator wrote an object. It reveals that a field has been
-/// dropped from the desired state, which the object itself does not show.
+/// The annotation with a digest of the desired state when the operator wrote an object. It reveals that a field has
+/// been dropped from the desired state, which the object itself does not show.
 pub(super) const DESIRED: &str = "tamis.dev/desired";
 /// The value of `app.kubernetes.io/component` on gateways.
 pub(super) const COMPONENT: &str = "gateway";
 
 impl Child {
-    /// Creates an object of a group: named `tamis-GROUP`, labelled, and owned by the group. `content`: the fields besides
-    /// `metadata`.
+    /// Creates an object of a group: named `tamis-GROUP`, labelled, and owned by the group. `content`: the fields
+    /// besides `metadata`.
     pub(super) fn new(kind: ChildKind, group: &GroupInput, content: Value) -> Self {
         let name = names::group_object(&group.name.name);
         let resource = kind.api_resource();
@@ -133,8 +133,8 @@ impl Child {
     }
 }
 
-/// Returns the `metadata` of an object of a group. The owner reference does not block the owner's deletion, since that would
-/// need the right to write finalizers of groups.
+/// Returns the `metadata` of an object of a group. The owner reference does not block the owner's deletion, since that
+/// would need the right to write finalizers of groups.
 pub(super) fn metadata(group: &GroupInput, name: &str) -> Value {
     json!({
         "name": name,

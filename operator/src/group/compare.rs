@@ -1,8 +1,8 @@
 //! Compares an object with its desired state. Pure.
 //!
-//! Only the fields of the desired state are compared: fields that others add are ignored. A list that the API merges by a
-//! key (containers, ports, ..) is compared element by element and may have more elements. Any other list is one value, so
-//! that a rule added to a Role by hand is a difference.
+//! Only the fields of the desired state are compared: fields that others add are ignored. A list that the API merges by
+//! a key (containers, ports, ..) is compared element by element and may have more elements. Any other list is one
+//! value, so that a rule added to a Role by hand is a difference.
 
 use serde_json::{Map, Value};
 

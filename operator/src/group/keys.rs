@@ -17,8 +17,8 @@ use crate::leader::Permit;
 pub(super) enum KeysState {
     /// The keys exist, and have to be rotated after this time.
     Found(Duration),
-    /// The Secret belongs to the group and holds no usable keys. A user has to replace it: gateways may still use the keys
-    /// that it held before.
+    /// The Secret belongs to the group and holds no usable keys. A user has to replace it: gateways may still use the
+    /// keys that it held before.
     Malformed,
     /// The Secret belongs to a deleted group, or is being deleted.
     Wait,
@@ -26,8 +26,8 @@ pub(super) enum KeysState {
     Foreign,
 }
 
-/// Creates the keys of a group if there are none, and rotates them if that is due. Returns their state, and whether anything
-/// was written.
+/// Creates the keys of a group if there are none, and rotates them if that is due. Returns their state, and whether
+/// anything was written.
 pub(super) async fn ensure(client: &Client, permit: &Permit, group: &GroupInput) -> Result<(KeysState, bool), Error> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let make = || Ok(data(&GroupKeys::new(fresh()?, fresh()?, now)));

@@ -1,7 +1,7 @@
 //! The objects that a GatewayGroup owns: the Deployment of its gateways, and the objects that they need.
 //!
-//! [`watch`] reports the objects and their changes, [`children`] builds the desired state, [`reconcile`] applies it, and
-//! [`pods`] returns the gateways. In outline:
+//! [`watch`] reports the objects and their changes, [`children`] builds the desired state, [`reconcile`] applies it,
+//! and [`pods`] returns the gateways. In outline:
 //!
 //! ```no_run
 //! # use tamis_operator::{group, leader::Leadership, options::Options};
@@ -17,15 +17,15 @@
 //! # }
 //! ```
 //!
-//! Comparison: an object has an annotation with a digest of the desired state when it was written. It is written again if
-//! that digest differs (a dropped field does not show otherwise) or if a field of the desired state has another value (a user
-//! edited it). Otherwise nothing is written, and nothing is kept in memory for the object, so an operator that restarts
-//! writes nothing either.
+//! Comparison: an object has an annotation with a digest of the desired state when it was written. It is written again
+//! if that digest differs (a dropped field does not show otherwise) or if a field of the desired state has another
+//! value (a user edited it). Otherwise nothing is written, and nothing is kept in memory for the object, so an operator
+//! that restarts writes nothing either.
 //!
-//! Writes: an object is created by POST, so that neither an existing object is overwritten nor one is created by an operator
-//! that has lost its lease meanwhile. It is updated by server-side apply with `uid` and `resourceVersion`. The fields that a
-//! POST owns are handed to the apply manager before the first apply, since an apply only drops fields that an apply has
-//! written.
+//! Writes: an object is created by POST, so that neither an existing object is overwritten nor one is created by an
+//! operator that has lost its lease meanwhile. It is updated by server-side apply with `uid` and `resourceVersion`. The
+//! fields that a POST owns are handed to the apply manager before the first apply, since an apply only drops fields
+//! that an apply has written.
 
 mod apply;
 mod build;
@@ -74,8 +74,8 @@ pub struct GroupInput {
 pub struct Settings {
     /// The image of gateways whose group names none.
     pub gateway_image: String,
-    /// The namespace of the operator's pods, which may reach the admin port of gateways. If `None`, the operator is not a
-    /// pod, and the admin port is open.
+    /// The namespace of the operator's pods, which may reach the admin port of gateways. If `None`, the operator is not
+    /// a pod, and the admin port is open.
     pub operator_namespace: Option<String>,
     /// The labels of the operator's pods.
     pub operator_labels: BTreeMap<String, String>,

@@ -15,15 +15,15 @@ const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0",
 
 /// Returns the NetworkPolicy of a group.
 ///
-/// *Ingress*: the serving port from anywhere, since `access` decides who may call; the admin port only from the operator's
-/// pods and from namespaces with the label. An operator that is not a pod has no address that the policy could name: then the
-/// admin port is open, and `/config` and `/acks` still require the group's token. The kubelet's probes come from the node,
-/// which no policy blocks.
+/// *Ingress*: the serving port from anywhere, since `access` decides who may call; the admin port only from the
+/// operator's pods and from namespaces with the label. An operator that is not a pod has no address that the policy
+/// could name: then the admin port is open, and `/config` and `/acks` still require the group's token. The kubelet's
+/// probes come from the node, which no policy blocks.
 ///
-/// *Egress*: DNS at any address, since node-local resolvers have link-local addresses; and every address except link-local
-/// ones. A policy knows addresses, not names, and the API server and the upstreams may be anywhere: the gateway itself
-/// decides which of them it calls, by the address that it connects to (`spec.egress`). The policy enforces what must hold
-/// even if that check fails: no metadata service, unless the group allows its address.
+/// *Egress*: DNS at any address, since node-local resolvers have link-local addresses; and every address except
+/// link-local ones. A policy knows addresses, not names, and the API server and the upstreams may be anywhere: the
+/// gateway itself decides which of them it calls, by the address that it connects to (`spec.egress`). The policy
+/// enforces what must hold even if that check fails: no metadata service, unless the group allows its address.
 pub(super) fn network_policy(group: &GroupInput, settings: &Settings) -> Child {
     let mut ingress = vec![json!({"ports": [port("TCP", SERVING)]})];
     let mut admin = json!({"ports": [port("TCP", ADMIN)]});

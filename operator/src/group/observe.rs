@@ -114,8 +114,8 @@ impl Observed {
     }
 }
 
-/// Watches all objects of groups in `namespaces`, or in all namespaces if the list is empty. The stream has to be polled to
-/// keep [`Observed`] up to date. It never ends, and reconnects by itself after an outage of the API server.
+/// Watches all objects of groups in `namespaces`, or in all namespaces if the list is empty. The stream has to be
+/// polled to keep [`Observed`] up to date. It never ends, and reconnects by itself after an outage of the API server.
 pub fn watch(client: &Client, namespaces: &[String]) -> (Observed, impl Stream<Item = Change> + Send + Unpin + use<>) {
     let scopes: Vec<Option<&String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().map(Some).collect() };

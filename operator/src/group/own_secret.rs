@@ -56,8 +56,8 @@ pub(super) async fn ensure(
     }
 }
 
-/// Replaces the content of a Secret. The request carries the `resourceVersion` that was read, so that another write is not
-/// overwritten.
+/// Replaces the content of a Secret. The request carries the `resourceVersion` that was read, so that another write is
+/// not overwritten.
 pub(super) async fn replace(
     client: &Client,
     permit: &Permit,

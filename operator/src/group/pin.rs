@@ -1,8 +1,10 @@
-//! Pins the pods of groups that name an image: an update of the operator leaves them as they are. A new operator may build
-//! other pods for the same group, which must not roll out a canary, or a group that waits for a maintenance window. Pure.
+//! Pins the pods of groups that name an image: an update of the operator leaves them as they are. A new operator may
+//! build other pods for the same group, which must not roll out a canary, or a group that waits for a maintenance
+//! window. Pure.
 //!
-//! An annotation of the Deployment holds the desired pod template, with a digest of the group's spec. As long as the spec
-//! is the same, that template stays the desired one: a later operator restores it if a user has edited the Deployment.
+//! An annotation of the Deployment holds the desired pod template, with a digest of the group's spec. As long as the
+//! spec is the same, that template stays the desired one: a later operator restores it if a user has edited the
+//! Deployment.
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -40,8 +42,8 @@ fn read(text: &str) -> Option<(String, Value)> {
     Some((kept.get("of")?.as_str()?.to_owned(), kept.get_mut("template")?.take()))
 }
 
-/// Returns a digest of the fields on which the pods depend. The number of pods and the namespaces that the group serves are
-/// not among them.
+/// Returns a digest of the fields on which the pods depend. The number of pods and the namespaces that the group serves
+/// are not among them.
 fn digest(spec: &GatewayGroupSpec) -> String {
     let GatewayGroupSpec { listener, egress, metrics, audit, pod, commands, store, .. } = spec;
     let mut fields = json!([listener, egress, metrics, audit, pod, commands, store]);

@@ -10,13 +10,13 @@ use super::child::selector;
 use super::compare::quantity;
 use super::{GroupInput, Settings};
 
-/// The serving port within the pod, whatever port the Service has: above 1024, so that it needs no capability, and different
-/// from the admin port.
+/// The serving port within the pod, whatever port the Service has: above 1024, so that it needs no capability, and
+/// different from the admin port.
 pub(super) const SERVING: u16 = 8080;
 /// The admin port within the pod, for `/metrics`, `/acks` and the probes.
 pub(super) const ADMIN: u16 = 9090;
-/// The shortest termination grace period: five seconds until the endpoints are updated, thirty for calls in flight, and some
-/// to exit.
+/// The shortest termination grace period: five seconds until the endpoints are updated, thirty for calls in flight, and
+/// some to exit.
 const GRACE_SECONDS: u32 = 45;
 /// The mount path of the serving port's certificate.
 const TLS: &str = "/tls";
@@ -62,8 +62,8 @@ pub(super) fn template(group: &GroupInput, settings: &Settings) -> Value {
     json!({"metadata": metadata, "spec": spec})
 }
 
-/// Returns the topology spread constraints. The default spreads pods over zones, and is soft, so that all pods run in a cluster
-/// of one zone.
+/// Returns the topology spread constraints. The default spreads pods over zones, and is soft, so that all pods run in a
+/// cluster of one zone.
 fn spreads(group: &GroupInput, pod: &PodSpec) -> Vec<Value> {
     let zones =
         SpreadSpec { topology_key: "topology.kubernetes.io/zone".to_owned(), max_skew: None, when_unsatisfiable: None };
@@ -80,8 +80,8 @@ fn spreads(group: &GroupInput, pod: &PodSpec) -> Vec<Value> {
     each.collect()
 }
 
-/// Returns the operator's environment variables, and those that the group adds. Reserved names are filtered here too, since a
-/// CRD of an older version may not have rejected them.
+/// Returns the operator's environment variables, and those that the group adds. Reserved names are filtered here too,
+/// since a CRD of an older version may not have rejected them.
 fn environment(pod: &PodSpec) -> Vec<Value> {
     let namespace = json!({
         "name": "POD_NAMESPACE",
@@ -133,8 +133,8 @@ fn probe(path: &str, period: u32, failures: u32) -> Value {
     })
 }
 
-/// Returns the arguments of `tamis gateway`. Kubernetes replaces `$(POD_NAMESPACE)`, and turns `$$(` in a value of the group
-/// into `$(`.
+/// Returns the arguments of `tamis gateway`. Kubernetes replaces `$(POD_NAMESPACE)`, and turns `$$(` in a value of the
+/// group into `$(`.
 fn arguments(group: &GroupInput) -> Vec<String> {
     let spec = &group.spec;
     let mut arguments: Vec<String> = vec!["gateway".to_owned()];
@@ -231,8 +231,8 @@ fn volumes(group: &GroupInput) -> Value {
     json!(volumes)
 }
 
-/// Returns a message about the first invalid quantity of the group. The API server would answer an apply with an internal
-/// error, which cannot be distinguished from a temporary fault.
+/// Returns a message about the first invalid quantity of the group. The API server would answer an apply with an
+/// internal error, which cannot be distinguished from a temporary fault.
 pub(super) fn not_a_quantity(group: &GroupInput) -> Option<String> {
     let resources = group.spec.pod.as_ref()?.resources.as_ref()?;
     let each = |field: &'static str, of: &'_ IndexMap<String, String>| {
@@ -244,8 +244,8 @@ pub(super) fn not_a_quantity(group: &GroupInput) -> Option<String> {
     each("requests", &resources.requests).or_else(|| each("limits", &resources.limits))
 }
 
-/// Returns the resources that the group sets, and a default for each that it does not set. There is no CPU limit by default,
-/// since a throttled gateway answers late. An autoscaler needs the CPU request.
+/// Returns the resources that the group sets, and a default for each that it does not set. There is no CPU limit by
+/// default, since a throttled gateway answers late. An autoscaler needs the CPU request.
 fn resources(group: &GroupInput) -> Value {
     let asked = group.spec.pod.as_ref().and_then(|pod| pod.resources.clone()).unwrap_or_default();
     let with = |asked: IndexMap<String, String>, defaults: &[(&str, &str)]| {

@@ -31,7 +31,8 @@ pub(super) struct Update {
     pub(super) uid: String,
     /// `metadata.resourceVersion` of the object that was seen.
     pub(super) resource_version: String,
-    /// `metadata.managedFields` in which the fields of the operator's POST belong to its apply. `None` if they already do.
+    /// `metadata.managedFields` in which the fields of the operator's POST belong to its apply. `None` if they already
+    /// do.
     pub(super) managed_fields: Option<Value>,
     /// The number of replicas that the hand-over manager takes over, since the operator is about to drop the field.
     pub(super) hand_over: Option<i64>,
@@ -53,8 +54,8 @@ pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Returns who owns an object. An object without a controller belongs to the group if the operator wrote it for this group:
-/// a user has removed the owner reference, and it is restored.
+/// Returns who owns an object. An object without a controller belongs to the group if the operator wrote it for this
+/// group: a user has removed the owner reference, and it is restored.
 pub(super) fn ownership(group: &GroupInput, meta: &ObjectMeta) -> Ownership {
     match controller(meta) {
         Some(owner) if owner.uid == group.uid => Ownership::Owned,
@@ -104,8 +105,8 @@ fn is_applied_here(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(names::MANAGED_BY) && entry.subresource.is_none()
 }
 
-/// Returns the managed fields with the fields of the operator's POST owned by its apply, or `None` if there is no entry of a
-/// POST. A server-side apply removes only fields that its manager has applied.
+/// Returns the managed fields with the fields of the operator's POST owned by its apply, or `None` if there is no entry
+/// of a POST. A server-side apply removes only fields that its manager has applied.
 fn as_applied(entries: &[ManagedFieldsEntry]) -> Option<Value> {
     let operation =
         |entry: &ManagedFieldsEntry, operation| is_applied_here(entry) && entry.operation.as_deref() == Some(operation);
@@ -123,8 +124,8 @@ fn as_applied(entries: &[ManagedFieldsEntry]) -> Option<Value> {
     Some(json!(entries))
 }
 
-/// Returns the replicas of a Deployment that the operator owns and is about to drop: dropped at once, the number would fall to
-/// one until the autoscaler acts.
+/// Returns the replicas of a Deployment that the operator owns and is about to drop: dropped at once, the number would
+/// fall to one until the autoscaler acts.
 fn hand_over(child: &Child, actual: &DynamicObject) -> Option<i64> {
     if child.kind != ChildKind::Deployment || at(&child.body, &["spec", "replicas"]).is_some() {
         return None;

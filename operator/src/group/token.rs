@@ -29,9 +29,9 @@ pub(super) async fn look(client: &Client, group: &GroupInput) -> Result<Option<T
     Ok(found.as_ref().map(state))
 }
 
-/// Reads the token of a group, and creates it if there is none: a deleted Secret is created again with another token. An
-/// existing token is never replaced, since gateways would have to know the new one before the operator uses it. Returns its
-/// state, and whether it was created.
+/// Reads the token of a group, and creates it if there is none: a deleted Secret is created again with another token.
+/// An existing token is never replaced, since gateways would have to know the new one before the operator uses it.
+/// Returns its state, and whether it was created.
 pub(super) async fn ensure(client: &Client, permit: &Permit, group: &GroupInput) -> Result<(TokenState, bool), Error> {
     let make = || {
         let token: String = own_secret::random()?.iter().map(|byte| format!("{byte:02x}")).collect();

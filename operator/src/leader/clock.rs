@@ -3,8 +3,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
-/// A moment, counted from the start of the machine. The clock advances while the process is stopped and while the machine
-/// sleeps, so that a claim that expired in the meantime is seen as expired after waking.
+/// A moment, counted from the start of the machine. The clock advances while the process is stopped and while the
+/// machine sleeps, so that a claim that expired in the meantime is seen as expired after waking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 

@@ -100,8 +100,8 @@ pub(super) enum Action {
     Wait(Duration),
 }
 
-/// Decides what the candidate `identity` does. `leads`: it holds a claim that has not expired. A lease with its own identity
-/// that it does not know to hold counts as another's: two processes may have been given one identity.
+/// Decides what the candidate `identity` does. `leads`: it holds a claim that has not expired. A lease with its own
+/// identity that it does not know to hold counts as another's: two processes may have been given one identity.
 pub(super) fn decide(observed: &Observed, leads: bool, identity: &str, own: Duration, now: Moment) -> Action {
     let Some(record) = &observed.record else { return Action::Create };
     match record.holder.as_deref() {

@@ -24,8 +24,8 @@ use super::clock::Moment;
 use super::decide::{Action, Observed, Record, decide};
 use super::{Claim, Leadership, LeaseOptions};
 
-/// Takes part in the election until `shutdown`, and then releases the Lease if this candidate holds it. The release waits for
-/// the writes in flight, while [`Leadership::may_write`] permits no others.
+/// Takes part in the election until `shutdown`, and then releases the Lease if this candidate holds it. The release
+/// waits for the writes in flight, while [`Leadership::may_write`] permits no others.
 ///
 /// Must be called within a Tokio runtime.
 #[must_use]
@@ -78,8 +78,8 @@ impl Drop for Elector {
 
 impl Elector {
     async fn run(mut self, shutdown: CancellationToken) {
-        // Decisions follow from polling. The watch only wakes the loop, so that a released Lease is acquired at once and a
-        // stolen one noticed.
+        // Decisions follow from polling. The watch only wakes the loop, so that a released Lease is acquired at once
+        // and a stolen one noticed.
         let named = watcher::Config::default().fields(&format!("metadata.name={}", self.options.name));
         let mut changes = pin!(watcher(self.api.clone(), named).backoff(watch_backoff()).touched_objects());
         loop {
@@ -261,8 +261,8 @@ impl Elector {
         if tokio::time::timeout(left, self.writes.wait()).await.is_err() {
             return;
         }
-        // A renewal that the shutdown interrupted may have arrived. Then the release conflicts, and the Lease is read again
-        // once.
+        // A renewal that the shutdown interrupted may have arrived. Then the release conflicts, and the Lease is read
+        // again once.
         let mut lease = held;
         for _ in 0..2 {
             if lease.is_none() {

@@ -1,7 +1,7 @@
 //! Leader election: which of several operators writes.
 //!
-//! Every operator watches the cluster; the one that holds the Lease plans and writes. [`run`] takes part in the election. The
-//! [`Leadership`] that it returns is asked before every write:
+//! Every operator watches the cluster; the one that holds the Lease plans and writes. [`run`] takes part in the
+//! election. The [`Leadership`] that it returns is asked before every write:
 //!
 //! ```no_run
 //! # async fn example(leadership: tamis_operator::leader::Leadership) -> anyhow::Result<()> {
@@ -11,10 +11,10 @@
 //! # }
 //! ```
 //!
-//! Only the local clock counts: a claim starts before the request that renewed it was sent, on a clock that advances while
-//! the process is stopped. A leader that is paused, cut off or starved therefore gets no permit from
-//! [`Leadership::may_write`] by the time the Lease expires for the others, whether or not the task that renews has run since.
-//! A write that was sent before and arrives late is rejected because of its `uid` and `resourceVersion`.
+//! Only the local clock counts: a claim starts before the request that renewed it was sent, on a clock that advances
+//! while the process is stopped. A leader that is paused, cut off or starved therefore gets no permit from
+//! [`Leadership::may_write`] by the time the Lease expires for the others, whether or not the task that renews has run
+//! since. A write that was sent before and arrives late is rejected because of its `uid` and `resourceVersion`.
 
 mod clock;
 mod decide;
@@ -53,8 +53,8 @@ impl LeaseOptions {
     /// The default name of the operator's Lease.
     pub const NAME: &str = "tamis-operator";
 
-    /// Creates options with the times that Kubernetes' own controllers use: a lease lasts 15 seconds, writes may begin within
-    /// 10 seconds of a renewal, and the lease is renewed every 2 seconds.
+    /// Creates options with the times that Kubernetes' own controllers use: a lease lasts 15 seconds, writes may begin
+    /// within 10 seconds of a renewal, and the lease is renewed every 2 seconds.
     #[must_use]
     pub fn new(namespace: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
@@ -101,8 +101,8 @@ impl Leadership {
     }
 
     /// Returns a channel with whether this operator leads. The value may lag behind [`Self::may_write`], which alone is
-    /// decisive. The channel closes when this operator leaves the election, after a shutdown or a panic of the task: from then
-    /// on nothing is written.
+    /// decisive. The channel closes when this operator leaves the election, after a shutdown or a panic of the task:
+    /// from then on nothing is written.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.changes.clone()
@@ -145,8 +145,8 @@ impl Permit {
         self.claim().is_some()
     }
 
-    /// Runs one request if it may begin at this moment, and abandons it when others may acquire the Lease. Must be called for
-    /// each request, since much time may pass between two.
+    /// Runs one request if it may begin at this moment, and abandons it when others may acquire the Lease. Must be
+    /// called for each request, since much time may pass between two.
     ///
     /// # Errors
     /// [`Deposed`], before the request or during it. In the second case, the API server may have performed it.

@@ -44,8 +44,8 @@ pub(super) struct Write {
     pub(super) request: Request,
 }
 
-/// The conditions that a decision to write relies on. A write whose fence no longer holds does not begin: another operator
-/// may have written since, or the watches may lag behind each other.
+/// The conditions that a decision to write relies on. A write whose fence no longer holds does not begin: another
+/// operator may have written since, or the watches may lag behind each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fence {
     /// The leader's term.

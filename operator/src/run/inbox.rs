@@ -1,12 +1,12 @@
-//! Changes that watches have delivered and that wait to be read. Reading a large object takes long, so namespaces take turns
-//! here too; the changes of one namespace keep their order. Pure.
+//! Changes that watches have delivered and that wait to be read. Reading a large object takes long, so namespaces take
+//! turns here too; the changes of one namespace keep their order. Pure.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::ops::Bound;
 
-/// The waiting changes of one namespace. An object that changes again is read once, in its newest version and in its old
-/// place: a filter set is never read later than an exposition that came after it.
+/// The waiting changes of one namespace. An object that changes again is read once, in its newest version and in its
+/// old place: a filter set is never read later than an exposition that came after it.
 #[derive(Debug)]
 struct Queue<K, T> {
     waiting: VecDeque<(K, u64, T)>,

@@ -13,8 +13,8 @@ pub(super) trait Weighs {
     fn is_urgent(&self) -> bool;
 }
 
-/// The waiting items by exposition. Namespaces take turns, and so do urgent and other items, so that neither waits for all
-/// of the other.
+/// The waiting items by exposition. Namespaces take turns, and so do urgent and other items, so that neither waits for
+/// all of the other.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     urgent: FairQueue<ObjectName, T>,

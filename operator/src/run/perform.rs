@@ -1,5 +1,5 @@
-//! Performs writes. Each carries the `uid` and `resourceVersion` that the decision was based on, so that a deposed operator
-//! that has not noticed overwrites nothing and recreates nothing.
+//! Performs writes. Each carries the `uid` and `resourceVersion` that the decision was based on, so that a deposed
+//! operator that has not noticed overwrites nothing and recreates nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -113,8 +113,8 @@ impl Performer {
         Report::Probed { purpose, answers }
     }
 
-    /// Returns the permit of the fence's term, unless the process has slept since the decision. The permit checks the term
-    /// itself whenever a request begins.
+    /// Returns the permit of the fence's term, unless the process has slept since the decision. The permit checks the
+    /// term itself whenever a request begins.
     fn permit(&self, fence: Fence) -> Result<Permit, Deposed> {
         if self.sleep_detector.sleeps() != fence.sleeps {
             return Err(Deposed);

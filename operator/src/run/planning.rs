@@ -1,6 +1,6 @@
-//! Planning, turn by turn. Namespaces take turns, and so do the lanes of work, so that a change waits for one turn of each
-//! other namespace, however much work these have. Planned documents wait in a queue that is bounded in bytes: a namespace
-//! that fills its share is not planned until some of its documents are written.
+//! Planning, turn by turn. Namespaces take turns, and so do the lanes of work, so that a change waits for one turn of
+//! each other namespace, however much work these have. Planned documents wait in a queue that is bounded in bytes: a
+//! namespace that fills its share is not planned until some of its documents are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
@@ -58,8 +58,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Returns whether expositions of a namespace can be planned: its Secrets are known, it has not filled its share of the
-    /// queue, and it is not throttled.
+    /// Returns whether expositions of a namespace can be planned: its Secrets are known, it has not filled its share of
+    /// the queue, and it is not throttled.
     fn may_plan(&self, sources: &Sources, pipeline: &Pipeline, now: Instant, namespace: &str) -> bool {
         sources.knows(&Watched::Secrets, namespace)
             && pipeline.pending.bytes_of(namespace) < PENDING_OF_ONE
@@ -191,8 +191,8 @@ impl State {
         }
     }
 
-    /// Plans expositions of a service for one turn. If it is unknown whether the Secrets that they name exist, the Secrets are
-    /// probed first.
+    /// Plans expositions of a service for one turn. If it is unknown whether the Secrets that they name exist, the
+    /// Secrets are probed first.
     fn plan_expositions(&mut self, lane: Lane, service: ServiceKey, scope: Scope) {
         if scope == Scope::All {
             // All expositions are planned, so the record of the Secrets that they ask for starts over.

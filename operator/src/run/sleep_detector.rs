@@ -1,5 +1,5 @@
-//! Detects whether the process has slept. After a sleep, one watch may lag behind another by as long as the sleep lasted:
-//! together they then show a state that never existed, and another operator may have led meanwhile.
+//! Detects whether the process has slept. After a sleep, one watch may lag behind another by as long as the sleep
+//! lasted: together they then show a state that never existed, and another operator may have led meanwhile.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

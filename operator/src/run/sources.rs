@@ -36,9 +36,9 @@ impl Sources {
         sources
     }
 
-    /// Starts and ends the watches of Secrets, depending on which objects name them. Returns the sources whose watches ended.
-    /// `foreign`: namespaces with groups of other operators only, where this operator has written nothing and may read no
-    /// Secrets.
+    /// Starts and ends the watches of Secrets, depending on which objects name them. Returns the sources whose watches
+    /// ended. `foreign`: namespaces with groups of other operators only, where this operator has written nothing and
+    /// may read no Secrets.
     pub(super) fn update(
         &mut self,
         cluster: &ClusterState,
@@ -70,8 +70,8 @@ impl Sources {
         ended
     }
 
-    /// Restarts all watches, so that each lists its objects again. Earlier changes must not be acted upon until all have
-    /// listed: one watch may lag behind another by as long as the process slept.
+    /// Restarts all watches, so that each lists its objects again. Earlier changes must not be acted upon until all
+    /// have listed: one watch may lag behind another by as long as the process slept.
     pub(super) fn restart(&mut self, actions: &mut Vec<Action>) {
         self.epoch += 1;
         self.listed.clear();

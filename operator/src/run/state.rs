@@ -1,5 +1,5 @@
-//! The operator's state and decisions. Pure: it has no client and no clock. Events come in, each with the time at which it
-//! happened; actions go out, and their results come back as events.
+//! The operator's state and decisions. Pure: it has no client and no clock. Events come in, each with the time at which
+//! it happened; actions go out, and their results come back as events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -50,7 +50,8 @@ pub(super) struct Tick {
     pub(super) groups_waiting: Vec<String>,
 }
 
-/// The verdict on one generation of an object. It does not apply to another generation, nor to another object of the name.
+/// The verdict on one generation of an object. It does not apply to another generation, nor to another object of the
+/// name.
 #[derive(Debug)]
 pub(super) struct ObjectVerdict {
     uid: String,
@@ -176,8 +177,8 @@ impl State {
         &self.waiting
     }
 
-    /// Handles a change that a watch delivers. Objects that users write wait for the turn of their namespace; everything else
-    /// is read at once.
+    /// Handles a change that a watch delivers. Objects that users write wait for the turn of their namespace;
+    /// everything else is read at once.
     pub(super) fn on_watch_event(&mut self, message: Message, now: Instant) {
         self.now = now;
         let object = match (&message.source.watched, &message.change) {
@@ -355,7 +356,8 @@ impl State {
         self.write_statuses(fence, time);
     }
 
-    /// Begins a term. It is unknown what another operator has written, so everything is compared, and differences are written.
+    /// Begins a term. It is unknown what another operator has written, so everything is compared, and differences are
+    /// written.
     fn begin(&mut self) {
         self.pipeline.begin();
         self.shared_findings = plan::SharedFindings::default();

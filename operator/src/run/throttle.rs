@@ -1,5 +1,5 @@
-//! Throttles namespaces with long turns: each rests after a long turn, so that other namespaces meet an idle operator most
-//! of the time. Pure.
+//! Throttles namespaces with long turns: each rests after a long turn, so that other namespaces meet an idle operator
+//! most of the time. Pure.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
