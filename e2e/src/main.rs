@@ -1,11 +1,12 @@
-//! Tamis on a real Kubernetes node: installed, called, upgraded, broken and removed. Run by `cargo xtask e2e`; what it
-//! needs and does is in `docs/e2e.md`.
+//! Tests Tamis on a real Kubernetes node: installed, called, upgraded, broken and removed. `cargo xtask e2e` runs this program;
+//! `docs/e2e.md` describes what it needs and does.
 
 mod image;
 mod load;
 mod machine;
 mod node;
 mod product;
+mod reach;
 mod report;
 mod steps;
 
@@ -19,7 +20,7 @@ use tamis_tests::Upstream;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, Parser)]
-#[command(name = "tamis-e2e", about = "Tamis on a real Kubernetes node")]
+#[command(name = "tamis-e2e", about = "Test Tamis on a real Kubernetes node")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -27,40 +28,51 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Starts a node, goes through every step, and removes all again
+    /// Start a node, perform every step, and restore the machine
     Run(Run),
-    /// Prints the Debian packages that a run needs and this machine lacks
+    /// Print the Debian packages that a run needs and this machine lacks
     Needs,
-    /// Removes what a run has left that was killed
+    /// Remove what a killed run left behind
     Clean,
-    /// The sample API that the steps call: in a pod
+    /// Serve the sample API that the steps call; runs in a pod
     Upstream {
-        /// Where it listens
+        /// The address to listen on
         #[arg(long)]
         listen: SocketAddr,
+    },
+    /// Print when DNS first knew a host, and when a connection was first accepted; runs in a pod
+    Reach {
+        /// The name of a Service, such as tracker.team-a.svc
+        host: String,
+        /// The port to connect to; without it, only DNS is asked
+        #[arg(long)]
+        port: Option<u16>,
     },
 }
 
 #[derive(Debug, Parser)]
 struct Run {
-    /// The product's image, as a docker archive
+    /// The image under test, as a docker archive
     #[arg(long)]
     image: PathBuf,
-    /// The name in it, with its tag
+    /// The name of the image, with its tag
     #[arg(long)]
     image_name: String,
     /// The `tamis` program
     #[arg(long)]
     tamis: PathBuf,
-    /// Writes a table here, in Markdown, and JSON beside it
+    /// Write the steps to this file as Markdown, and next to it as JSON
     #[arg(long)]
     report: Option<PathBuf>,
-    /// After the installation, only steps whose names have one of these words
+    /// After the installation, run only steps whose names contain one of these words
     #[arg(long)]
     only: Vec<String>,
-    /// Leaves the node up at the end, until Ctrl-C
+    /// Keep the node running at the end, until Ctrl-C
     #[arg(long)]
     keep: bool,
+    /// How long Argo CD reconciles the installation, in seconds
+    #[arg(long, default_value_t = 600)]
+    reconcile_seconds: u64,
 }
 
 #[tokio::main]
@@ -73,6 +85,7 @@ async fn main() -> ExitCode {
         }
         Command::Clean => machine::Machine::clean().map(|()| true),
         Command::Upstream { listen } => upstream(listen).await.map(|()| true),
+        Command::Reach { host, port } => reach::print(&host, port).await.map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -84,7 +97,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Runs until the end or a signal: the machine is given back in both cases.
+/// Runs to the end or to a signal. The machine is restored in both cases.
 async fn guarded(run: Run) -> Result<bool> {
     tokio::select! {
         passed = steps::run(&run) => passed,

@@ -1,7 +1,7 @@
 //! Argo CD, the real one, with a folder of Tamis' resources in Git: `examples/gitops/`, as `docs/gitops.md` describes it.
 //!
 //! Building Argo CD takes minutes, so this is run by `cargo xtask gitops` and else reported as ignored. There are no nodes and
-//! no garbage collector here: of an Application with pods, and of foreground deletion, the end-to-end test has more.
+//! no garbage collector here: the end-to-end run (`docs/e2e.md`) has an Application with pods.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -441,7 +441,7 @@ fn write(repository: &Repository, upstream: &Upstream) -> Result<()> {
         }
     }
     repository.write("platform/team-b.yaml", TEAM_B)?;
-    copy(repository, "charts")
+    repository.copy("charts", "charts")
 }
 
 /// An Application that does not wait for the garbage collector, which is not here, and with further options.
@@ -451,20 +451,6 @@ fn in_background(application: &str, options: &str) -> Result<String> {
     let background = format!("{automated}\n    syncOptions: [PrunePropagationPolicy=background{options}]");
     let finalizer = "resources-finalizer.argocd.argoproj.io";
     Ok(application.replace(automated, &background).replace(finalizer, &format!("{finalizer}/background")))
-}
-
-/// A folder of ours, with all that is in it.
-fn copy(repository: &Repository, folder: &str) -> Result<()> {
-    for entry in fs::read_dir(root().join(folder)).with_context(|| folder.to_owned())? {
-        let entry = entry?;
-        let path = format!("{folder}/{}", entry.file_name().to_str().context("a file's name")?);
-        if entry.file_type()?.is_dir() {
-            copy(repository, &path)?;
-        } else {
-            repository.write(&path, &file(&path)?)?;
-        }
-    }
-    Ok(())
 }
 
 /// The Secret that does not come from Git.

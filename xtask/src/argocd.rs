@@ -1,5 +1,5 @@
-//! Argo CD for the test of GitOps, built from the Go module in `tests/cluster/argocd/`. It takes longer to build than all
-//! other tools together, so it is built for `cargo xtask gitops` only.
+//! Argo CD for the test of GitOps and for the end-to-end run, built from the Go module in `tests/cluster/argocd/`. Building it
+//! takes longer than building all other tools together, so `cargo xtask test` does without it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ const MODULE: Module = Module {
     versioned: None,
 };
 const SET: Set = Set { folder: "argocd", sources: "tests/cluster", what: "Argo CD", modules: &[MODULE] };
-/// The manifests of its own installation, beside the programs.
+/// The manifests of Argo CD's own installation, next to the programs.
 const MANIFESTS: &str = "argocd-install.yaml";
 
-/// Builds it into `.tools/argocd/`, with the manifests of its own installation, unless it is there or in
+/// Builds Argo CD into `.tools/argocd/`, with the manifests of its own installation, unless they exist there or in
 /// `KUBEBUILDER_ASSETS`.
 pub(crate) fn install(tools: &Tools) -> Result<()> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
@@ -38,7 +38,7 @@ pub(crate) fn install(tools: &Tools) -> Result<()> {
         let mut go = Command::new("go");
         go.env("GOWORK", "off").current_dir(SET.sources(&MODULE)).args(["list", "-m", "-f", "{{.Dir}}", ARGOCD]);
         let module = quietly(&mut go)?;
-        // Read and written, not copied: files of the module cache are read-only.
+        // A copy of the file would be read-only, as files of the module cache are.
         let manifests = Path::new(module.trim()).join("manifests/core-install.yaml");
         Ok(fs::write(folder.join(MANIFESTS), read(&manifests)?)?)
     })

@@ -1,41 +1,42 @@
-//! The end-to-end run: builds what a node needs and the product, then runs `tamis-e2e`.
+//! The end-to-end run: builds the programs of a node, Argo CD and the image under test, then runs `tamis-e2e`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
 use crate::run::{cargo, quietly, root, step};
-use crate::tools;
+use crate::{argocd, tools};
 
-/// What the product's image is called on the node.
+/// The name of the image under test, on the node.
 const IMAGE: &str = "tamis:e2e";
 
-/// With a test among them what is built has the features of the tests' build: nothing is compiled twice for the two.
-const BUILD: [&str; 10] = [
-    "build",
-    "--workspace",
-    "--bin",
-    "tamis",
-    "--bin",
-    "tamis-e2e",
-    "--bin",
-    "rmcp-driver",
-    "--test",
-    "cluster_quickstart",
-];
+/// The arguments of the build. Because of the test, dependencies have the features that they have in the tests' build, so
+/// nothing is compiled twice.
+const BUILD: [&str; 8] =
+    ["build", "--workspace", "--bin", "tamis-e2e", "--bin", "rmcp-driver", "--test", "cluster_quickstart"];
+
+/// How long Argo CD reconciles by default.
+const RECONCILE_SECONDS: u64 = 600;
 
 /// `cargo xtask e2e`.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Write the steps with their times to this file as Markdown, and next to it as JSON
     #[arg(long)]
     report: Option<PathBuf>,
-    /// The `tamis` program to test; by default a debug build
-    #[arg(long)]
+    /// Test this `tamis` program instead of the one that `cargo xtask image` builds
+    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Test a debug build, which builds in a fraction of the time
+    #[arg(long, conflicts_with = "binary")]
+    debug: bool,
+    /// How long Argo CD reconciles the installation, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = RECONCILE_SECONDS)]
+    reconcile_seconds: u64,
     /// After the installation, run only steps whose names contain one of these words
     #[arg(long)]
     only: Vec<String>,
@@ -44,17 +45,31 @@ pub(crate) struct Arguments {
     keep: bool,
 }
 
-/// Builds, and runs.
+impl Default for Arguments {
+    fn default() -> Self {
+        let (report, binary, only) = (None, None, Vec::new());
+        Self { report, binary, debug: false, reconcile_seconds: RECONCILE_SECONDS, only, keep: false }
+    }
+}
+
+/// Builds everything that a run needs, and runs it.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    tools::install()?;
+    let tools = tools::install()?;
     tools::install_node()?;
-    step("build", &mut cargo(BUILD))?;
+    argocd::install(&tools)?;
+    let mut build = cargo(BUILD);
+    if arguments.debug {
+        build.args(["--bin", "tamis"]);
+    }
+    step("build", &mut build)?;
     let built = root().join("target/debug");
     let runner = built.join("tamis-e2e");
     packages(&runner)?;
-    let tamis = arguments.binary.clone().unwrap_or_else(|| built.join("tamis"));
+    let binary = arguments.binary.clone().or_else(|| arguments.debug.then(|| built.join("tamis")));
+    let image = Image::make(binary.as_deref())?;
     let mut command = Command::new(&runner);
-    command.args(["run", "--image-name", IMAGE]).arg("--image").arg(image(&tamis)?).arg("--tamis").arg(&tamis);
+    command.args(["run", "--image-name", IMAGE]).arg("--image").arg(image.archive).arg("--tamis").arg(image.program);
+    command.arg("--reconcile-seconds").arg(arguments.reconcile_seconds.to_string());
     if let Some(report) = &arguments.report {
         command.arg("--report").arg(report);
     }
@@ -67,19 +82,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     step("end to end", &mut command)
 }
 
-/// Makes the product's image of a program, by `cargo xtask image`.
-fn image(tamis: &Path) -> Result<PathBuf> {
-    let mut command = Command::new(std::env::current_exe()?);
-    // It is imported at once, and on this machine: compressing it would only take time.
-    command.args(["image", "--tag", IMAGE, "--compression", "none", "--json"]);
-    command.arg("--binary").arg(tamis).arg("--output").arg(root().join("target/e2e-image"));
-    let output = command.current_dir(root()).output().context("cannot run cargo xtask image")?;
-    ensure!(output.status.success(), "cargo xtask image: {}", String::from_utf8_lossy(&output.stderr));
-    let said: Value = serde_json::from_slice(&output.stdout).context("cargo xtask image --json")?;
-    Ok(said["archive"].as_str().context("cargo xtask image names no archive")?.into())
+/// An image, and the program in it.
+struct Image {
+    archive: PathBuf,
+    program: PathBuf,
 }
 
-/// Installs the Debian packages that are missing, where that can be done; the runner says what is missing elsewhere.
+impl Image {
+    /// Makes an image by `cargo xtask image`: of a program, or of the one that the command builds.
+    fn make(binary: Option<&Path>) -> Result<Self> {
+        let output = root().join("target/e2e-image");
+        let unpacked = output.join("root");
+        if unpacked.exists() {
+            fs::remove_dir_all(&unpacked).with_context(|| unpacked.display().to_string())?;
+        }
+        let mut command = Command::new(std::env::current_exe()?);
+        // The image is imported once, on this machine: compression would only take time.
+        command.args(["image", "--tag", IMAGE, "--compression", "none", "--json"]);
+        command.arg("--output").arg(&output).arg("--root").arg(&unpacked);
+        if let Some(binary) = binary {
+            command.arg("--binary").arg(binary);
+        }
+        let made = command.current_dir(root()).stderr(Stdio::inherit()).output().context("cargo xtask image")?;
+        ensure!(made.status.success(), "cargo xtask image failed ({})", made.status);
+        let summary: Value = serde_json::from_slice(&made.stdout).context("cargo xtask image --json")?;
+        let archive = summary["archive"].as_str().context("cargo xtask image names no archive")?.into();
+        Ok(Self { archive, program: unpacked.join("usr/bin/tamis") })
+    }
+}
+
+/// Installs the missing Debian packages if this is Debian and the user is root. Otherwise the runner names them.
 fn packages(runner: &Path) -> Result<()> {
     let missing = quietly(Command::new(runner).arg("needs"))?;
     let missing: Vec<&str> = missing.split_whitespace().collect();

@@ -11,15 +11,15 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, Service};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use tamis_tests::cluster::{Cluster, Network, eventually};
+use tamis_tests::cluster::{Cluster, Network, Process, eventually};
 
 pub(crate) use parts::DOWN_AFTER;
 pub(crate) use programs::program;
 
 use crate::image::Image;
-use crate::machine::{HOST, Machine};
+use crate::machine::{HOST, Machine, NODE};
 use containerd::{Containerd, PAUSE};
-use parts::Parts;
+use parts::{PROXY_METRICS, Parts};
 
 /// The node's name.
 pub(crate) const NODE_NAME: &str = "node-1";
@@ -175,6 +175,19 @@ impl Node {
             story += &format!("--- kubectl {line}\n{said}\n");
         }
         story
+    }
+
+    /// kube-proxy.
+    pub(crate) fn proxy(&self) -> &Process {
+        self.parts.proxy()
+    }
+
+    /// When kube-proxy last wrote its rules, in seconds since 1970. `None` if it does not answer.
+    pub(crate) async fn proxy_synced(&self) -> Option<f64> {
+        let metrics = reqwest::get(format!("http://{NODE}:{PROXY_METRICS}/metrics")).await.ok()?.text().await.ok()?;
+        let mut values =
+            metrics.lines().filter_map(|line| line.strip_prefix("kubeproxy_sync_proxy_rules_last_timestamp_seconds "));
+        values.next()?.parse().ok()
     }
 
     /// Fails where a part of Kubernetes has ended.

@@ -17,9 +17,13 @@ use crate::machine::{Machine, NAME, NODE, PODS};
 /// How long the autoscaler waits before it takes gateways away: a run cannot wait for the usual five minutes.
 pub(crate) const DOWN_AFTER: u32 = 30;
 
+/// Where kube-proxy serves its metrics, on the node's address.
+pub(super) const PROXY_METRICS: u16 = 10249;
+
 /// Everything but the API server and containerd.
 pub(crate) struct Parts {
     processes: Vec<Process>,
+    proxy: Process,
     _ports: [Port; 2],
 }
 
@@ -30,14 +34,18 @@ impl Parts {
             controller_manager(machine, cluster, &ports[0])?,
             scheduler(machine, cluster, &ports[1])?,
             kubelet(machine, cluster, containerd)?,
-            proxy(machine, cluster)?,
         ];
-        Ok(Self { processes, _ports: ports })
+        Ok(Self { processes, proxy: proxy(machine, cluster)?, _ports: ports })
     }
 
     /// Fails where one has ended, with its log.
     pub(crate) fn check(&mut self) -> Result<()> {
-        self.processes.iter_mut().try_for_each(Process::check)
+        self.processes.iter_mut().chain([&mut self.proxy]).try_for_each(Process::check)
+    }
+
+    /// kube-proxy.
+    pub(super) fn proxy(&self) -> &Process {
+        &self.proxy
     }
 }
 
@@ -117,6 +125,7 @@ fn proxy(machine: &Machine, cluster: &Cluster) -> Result<Process> {
         "hostnameOverride": NODE_NAME,
         "mode": "iptables",
         "clusterCIDR": PODS,
+        "metricsBindAddress": format!("{NODE}:{PROXY_METRICS}"),
         "oomScoreAdj": 0,
         // The machine's limits are not ours to set.
         "conntrack": {"maxPerCore": 0},

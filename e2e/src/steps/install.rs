@@ -1,20 +1,22 @@
-//! The installation with Helm, as `docs/helm.md` has it, and a team that uses it.
+//! The installation with Helm, as `docs/helm.md` describes it, and a team that uses it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tamis_tests::cluster::eventually;
 
 use super::Stage;
+use crate::load::Question;
 use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM, TEAM, UPSTREAM};
+use crate::reach::FirstTimes;
 
-/// The namespaces of the group and of the team: they are there before the chart, which binds rights in them.
+/// The namespaces of the group and of the team. They must exist before the chart, which binds roles in them.
 const NAMESPACES: &str = include_str!("../../manifests/namespaces.yaml");
 
 pub(super) async fn addons(stage: &Stage) -> Result<String> {
     stage.node.addons().await?;
     stage.node.pods_ready("kube-system", "k8s-app=kube-dns", 1).await?;
-    // As long as an API is announced and not there, no namespace can be deleted.
+    // While an API is registered and not served, no namespace can be deleted.
     stage.node.pods_ready("kube-system", "k8s-app=metrics-server", 1).await?;
     Ok("both are ready".to_owned())
 }
@@ -45,14 +47,51 @@ pub(super) async fn charts(stage: &Stage) -> Result<String> {
 }
 
 pub(super) async fn team(stage: &Stage) -> Result<String> {
-    stage.node.cluster().apply(TEAM).await?;
-    let took = stage.node.is_ready("Exposition", "expositions", "watched").await?;
-    stage.node.pods_ready("team-a", "app=tracker", 1).await?;
-    let question = stage.node.watched().await?;
-    // The node learns of the team's new Service a moment after us.
-    let began = std::time::Instant::now();
-    let answer =
-        eventually("a call is answered", Duration::from_secs(60), async || question.once().await.map(Some)).await?;
-    let first = began.elapsed();
-    Ok(format!("Ready after {took:.1?}; {first:.1?} later a call was answered {answer}"))
+    let node = &stage.node;
+    node.cluster().apply(TEAM).await?;
+    let took = node.is_ready("Exposition", "expositions", "watched").await?;
+    node.pods_ready("team-a", "app=tracker", 1).await?;
+    let question = node.watched().await?;
+    // The node learns of the new Service a moment later than this program.
+    let (times, first) = tokio::join!(FirstTimes::observe(node), FirstAnswer::wait(&question));
+    let first = first?;
+    Ok(format!("Ready after {took:.1?}; then {}; {first}", times?))
+}
+
+/// The first answer of a new API, and what callers got before.
+struct FirstAnswer {
+    after: Duration,
+    /// Each error, with the time at which it was first seen.
+    before: Vec<(Duration, String)>,
+}
+
+impl FirstAnswer {
+    async fn wait(question: &Question) -> Result<Self> {
+        let began = Instant::now();
+        let mut before: Vec<(Duration, String)> = Vec::new();
+        loop {
+            let error = match question.once().await {
+                Ok(_) => return Ok(Self { after: began.elapsed(), before }),
+                Err(error) => format!("{error:#}"),
+            };
+            ensure!(
+                began.elapsed() < Duration::from_secs(60),
+                "no call is answered; before: {before:?}; last: {error}"
+            );
+            if !before.iter().any(|(_, seen)| *seen == error) {
+                before.push((began.elapsed(), error));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl std::fmt::Display for FirstAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a call was answered after {:.1?}", self.after)?;
+        for (index, (at, error)) in self.before.iter().enumerate() {
+            write!(f, "{}{error} (after {at:.1?})", if index == 0 { "; before: " } else { ", " })?;
+        }
+        Ok(())
+    }
 }

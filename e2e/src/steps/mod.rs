@@ -1,4 +1,4 @@
-//! The steps of a run, in their order.
+//! The steps of a run, in order.
 
 mod autoscale;
 mod boundaries;
@@ -6,8 +6,10 @@ mod clients;
 mod counted;
 mod edits;
 mod evict;
+mod gitops;
 mod install;
 mod killed;
+mod late;
 mod outage;
 mod quickstart;
 mod secrets;
@@ -17,7 +19,7 @@ mod upgrade;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -26,15 +28,17 @@ use crate::machine::Machine;
 use crate::node::Node;
 use crate::report::{Outcome, Report};
 
-/// What steps work with.
+/// The node, and what the steps install on it.
 pub(crate) struct Stage {
     pub(crate) node: Node,
-    /// The product's image, as an archive.
+    /// The archive of the image under test.
     pub(crate) archive: PathBuf,
-    /// Its name on the node.
+    /// The image's name on the node.
     pub(crate) image: String,
     /// The `tamis` program on this machine.
     pub(crate) tamis: PathBuf,
+    /// How long Argo CD reconciles the installation.
+    pub(crate) reconcile: Duration,
 }
 
 type Seen<'a> = Pin<Box<dyn Future<Output = Result<String>> + 'a>>;
@@ -44,7 +48,7 @@ struct Step {
     run: for<'a> fn(&'a Stage) -> Seen<'a>,
 }
 
-/// Without these there is nothing to go through.
+/// If one of these fails, no other step can run.
 const CLUSTER: &[Step] = &[
     Step { name: "DNS and metrics-server started", run: |stage| Box::pin(install::addons(stage)) },
     Step { name: "images imported", run: |stage| Box::pin(install::images(stage)) },
@@ -54,14 +58,15 @@ const CLUSTER: &[Step] = &[
 const QUICKSTART: Step =
     Step { name: "quickstart followed word by word", run: |stage| Box::pin(quickstart::run(stage)) };
 
-/// What all further steps begin with.
+/// The installation that all further steps use.
 const INSTALLATION: &[Step] = &[
     Step { name: "charts installed with Helm", run: |stage| Box::pin(install::charts(stage)) },
     Step { name: "a team's API published", run: |stage| Box::pin(install::team(stage)) },
 ];
 
-/// Each leaves the product as it found it, but for the last.
+/// Each leaves the installation as it found it, except the last two.
 const STEPS: &[Step] = &[
+    Step { name: "a Service called before kube-proxy applies it", run: |stage| Box::pin(late::run(stage)) },
     Step { name: "MCP clients call through the Service", run: |stage| Box::pin(clients::run(stage)) },
     Step { name: "Prometheus counts to the byte", run: |stage| Box::pin(counted::run(stage)) },
     Step { name: "filters edited under load", run: |stage| Box::pin(edits::run(stage)) },
@@ -75,9 +80,10 @@ const STEPS: &[Step] = &[
     Step { name: "API server away for 30 s", run: |stage| Box::pin(outage::run(stage)) },
     Step { name: "pod security, and no shell", run: |stage| Box::pin(boundaries::run(stage)) },
     Step { name: "uninstalled", run: |stage| Box::pin(uninstall::run(stage)) },
+    Step { name: "installed by Argo CD, and kept in sync", run: |stage| Box::pin(gitops::run(stage)) },
 ];
 
-/// Goes through all; whether every step passed.
+/// Performs the steps. Returns whether all of them passed.
 pub(crate) async fn run(options: &Run) -> Result<bool> {
     let mut report =
         Report { began: jiff::Timestamp::now().to_string(), image: options.image_name.clone(), steps: Vec::new() };
@@ -93,11 +99,13 @@ pub(crate) async fn run(options: &Run) -> Result<bool> {
     report.add("node started", began.elapsed(), result);
     if let Some(node) = node {
         let archive = options.image.clone();
-        let mut stage = Stage { node, archive, image: options.image_name.clone(), tamis: options.tamis.clone() };
+        let (image, tamis) = (options.image_name.clone(), options.tamis.clone());
+        let reconcile = Duration::from_secs(options.reconcile_seconds);
+        let mut stage = Stage { node, archive, image, tamis, reconcile };
         all(&mut stage, options, &mut report).await?;
         if options.keep {
             let kubeconfig = stage.node.cluster().kubeconfig();
-            eprintln!("the node stays until Ctrl-C: export KUBECONFIG={}", kubeconfig.display());
+            eprintln!("the node runs until Ctrl-C: export KUBECONFIG={}", kubeconfig.display());
             std::future::pending::<()>().await;
         }
     }
@@ -139,7 +147,7 @@ async fn go(step: &Step, stage: &Stage, options: &Run, report: &mut Report) -> O
         eprintln!("{}", stage.node.story().await);
     }
     if let Some(file) = &options.report {
-        // A run that is cut off has said what it did.
+        // So an interrupted run leaves a report too.
         let _ = report.write(file);
     }
     outcome

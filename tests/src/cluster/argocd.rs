@@ -1,6 +1,6 @@
-//! Argo CD beside a test: its repository server and its application controller as processes, with the rights that its own
-//! installation gives them, and repositories of Git on disk. Without its web server: a test applies Applications and reads
-//! their status, as `kubectl` does.
+//! Argo CD next to a test: its repository server and its application controller run as processes, with the rights that its own
+//! installation grants, and use Git repositories on disk. The web server does not run: a test applies Applications and
+//! reads their status, as `kubectl` does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,18 @@ use tempfile::TempDir;
 
 use super::process::Process;
 use super::{Cluster, eventually, programs};
-use crate::Port;
+use crate::documents::copy_folder;
+use crate::{Port, root};
 
-/// The namespace that Argo CD lives in.
+/// The namespace of Argo CD.
 const NAMESPACE: &str = "argocd";
-/// Lines of their logs that a failed test shows.
+/// The number of log lines that a failed test shows.
 const SHOWN: usize = 20;
-/// A sync with several steps, on a machine that does other things too.
+/// The annotation that asks for a comparison. Argo CD removes it when it has compared.
+const REFRESH: &str = "argocd.argoproj.io/refresh";
+/// Long enough for a sync with several steps on a busy machine.
 const SOON: Duration = Duration::from_secs(90);
-/// Everything may be synced anywhere: what Argo CD's web server would make when it first starts.
+/// The project that Argo CD's web server creates when it first starts: everything may be synced anywhere.
 const PROJECT: &str = r#"
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
@@ -34,7 +37,7 @@ spec:
   clusterResourceWhitelist: [{group: "*", kind: "*"}]
 "#;
 
-/// What `cargo xtask gitops` builds.
+/// The programs that `cargo xtask gitops` builds.
 #[derive(Debug, Clone)]
 struct Programs {
     argocd: PathBuf,
@@ -50,12 +53,12 @@ impl Programs {
     }
 }
 
-/// A running Argo CD; it is killed when dropped.
+/// A running Argo CD. It is killed when dropped.
 #[derive(Debug)]
 pub struct ArgoCd {
-    /// Compares and syncs.
+    /// The application controller, which compares and syncs.
     pub controller: Process,
-    /// Renders what is in Git.
+    /// The repository server, which renders manifests.
     pub repo_server: Process,
     applications: Api<DynamicObject>,
     folder: TempDir,
@@ -64,21 +67,21 @@ pub struct ArgoCd {
 }
 
 impl ArgoCd {
-    /// Installs it as its documentation says, `core-install.yaml` into the namespace `argocd`, merges a text into its
-    /// ConfigMap `argocd-cm`, and starts in the place of its pods what they would run.
+    /// Installs Argo CD as its documentation says: applies `core-install.yaml` to the namespace `argocd`, and merges a text into
+    /// the ConfigMap `argocd-cm`. The programs of its pods run as processes of the test instead.
     ///
     /// # Errors
-    /// It is not built, or the API server refuses something.
+    /// Argo CD is not built, or the API server refuses an object.
     pub async fn start(cluster: &Cluster, configuration: &str) -> Result<Self> {
         let programs = Programs::find()?;
-        // It starts them by their names.
+        // Argo CD finds these two on its `PATH`.
         let tools = [programs::helm()?, cluster.programs.kubectl.clone()];
         cluster.namespace(NAMESPACE).await?;
-        let install = programs.install.to_str().context("the path is no text")?;
-        let apply = ["apply", "--server-side", "--namespace", NAMESPACE, "--filename"];
-        cluster.kubectl(&[&apply[..], &[install]].concat(), None).await?;
+        let install = without_pods(&fs::read_to_string(&programs.install)?);
+        let apply = ["apply", "--server-side", "--namespace", NAMESPACE, "--filename=-"];
+        cluster.kubectl(&apply, Some(&install)).await?;
         cluster.established().await?;
-        cluster.kubectl(&[&apply[..], &["-"]].concat(), Some(PROJECT)).await?;
+        cluster.kubectl(&apply, Some(PROJECT)).await?;
         let merge = ["apply", "--server-side", "--field-manager=tamis", "--filename=-"];
         cluster.kubectl(&merge, Some(configuration)).await?;
         let kubeconfig = cluster.service_account(NAMESPACE, "argocd-application-controller").await?;
@@ -105,7 +108,7 @@ impl ArgoCd {
         command.args(["--namespace", NAMESPACE, "--redis", &redis.address()]);
         command.args(["--repo-server", &repo.address(), "--repo-server-plaintext"]);
         command.args(["--metrics-port", &number(metrics)]);
-        // The health of each resource in the Application's status; otherwise the web server knows it.
+        // Without this option, only the web server knows the health of each resource.
         command.arg("--persist-resource-health");
         let controller = Process::spawn("argocd-application-controller", &mut command, &log("controller"), SHOWN)?;
 
@@ -115,7 +118,7 @@ impl ArgoCd {
         Ok(Self { controller, repo_server, applications, folder, _redis: redis_process, _ports: ports })
     }
 
-    /// A new, empty repository.
+    /// Creates an empty repository.
     ///
     /// # Errors
     /// Git fails.
@@ -123,43 +126,50 @@ impl ArgoCd {
         Repository::create(self.folder.path().join(name))
     }
 
-    /// An Application as it is now.
+    /// Reads an Application.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// No Application has this name.
     pub async fn application(&self, name: &str) -> Result<Application> {
         let object = self.applications.get(name).await?;
         Ok(Application { object: serde_json::to_value(object)? })
     }
 
-    /// Whether there is an Application of this name.
+    /// Returns whether an Application exists.
     ///
     /// # Errors
-    /// The API's.
+    /// The API server does not answer.
     pub async fn has_application(&self, name: &str) -> Result<bool> {
         Ok(self.applications.get_opt(name).await?.is_some())
     }
 
-    /// Has Argo CD compare anew with what is in Git now, whatever it remembers, and waits until it has.
+    /// Asks Argo CD to read the repository again and to compare an Application, without its caches.
     ///
     /// # Errors
-    /// It does not in time.
-    pub async fn refresh(&self, name: &str) -> Result<Application> {
-        const REFRESH: &str = "argocd.argoproj.io/refresh";
+    /// The API server refuses the annotation.
+    pub async fn request_refresh(&self, name: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {REFRESH: "hard"}}}));
-        self.applications.patch(name, &PatchParams::default(), &patch).await?;
+        self.applications.patch(name, &PatchParams::default(), &patch).await.map(drop).context("requesting a refresh")
+    }
+
+    /// [`ArgoCd::request_refresh`], and waits until Argo CD has compared.
+    ///
+    /// # Errors
+    /// Argo CD does not compare in time.
+    pub async fn refresh(&self, name: &str) -> Result<Application> {
+        self.request_refresh(name).await?;
         eventually(&format!("refresh of {name}"), SOON, async || {
             let application = self.application(name).await?;
-            let asked = &application.object["metadata"]["annotations"][REFRESH];
-            Ok(asked.is_null().then_some(application))
+            let requested = &application.object["metadata"]["annotations"][REFRESH];
+            Ok(requested.is_null().then_some(application))
         })
         .await
     }
 
-    /// Waits until an Application is of a revision, in this state of sync and health, and its last sync has succeeded.
+    /// Waits until an Application has this revision, sync status and health, and its last sync has succeeded.
     ///
     /// # Errors
-    /// It is not in time; the message says how it was, and has the end of the controller's log.
+    /// The Application does not become so in time. The message has its last state and the end of the controller's log.
     pub async fn becomes(&self, name: &str, revision: &str, sync: &str, health: &str) -> Result<Application> {
         let last = std::cell::RefCell::new(String::new());
         let what = format!("{name} {sync} and {health}");
@@ -178,11 +188,11 @@ impl ArgoCd {
     }
 }
 
-/// The health that Argo CD gives an object under a configuration, the text of its ConfigMap `argocd-cm`: status and
-/// message, or none where it has no check for the kind.
+/// Returns the health of an object, status and message, under the ConfigMap `argocd-cm` with this text. Returns `None` if Argo
+/// CD has no health check for the kind.
 ///
 /// # Errors
-/// It is not built, the check fails, or what Argo CD prints has another form.
+/// Argo CD is not built, the check fails, or the output has an unknown form.
 pub fn assess(object: &Value, configuration: &str) -> Result<Option<(String, String)>> {
     let folder = TempDir::with_prefix("tamis-argocd-")?;
     let (file, config) = (folder.path().join("object.yaml"), folder.path().join("argocd-cm.yaml"));
@@ -201,7 +211,14 @@ pub fn assess(object: &Value, configuration: &str) -> Result<Option<(String, Str
     Ok(Some(found.with_context(|| format!("no status and message: {printed}"))?))
 }
 
-/// One of the programs that the binary is. `tools`: programs that it finds before others of their names.
+/// Removes the Deployments and StatefulSets from manifests: on a node, they would start pods whose image cannot be pulled.
+fn without_pods(manifests: &str) -> String {
+    let starts_pods =
+        |document: &&str| document.lines().any(|line| matches!(line, "kind: Deployment" | "kind: StatefulSet"));
+    manifests.split("\n---\n").filter(|document| !starts_pods(document)).collect::<Vec<_>>().join("\n---\n")
+}
+
+/// Returns the command of a program of Argo CD, which are all one binary. `tools` come first on its `PATH`.
 fn part(programs: &Programs, folder: &Path, name: &str, tools: &[PathBuf]) -> Result<Command> {
     let mut command = Command::new(&programs.argocd);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -210,15 +227,15 @@ fn part(programs: &Programs, folder: &Path, name: &str, tools: &[PathBuf]) -> Re
     command.env("PATH", path).env("ARGOCD_BINARY_NAME", name);
     command.env("HOME", folder).env("TMPDIR", folder.join("tmp"));
     command.env("ARGOCD_SSH_DATA_PATH", folder.join("ssh")).env("ARGOCD_TLS_DATA_PATH", folder.join("tls"));
-    // It uses the kubeconfig as if it were in a pod; no signatures are checked.
+    // Argo CD uses the kubeconfig as if it ran in a pod, and checks no signatures.
     command.env("ARGOCD_FAKE_IN_CLUSTER", "true").env("ARGOCD_GPG_ENABLED", "false");
     Ok(command)
 }
 
-/// An Application at one moment.
+/// The state of an Application at one moment.
 #[derive(Debug, Clone)]
 pub struct Application {
-    /// As the API has it.
+    /// The object.
     pub object: Value,
 }
 
@@ -227,31 +244,44 @@ impl Application {
         self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// `Synced`, `OutOfSync`, `Unknown`, or empty.
+    /// Returns `Synced`, `OutOfSync`, `Unknown`, or an empty text.
     #[must_use]
     pub fn sync(&self) -> &str {
         self.text("/status/sync/status")
     }
 
-    /// `Healthy`, `Progressing`, `Degraded`, .., or empty.
+    /// Returns `Healthy`, `Progressing`, `Degraded`, .., or an empty text.
     #[must_use]
     pub fn health(&self) -> &str {
         self.text("/status/health/status")
     }
 
-    /// The commit that it was compared with.
+    /// Returns when the health last changed.
+    #[must_use]
+    pub fn health_since(&self) -> &str {
+        self.text("/status/health/lastTransitionTime")
+    }
+
+    /// Returns the commit of the last comparison.
     #[must_use]
     pub fn revision(&self) -> &str {
         self.text("/status/sync/revision")
     }
 
-    /// What became of the last sync: when it started and its phase. Another one has begun since where this differs.
+    /// Returns the time of the last comparison.
+    #[must_use]
+    pub fn compared_at(&self) -> &str {
+        self.text("/status/reconciledAt")
+    }
+
+    /// Returns the start and the phase of the last sync.
     #[must_use]
     pub fn operation(&self) -> (&str, &str) {
         (self.text("/status/operationState/startedAt"), self.text("/status/operationState/phase"))
     }
 
-    /// Of one of its resources: whether it is in sync, its health, and what is said of that; none where it has no such.
+    /// Returns the sync status, the health and the health's message of a resource, or `None` if the Application has no such
+    /// resource.
     #[must_use]
     pub fn resource(&self, kind: &str, name: &str) -> Option<(String, String, String)> {
         let resources = self.object.pointer("/status/resources")?.as_array()?;
@@ -260,7 +290,7 @@ impl Application {
         Some((text("/status"), text("/health/status"), text("/health/message")))
     }
 
-    /// What is wrong with it, if something is.
+    /// Describes the state, with every resource and condition.
     #[must_use]
     pub fn summary(&self) -> String {
         let status = &self.object["status"];
@@ -278,7 +308,7 @@ impl Application {
     }
 }
 
-/// A repository of Git with a working tree.
+/// A Git repository with a working tree.
 #[derive(Debug)]
 pub struct Repository {
     folder: PathBuf,
@@ -292,7 +322,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Where Argo CD finds it.
+    /// Returns the URL for Argo CD.
     #[must_use]
     pub fn url(&self) -> String {
         format!("file://{}", self.folder.display())
@@ -301,17 +331,25 @@ impl Repository {
     /// Writes a file.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The file cannot be written.
     pub fn write(&self, path: &str, text: &str) -> Result<()> {
         let file = self.folder.join(path);
         fs::create_dir_all(file.parent().context("no folder")?)?;
         Ok(fs::write(file, text)?)
     }
 
+    /// Copies a folder of this workspace, unchanged.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn copy(&self, from: &str, to: &str) -> Result<()> {
+        copy_folder(&root().join(from), &self.folder.join(to), &str::to_owned).with_context(|| from.to_owned())
+    }
+
     /// Reads a file.
     ///
     /// # Errors
-    /// It is not there.
+    /// The file does not exist.
     pub fn read(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.folder.join(path)).with_context(|| path.to_owned())
     }
@@ -319,22 +357,22 @@ impl Repository {
     /// Deletes a file.
     ///
     /// # Errors
-    /// It is not there.
+    /// The file does not exist.
     pub fn remove(&self, path: &str) -> Result<()> {
         fs::remove_file(self.folder.join(path)).with_context(|| path.to_owned())
     }
 
-    /// Commits all that has changed; gives the commit.
+    /// Commits all changes, and returns the commit.
     ///
     /// # Errors
-    /// Nothing has, or Git fails.
+    /// Nothing has changed, or Git fails.
     pub fn commit(&self, message: &str) -> Result<String> {
         self.git(&["add", "--all"])?;
         self.git(&["commit", "--quiet", "--message", message])?;
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Takes the last commit back, with a commit; gives that.
+    /// Reverts the last commit, and returns the commit that does so.
     ///
     /// # Errors
     /// Git fails.
@@ -346,7 +384,7 @@ impl Repository {
     fn git(&self, args: &[&str]) -> Result<String> {
         let mut command = Command::new("git");
         command.current_dir(&self.folder).args(["-c", "user.name=test", "-c", "user.email=test@example.com"]);
-        // Whatever the machine's own configuration says.
+        // The machine's configuration has no effect.
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
         let output = command.args(args).output().context("starting git")?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -21,7 +21,7 @@ mod toolchain;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use self::layer::Tree;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// The Cargo profile of the build
-    #[arg(long, value_name = "NAME", default_value = "dist", conflicts_with = "binary")]
+    #[arg(long, value_name = "NAME", default_value = SHIPPED, conflicts_with = "binary")]
     profile: String,
     /// The compression of the image's layer
     #[arg(long, value_enum, default_value = "gzip")]
@@ -60,6 +60,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The profile of the program that is shipped.
+const SHIPPED: &str = "dist";
+/// The size that the shipped image must stay below, in bytes, compressed or not.
+const LIMIT: usize = 40_000_000;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 
@@ -77,6 +81,9 @@ struct Built {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let built = build(args, &Revision::read()?)?;
+    if args.is_shipped() {
+        check_size(built.image.archive.len())?;
+    }
     let stem = format!("tamis-{VERSION}-linux-{}", built.platform.architecture());
     let archive = args.output.join(format!("{stem}.tar"));
     let sbom = args.output.join(format!("{stem}.cdx.json"));
@@ -94,6 +101,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let (size, unpacked) = (megabytes(built.image.archive.len()), megabytes(built.layer.len()));
         println!("{}: {size}, unpacked {unpacked}", archive.display());
     }
+    Ok(())
+}
+
+impl Args {
+    /// Whether the image has the program that is shipped, rather than one that was built for a purpose of its own.
+    fn is_shipped(&self) -> bool {
+        self.binary.is_none() && self.profile == SHIPPED
+    }
+}
+
+/// Fails if the archive of the shipped image is too large.
+fn check_size(bytes: usize) -> Result<()> {
+    ensure!(
+        bytes < LIMIT,
+        "the image has {}, and the limit is {}: find what has grown, for example with `cargo bloat --profile dist --bin \
+         tamis --crates`, or raise LIMIT in xtask/src/image/mod.rs with the reason in docs/image.md",
+        megabytes(bytes),
+        megabytes(LIMIT)
+    );
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use super::name::Name;
 use super::oci::{Compression, Description, Image, assemble, hex, pem};
 use super::platform::Platform;
 use super::revision::Revision;
-use super::{Args, build, root};
+use super::{Args, LIMIT, build, check_size, root};
 
 /// What an archive holds, by path.
 fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
@@ -226,4 +226,28 @@ fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() 
         }
     }
     assert!(known > 100, "{known} components with a licence");
+}
+
+#[test]
+fn the_shipped_image_stays_below_its_limit() {
+    assert!(check_size(LIMIT - 1).is_ok());
+    let error = check_size(LIMIT).expect_err("is too large").to_string();
+    assert!(error.starts_with("the image has 40.0 MB, and the limit is 40.0 MB: find what has grown"), "{error}");
+
+    let arguments = |words: &[&str]| {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            args: Args,
+        }
+        <Command as clap::Parser>::parse_from([&["image"], words].concat()).args
+    };
+    for (words, shipped) in [
+        (&[][..], true),
+        (&["--compression", "none"], true),
+        (&["--profile", "release"], false),
+        (&["--binary", "target/debug/tamis"], false),
+    ] {
+        assert_eq!(arguments(words).is_shipped(), shipped, "{words:?}");
+    }
 }
