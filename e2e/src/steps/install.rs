@@ -72,7 +72,7 @@ impl FirstAnswer {
         loop {
             let error = match question.once().await {
                 Ok(_) => return Ok(Self { after: began.elapsed(), before }),
-                Err(error) => format!("{error:#}"),
+                Err(error) => reason(&format!("{error:#}")).to_owned(),
             };
             ensure!(
                 began.elapsed() < Duration::from_secs(60),
@@ -93,5 +93,24 @@ impl std::fmt::Display for FirstAnswer {
             write!(f, "{}{error} (after {at:.1?})", if index == 0 { "; before: " } else { ", " })?;
         }
         Ok(())
+    }
+}
+
+/// Returns the text of the tool result in an error, or the whole error.
+fn reason(error: &str) -> &str {
+    let text = error.split_once(r#""text":""#).and_then(|(_, rest)| rest.split_once('"'));
+    text.map_or(error, |(text, _)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn an_error_is_shortened_to_the_text_of_its_result() {
+        let result =
+            r#"200: {"result":{"content":[{"type":"text","text":"It could not be reached."}],"isError":true}}"#;
+        assert_eq!(reason(result), "It could not be reached.");
+        assert_eq!(reason("no answer within 2s"), "no answer within 2s");
     }
 }
