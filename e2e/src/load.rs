@@ -1,4 +1,4 @@
-//! Callers that never stop calling, and judge every answer.
+//! Callers that call continuously and verify every answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tamis_tests::{Era, Rpc};
 use tokio::task::JoinHandle;
 
-/// Failed calls that are told in full.
+/// The number of failed calls that an error describes.
 const SHOWN: usize = 5;
 
-/// What is called, and how an answer should be.
+/// A call, and the answers that are right.
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) endpoint: String,
@@ -24,7 +24,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Asks once, on a connection pool.
+    /// Calls once, on a connection pool.
     pub(crate) async fn ask(&self, rpc: &Rpc) -> Result<Value> {
         let called = tokio::time::timeout(self.patience, rpc.call(self.tool, &self.arguments)).await;
         let text = called.with_context(|| format!("no answer within {:?}", self.patience))??.text_block()?;
@@ -35,7 +35,7 @@ impl Question {
         }
     }
 
-    /// Asks once, on a connection of its own.
+    /// Calls once, on a new connection.
     pub(crate) async fn once(&self) -> Result<Value> {
         self.ask(&Rpc::new(&self.endpoint, Era::Modern)?).await
     }
@@ -53,13 +53,13 @@ struct Notes {
     latest: Value,
 }
 
-/// Calls under way; they end when this is dropped.
+/// Running callers. They end when this is dropped.
 pub(crate) struct Load {
     notes: Arc<Mutex<Notes>>,
     callers: Vec<JoinHandle<()>>,
 }
 
-/// What they saw.
+/// The result of all callers.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) good: usize,
@@ -73,7 +73,8 @@ pub(crate) struct Seen {
 }
 
 impl Load {
-    /// Starts some callers. Every second one connects anew for each call, the others keep their connections, as clients do.
+    /// Starts callers. Every second caller opens a connection for each call; the others keep their connections, as
+    /// clients do.
     pub(crate) fn start(question: &Question, callers: usize, between: Duration) -> Result<Self> {
         let now = Instant::now();
         let notes = Notes {
@@ -108,12 +109,15 @@ impl Load {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest good answer.
+    /// Returns the last right answer.
     pub(crate) fn latest(&self) -> Value {
         self.notes().latest.clone()
     }
 
-    /// Ends the calls; what was seen. A wrong answer is an error whatever happened meanwhile.
+    /// Ends the callers.
+    ///
+    /// # Errors
+    /// An answer was wrong, or no call was answered.
     pub(crate) fn end(self) -> Result<Seen> {
         self.callers.iter().for_each(JoinHandle::abort);
         let mut notes = self.notes();
@@ -122,7 +126,7 @@ impl Load {
         let failed = notes.failed.iter().map(|(at, why)| format!("after {at:.1?}: {why}"));
         let failed = failed.collect::<Vec<_>>().join("\n");
         ensure!(notes.wrong == 0, "{} wrong answers:\n{failed}", notes.wrong);
-        ensure!(notes.good > 0, "nothing was answered:\n{failed}");
+        ensure!(notes.good > 0, "no call was answered:\n{failed}");
         Ok(Seen {
             good: notes.good,
             failures: notes.failures,
@@ -134,7 +138,10 @@ impl Load {
         })
     }
 
-    /// [`Load::end`], where no call may have failed.
+    /// [`Load::end`].
+    ///
+    /// # Errors
+    /// Also if a call failed.
     pub(crate) fn end_without_failure(self) -> Result<Seen> {
         let seen = self.end()?;
         ensure!(

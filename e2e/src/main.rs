@@ -1,5 +1,5 @@
-//! Tests Tamis on a real Kubernetes node: installed, called, upgraded, broken and removed. `cargo xtask e2e` runs this program;
-//! `docs/e2e.md` describes what it needs and does.
+//! Tests Tamis on a real Kubernetes node: installed, called, upgraded, broken and removed. `cargo xtask e2e` runs this
+//! program; `docs/e2e.md` describes what it needs and does.
 
 mod image;
 mod load;

@@ -1,4 +1,4 @@
-//! The product as it is installed, and a team that uses it.
+//! The installation, and a team that uses it.
 
 use std::time::Duration;
 
@@ -16,31 +16,31 @@ use crate::node::Node;
 pub(crate) const OPERATORS: &str = "app.kubernetes.io/name=tamis,app.kubernetes.io/component=operator";
 /// The labels of the group's gateways.
 pub(crate) const GATEWAYS: &str = "app.kubernetes.io/name=tamis,app.kubernetes.io/component=gateway";
-/// Where the operator is.
+/// The namespace of the operators.
 pub(crate) const SYSTEM: &str = "tamis-system";
-/// Where the gateways are.
+/// The namespace of the gateways.
 pub(crate) const PUBLIC: &str = "tamis-public";
-/// What the sample API is called as a program.
+/// The image of the sample API.
 pub(crate) const UPSTREAM: &str = "localhost/tamis-e2e/upstream:1";
 const SOON: Duration = Duration::from_secs(90);
 
-/// A team with an API of its own: a Service in its namespace, which gateways may call without being told.
+/// A team with an API in its namespace: a Service, which gateways may call without an `egress` rule.
 pub(crate) const TEAM: &str = include_str!("../manifests/team.yaml");
 
 impl Node {
-    /// Objects of the team, of one of our kinds.
+    /// Returns the API of one of the Tamis kinds.
     pub(crate) fn documents(&self, kind: &str, plural: &str, namespace: &str) -> Api<DynamicObject> {
         objects(self.client(), namespace, kind, plural)
     }
 
-    /// Merges into a document.
+    /// Merges a change into a document.
     pub(crate) async fn edit(&self, kind: &str, plural: &str, name: &str, change: &Value) -> Result<DynamicObject> {
         let namespace = if kind == "GatewayGroup" { PUBLIC } else { "team-a" };
         let documents = self.documents(kind, plural, namespace);
         Ok(documents.patch(name, &PatchParams::default(), &Patch::Merge(change)).await?)
     }
 
-    /// Waits until a document of the team has a condition of its newest generation with this status; how long it took.
+    /// Waits until `Ready` is `True` for a document's newest generation. Returns how long that took.
     pub(crate) async fn is_ready(&self, kind: &str, plural: &str, name: &str) -> Result<Duration> {
         let namespace = if kind == "GatewayGroup" { PUBLIC } else { "team-a" };
         let documents = self.documents(kind, plural, namespace);
@@ -70,18 +70,21 @@ impl Node {
         self.edit("ToolsFilters", "toolsfilters", "watched", &json!({"spec": {"filters": filters}})).await.map(drop)
     }
 
-    /// The pod that leads the operators.
+    /// Returns the pod of the leading operator.
     pub(crate) async fn leader(&self) -> Result<String> {
         let leases: Api<Lease> = Api::namespaced(self.client(), SYSTEM);
         let held = leases.get("tamis-operator").await?.spec.and_then(|spec| spec.holder_identity);
-        let held = held.filter(|held| !held.is_empty()).context("nobody leads")?;
-        // The pod's name, and a random part.
+        let held = held.filter(|held| !held.is_empty()).context("no operator leads")?;
+        // The identity of a leader is the pod's name with a random suffix.
         let pods = self.pods(SYSTEM, OPERATORS).await?;
         let names = pods.into_iter().filter_map(|pod| pod.metadata.name);
-        names.into_iter().find(|name| held.starts_with(name)).with_context(|| format!("{held} is no pod that runs"))
+        names
+            .into_iter()
+            .find(|name| held.starts_with(name))
+            .with_context(|| format!("the leader {held} is not a running pod"))
     }
 
-    /// What the callers of most steps ask.
+    /// Returns the call that most steps use.
     pub(crate) async fn watched(&self) -> Result<Question> {
         Ok(Question {
             endpoint: format!("{}/mcp/team-a/watched", self.service(PUBLIC, "tamis-public").await?),
@@ -93,7 +96,7 @@ impl Node {
     }
 }
 
-/// An answer is just what one version of the filter makes.
+/// Returns why an answer is not exactly what one version of the filter produces.
 fn wrong(answer: &Value) -> Option<&'static str> {
     let version = &answer["head"];
     let whole = json!({"number": 7, "title": "Issue 7", "head": version, "tail": version});

@@ -32,8 +32,8 @@ struct Reached {
     connected: Option<f64>,
 }
 
-/// Runs in a pod: looks up a host until DNS knows it, connects to a port until a connection is accepted, and prints when each
-/// succeeded.
+/// Runs in a pod: looks up a host until DNS knows it, connects to a port until a connection is accepted, and prints
+/// when each succeeded.
 ///
 /// # Errors
 /// One of them does not succeed in time.

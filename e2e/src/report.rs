@@ -1,4 +1,4 @@
-//! What a run found: step by step, with times.
+//! The report of a run: its steps, with times.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,11 +21,11 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) outcome: Outcome,
     pub(crate) seconds: f64,
-    /// What was seen; of a failure, why.
+    /// The findings, or the error.
     pub(crate) seen: String,
 }
 
-/// All of them.
+/// All steps of a run.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) began: String,
@@ -34,7 +34,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds a step, and says it.
+    /// Adds a step, and prints it.
     pub(crate) fn add(&mut self, name: &'static str, took: Duration, result: Result<String>) -> Outcome {
         let (outcome, seen) = match result {
             Ok(seen) => (Outcome::Passed, seen),
@@ -47,7 +47,7 @@ impl Report {
         outcome
     }
 
-    /// Whether no step failed.
+    /// Returns whether no step failed.
     pub(crate) fn passed(&self) -> bool {
         self.steps.iter().all(|step| step.outcome == Outcome::Passed)
     }
@@ -56,13 +56,13 @@ impl Report {
         self.steps.iter().map(|step| step.seconds).sum()
     }
 
-    /// A table.
+    /// Returns the report as a table.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("Begun {}, image {}.\n\n", self.began, self.image);
         text += "| step | seconds | outcome | seen |\n|---|---:|---|---|\n";
         for step in &self.steps {
             let outcome = if step.outcome == Outcome::Passed { "passed" } else { "**failed**" };
-            // A failure's story is for the console.
+            // The console has the rest of an error.
             let seen: String = step.seen.lines().next().unwrap_or_default().replace('|', "\\|");
             let _ = writeln!(text, "| {} | {:.1} | {outcome} | {seen} |", step.name, step.seconds);
         }
@@ -71,7 +71,7 @@ impl Report {
         text
     }
 
-    /// Writes the table to a file, and everything as JSON beside it.
+    /// Writes the table to a file, and the whole report as JSON next to it.
     pub(crate) fn write(&self, file: &Path) -> Result<()> {
         let write = |file: &Path, text: String| std::fs::write(file, text).with_context(|| file.display().to_string());
         write(file, self.markdown())?;

@@ -15,7 +15,7 @@ use tamis_operator::acks::{Programmed, Totals};
 use tamis_operator::events::{Publisher, Regarding, events};
 use tamis_operator::object::{Kind, ObjectKey};
 use tamis_operator::status::{StatusInput, desired};
-use tamis_operator::verdict::{ConditionType, Exposed, Finding, GroupFacts, Verdict, RequiredDocument};
+use tamis_operator::verdict::{ConditionType, Exposed, Finding, GroupFacts, RequiredDocument, Verdict};
 use tamis_tests::cluster::{Cluster, eventually, objects};
 
 const NAMESPACE: &str = "team";

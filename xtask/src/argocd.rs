@@ -1,5 +1,5 @@
-//! Argo CD for the test of GitOps and for the end-to-end run, built from the Go module in `tests/cluster/argocd/`. Building it
-//! takes longer than building all other tools together, so `cargo xtask test` does without it.
+//! Argo CD for the test of GitOps and for the end-to-end run, built from the Go module in `tests/cluster/argocd/`.
+//! Building it takes longer than building all other tools together, so `cargo xtask test` does without it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,8 +14,8 @@ use crate::{argocd, tools};
 /// The name of the image under test, on the node.
 const IMAGE: &str = "tamis:e2e";
 
-/// The arguments of the build. Because of the test, dependencies have the features that they have in the tests' build, so
-/// nothing is compiled twice.
+/// The arguments of the build. Because of the test, dependencies have the features that they have in the tests' build,
+/// so nothing is compiled twice.
 const BUILD: [&str; 8] =
     ["build", "--workspace", "--bin", "tamis-e2e", "--bin", "rmcp-driver", "--test", "cluster_quickstart"];
 

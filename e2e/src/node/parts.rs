@@ -1,5 +1,5 @@
-//! The other programs of Kubernetes: kubelet and kube-proxy on the node, controller-manager and scheduler beside the API
-//! server.
+//! The other programs of Kubernetes: kubelet and kube-proxy on the node, controller-manager and scheduler beside the
+//! API server.
 
 use std::fs;
 use std::path::{Path, PathBuf};

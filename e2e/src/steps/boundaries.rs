@@ -1,4 +1,4 @@
-//! What the namespaces and the image do not let happen.
+//! Pod security refuses other pods in the namespaces, and the image contains no shell.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         });
         match node.cluster().apply(&intruder.to_string()).await {
             Err(error) if format!("{error:#}").contains("violates PodSecurity") => {}
-            other => bail!("a pod without restrictions in {namespace}: {other:?}"),
+            other => bail!("{namespace} must refuse a pod without a security context: {other:?}"),
         }
     }
     let mut tried = 0;

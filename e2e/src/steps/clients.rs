@@ -1,4 +1,4 @@
-//! Published MCP clients of both eras, outside the cluster, call through the Service.
+//! Published MCP clients of both eras call the gateways from outside the cluster, through the Service.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the gateways' pods: what their counters rose by is what the calls really saved, to the byte.
+//! A real Prometheus scrapes the gateways' pods: the counters rise by exactly the bytes that the calls saved.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let prometheus = Prometheus::start(&targets.collect::<Vec<_>>(), &["recording", "gateway"]).await?;
     prometheus.until("up == 1", SOON, |found| found.len() == 2).await?;
     let before = Counted::read(&prometheus).await?;
-    // What the upstream says, and what of it callers get: nothing else is needed to know what was saved.
+    // The saved bytes are the difference between what the upstream sends and what callers get.
     let upstream = format!("{}/repos/o/r/issues/7", node.service("team-a", "tracker").await?);
     let whole = reqwest::get(upstream).await?.error_for_status()?.bytes().await?.len() as f64;
     let question = node.watched().await?;
     let mut got = 0.0;
     for _ in 0..CALLS {
-        // Each on a connection of its own, so that both gateways are called.
+        // Each call opens a connection, so both gateways are called.
         let answer = Rpc::new(&question.endpoint, Era::Modern)?.call(question.tool, &question.arguments).await?;
         got += answer.text_block()?.len() as f64;
     }
@@ -44,16 +44,16 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         .await?;
     let rose = Counted::read(&prometheus).await?.since(&before);
     let really = Counted { calls, input: calls * whole, output: got, saved: calls * whole - got };
-    ensure!(rose == really, "counted {rose:?}, and it was {really:?}");
+    ensure!(rose == really, "the counters rose by {rose:?}, but the calls had {really:?}");
     let busy = prometheus.query(&format!("{} > 0", Counted::query("tamis_tool_calls_total"))).await?;
-    ensure!(busy.len() == 2, "only {busy:?} were called");
+    ensure!(busy.len() == 2, "only these gateways were called: {busy:?}");
     Ok(format!(
         "{CALLS} calls by 2 gateways: {:.0} bytes from the upstream, {:.0} to callers, {:.0} saved, all of it as counted",
         rose.input, rose.output, rose.saved
     ))
 }
 
-/// What the counters of the watched exposition say.
+/// The counters of the exposition `watched`.
 #[derive(Debug, PartialEq)]
 struct Counted {
     calls: f64,

@@ -1,4 +1,4 @@
-//! A filter is edited while it is used: no call fails, no answer is of two filters, and each edit arrives.
+//! A filter is edited under load: no call fails, no answer mixes two filters, and each edit takes effect.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     for version in 2..2 + EDITS {
         stage.node.edit_filter(version).await?;
         times.push(stage.node.is_ready("ToolsFilters", "toolsfilters", "watched").await?);
-        // Ready is every gateway: whoever asks now gets no older one.
+        // Ready means that every gateway has the edit: no later call gets an older filter.
         let answer = stage.node.watched().await?.once().await?;
-        anyhow::ensure!(answer["head"] == version, "Ready, and the answer is {answer}, not of version {version}");
+        anyhow::ensure!(answer["head"] == version, "Ready, but the answer is {answer} and not of version {version}");
     }
     let last = 1 + EDITS;
-    eventually("the callers see the last", Duration::from_secs(10), async || {
+    eventually("the callers get the last edit", Duration::from_secs(10), async || {
         Ok((load.latest()["head"] == last).then_some(()))
     })
     .await?;

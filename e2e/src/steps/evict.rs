@@ -1,4 +1,4 @@
-//! Gateways are evicted, as for the drain of a node, against their PodDisruptionBudget.
+//! Gateways are evicted, as by `kubectl drain`, and their PodDisruptionBudget delays the second eviction.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     let names = node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     let load = Load::start(&node.watched().await?, 8, Duration::from_millis(10))?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    ensure!(evict(stage, &names[0]).await?, "the budget lets nobody go");
-    // The second has to wait until there are two again.
-    ensure!(!evict(stage, &names[1]).await?, "the budget let both go at once");
+    ensure!(evict(stage, &names[0]).await?, "the budget refuses the first eviction");
+    // The second eviction is refused until two gateways are ready again.
+    ensure!(!evict(stage, &names[1]).await?, "the budget allows both evictions at once");
     let mut refusals = 1;
     let waited = std::time::Instant::now();
     while !evict(stage, &names[1]).await? {
-        ensure!(waited.elapsed() < SOON, "the budget never lets the second go");
+        ensure!(waited.elapsed() < SOON, "the budget refuses the second eviction for {SOON:?}");
         refusals += 1;
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     let waited = waited.elapsed();
-    eventually("both old ones have ended", SOON, async || {
+    eventually("both evicted gateways have ended", SOON, async || {
         let mut there = false;
         for name in &names {
             there |= pods.get_opt(name).await?.is_some();
@@ -41,10 +41,10 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     .await?;
     node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     let seen = load.end_without_failure()?;
-    Ok(format!("the budget held the second back for {waited:.1?} ({refusals} refusals); {seen}"))
+    Ok(format!("the budget delayed the second eviction for {waited:.1?} ({refusals} refusals); {seen}"))
 }
 
-/// Whether the budget lets it go. By kubectl: other clients ask again by themselves when they are told to wait.
+/// Evicts a pod. Returns whether the budget allows it. Uses kubectl, because other clients repeat a refused request.
 async fn evict(stage: &Stage, name: &str) -> Result<bool> {
     let path = format!("/api/v1/namespaces/{PUBLIC}/pods/{name}/eviction");
     let eviction =

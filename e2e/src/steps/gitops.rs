@@ -1,5 +1,5 @@
-//! Argo CD installs Tamis from a Git repository, as `docs/gitops.md` describes, and then reconciles it: the Applications stay
-//! Synced and Healthy, except while an edit of the chart's values is rolled out.
+//! Argo CD installs Tamis from a Git repository, as `docs/gitops.md` describes, and then reconciles it: the
+//! Applications stay Synced and Healthy, except while an edit of the chart's values is rolled out.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -100,8 +100,8 @@ impl Stayed {
     }
 }
 
-/// What must not change while an Application stays Synced and Healthy: a sync that began and a health that changed between
-/// two samples show here.
+/// What must not change while an Application stays Synced and Healthy: a sync that began and a health that changed
+/// between two samples show here.
 #[derive(Debug, PartialEq, Eq)]
 struct Steady {
     state: (String, String),

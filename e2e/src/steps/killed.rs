@@ -1,4 +1,4 @@
-//! Processes end without a word: a gateway's, the leading operator's.
+//! Gateways and the leading operator are killed without a drain.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM};
 
 const SOON: Duration = Duration::from_secs(90);
 
-/// Each gateway in turn, without a drain. Calls that are under way there fail, and those sent there until the Service has
-/// followed; the other gateway answers all the while.
+/// Kills each gateway in turn. Calls in flight there fail, and so do calls sent there until the Service is updated. The
+/// other gateway keeps answering.
 pub(super) async fn gateways(stage: &Stage) -> Result<String> {
     let node = &stage.node;
-    // The address of a pod that is gone answers nothing, not even a refusal: callers have to give up by themselves.
+    // The address of a deleted pod does not even refuse connections, so callers give up by themselves.
     let question = Question { patience: Duration::from_secs(2), ..node.watched().await? };
     let load = Load::start(&question, 8, Duration::from_millis(10))?;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -24,16 +24,16 @@ pub(super) async fn gateways(stage: &Stage) -> Result<String> {
         let began = Instant::now();
         node.kubectl(&format!("-n {PUBLIC} delete pod {pod} --grace-period=0 --force")).await?;
         let now = node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
-        ensure!(!now.contains(&pod), "{pod} is still there");
+        ensure!(!now.contains(&pod), "{pod} still exists");
         back.push(format!("{:.1?}", began.elapsed()));
     }
     node.is_ready("Exposition", "expositions", "watched").await?;
     let seen = load.end()?;
-    ensure!(seen.gap < Duration::from_secs(10), "nobody answered for {:?}: {seen}", seen.gap);
-    Ok(format!("two again after {}; {seen}", back.join(" and ")))
+    ensure!(seen.gap < Duration::from_secs(10), "no call was answered for {:?}: {seen}", seen.gap);
+    Ok(format!("two gateways again after {}; {seen}", back.join(" and ")))
 }
 
-/// The other takes over, and an edit arrives; calls do not notice.
+/// Kills the leading operator: the other one leads, an edit takes effect, and no call fails.
 pub(super) async fn operator(stage: &Stage) -> Result<String> {
     let node = &stage.node;
     let load = Load::start(&node.watched().await?, 4, Duration::from_millis(10))?;
@@ -41,7 +41,8 @@ pub(super) async fn operator(stage: &Stage) -> Result<String> {
     let began = Instant::now();
     node.kubectl(&format!("-n {SYSTEM} delete pod {old} --grace-period=0 --force")).await?;
     node.edit_filter(1000).await?;
-    eventually("another leads", SOON, async || Ok(Some(node.leader().await?).filter(|leader| *leader != old))).await?;
+    eventually("another operator leads", SOON, async || Ok(Some(node.leader().await?).filter(|leader| *leader != old)))
+        .await?;
     let led = began.elapsed();
     node.is_ready("ToolsFilters", "toolsfilters", "watched").await?;
     let edited = began.elapsed();

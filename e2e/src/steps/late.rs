@@ -1,4 +1,5 @@
-//! A call to a Service that kube-proxy has not applied yet: the node drops the first packets, and the call is still answered.
+//! A call to a Service that kube-proxy has not applied yet: the node drops the first packets, and the call is still
+//! answered.
 
 use std::time::{Duration, Instant};
 

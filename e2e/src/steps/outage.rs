@@ -1,4 +1,4 @@
-//! The API server is away: gateways serve what they have. Then it is back, and an edit arrives.
+//! The API server is killed: gateways keep serving. After its restart, an edit takes effect.
 
 use std::time::{Duration, Instant};
 

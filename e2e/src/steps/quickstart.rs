@@ -1,5 +1,5 @@
-//! `docs/quickstart-kubernetes.md`, word by word, as its section on clusters with nodes says. What differs is the address of
-//! the recorded answers: pods do not reach this machine's loopback.
+//! Runs `docs/quickstart-kubernetes.md` word by word, as its section on clusters with nodes says. Only the address of
+//! the recorded answers differs, because pods do not reach this machine's loopback.
 
 use std::fs;
 use std::path::Path;
@@ -15,18 +15,21 @@ use crate::machine::HOST;
 
 const PAGE: &str = "docs/quickstart-kubernetes.md";
 const PATIENCE: Duration = Duration::from_secs(400);
-/// Of the sections that everybody follows, those that a cluster with nodes shares.
+/// The page's sections that also apply to a cluster with nodes.
 const SHARED: [&str; 6] = ["1. ", "4. ", "5. ", "6. ", "7. ", "8. "];
 
 pub(super) async fn run(stage: &Stage) -> Result<String> {
-    // The image that `deploy/operator.yaml` names.
+    // The image in `deploy/operator.yaml`.
     stage.node.tag(&stage.image, concat!("tamis:", env!("CARGO_PKG_VERSION")))?;
     let text = fs::read_to_string(root().join(PAGE)).context(PAGE)?;
     let mut page = Page::read(PAGE, &text)?;
     let all = std::mem::take(&mut page.blocks);
     let mut own: Vec<_> = all.iter().filter(|block| block.node).cloned().collect();
-    let last = own.pop().context("nothing cleans up")?;
-    ensure!(own.len() == 1 && !page.blocks.iter().any(|block| block.node), "{PAGE} has another shape");
+    let last = own.pop().context("no block of commands cleans up")?;
+    ensure!(
+        own.len() == 1 && !page.blocks.iter().any(|block| block.node),
+        "{PAGE} has another structure: expected one block for nodes after section 1, and one that cleans up"
+    );
     for (index, heading) in SHARED.iter().enumerate() {
         page.blocks.extend(all.iter().filter(|block| !block.node && block.section.starts_with(heading)).cloned());
         if index == 0 {
@@ -54,7 +57,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         Ok(printed) => printed,
         Err(error) => {
             let log = fs::read_to_string(folder.path().join("tamis-quickstart/forward.log")).unwrap_or_default();
-            // What follows installs the same with Helm.
+            // The next step installs the same objects with Helm.
             for line in [
                 "delete namespace team-a tamis-public tamis-system --ignore-not-found --wait=false",
                 "delete clusterroles,clusterrolebindings -l app.kubernetes.io/part-of=tamis",
@@ -69,10 +72,10 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     };
     let differences = page.differences(&printed);
     ensure!(differences.is_empty(), "{}", differences.join("\n\n"));
-    Ok(format!("{} blocks of commands, each printed what the page says", page.blocks.len()))
+    Ok(format!("{} blocks of commands; each printed the output on the page", page.blocks.len()))
 }
 
-/// The recorded answers, where pods reach them, as the section says.
+/// Replaces the address of the recorded answers by one that pods reach, as the section says.
 fn reachable(text: &str) -> String {
     text.replace("http://127.0.0.1:7070", "http://recorded.team-a.svc:7070")
         .replace("--bind 127.0.0.1", &format!("--bind {HOST}"))

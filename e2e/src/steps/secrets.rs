@@ -1,4 +1,4 @@
-//! The upstream's credential is changed while it is used, then the callers' keys.
+//! The upstream's credential is rotated under load, then a caller's key.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     for token in ["second", "third", "first"] {
         let change = format!(r#"{{"stringData":{{"token":"{token}"}}}}"#);
         node.cluster().kubectl(&["-n", "team-a", "patch", "secret", "tracker", "--patch", &change], None).await?;
-        let wanted = json!({"headers": {"authorization": format!("Bearer {token}")}});
+        let expected = json!({"headers": {"authorization": format!("Bearer {token}")}});
         eventually(&format!("the upstream is sent `{token}`"), SOON, async || {
-            // Of both gateways: a connection of its own goes to either.
+            // Each call opens a connection, which leads to either gateway.
             for _ in 0..8 {
-                if question.once().await? != wanted {
+                if question.once().await? != expected {
                     return Ok(None);
                 }
             }
@@ -42,7 +42,7 @@ fn no_token(answer: &Value) -> Option<&'static str> {
     sent.is_none_or(|sent| !known.contains(&sent)).then_some("not the credential")
 }
 
-/// A key is added, used, and taken away.
+/// Adds a caller's key, uses it, and removes the other one.
 async fn callers(stage: &Stage) -> Result<String> {
     let node = &stage.node;
     let endpoint = node.watched().await?.endpoint.replace("watched", "keyed");
@@ -55,10 +55,10 @@ async fn callers(stage: &Stage) -> Result<String> {
         let request = request.header("Content-Type", "application/json");
         Ok(request.header("Accept", "application/json, text/event-stream").send().await?.status().as_u16())
     };
-    let becomes = async |what: &str, key: &str, wanted: u16| {
+    let becomes = async |what: &str, key: &str, expected: u16| {
         eventually(what, SOON, async || {
             for _ in 0..8 {
-                if status(key).await? != wanted {
+                if status(key).await? != expected {
                     return Ok(None);
                 }
             }
@@ -66,19 +66,19 @@ async fn callers(stage: &Stage) -> Result<String> {
         })
         .await
     };
-    becomes("the old key is let in", old, 200).await?;
-    ensure!(status(new).await? == 401, "a key that nobody gave is let in");
+    becomes("the old key is accepted", old, 200).await?;
+    ensure!(status(new).await? == 401, "an unknown key is accepted");
     node.cluster().apply(&keyed(old, Some(new))).await?;
-    becomes("the new key is let in", new, 200).await?;
-    ensure!(status(old).await? == 200, "the old key is refused while both are there");
+    becomes("the new key is accepted", new, 200).await?;
+    ensure!(status(old).await? == 200, "the old key is refused although both exist");
     let began = std::time::Instant::now();
     node.cluster().kubectl(&["-n", "team-a", "delete", "secret", "callers"], None).await?;
     node.cluster().apply(&keyed(new, None)).await?;
     becomes("the old key is refused", old, 401).await?;
     let took = began.elapsed();
-    becomes("the new key is let in again", new, 200).await?;
+    becomes("the new key is accepted again", new, 200).await?;
     node.kubectl("-n team-a delete exposition/keyed secret/callers").await?;
-    Ok(format!("a caller's key was refused everywhere {took:.1?} after it was taken away"))
+    Ok(format!("every gateway refused a caller's key {took:.1?} after its removal"))
 }
 
 fn keyed(key: &str, another: Option<&str>) -> String {

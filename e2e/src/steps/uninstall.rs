@@ -62,7 +62,7 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
         "exposition.tamis.dev/watched",
         "secret/tracker",
     ] {
-        ensure!(documents.lines().any(|line| line == name), "{name} is gone:\n{documents}");
+        ensure!(documents.lines().any(|line| line == name), "{name} does not exist any more:\n{documents}");
     }
     let left = node.kubectl("get crds,clusterroles,clusterrolebindings,validatingadmissionpolicies -o name").await?;
     let left: Vec<&str> = left.lines().filter(|line| line.contains("tamis") || line.contains("tamis.dev")).collect();
@@ -81,7 +81,8 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     ))
 }
 
-/// Waits until a call is answered. A new connection may still lead to a gateway that has just ended; that call is repeated.
+/// Waits until a call is answered. A new connection may still lead to a gateway that has just ended; that call is
+/// repeated.
 async fn answered(stage: &Stage, what: &str) -> Result<()> {
     let question = Question { patience: Duration::from_secs(2), ..stage.node.watched().await? };
     eventually(what, SOON, async || question.once().await.map(Some)).await.map(drop)

@@ -1,5 +1,5 @@
-//! Operator and gateways get an image of another name by `helm upgrade`, and the old one back by `helm rollback`: all pods
-//! are replaced, one at a time, while they are called.
+//! `helm upgrade` gives operators and gateways an image of another tag, and `helm rollback` restores the old one: all
+//! pods are replaced, one at a time, under load.
 
 use std::time::{Duration, Instant};
 
@@ -34,18 +34,18 @@ async fn roll(stage: &Stage, helm: &str, image: &str, version: u64) -> Result<St
     node.helm(helm).await?;
     runs(stage, SYSTEM, OPERATORS, image).await?;
     let operators = began.elapsed();
-    // The new operator names the new image for gateways.
+    // The new operator gives gateways the new image.
     runs(stage, PUBLIC, GATEWAYS, image).await?;
     let gateways = began.elapsed();
     node.edit_filter(version).await?;
     node.is_ready("ToolsFilters", "toolsfilters", "watched").await?;
-    // The old gateways are still ending: to the last moment calls may go there.
+    // Until the old gateways have ended, calls may lead to them.
     node.pods_gone(PUBLIC, GATEWAYS).await?;
     let seen: Seen = load.end_without_failure()?;
     Ok(format!("operators after {operators:.1?}, gateways after {gateways:.1?}; {seen}"))
 }
 
-/// Waits until two pods are there, ready, and of this image only.
+/// Waits until there are exactly two pods, ready and of this image.
 async fn runs(stage: &Stage, namespace: &str, labels: &str, image: &str) -> Result<()> {
     let of_image =
         |pod: &Pod| pod.spec.iter().flat_map(|spec| &spec.containers).all(|c| c.image.as_deref() == Some(image));

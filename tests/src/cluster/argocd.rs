@@ -1,6 +1,6 @@
-//! Argo CD next to a test: its repository server and its application controller run as processes, with the rights that its own
-//! installation grants, and use Git repositories on disk. The web server does not run: a test applies Applications and
-//! reads their status, as `kubectl` does.
+//! Argo CD next to a test: its repository server and its application controller run as processes, with the rights that
+//! its own installation grants, and use Git repositories on disk. The web server does not run: a test applies
+//! Applications and reads their status, as `kubectl` does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,8 +67,8 @@ pub struct ArgoCd {
 }
 
 impl ArgoCd {
-    /// Installs Argo CD as its documentation says: applies `core-install.yaml` to the namespace `argocd`, and merges a text into
-    /// the ConfigMap `argocd-cm`. The programs of its pods run as processes of the test instead.
+    /// Installs Argo CD as its documentation says: applies `core-install.yaml` to the namespace `argocd`, and merges a
+    /// text into the ConfigMap `argocd-cm`. The programs of its pods run as processes of the test instead.
     ///
     /// # Errors
     /// Argo CD is not built, or the API server refuses an object.
@@ -188,8 +188,8 @@ impl ArgoCd {
     }
 }
 
-/// Returns the health of an object, status and message, under the ConfigMap `argocd-cm` with this text. Returns `None` if Argo
-/// CD has no health check for the kind.
+/// Returns the health of an object, status and message, under the ConfigMap `argocd-cm` with this text. Returns `None`
+/// if Argo CD has no health check for the kind.
 ///
 /// # Errors
 /// Argo CD is not built, the check fails, or the output has an unknown form.
@@ -211,7 +211,8 @@ pub fn assess(object: &Value, configuration: &str) -> Result<Option<(String, Str
     Ok(Some(found.with_context(|| format!("no status and message: {printed}"))?))
 }
 
-/// Removes the Deployments and StatefulSets from manifests: on a node, they would start pods whose image cannot be pulled.
+/// Removes the Deployments and StatefulSets from manifests: on a node, they would start pods whose image cannot be
+/// pulled.
 fn without_pods(manifests: &str) -> String {
     let starts_pods =
         |document: &&str| document.lines().any(|line| matches!(line, "kind: Deployment" | "kind: StatefulSet"));
@@ -280,8 +281,8 @@ impl Application {
         (self.text("/status/operationState/startedAt"), self.text("/status/operationState/phase"))
     }
 
-    /// Returns the sync status, the health and the health's message of a resource, or `None` if the Application has no such
-    /// resource.
+    /// Returns the sync status, the health and the health's message of a resource, or `None` if the Application has no
+    /// such resource.
     #[must_use]
     pub fn resource(&self, kind: &str, name: &str) -> Option<(String, String, String)> {
         let resources = self.object.pointer("/status/resources")?.as_array()?;

@@ -1,4 +1,4 @@
-//! The program of an image: built so that it tells nothing of the machine, and stripped.
+//! The program of an image, stripped. It contains nothing about the machine that built it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use super::revision::Revision;
 use super::toolchain::{Toolchain, rustc};
 use crate::run::{cargo, quietly, root, step};
 
-/// Where things lie on this machine, and what a program built here calls them.
+/// Folders of this machine, and the paths that replace them in a program.
 struct Places {
     remaps: Vec<(PathBuf, String)>,
 }
@@ -26,13 +26,13 @@ impl Places {
             (None, Some(home)) => Path::new(&home).join(".cargo"),
             (None, None) => PathBuf::from("/.cargo"),
         };
-        // The last that matches holds for rustc: `target` may lie in the workspace.
+        // The last match applies in rustc: `target` may be in the workspace.
         Ok(Self {
             remaps: vec![
                 (home, "/cargo".to_owned()),
                 (root().to_owned(), "/tamis".to_owned()),
                 (target.to_owned(), "/tamis/target".to_owned()),
-                // As rustc calls them where its own sources are not installed.
+                // The path that rustc uses if its own sources are not installed.
                 (sysroot.join("lib/rustlib/src/rust"), format!("/rustc/{commit}")),
             ],
         })
@@ -42,22 +42,22 @@ impl Places {
         self.remaps.iter().map(|(from, to)| format!("{option}={}={to}", from.display())).collect()
     }
 
-    /// The first place that a program names after all.
+    /// Returns the first folder that a program still contains.
     fn named_in(&self, program: &[u8]) -> Option<&Path> {
         let named = |from: &Path| {
             let from = format!("{}/", from.display());
             let mut found = memmem::find_iter(program, from.as_bytes());
-            // `/src/` within `/cargo/registry/src/` is not the folder `/src`.
+            // `/src/` in `/cargo/registry/src/` is not the folder `/src`.
             found.any(|at| at == 0 || !program[at - 1].is_ascii_alphanumeric())
         };
         self.remaps.iter().map(|(from, _)| from.as_path()).find(|from| named(from))
     }
 }
 
-/// Builds `tamis` and gives it without symbols.
+/// Builds `tamis`, and returns it without symbols.
 ///
 /// # Errors
-/// The target or its linker is not installed, it does not compile, or it names a folder of this machine.
+/// The target or its linker is not installed, the program does not compile, or it contains a folder of this machine.
 pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> Result<Vec<u8>> {
     let target = &std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let target = &std::path::absolute(target)?;
@@ -66,7 +66,7 @@ pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> R
     let compiler = platform.tool(host, "gcc");
     check(platform, host, &compiler)?;
     let places = Places::read(target)?;
-    // With a target named, even our own, what is built lies apart: `cargo build` finds its own as it left it.
+    // With `--target`, even for this machine, Cargo uses a folder of its own, so `cargo build` need not compile again.
     let mut command = cargo(["rustc", "--locked", "--package", "tamis", "--bin", "tamis"]);
     command.args(["--profile", profile, "--target", triple]).arg("--target-dir").arg(target);
     command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", rustflags(&places));
@@ -82,7 +82,7 @@ pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> R
         command.env(linker, compiler);
     }
     if platform == Platform::Amd64 {
-        // rustc links with lld there, which can keep equal functions once.
+        // rustc links with lld there, which merges equal functions.
         command.args(["--", "-C", "link-arg=-Wl,--icf=all"]);
     }
     step(&format!("build tamis for {triple}, profile {profile}"), &mut command)?;
@@ -94,22 +94,22 @@ pub(crate) fn build(platform: Platform, profile: &str, revision: &Revision) -> R
     Ok(program)
 }
 
-/// A program that is there, without symbols.
+/// Returns an existing program without symbols.
 pub(crate) fn stripped(program: &Path, platform: Platform) -> Result<Vec<u8>> {
     let strip = platform.tool(Platform::host()?, "strip");
     let folder = tempfile::tempdir()?;
     let output = folder.path().join("tamis");
     quietly(Command::new(&strip).arg("--strip-all").arg("-o").arg(&output).arg(program))
-        .with_context(|| format!("{strip} takes the symbols away (Debian: {})", binutils(&strip)))?;
+        .with_context(|| format!("{strip} removes the symbols (Debian: {})", binutils(&strip)))?;
     Ok(fs::read(output)?)
 }
 
-/// The Debian package that has a tool of binutils.
+/// Returns the Debian package of a tool of binutils.
 fn binutils(tool: &str) -> String {
     tool.strip_suffix("-strip").map_or("binutils".to_owned(), |prefix| format!("binutils-{prefix}"))
 }
 
-/// Flags of the user's, then ours.
+/// Returns the user's flags, followed by those of this build.
 fn rustflags(places: &Places) -> OsString {
     const BETWEEN: &str = "\x1f";
     let given = match std::env::var("CARGO_ENCODED_RUSTFLAGS") {
@@ -120,7 +120,7 @@ fn rustflags(places: &Places) -> OsString {
     if given.is_empty() { ours.into() } else { format!("{given}{BETWEEN}{ours}").into() }
 }
 
-/// Fails with how to get what is missing to compile for a platform.
+/// Fails if something to compile for a platform is missing. The error says how to install it.
 fn check(platform: Platform, host: Platform, compiler: &str) -> Result<()> {
     let triple = platform.triple();
     let library = quietly(rustc().args(["--print", "target-libdir", "--target", triple]))?;

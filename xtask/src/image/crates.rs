@@ -1,4 +1,4 @@
-//! The crates that are in the program, from Cargo's own account of them.
+//! The crates in the program, as Cargo lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,23 +22,22 @@ pub(crate) struct Key {
 #[derive(Debug, Clone)]
 pub(crate) struct Crate {
     pub(crate) key: Key,
-    /// As an SPDX expression.
+    /// The SPDX expression.
     pub(crate) license: String,
-    /// SHA-256 of its archive, as Cargo.lock has it; none for a crate of this workspace.
+    /// The SHA-256 of its archive, from Cargo.lock. `None` for a crate of this workspace.
     pub(crate) checksum: Option<String>,
     pub(crate) repository: Option<String>,
-    /// Its sources.
+    /// The folder of its sources.
     pub(crate) folder: PathBuf,
-    /// What of the same list it is made with.
+    /// The crates in the same list that it depends on.
     pub(crate) dependencies: BTreeSet<Key>,
 }
 
-/// All of them, `tamis` itself and this workspace's others among them, and those whose data the image has; in the order
-/// of their names.
+/// Returns all crates in the program, including those of this workspace, and the crates in `data`, ordered by name.
 pub(crate) fn of(platform: Platform, data: &[&str]) -> Result<Vec<Crate>> {
     let triple = platform.triple();
     let tree = ["tree", "--locked", "--package", "tamis", "--target", triple, "--prefix", "none", "--format", "{p}"];
-    // Without what only a build script or a macro uses: that is not in the program.
+    // Without the dependencies of build scripts and macros, which are not in the program.
     let linked = quietly(cargo(tree).args(["--edges", "normal,no-proc-macro"]).env("CARGO_TERM_QUIET", "true"))?;
     let mut command = MetadataCommand::new();
     command.current_dir(root()).other_options(["--locked", "--filter-platform", triple].map(str::to_owned));
@@ -49,7 +48,7 @@ pub(crate) fn of(platform: Platform, data: &[&str]) -> Result<Vec<Crate>> {
     select(&keys, &metadata, &checksums(&lock)?)
 }
 
-/// Joins the list of crates with what else is known of each.
+/// Adds licences, checksums and sources to the list of crates.
 fn select(linked: &BTreeSet<Key>, metadata: &Metadata, checksums: &BTreeMap<Key, String>) -> Result<Vec<Crate>> {
     let keys: BTreeMap<_, Key> = metadata.packages.iter().map(|package| (&package.id, key(package))).collect();
     let resolve = metadata.resolve.as_ref().context("cargo metadata without dependencies")?;
@@ -82,7 +81,7 @@ fn key(package: &cargo_metadata::Package) -> Key {
     Key { name: package.name.to_string(), version: package.version.to_string() }
 }
 
-/// The lines of `cargo tree`: `name v1.2.3`, and more behind.
+/// Parses the lines of `cargo tree`: `name v1.2.3`, with more text after it.
 fn linked_in(tree: &str) -> BTreeSet<Key> {
     let key = |line: &str| {
         let mut words = line.split(' ');

@@ -1,4 +1,4 @@
-//! What a program or a library needs to be loaded, from its own dynamic section. Pure.
+//! The files that a program or a library needs to be loaded, from its dynamic section. Pure.
 
 use anyhow::{Context, Result, bail};
 use memchr::memmem;
@@ -6,21 +6,21 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
 
-/// The part of an ELF file that says how it is loaded.
+/// The part of an ELF file that describes how it is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Elf {
     /// `e_machine`.
     pub(crate) machine: u16,
-    /// The loader, for a program.
+    /// The loader. `None` for a library.
     pub(crate) interpreter: Option<String>,
-    /// Libraries by the names under which they are looked for.
+    /// The names of the libraries.
     pub(crate) needed: Vec<String>,
 }
 
-/// Reads an ELF file of 64 bits.
+/// Parses a 64-bit ELF file.
 ///
 /// # Errors
-/// It is none, or it names folders of its own to look into (`RPATH`, `RUNPATH`), which an image does not have.
+/// The file is not a 64-bit ELF file, or it names folders to search (`RPATH`, `RUNPATH`), which an image does not have.
 pub(crate) fn read(bytes: &[u8]) -> Result<Elf> {
     let file = ElfFile::<FileHeader64<Endianness>>::parse(bytes).context("not an ELF file of 64 bits")?;
     let endian = file.endian();
@@ -59,7 +59,7 @@ mod tests {
     use super::{read, resolves_names_by_itself};
     use crate::image::platform::Platform;
 
-    /// This program is the only ELF file that every machine which runs the tests has.
+    /// The test program itself: the only ELF file that every machine with the tests has.
     #[test]
     fn a_program_names_its_loader_and_its_libraries() {
         let program = std::fs::read(std::env::current_exe().expect("a path")).expect("is read");

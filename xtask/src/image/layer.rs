@@ -1,31 +1,31 @@
-//! The files of an image as one tar archive, the same bytes for the same files. Pure.
+//! The files of an image as one tar archive. The same files produce the same bytes. Pure.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
 use tar::{Builder, EntryType, Header};
 
-/// A tree of files, all of root, all of one time.
+/// A tree of files, owned by root, with one timestamp.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// By path, without a slash before or behind: a folder comes before what is in it.
+    /// By path, without a slash at the start or the end. A folder comes before its contents.
     entries: BTreeMap<String, Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
     mode: u32,
-    /// None: a folder.
+    /// `None` for a folder.
     bytes: Option<Vec<u8>>,
 }
 
 impl Tree {
-    /// A folder, with those above it.
+    /// Adds a folder and its parents.
     pub(crate) fn folder(&mut self, path: &str, mode: u32) -> Result<()> {
         self.insert(path, Entry { mode, bytes: None })
     }
 
-    /// A file, with the folders above it.
+    /// Adds a file and its parents.
     pub(crate) fn file(&mut self, path: &str, mode: u32, bytes: impl Into<Vec<u8>>) -> Result<()> {
         self.insert(path, Entry { mode, bytes: Some(bytes.into()) })
     }
@@ -47,7 +47,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The archive. `time` is in seconds since 1970.
+    /// Returns the archive. `time` is in seconds since 1970.
     pub(crate) fn archive(&self, time: u64) -> Result<Vec<u8>> {
         let mut builder = Builder::new(Vec::new());
         for (path, entry) in &self.entries {
@@ -60,7 +60,7 @@ impl Tree {
     }
 }
 
-/// An entry that says nothing about the machine or the hour it was written. A folder's path ends with a slash.
+/// Appends an entry without traces of the machine or the time of writing. A folder's path ends with a slash.
 pub(crate) fn append(builder: &mut Builder<Vec<u8>>, path: &str, mode: u32, time: u64, bytes: &[u8]) -> Result<()> {
     let mut header = Header::new_ustar();
     header.set_path(path)?;

@@ -9,17 +9,17 @@ use anyhow::{Context, Result, bail};
 use super::elf::{self, Elf};
 use super::platform::Platform;
 
-/// A file that the program cannot be started without.
+/// A file without which the program does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Library {
-    /// Where it lies on this machine.
+    /// The path on this machine.
     pub(crate) from: PathBuf,
-    /// Where it lies in the image.
+    /// The path in the image.
     pub(crate) to: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The loader first, then all that the program needs and what that needs, in the order of their names.
+/// Returns the loader, followed by all libraries that the program needs, directly or not, ordered by name.
 pub(crate) fn collect(program: &[u8], platform: Platform) -> Result<Vec<Library>> {
     let folders = platform.folders();
     closure(program, platform.machine(), |name| find(name, &folders, platform.machine()))
@@ -31,7 +31,7 @@ fn closure(program: &[u8], machine: u16, find: impl Fn(&str) -> Result<Library>)
         bail!("it is of another architecture (e_machine {}, not {machine})", program.machine);
     }
     let Some(interpreter) = program.interpreter else {
-        // Linked statically: there is nothing to load.
+        // A static program loads nothing.
         return Ok(Vec::new());
     };
     let loader = interpreter.rsplit('/').next().unwrap_or_default().to_owned();
@@ -58,7 +58,7 @@ fn closure(program: &[u8], machine: u16, find: impl Fn(&str) -> Result<Library>)
     Ok(libraries)
 }
 
-/// The first file of that name and architecture.
+/// Returns the first file with a name and an architecture.
 fn find(name: &str, folders: &[(String, String)], machine: u16) -> Result<Library> {
     for (folder, destination) in folders {
         let from = Path::new(folder).join(name);

@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail};
 
 use super::crates::Crate;
 
-/// How deep below a crate's folder code of others lies with a licence of its own (`aws-lc/third_party/fiat/LICENSE`).
+/// The depth below a crate's folder at which vendored code has a licence (`aws-lc/third_party/fiat/LICENSE`).
 const DEPTH: u32 = 5;
-/// A text that is longer is not a licence.
+/// The longest text that is a licence, in bytes.
 const LONGEST: u64 = 256 * 1024;
 
-/// The report of all crates that are not of this workspace.
+/// Returns the licences of all crates from outside this workspace.
 pub(crate) fn report(crates: &[Crate]) -> Result<String> {
     let mut texts = Vec::new();
     for one in crates.iter().filter(|one| one.checksum.is_some()) {
@@ -29,7 +29,7 @@ pub(crate) fn report(crates: &[Crate]) -> Result<String> {
     Ok(render(&texts))
 }
 
-/// Licence files in a folder and below: path and text.
+/// Returns the path and the text of each licence file in a folder and below.
 fn gather(folder: &Path, prefix: &str, depth: u32, found: &mut Vec<(String, String)>) -> Result<()> {
     let mut entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
@@ -45,7 +45,7 @@ fn gather(folder: &Path, prefix: &str, depth: u32, found: &mut Vec<(String, Stri
     Ok(())
 }
 
-/// Whether a file of that name holds a licence: `LICENSE-MIT`, `COPYING`, `NOTICE.txt`; not `license.rs`.
+/// Returns whether a file with this name has a licence: `LICENSE-MIT`, `COPYING`, `NOTICE.txt`; not `license.rs`.
 fn is_licence(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let begins = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
@@ -53,7 +53,7 @@ fn is_licence(name: &str) -> bool {
     begins.iter().any(|begin| lower.starts_with(begin)) && !code.iter().any(|end| lower.ends_with(end))
 }
 
-/// The texts of the licences that an expression names, for a crate that brings none.
+/// Returns the texts of the licences in an expression, for a crate without licence files.
 fn standard(expression: &str) -> Result<Vec<(String, String)>> {
     let parsed = spdx::Expression::parse(expression)?;
     let ids: BTreeSet<_> = parsed.requirements().filter_map(|requirement| requirement.req.license.id()).collect();
@@ -66,7 +66,7 @@ fn standard(expression: &str) -> Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// Equal texts are written once, under all that they belong to.
+/// Equal texts are written once, under all crates that they belong to.
 fn render(texts: &[(String, String)]) -> String {
     let mut owners: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (owner, text) in texts {

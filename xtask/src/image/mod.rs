@@ -1,5 +1,5 @@
-//! `cargo xtask image`: a container image of the program, its libraries and certificates, with licences and an SBOM, and
-//! nothing else. The same inputs give the same bytes.
+//! `cargo xtask image`: a container image of the program, its libraries and certificates, with licences and an SBOM,
+//! and nothing else. The same inputs give the same bytes.
 
 mod binary;
 mod crates;
@@ -67,13 +67,13 @@ const LIMIT: usize = 40_000_000;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 
-/// What was made.
+/// A finished image, with what it was made of.
 #[derive(Debug)]
 struct Built {
     name: Name,
     platform: Platform,
     image: Image,
-    /// The layer, as it is unpacked.
+    /// The layer, uncompressed.
     layer: Vec<u8>,
     sbom: String,
 }
@@ -91,7 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::write(&archive, &built.image.archive).with_context(|| archive.display().to_string())?;
     fs::write(&sbom, &built.sbom).with_context(|| sbom.display().to_string())?;
     if let Some(root) = &args.root {
-        fs::create_dir(root).with_context(|| format!("{}: --root wants a folder that is not there", root.display()))?;
+        fs::create_dir(root)
+            .with_context(|| format!("{}: --root creates this folder, so it must not exist yet", root.display()))?;
         unpack(&built.layer, root)?;
     }
     if args.json {
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
-    /// Whether the image has the program that is shipped, rather than one that was built for a purpose of its own.
+    /// Returns whether the image contains the program that is shipped: built here, with the profile `dist`.
     fn is_shipped(&self) -> bool {
         self.binary.is_none() && self.profile == SHIPPED
     }
@@ -164,7 +165,7 @@ fn build(args: &Args, revision: &Revision) -> Result<Built> {
         ("org.opencontainers.image.created", &created),
         ("org.opencontainers.image.licenses", LICENSE),
     ];
-    // A program that was there may be of any commit; it says so itself where it knows.
+    // An existing program may be from any commit; `--version` names the commit if the program knows it.
     if let (Some(commit), None) = (&revision.commit, &args.binary) {
         labels.push(("org.opencontainers.image.revision", commit));
     }
@@ -182,7 +183,7 @@ fn build(args: &Args, revision: &Revision) -> Result<Built> {
     Ok(Built { name, platform, image, layer, sbom })
 }
 
-/// The files of the image, and the account of them.
+/// Returns the files of the image, and its SBOM.
 fn contents(program: Vec<u8>, platform: Platform, created: &str) -> Result<(Tree, String)> {
     let mut tree = Tree::default();
     root::fill(&mut tree)?;
@@ -205,7 +206,7 @@ fn contents(program: Vec<u8>, platform: Platform, created: &str) -> Result<(Tree
         packages: &packages,
     });
     tree.file(root::ENTRYPOINT, 0o755, program)?;
-    // Scanners look for SBOMs by the end of the name.
+    // Scanners find SBOMs by the end of the name.
     tree.file("/usr/share/sbom/tamis.cdx.json", 0o644, sbom.as_str())?;
     for name in ["LICENSE", "NOTICE"] {
         tree.file(&format!("/usr/share/doc/tamis/{name}"), 0o644, fs::read(crate::run::root().join(name))?)?;

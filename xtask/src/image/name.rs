@@ -1,4 +1,4 @@
-//! The name of an image, as users write it and as engines keep it. Pure.
+//! The name of an image, in the short form and in full. Pure.
 
 use std::str::FromStr;
 
@@ -20,12 +20,12 @@ impl Name {
         &self.tag
     }
 
-    /// As written: what `docker images` shows.
+    /// Returns the name as written, which `docker images` shows.
     pub(crate) fn familiar(&self) -> String {
         format!("{}:{}", self.repository, self.tag)
     }
 
-    /// With the registry that engines and the kubelet add where none is written: containerd looks for this one.
+    /// Returns the name with the registry that engines and the kubelet add by default. containerd uses this name.
     pub(crate) fn full(&self) -> String {
         let first = self.repository.split('/').next().unwrap_or_default();
         let names_registry = self.repository.contains('/') && (first == "localhost" || first.contains(['.', ':']));
@@ -44,7 +44,7 @@ impl FromStr for Name {
     /// `latest` where there is no tag.
     fn from_str(text: &str) -> Result<Self> {
         let (repository, tag) = match text.rsplit_once(':') {
-            // A colon before a slash is that of a registry's port.
+            // A colon before a slash precedes a registry's port.
             Some((repository, tag)) if !tag.contains('/') => (repository, tag),
             _ => (text, "latest"),
         };

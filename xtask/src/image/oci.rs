@@ -1,4 +1,5 @@
-//! One archive that is two: an OCI image layout, and what `docker save` writes. Both name the same files. Pure.
+//! One archive in two formats: an OCI image layout, and the format that `docker save` writes. Both name the same files.
+//! Pure.
 
 use std::io::Write as _;
 
@@ -19,28 +20,28 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-/// How the layer is kept.
+/// The compression of the layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compression {
-    /// What every engine and registry reads.
+    /// Every engine and registry reads it.
     Gzip,
-    /// For an engine on the same machine: nothing is transferred.
+    /// For an engine on the same machine.
     None,
 }
 
-/// What an image says about itself beside its files.
+/// The metadata of an image.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     pub(crate) platform: Platform,
     pub(crate) name: &'a Name,
     /// RFC 3339.
     pub(crate) created: &'a str,
-    /// Seconds since 1970: the time of the archive's own entries.
+    /// The time of the archive's entries, in seconds since 1970.
     pub(crate) time: u64,
     pub(crate) entrypoint: &'a str,
     pub(crate) user: &'a str,
     pub(crate) ports: &'a [&'a str],
-    /// `org.opencontainers.image.*` and the like.
+    /// Labels such as `org.opencontainers.image.title`.
     pub(crate) labels: &'a [(&'a str, &'a str)],
 }
 
@@ -48,13 +49,13 @@ pub(crate) struct Description<'a> {
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) archive: Vec<u8>,
-    /// Of the manifest: what a registry and `kubectl` call the image's digest.
+    /// The digest of the manifest, which registries and `kubectl` call the image's digest.
     pub(crate) digest: String,
-    /// The layer as it is transferred.
+    /// The size of the compressed layer, in bytes.
     pub(crate) compressed: usize,
 }
 
-/// Bytes under the name of their digest.
+/// Bytes that are stored under their digest.
 #[derive(Debug)]
 struct Blob {
     hex: String,
@@ -79,7 +80,7 @@ impl Blob {
     }
 }
 
-/// The image of one layer.
+/// Builds an image with one layer.
 pub(crate) fn assemble(layer: Vec<u8>, compression: Compression, about: &Description<'_>) -> Result<Image> {
     let uncompressed = format!("sha256:{}", hex(&layer));
     let (layer, layer_type) = match compression {
@@ -97,7 +98,7 @@ pub(crate) fn assemble(layer: Vec<u8>, compression: Compression, about: &Descrip
     }));
     let mut entry = manifest.descriptor(MANIFEST);
     entry["platform"] = json!({"architecture": about.platform.architecture(), "os": "linux"});
-    // The first is containerd's, the second what an OCI layout calls its images by.
+    // containerd reads the first name, and readers of OCI layouts read the second.
     entry["annotations"] = json!({
         "io.containerd.image.name": about.name.full(),
         "org.opencontainers.image.ref.name": about.name.tag(),
@@ -138,7 +139,7 @@ fn configuration(layer: &str, about: &Description<'_>) -> Value {
             "ExposedPorts": ports,
             "Env": ["PATH=/usr/bin"],
             "Entrypoint": [about.entrypoint],
-            // Whoever runs it without arguments is told which there are.
+            // Without arguments, the program lists its commands.
             "Cmd": ["--help"],
             "WorkingDir": "/",
             "Labels": labels,
@@ -148,19 +149,19 @@ fn configuration(layer: &str, about: &Description<'_>) -> Value {
     })
 }
 
-/// With no time and no name of a file in the header.
+/// Compresses without a time or a file name in the header.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().write(Vec::new(), Level::default());
     encoder.write_all(bytes)?;
     Ok(encoder.finish()?)
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Certificates as text, one after the other.
+/// Returns certificates in PEM, one after the other.
 pub(crate) fn pem<'a>(certificates: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut text = String::new();
     for certificate in certificates {

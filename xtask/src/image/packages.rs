@@ -1,4 +1,4 @@
-//! The Debian packages that the libraries come from: for the licences, and for scanners that know what to warn of.
+//! The Debian packages of the libraries: for their licences, and for scanners that warn of vulnerable versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,13 @@ use super::libraries::Library;
 use super::oci::hex;
 use crate::run::quietly;
 
-/// A package and what of it is in the image.
+/// A package, and its files in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) architecture: String,
-    /// The source package and its version: what security advisories name.
+    /// The source package and its version, which security advisories name.
     pub(crate) source: (String, String),
     /// `debian-12`.
     pub(crate) distribution: String,
@@ -38,7 +38,7 @@ impl Package {
         )
     }
 
-    /// The licence of the libraries in it, where it is one that we know. `copyright` has the whole of it.
+    /// Returns the licence of its libraries, if it is a known one. The file `copyright` has the full text.
     pub(crate) fn license(&self) -> Option<&'static str> {
         match self.source.0.as_str() {
             "glibc" => Some("LGPL-2.1-or-later"),
@@ -48,13 +48,13 @@ impl Package {
     }
 }
 
-/// As in an URL: Debian's versions have `+` and `~` and `:` in them.
+/// Encodes a version for a URL: Debian's versions contain `+`, `~` and `:`.
 fn encoded(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
     text.chars().map(|c| if plain(c) { c.to_string() } else { format!("%{:02X}", u32::from(c)) }).collect()
 }
 
-/// The packages of libraries, in the order of their names.
+/// Returns the packages of libraries, ordered by name.
 pub(crate) fn of(libraries: &[Library]) -> Result<Vec<Package>> {
     let mut packages: BTreeMap<String, Package> = BTreeMap::new();
     if libraries.is_empty() {
@@ -71,10 +71,10 @@ pub(crate) fn of(libraries: &[Library]) -> Result<Vec<Package>> {
     Ok(packages.into_values().collect())
 }
 
-/// `name:architecture` of the package that brought a file.
+/// Returns the package of a file, as `name:architecture`.
 fn owner(file: &Path) -> Result<String> {
     let shown = file.to_string_lossy();
-    // dpkg knows a file by the name that the package gave it, on either side of the merge of /usr.
+    // dpkg knows a file by its path in the package, with or without /usr.
     let canonical = fs::canonicalize(file)?;
     let other = match shown.strip_prefix("/usr") {
         Some(short) => short.to_owned(),
@@ -93,7 +93,7 @@ fn owner(file: &Path) -> Result<String> {
     )
 }
 
-/// From `libc6:amd64: /lib/..`, one package a line.
+/// Parses `libc6:amd64: /lib/..`, one package a line.
 fn owner_in<'a>(text: &'a str, path: &str) -> Option<&'a str> {
     let mut owners = text.lines().filter_map(|line| line.strip_suffix(path)?.strip_suffix(": ")?.split(", ").next());
     // A line on a diversion is a sentence.
@@ -117,7 +117,7 @@ fn package(owner: &str, distribution: &str) -> Result<Package> {
     })
 }
 
-/// `debian-12` of an os-release file.
+/// Returns `debian-12` for an os-release file.
 fn distribution(text: &str) -> Result<String> {
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
@@ -128,7 +128,7 @@ fn distribution(text: &str) -> Result<String> {
     Ok(value("VERSION_ID").map_or(id.clone(), |version| format!("{id}-{version}")))
 }
 
-/// Puts the packages' licences where Debian has them, with the texts that they refer to.
+/// Adds the packages' licences at Debian's paths, with the texts that they refer to.
 pub(crate) fn licences(packages: &[Package], tree: &mut Tree) -> Result<()> {
     let mut texts = BTreeSet::new();
     for package in packages {
@@ -144,12 +144,12 @@ pub(crate) fn licences(packages: &[Package], tree: &mut Tree) -> Result<()> {
     Ok(())
 }
 
-/// Paths of the licences that a `copyright` file refers to.
+/// Returns the paths of the licences that a `copyright` file refers to.
 fn common(copyright: &str) -> impl Iterator<Item = String> {
     const FOLDER: &str = "/usr/share/common-licenses/";
     copyright.split(FOLDER).skip(1).filter_map(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c))).unwrap_or(rest.len());
-        // A sentence may end behind the name.
+        // The name may be the end of a sentence.
         let name = rest[..end].trim_end_matches('.');
         (!name.is_empty()).then(|| format!("{FOLDER}{name}"))
     })

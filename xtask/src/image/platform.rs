@@ -1,4 +1,4 @@
-//! What an image can be built for.
+//! The platforms that an image can be built for.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -16,7 +16,7 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// Of the machine that this runs on.
+    /// Returns the platform of this machine.
     pub(crate) fn host() -> Result<Self> {
         Self::of(std::env::consts::OS, std::env::consts::ARCH)
             .context("an image holds Linux libraries: build it on Linux (amd64, arm64), or with the Dockerfile")
@@ -38,7 +38,7 @@ impl Platform {
         }
     }
 
-    /// What rustc calls it.
+    /// Returns rustc's name of the platform.
     pub(crate) fn triple(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
@@ -46,7 +46,7 @@ impl Platform {
         }
     }
 
-    /// What Debian calls it: in the paths of libraries, and before the names of tools that work for it from elsewhere.
+    /// Returns Debian's name of the platform, as in the paths of libraries and in the names of cross-compilers.
     pub(crate) fn gnu(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-linux-gnu",
@@ -54,7 +54,7 @@ impl Platform {
         }
     }
 
-    /// `e_machine` of its programs and libraries.
+    /// Returns the `e_machine` of its programs and libraries.
     pub(crate) fn machine(self) -> u16 {
         match self {
             Self::Amd64 => elf::EM_X86_64,
@@ -62,7 +62,7 @@ impl Platform {
         }
     }
 
-    /// The name of a tool of binutils or gcc that works for this platform.
+    /// Returns the name of a tool of binutils or gcc for this platform.
     pub(crate) fn tool(self, host: Self, name: &str) -> String {
         if self == host { name.to_owned() } else { format!("{}-{name}", self.gnu()) }
     }

@@ -1,4 +1,4 @@
-//! Which commit an image is of, and its time: the only clock in an image.
+//! The commit of an image, and its time, which is the only timestamp in an image.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::run::{quietly, root};
 /// The state of the sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
-    /// The commit, `-dirty` behind it where files differ from it; none without git.
+    /// The commit, with the suffix `-dirty` if tracked files differ. `None` without git.
     pub(crate) commit: Option<String>,
     /// Seconds since 1970.
     pub(crate) time: u64,
@@ -32,13 +32,13 @@ impl Revision {
         Ok(Self { commit, time: seconds(&time)? })
     }
 
-    /// The time as text, RFC 3339.
+    /// Returns the time in RFC 3339.
     pub(crate) fn created(&self) -> Result<String> {
         Ok(jiff::Timestamp::from_second(self.time.try_into()?)?.to_string())
     }
 }
 
-/// A number that a tar archive and a date can hold.
+/// Parses a time that a tar archive and a date can represent.
 fn seconds(text: &str) -> Result<u64> {
     let seconds = text.parse().with_context(|| format!("SOURCE_DATE_EPOCH: `{text}` is no number of seconds"))?;
     ensure!(seconds < 1 << 33, "SOURCE_DATE_EPOCH: {seconds} lies beyond what a tar archive can say");

@@ -1,17 +1,17 @@
-//! The files of an image that are neither the program nor its libraries: what a program expects of a system. Pure.
+//! The files of an image that a program expects of a system, other than libraries. Pure.
 
 use anyhow::Result;
 
 use super::layer::Tree;
 use super::oci::pem;
 
-/// Where the program lies.
+/// The path of the program.
 pub(crate) const ENTRYPOINT: &str = "/usr/bin/tamis";
-/// User and group of the program, by number: Kubernetes can then see that it is not root.
+/// The user and the group of the program, by number, so that Kubernetes can see that it is not root.
 pub(crate) const USER: &str = "65532:65532";
-/// Where rustls looks first on Linux.
+/// The first path at which rustls looks for certificates on Linux.
 pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// The crate that they are from: those that Mozilla trusts.
+/// The crate with the certificates that Mozilla trusts.
 pub(crate) const CERTIFICATES_CRATE: &str = "webpki-root-certs";
 
 const PASSWD: &str = "\
@@ -20,10 +20,10 @@ nobody:x:65534:65534:nobody:/:/sbin/nologin
 nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin
 ";
 const GROUP: &str = "root:x:0:\nnobody:x:65534:\nnonroot:x:65532:\n";
-/// `/etc/hosts` first, as the container's engine writes it, then DNS.
+/// Host names: `/etc/hosts`, which the container engine writes, then DNS.
 const NSSWITCH: &str = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
 
-/// Users, names, certificates, and a `/tmp` for whoever mounts nothing there.
+/// Adds users, name resolution, certificates, and a `/tmp` for containers that mount nothing there.
 pub(crate) fn fill(tree: &mut Tree) -> Result<()> {
     tree.file("/etc/passwd", 0o644, PASSWD)?;
     tree.file("/etc/group", 0o644, GROUP)?;

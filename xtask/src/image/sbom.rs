@@ -1,4 +1,4 @@
-//! What is in an image, as a [CycloneDX](https://cyclonedx.org/docs/1.5/json/) document. Pure.
+//! The contents of an image as a [CycloneDX](https://cyclonedx.org/docs/1.5/json/) document. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -7,18 +7,18 @@ use super::oci::hex;
 use super::packages::Package;
 use super::root::{CERTIFICATES, CERTIFICATES_CRATE, ENTRYPOINT};
 
-/// What the document tells of.
+/// The contents of an image.
 #[derive(Debug)]
 pub(crate) struct Contents<'a> {
     pub(crate) version: &'a str,
     pub(crate) license: &'a str,
     /// RFC 3339.
     pub(crate) created: &'a str,
-    /// The bytes at the entry point.
+    /// The program.
     pub(crate) program: &'a [u8],
-    /// The compiler's release, whose standard library is in the program.
+    /// The release of the compiler, whose standard library is in the program.
     pub(crate) rust: &'a str,
-    /// Those in the program, and the one that the certificates are from.
+    /// The crates in the program, and the crate with the certificates.
     pub(crate) crates: &'a [Crate],
     pub(crate) packages: &'a [Package],
 }
@@ -26,7 +26,7 @@ pub(crate) struct Contents<'a> {
 const PROGRAM: &str = "tamis";
 const STANDARD_LIBRARY: &str = "rust";
 
-/// The document.
+/// Returns the document.
 pub(crate) fn document(contents: &Contents<'_>) -> String {
     let (own, linked): (Vec<&Crate>, Vec<&Crate>) =
         contents.crates.iter().partition(|one| one.key.name == PROGRAM && one.checksum.is_none());
@@ -78,10 +78,10 @@ pub(crate) fn document(contents: &Contents<'_>) -> String {
     format!("{document:#}\n")
 }
 
-/// The same document has the same number.
+/// Returns a serial number. The same document has the same number.
 fn serial_number(document: &str) -> String {
     let digest = hex(document.as_bytes());
-    // RFC 9562, section 5.8: version 8 is one's own way of filling the rest, and the variant is 8 to b.
+    // RFC 9562, section 5.8: version 8 leaves the other bits to the writer, and the variant is 8 to b.
     format!(
         "urn:uuid:{}-{}-8{}-8{}-{}",
         &digest[..8],
@@ -105,7 +105,7 @@ fn of_crate(one: &Crate) -> Value {
     set("name", json!(name));
     set("version", json!(version));
     set("licenses", json!([{"expression": one.license}]));
-    // Crates of the workspace are published nowhere.
+    // Crates of the workspace are not published.
     if let Some(checksum) = &one.checksum {
         set("hashes", json!([{"alg": "SHA-256", "content": checksum}]));
         set("purl", json!(format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"))));

@@ -1,4 +1,4 @@
-//! An image as an engine sees it: unpacked, every digest computed anew, and run.
+//! Unpacks an image as an engine does, verifies every digest, and runs the program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::platform::Platform;
 use super::revision::Revision;
 use super::{Args, LIMIT, build, check_size, root};
 
-/// What an archive holds, by path.
+/// Returns the files of an archive, by path.
 fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut archive = tar::Archive::new(archive);
     let entries = archive.entries().expect("an archive").map(|entry| {
@@ -28,7 +28,7 @@ fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     entries.filter(|(path, _)| !path.ends_with('/')).collect()
 }
 
-/// The bytes that a descriptor tells of, after comparing digest and size.
+/// Returns the bytes of a descriptor, after comparing digest and size.
 fn blob<'a>(files: &'a BTreeMap<String, Vec<u8>>, descriptor: &Value) -> &'a [u8] {
     let digest = descriptor["digest"].as_str().expect("a digest");
     let name = digest.strip_prefix("sha256:").expect("of SHA-256");
@@ -42,7 +42,7 @@ fn parsed(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).expect("is JSON")
 }
 
-/// Reads an image through its index, holds what the other half says against it, and gives configuration and layer.
+/// Reads an image through its index, compares the other format with it, and returns configuration and layer.
 fn read(image: &Image) -> (Value, Vec<u8>) {
     let files = files(&image.archive);
     assert_eq!(parsed(&files["oci-layout"])["imageLayoutVersion"], "1.0.0");
@@ -128,15 +128,15 @@ fn certificates_are_written_as_text() {
     assert!(text.ends_with("-----END CERTIFICATE-----\n"));
 }
 
-/// The program that was built with the tests.
+/// Returns the program that was built with the tests.
 fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
     let found = test.ancestors().skip(1).take(2).map(|folder| folder.join("tamis")).find(|file| file.is_file());
     found.expect("tamis is not built: run `cargo build --workspace --bins`")
 }
 
-/// Runs the entry point with an image's files as its whole world: as root of a machine or of a namespace, and where neither
-/// is permitted with the image's own loader and libraries.
+/// Runs the entry point in an image's files: as root of the machine or of a user namespace, or, if neither is
+/// permitted, with the image's loader and libraries.
 fn run(root: &Path, arguments: &[&str]) -> Output {
     let start = |program: &str, before: &[&str]| {
         let mut command = Command::new(program);
@@ -147,7 +147,7 @@ fn run(root: &Path, arguments: &[&str]) -> Output {
     let user = format!("--userspec={}", root::USER);
     let mut chroot = start("chroot", &[&user, folder, root::ENTRYPOINT]);
     if let Ok(output) = chroot.args(arguments).output()
-        // 125 is chroot's own failure; a program or a loader that is not there is 127.
+        // 125 is chroot's own failure; 127 is a missing program or loader.
         && output.status.code() != Some(125)
     {
         return output;
@@ -194,7 +194,7 @@ fn an_image_is_the_same_twice_and_its_program_runs_with_nothing_but_the_image() 
     let root = folder.path().join("root");
     fs::create_dir(&root).expect("is made");
     super::unpack(&layer, &root).expect("is unpacked");
-    // The user of the program is not the one of the test.
+    // The program runs as another user than the test.
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), readable).expect("is permitted");
 

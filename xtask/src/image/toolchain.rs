@@ -1,4 +1,4 @@
-//! The compiler that is used, as it tells of itself.
+//! The Rust compiler that Cargo uses.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,14 +12,14 @@ use crate::run::quietly;
 pub(crate) struct Toolchain {
     /// `1.95.0`.
     pub(crate) release: String,
-    /// The commit it is of.
+    /// The compiler's commit.
     pub(crate) commit: String,
-    /// Its folder.
+    /// The toolchain's folder.
     pub(crate) sysroot: PathBuf,
 }
 
 impl Toolchain {
-    /// The one that Cargo uses here.
+    /// Reads it from the compiler.
     pub(crate) fn read() -> Result<Self> {
         let version = quietly(rustc().arg("-vV"))?;
         let field = |name: &str| {
@@ -31,7 +31,7 @@ impl Toolchain {
     }
 }
 
-/// The compiler.
+/// Returns a command that runs the compiler.
 pub(crate) fn rustc() -> Command {
     Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
