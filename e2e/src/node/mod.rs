@@ -185,9 +185,7 @@ impl Node {
     /// When kube-proxy last wrote its rules, in seconds since 1970. `None` if it does not answer.
     pub(crate) async fn proxy_synced(&self) -> Option<f64> {
         let metrics = reqwest::get(format!("http://{NODE}:{PROXY_METRICS}/metrics")).await.ok()?.text().await.ok()?;
-        let mut values =
-            metrics.lines().filter_map(|line| line.strip_prefix("kubeproxy_sync_proxy_rules_last_timestamp_seconds "));
-        values.next()?.parse().ok()
+        last_sync(&metrics)
     }
 
     /// Fails where a part of Kubernetes has ended.
@@ -196,8 +194,28 @@ impl Node {
     }
 }
 
-/// Whether a pod takes calls.
+/// The latest value of kube-proxy's metric, over the families of addresses.
+fn last_sync(metrics: &str) -> Option<f64> {
+    let samples = metrics.lines().filter(|line| line.starts_with("kubeproxy_sync_proxy_rules_last_timestamp_seconds"));
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).reduce(f64::max)
+}
+
+/// Returns whether a pod is ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions).flatten();
     conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_sync;
+
+    #[test]
+    fn the_last_sync_is_that_of_any_family() {
+        let metrics = "# TYPE kubeproxy_sync_proxy_rules_last_timestamp_seconds gauge\n\
+                       kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} 1.795e+09\n\
+                       kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv6\"} 1.7e+09\n";
+        assert_eq!(last_sync(metrics), Some(1.795e9));
+        assert_eq!(last_sync(""), None);
+    }
 }
