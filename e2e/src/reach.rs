@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::ListParams;
@@ -110,6 +110,36 @@ async fn ready(node: &Node, namespace: &str, service: &str) -> Result<Vec<IpAddr
     let ready =
         endpoints.filter(|endpoint| endpoint.conditions.as_ref().is_some_and(|found| found.ready == Some(true)));
     Ok(ready.flat_map(|endpoint| endpoint.addresses).filter_map(|address| address.parse().ok()).collect())
+}
+
+/// Waits until Kubernetes' controller of EndpointSlices follows changes of Services.
+///
+/// After an outage of the API server, the controller's watches begin again at different times, up to a minute apart.
+/// Until it sees its own writes, it refuses to sync ("EndpointSlice informer cache is out of date") and backs off for up
+/// to 1000 s for each Service. A Service whose pods are replaced meanwhile can be without endpoints for minutes, however
+/// ready its pods are.
+///
+/// # Errors
+/// The controller does not follow in time.
+pub(crate) async fn slices_follow(node: &Node) -> Result<()> {
+    const LABEL: &str = "tamis-e2e";
+    const LIMIT: Duration = Duration::from_secs(180);
+    let slices: Api<EndpointSlice> = Api::namespaced(node.client(), "team-a");
+    let selected = ListParams::default().labels("kubernetes.io/service-name=tracker");
+    let (began, mut followed) = (Instant::now(), 0);
+    // The second change is followed only if the controller has seen its own write of the first.
+    for change in 0_u32.. {
+        node.kubectl(&format!("-n team-a label --overwrite service/tracker {LABEL}={change}")).await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let found = slices.list(&selected).await?.items;
+        let labels = found.iter().filter_map(|slice| slice.metadata.labels.as_ref()?.get(LABEL));
+        followed = if labels.eq([&change.to_string()]) { followed + 1 } else { 0 };
+        if followed == 2 {
+            break;
+        }
+        ensure!(began.elapsed() < LIMIT, "the EndpointSlice of team-a/tracker is not updated within {LIMIT:?}");
+    }
+    node.kubectl(&format!("-n team-a label service/tracker {LABEL}-")).await.map(drop)
 }
 
 /// What became of a connection.

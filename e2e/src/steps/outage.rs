@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::Stage;
 use crate::load::Load;
 use crate::product::{GATEWAYS, OPERATORS, PUBLIC, SYSTEM};
+use crate::reach;
 
 const AWAY: Duration = Duration::from_secs(30);
 
@@ -24,5 +25,10 @@ pub(super) async fn run(stage: &Stage) -> Result<String> {
     node.pods_ready(PUBLIC, GATEWAYS, 2).await?;
     node.pods_ready(SYSTEM, OPERATORS, 2).await?;
     let seen = load.end_without_failure()?;
-    Ok(format!("back after {back:.1?}, an edit was Ready {edited:.1?} after the start; {seen}"))
+    reach::slices_follow(node).await?;
+    let followed = began.elapsed();
+    Ok(format!(
+        "back after {back:.1?}, an edit was Ready {edited:.1?} after the start; {seen}; Kubernetes' controller of \
+         EndpointSlices followed changes again after {followed:.1?}"
+    ))
 }
