@@ -18,7 +18,7 @@ pub mod documents;
 pub mod monitors;
 pub mod page;
 pub mod prometheus;
-pub mod walk;
+pub mod walkthrough;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};
 pub use control_group::ControlGroup;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tamis_operator::object::Kind;
-use tamis_tests::cluster::{Application, ArgoCd, Cluster, Repository, Stage, assess, eventually};
+use tamis_tests::cluster::{Application, ArgoCd, Cluster, Repository, TestEnv, assess, eventually};
 use tamis_tests::{Era, Rpc, Upstream, root};
 use tokio::task::JoinHandle;
 
@@ -94,7 +94,7 @@ fn the_health_check_says_what_the_operator_says() -> Result<()> {
 
 /// What runs, and the repository that it follows.
 struct Scene {
-    stage: Stage,
+    env: TestEnv,
     argocd: ArgoCd,
     repository: Repository,
     /// The last commit.
@@ -150,7 +150,7 @@ impl Scene {
         ensure!(group.1 == "Progressing" && group.2 == "Waiting for the Tamis operator", "{group:?}");
         ensure!(!argocd.has_application("team-a").await?, "the wave before is not Healthy");
 
-        let stage = Stage::on(cluster, upstream).await?;
+        let env = TestEnv::start_on(cluster, upstream).await?;
         // Argo CD may look at definitions before they are established, and then looks again minutes later by itself.
         eventually("the definitions are Healthy", SOON, async || {
             Ok((argocd.refresh("tamis-crds").await?.health() == "Healthy").then_some(()))
@@ -159,7 +159,7 @@ impl Scene {
         for name in ["tamis-crds", "tamis-platform", "team-a", "team-b", "tamis-root"] {
             argocd.becomes(name, &revision, "Synced", "Healthy").await?;
         }
-        Ok(Self { stage, argocd, repository, revision })
+        Ok(Self { env, argocd, repository, revision })
     }
 
     fn commit(&mut self, message: &str) -> Result<()> {
@@ -190,7 +190,7 @@ impl Scene {
     async fn versions(&self) -> Result<BTreeMap<String, String>> {
         let mut versions = BTreeMap::new();
         for namespace in ["team-a", "team-b", "tamis-public"] {
-            let text = self.stage.cluster.kubectl(&["get", WATCHED, "-n", namespace, "-o", "json"], None).await?;
+            let text = self.env.cluster.kubectl(&["get", WATCHED, "-n", namespace, "-o", "json"], None).await?;
             let list: Value = serde_json::from_str(&text)?;
             for object in list["items"].as_array().context("items")? {
                 let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
@@ -235,7 +235,7 @@ impl Scene {
         let internal = self.internal("team-a")?;
         ensure!(good(&ask(&internal).await?.1), "the answer");
         eventually("what was saved", SOON, async || {
-            let object = self.stage.object("exposition", "github-internal").await?;
+            let object = self.env.object("exposition", "github-internal").await?;
             Ok(object["status"]["saved"].is_string().then_some(()))
         })
         .await?;
@@ -249,7 +249,7 @@ impl Scene {
         let managed = platform.object["status"]["resources"].as_array().context("resources")?.clone();
         let kinds: std::collections::BTreeSet<&str> = managed.iter().filter_map(|r| r["kind"].as_str()).collect();
         ensure!(kinds.iter().eq(&["GatewayGroup", "Namespace", "RoleBinding"]), "{kinds:?}");
-        let made = self.stage.cluster.kubectl(&["get", WATCHED, "-n", "tamis-public", "-o", "json"], None).await?;
+        let made = self.env.cluster.kubectl(&["get", WATCHED, "-n", "tamis-public", "-o", "json"], None).await?;
         let made: Value = serde_json::from_str(&made)?;
         let mut configs = 0;
         for object in made["items"].as_array().context("items")? {
@@ -302,11 +302,11 @@ impl Scene {
         for team in ["team-a", "team-b"] {
             let patch = r#"{"spec": {"filters": {"list-issues": {"select": {"title": null}}}}}"#;
             let edit = ["patch", "toolsfilters", "github", "--type=merge", "-n", team, "-p", patch];
-            self.stage.cluster.kubectl(&edit, None).await?;
+            self.env.cluster.kubectl(&edit, None).await?;
             eventually("the hand's edit is taken back", SOON, async || {
                 let title = "jsonpath={.spec.filters.list-issues.select.title}";
                 let get = ["get", "toolsfilters", "github", "-n", team, "-o", title];
-                Ok((self.stage.cluster.kubectl(&get, None).await? == "title").then_some(()))
+                Ok((self.env.cluster.kubectl(&get, None).await? == "title").then_some(()))
             })
             .await
             .with_context(|| team.to_owned())?;
@@ -326,9 +326,9 @@ impl Scene {
         )?;
         self.commit("Rename an object")?;
         self.becomes("team-a", "Healthy").await?;
-        let gone = self.stage.object("toolsfilters", "github-partner").await;
+        let gone = self.env.object("toolsfilters", "github-partner").await;
         ensure!(gone.is_err(), "the old one is there");
-        self.stage.ready("toolsfilters", "renamed").await?;
+        self.env.ready("toolsfilters", "renamed").await?;
         let seen = caller.stop();
         ensure!(seen.leaked == 0 && seen.good > 0, "{seen:?}");
         println!("renamed: {seen:?}");
@@ -356,12 +356,12 @@ impl Scene {
                 println!("pruned: {seen:?}");
             }
             let left = ["get", "expositions,toolsfilters", "-n", team, "-o", "name"];
-            let left = self.stage.cluster.kubectl(&left, None).await?;
+            let left = self.env.cluster.kubectl(&left, None).await?;
             ensure!(left.is_empty(), "left: {left}");
         }
         eventually("no GatewayConfigs", SOON * 2, async || {
             let left = ["get", "gatewayconfigs", "-A", "-o", "name"];
-            Ok(self.stage.cluster.kubectl(&left, None).await?.is_empty().then_some(()))
+            Ok(self.env.cluster.kubectl(&left, None).await?.is_empty().then_some(()))
         })
         .await
     }
@@ -378,13 +378,13 @@ impl Scene {
         let left: Vec<&String> = left.keys().filter(|name| name.contains(" team-a/")).collect();
         // What Argo CD did not apply there: the Secret, and the rights that the platform gives.
         ensure!(left == ["RoleBinding team-a/tamis-secrets", "Secret team-a/partners"], "left: {left:?}");
-        self.stage.cluster.kubectl(&["get", "namespace", "team-a"], None).await.map(drop)
+        self.env.cluster.kubectl(&["get", "namespace", "team-a"], None).await.map(drop)
     }
 
     /// The operator's chart: all of it but what needs pods.
     async fn the_chart_stays_in_sync(&self) -> Result<()> {
         let document = file("examples/gitops/apps/operator.yaml")?.replace(EXAMPLE_URL, &self.repository.url());
-        self.stage.cluster.apply(&document).await?;
+        self.env.cluster.apply(&document).await?;
         let before = self.argocd.becomes("tamis", &self.revision, "Synced", "Progressing").await?;
         let deployment = before.resource("Deployment", "tamis-operator").context("the operator")?;
         ensure!(deployment.1 == "Progressing", "{deployment:?}");
@@ -404,11 +404,11 @@ impl Scene {
     }
 
     fn internal(&self, team: &str) -> Result<Rpc> {
-        self.stage.gateway.rpc(team, "github-internal", Era::Modern)
+        self.env.gateway.rpc(team, "github-internal", Era::Modern)
     }
 
     fn partner(&self, team: &str) -> Result<Rpc> {
-        self.stage.gateway.rpc(team, "github-partner", Era::Modern)
+        self.env.gateway.rpc(team, "github-partner", Era::Modern)
     }
 }
 

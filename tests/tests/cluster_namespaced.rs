@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::cluster::{Cluster, Operator, Stage, eventually};
+use tamis_tests::cluster::{Cluster, Operator, TestEnv, eventually};
 
 const SOON: Duration = Duration::from_secs(60);
 const ACCOUNT: &str = "--serviceaccount=tamis-system:tamis-operator";
@@ -12,9 +12,9 @@ const ACCOUNT: &str = "--serviceaccount=tamis-system:tamis-operator";
 /// From an apply to a call, with Roles only: the real authoriser refuses nothing that the operator asks for.
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_are_enough() -> Result<()> {
-    let stage = Stage::namespaced().await?;
+    let env = TestEnv::namespaced().await?;
     let can = |namespace: &'static str, verb: &'static str, what: &'static str| {
-        let (cluster, access) = (&stage.cluster, &stage.operator_access);
+        let (cluster, access) = (&env.cluster, &env.operator_access);
         let arguments = ["-n", namespace, "auth", "can-i", verb, what];
         async move { cluster.kubectl_as(access, &arguments, None).await.is_ok_and(|said| said.trim() == "yes") }
     };
@@ -22,44 +22,43 @@ async fn roles_are_enough() -> Result<()> {
     for (verb, what) in [("list", "expositions.tamis.dev"), ("get", "namespaces/default"), ("list", "secrets")] {
         ensure!(!can("default", verb, what).await, "{verb} {what} elsewhere");
     }
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&Stage::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
-    stage.cluster.apply(&Stage::exposition("issues", &json!({}))).await?;
-    stage.ready("exposition", "issues").await?;
-    stage.ready("toolsfilters", "small").await?;
-    stage.issue_has("issues", &["number"]).await?;
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&TestEnv::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
+    env.cluster.apply(&TestEnv::exposition("issues", &json!({}))).await?;
+    env.ready("exposition", "issues").await?;
+    env.ready("toolsfilters", "small").await?;
+    env.issue_has("issues", &["number"]).await?;
     let group = ["-n", "tamis-public", "wait", "--for=condition=Ready", "gatewaygroup/public", "--timeout=60s"];
-    stage.cluster.kubectl(&group, None).await?;
+    env.cluster.kubectl(&group, None).await?;
     let events = ["-n", "team-a", "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reason}"];
-    stage
-        .cluster
-        .apply(&Stage::filters("small", &json!({"filters": {"get-issue": {"text": {"keep": ["("]}}}})))
+    env.cluster
+        .apply(&TestEnv::filters("small", &json!({"filters": {"get-issue": {"text": {"keep": ["("]}}}})))
         .await?;
-    stage.condition_is("toolsfilters", "small", "Accepted", "False", "InvalidFilter").await?;
+    env.condition_is("toolsfilters", "small", "Accepted", "False", "InvalidFilter").await?;
     eventually("an Event", SOON, async || {
-        Ok(stage.cluster.kubectl(&events, None).await?.contains("InvalidFilter").then_some(()))
+        Ok(env.cluster.kubectl(&events, None).await?.contains("InvalidFilter").then_some(()))
     })
     .await?;
-    stage.issue_has("issues", &["number"]).await?;
-    stage.cluster.apply(&Stage::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
-    stage.ready("toolsfilters", "small").await?;
-    let log = stage.operator.process.log();
+    env.issue_has("issues", &["number"]).await?;
+    env.cluster.apply(&TestEnv::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
+    env.ready("toolsfilters", "small").await?;
+    let log = env.operator.process.log();
     ensure!(!log.to_lowercase().contains("forbidden"), "something was refused:\n{log}");
-    labels_of_namespaces(&stage).await
+    labels_of_namespaces(&env).await
 }
 
 /// A group that chooses namespaces by labels: they are read one by one, and where they may not be, that is said.
-async fn labels_of_namespaces(stage: &Stage) -> Result<()> {
-    let cluster = &stage.cluster;
+async fn labels_of_namespaces(env: &TestEnv) -> Result<()> {
+    let cluster = &env.cluster;
     let selector =
         json!({"spec": {"allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}}});
     let patch = ["-n", "tamis-public", "patch", "gatewaygroup", "public", "--type=merge", "-p"];
     cluster.kubectl(&[&patch[..], &[&selector.to_string()]].concat(), None).await?;
-    let said = stage.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
+    let said = env.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
     ensure!(said.contains("add the labels of the group's selector"), "{said}");
-    stage.issue_stopped("issues", "RefNotPermitted").await?;
+    env.issue_stopped("issues", "RefNotPermitted").await?;
     cluster.kubectl(&["label", "namespace", "team-a", "team=a"], None).await?;
-    stage.issue_has("issues", &["number"]).await?;
+    env.issue_has("issues", &["number"]).await?;
 
     // Without `get` of the namespace nothing is known of it: the exposition stops, and both say why.
     let rules = cluster.kubectl(&["-n", "team-a", "get", "role", "tamis-watch", "-o", "json"], None).await?;
@@ -67,8 +66,8 @@ async fn labels_of_namespaces(stage: &Stage) -> Result<()> {
     let list = less["rules"].as_array_mut().context("rules")?;
     list.retain(|rule| rule["resources"] != json!(["namespaces"]));
     cluster.kubectl(&["replace", "--filename=-"], Some(&less.to_string())).await?;
-    stage.issue_stopped("issues", "not allowed to read").await?;
-    let said = stage.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
+    env.issue_stopped("issues", "not allowed to read").await?;
+    let said = env.condition_is("exposition", "issues", "ResolvedRefs", "False", "RefNotPermitted").await?;
     ensure!(said.contains("docs/rbac.md"), "{said}");
     let warned = ["-n", "tamis-public", "get", "gatewaygroup", "public", "-o", "jsonpath={.status.conditions}"];
     eventually("the group's warning", SOON, async || {
@@ -76,7 +75,7 @@ async fn labels_of_namespaces(stage: &Stage) -> Result<()> {
     })
     .await?;
     cluster.kubectl(&["replace", "--filename=-"], Some(&less_version(&rules)?)).await?;
-    stage.issue_has("issues", &["number"]).await
+    env.issue_has("issues", &["number"]).await
 }
 
 /// An object without `resourceVersion`, to be written over whatever is there.
@@ -163,8 +162,8 @@ async fn two_operators_for_two_teams() -> Result<()> {
 /// Two operators that look after the same namespaces, and tell their groups apart by `controllerName`.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_operators_by_controller_name() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
+    let env = TestEnv::start().await?;
+    let cluster = &env.cluster;
     lease_role(cluster, "tamis-other").await?;
     let arguments = [
         "--controller-name",
@@ -176,7 +175,7 @@ async fn two_operators_by_controller_name() -> Result<()> {
         "--gateway-image",
         "tamis:other",
     ];
-    let other = Operator::start(cluster, &stage.operator_access, &arguments).await?;
+    let other = Operator::start(cluster, &env.operator_access, &arguments).await?;
     cluster.namespace("other").await?;
     let bind = ["-n", "other", "create", "rolebinding", "tamis-group", "--clusterrole=tamis-group", ACCOUNT];
     cluster.kubectl(&bind, None).await?;
@@ -185,19 +184,19 @@ async fn two_operators_by_controller_name() -> Result<()> {
         "spec": {"replicas": 0, "controllerName": "example.com/other", "allowedNamespaces": {"from": "All"}}});
     cluster.apply(&group.to_string()).await?;
     // One service, its set and a set that nobody uses; an exposition of each operator's.
-    cluster.apply(&stage.manifest()).await?;
-    cluster.apply(&Stage::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
-    cluster.apply(&Stage::filters("unused", &json!({"name": "unused", "filters": {}}))).await?;
-    cluster.apply(&Stage::exposition("ours", &json!({}))).await?;
+    cluster.apply(&env.manifest()).await?;
+    cluster.apply(&TestEnv::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
+    cluster.apply(&TestEnv::filters("unused", &json!({"name": "unused", "filters": {}}))).await?;
+    cluster.apply(&TestEnv::exposition("ours", &json!({}))).await?;
     let theirs = json!({"gatewayGroup": {"name": "other", "namespace": "other"}});
-    cluster.apply(&Stage::exposition("theirs", &theirs)).await?;
-    stage.ready("exposition", "ours").await?;
+    cluster.apply(&TestEnv::exposition("theirs", &theirs)).await?;
+    env.ready("exposition", "ours").await?;
     eventually("the other's verdict", SOON, async || {
-        let found = stage.condition("exposition", "theirs", "Programmed").await?;
+        let found = env.condition("exposition", "theirs", "Programmed").await?;
         Ok(found.filter(|(_, reason, _)| reason == "GatewayUnavailable").map(drop))
     })
     .await?;
-    stage.issue_has("ours", &["number"]).await?;
+    env.issue_has("ours", &["number"]).await?;
     eventually("the other leads", SOON, async || {
         Ok(((other.admin.metric("tamis_leader", &[]).await? - 1.0).abs() < f64::EPSILON).then_some(()))
     })
@@ -209,8 +208,8 @@ async fn two_operators_by_controller_name() -> Result<()> {
     };
     quiet(written).await?;
     // The older exposition is ours, so what is said of the shared objects is what our gateways have.
-    stage.condition_is("toolsfilters", "small", "Ready", "True", "Ready").await?;
-    stage.condition_is("servicemanifest", "tracker", "Ready", "True", "Ready").await.map(drop)
+    env.condition_is("toolsfilters", "small", "Ready", "True", "Ready").await?;
+    env.condition_is("servicemanifest", "tracker", "Ready", "True", "Ready").await.map(drop)
 }
 
 /// Nothing is written for five seconds, soon.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use tamis_tests::cluster::Cluster;
 use tamis_tests::page::Page;
 use tamis_tests::root;
-use tamis_tests::walk::{self, Walk};
+use tamis_tests::walkthrough::{self, Walkthrough};
 
 const QUICKSTART: &str = "docs/quickstart-kubernetes.md";
 /// The ports that the pages use: of the upstream, the gateway, its admin listener and the operator's.
@@ -15,7 +15,7 @@ const FOLDERS: [&str; 3] = ["deploy", "examples/payloads", "examples/kubernetes"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_quickstart_does_what_it_says() -> Result<()> {
-    let page = walk::page(QUICKSTART)?;
+    let page = walkthrough::page(QUICKSTART)?;
     assert!(page.blocks.len() > 15 && page.documents.len() > 1, "{page:?}");
     let examples = examples()?;
     for (at, document) in &page.documents {
@@ -27,14 +27,15 @@ async fn the_quickstart_does_what_it_says() -> Result<()> {
 /// They show what there is after the first six sections of the quickstart; the second breaks things, so it comes last.
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_shows_what_the_pages_say() -> Result<()> {
-    let (kubectl, troubleshooting) = (walk::page("docs/kubectl.md")?, walk::page("docs/troubleshooting.md")?);
+    let (kubectl, troubleshooting) =
+        (walkthrough::page("docs/kubectl.md")?, walkthrough::page("docs/troubleshooting.md")?);
     assert!(kubectl.blocks.len() > 5 && troubleshooting.blocks.len() > 5, "{kubectl:?} {troubleshooting:?}");
-    follow(walk::before(QUICKSTART, "\n## 7.")?.then(kubectl).then(troubleshooting)).await
+    follow(walkthrough::before(QUICKSTART, "\n## 7.")?.then(kubectl).then(troubleshooting)).await
 }
 
 async fn follow(page: Page) -> Result<()> {
     let cluster = Cluster::start().await?;
-    let wrong = Walk::new(&PORTS, &FOLDERS)?.follow(page, &[cluster.tools()], &cluster.kubeconfig()).await?;
+    let wrong = Walkthrough::new(&PORTS, &FOLDERS)?.follow(page, &[cluster.tools()], &cluster.kubeconfig()).await?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())
 }

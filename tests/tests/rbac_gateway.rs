@@ -12,7 +12,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 use tamis_config::names;
-use tamis_tests::cluster::{ClusterGateway, Stage, eventually};
+use tamis_tests::cluster::{ClusterGateway, TestEnv, eventually};
 
 const GROUP: &str = "public";
 const NAMESPACE: &str = "tamis-public";
@@ -119,10 +119,10 @@ fn questions(served: &BTreeSet<(String, String)>) -> Vec<Question> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_may_do_what_its_role_says_and_nothing_else() -> Result<()> {
-    let stage = Stage::set().await?;
-    let admin = stage.cluster.client();
+    let env = TestEnv::start().await?;
+    let admin = env.cluster.client();
     the_account_has_one_role(&admin).await?;
-    let gateway = stage.cluster.client_of(&stage.gateway_access).await?;
+    let gateway = env.cluster.client_of(&env.gateway_access).await?;
     let served = served(&admin).await?;
     ensure!(served.len() > 100 && served.contains(&("tamis.dev".to_owned(), "expositions/status".to_owned())));
     let questions = questions(&served);
@@ -179,10 +179,10 @@ async fn the_account_has_one_role(client: &Client) -> Result<()> {
 /// A gateway that lacks a verb says which resource it cannot read, by name where there is one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_needs_every_verb_of_its_role() -> Result<()> {
-    let stage = Stage::set().await?;
+    let env = TestEnv::start().await?;
     // It would write the Role again.
-    stage.operator.process.pause()?;
-    let roles: Api<Role> = Api::namespaced(stage.cluster.client(), NAMESPACE);
+    env.operator.process.pause()?;
+    let roles: Api<Role> = Api::namespaced(env.cluster.client(), NAMESPACE);
     let whole = roles.get("tamis-public").await?;
     for index in 0..whole.rules.as_ref().map_or(0, Vec::len) {
         for verb in READS {
@@ -195,14 +195,14 @@ async fn a_gateway_needs_every_verb_of_its_role() -> Result<()> {
                 rule.resources.as_ref().and_then(|resources| resources.first()).context("a resource")?.clone();
             let named = rule.resource_names.clone().unwrap_or_else(|| vec![String::new()]);
             roles.replace("tamis-public", &PostParams::default(), &role).await?;
-            misses(&stage, &resource, &named, verb).await?;
+            misses(&env, &resource, &named, verb).await?;
         }
     }
     Ok(())
 }
 
-async fn misses(stage: &Stage, resource: &str, named: &[String], verb: &'static str) -> Result<()> {
-    let client = stage.cluster.client_of(&stage.gateway_access).await?;
+async fn misses(env: &TestEnv, resource: &str, named: &[String], verb: &'static str) -> Result<()> {
+    let client = env.cluster.client_of(&env.gateway_access).await?;
     let group = if resource == "secrets" { "" } else { "tamis.dev" };
     for other in READS {
         let name = named.first().cloned().unwrap_or_default();
@@ -219,7 +219,7 @@ async fn misses(stage: &Stage, resource: &str, named: &[String], verb: &'static 
         .await?;
     }
     let arguments = ["--egress-allow", "127.0.0.0/8"];
-    let gateway = ClusterGateway::spawn(&stage.cluster, GROUP, NAMESPACE, &stage.gateway_access, &arguments)?;
+    let gateway = ClusterGateway::spawn(&env.cluster, GROUP, NAMESPACE, &env.gateway_access, &arguments)?;
     let refused = format!("cannot {verb} resource {resource}");
     for name in named {
         eventually(&format!("{refused} {name}"), SOON, async || {

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 use tamis_tests::Era;
-use tamis_tests::cluster::{Operator, Random, Twin, Twins, eventually};
+use tamis_tests::cluster::{Operator, PairedServices, Random, Side, eventually};
 
 const SOON: Duration = Duration::from_secs(30);
 /// A lease that was not given back lasts 15 seconds, from a renewal at most 2 seconds before.
@@ -25,76 +25,76 @@ async fn will_lead(operator: &Operator) -> Result<Duration> {
 }
 
 /// Edits as fast as the API takes them: sets of both services, and which of them is published.
-async fn edits(twins: &Twins, random: &mut Random, shown: &mut Twin, count: u64) -> Result<()> {
+async fn edits(services: &PairedServices, random: &mut Random, shown: &mut Side, count: u64) -> Result<()> {
     for _ in 0..count {
-        twins.edit(random.twin()).await?;
+        services.edit(random.side()).await?;
         if random.below(3) == 0 {
-            *shown = random.twin();
-            twins.show(*shown).await?;
+            *shown = random.side();
+            services.show(*shown).await?;
         }
     }
     Ok(())
 }
 
 /// The last edit, and how long it takes to be served.
-async fn converges(twins: &Twins, shown: Twin) -> Result<Duration> {
-    let version = twins.edit(shown).await?;
-    twins.sees(shown, version).await
+async fn converges(services: &PairedServices, shown: Side) -> Result<Duration> {
+    let version = services.edit(shown).await?;
+    services.sees(shown, version).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_at_any_moment_loses_nothing() -> Result<()> {
     const KILLS: usize = 12;
-    let mut twins = Twins::set().await?;
-    let leases: Api<Lease> = Api::namespaced(twins.stage.cluster.client(), "tamis-system");
+    let mut services = PairedServices::start().await?;
+    let leases: Api<Lease> = Api::namespaced(services.env.cluster.client(), "tamis-system");
     let mut random = Random(20_260_728);
-    let mut shown = Twin::A;
+    let mut shown = Side::A;
     for _ in 0..KILLS {
         let pause = Duration::from_millis(random.below(250));
         {
-            let mut stream = std::pin::pin!(edits(&twins, &mut random, &mut shown, u64::MAX));
+            let mut stream = std::pin::pin!(edits(&services, &mut random, &mut shown, u64::MAX));
             tokio::select! {
                 ended = &mut stream => ended?,
                 () = tokio::time::sleep(pause) => {}
             }
         }
-        twins.stage.operator.process.kill()?;
+        services.env.operator.process.kill()?;
         // Edits that no operator sees. So that not each kill takes a lease's time, somebody takes the Lease away.
-        edits(&twins, &mut random, &mut shown, 3).await?;
+        edits(&services, &mut random, &mut shown, 3).await?;
         leases.delete("tamis-operator", &DeleteParams::default()).await?;
-        twins.stage.operator.restart()?;
-        twins.stage.operator.ready().await?;
-        will_lead(&twins.stage.operator).await?;
+        services.env.operator.restart()?;
+        services.env.operator.ready().await?;
+        will_lead(&services.env.operator).await?;
     }
     // What was shown last is not known where an edit was cut off.
-    shown = Twin::B;
-    twins.show(shown).await?;
-    let took = converges(&twins, shown).await?;
-    println!("converged {took:.2?} after the last edit, {KILLS} kills; {}", twins.verdict()?);
+    shown = Side::B;
+    services.show(shown).await?;
+    let took = converges(&services, shown).await?;
+    println!("converged {took:.2?} after the last edit, {KILLS} kills; {}", services.verdict()?);
 
     // Once with the lease as it was left.
-    edits(&twins, &mut random, &mut shown, 5).await?;
-    twins.stage.operator.process.kill()?;
-    let version = twins.edit(shown).await?;
-    twins.show(shown).await?;
-    twins.stage.operator.restart()?;
-    let took = twins.sees(shown, version).await?;
+    edits(&services, &mut random, &mut shown, 5).await?;
+    services.env.operator.process.kill()?;
+    let version = services.edit(shown).await?;
+    services.show(shown).await?;
+    services.env.operator.restart()?;
+    let took = services.sees(shown, version).await?;
     ensure!(took < LEASE + Duration::from_secs(10), "{took:?}");
-    twins.stage.ready("exposition", "watched").await?;
-    println!("converged {took:.2?} after a restart with the lease still held; {}", twins.verdict()?);
+    services.env.ready("exposition", "watched").await?;
+    println!("converged {took:.2?} after a restart with the lease still held; {}", services.verdict()?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_operators_one_writes() -> Result<()> {
-    let mut twins = Twins::set().await?;
+    let mut services = PairedServices::start().await?;
     let mut random = Random(7);
-    let mut shown = Twin::A;
-    will_lead(&twins.stage.operator).await?;
-    let second = twins.stage.another_operator().await?;
-    edits(&twins, &mut random, &mut shown, 30).await?;
-    converges(&twins, shown).await?;
-    ensure!(leads(&twins.stage.operator).await? && !leads(&second).await?, "one of them leads");
+    let mut shown = Side::A;
+    will_lead(&services.env.operator).await?;
+    let second = services.env.another_operator().await?;
+    edits(&services, &mut random, &mut shown, 30).await?;
+    converges(&services, shown).await?;
+    ensure!(leads(&services.env.operator).await? && !leads(&second).await?, "one of them leads");
     let written = |operator: &Operator| {
         let url = operator.admin.url.clone();
         async move {
@@ -104,70 +104,70 @@ async fn of_two_operators_one_writes() -> Result<()> {
             anyhow::Ok(text.lines().any(counted))
         }
     };
-    ensure!(written(&twins.stage.operator).await? && !written(&second).await?, "who follows does not write");
+    ensure!(written(&services.env.operator).await? && !written(&second).await?, "who follows does not write");
 
     // Killed under a stream of edits: the follower takes over when the lease has run out.
-    edits(&twins, &mut random, &mut shown, 5).await?;
-    twins.stage.operator.process.kill()?;
-    edits(&twins, &mut random, &mut shown, 5).await?;
+    edits(&services, &mut random, &mut shown, 5).await?;
+    services.env.operator.process.kill()?;
+    edits(&services, &mut random, &mut shown, 5).await?;
     let took = will_lead(&second).await?;
     ensure!(took > Duration::from_secs(10) && took < Duration::from_secs(20), "taken over after {took:?}");
-    let converged = converges(&twins, shown).await?;
-    println!("killed: taken over after {took:.2?}, edit served after {converged:.2?}; {}", twins.verdict()?);
+    let converged = converges(&services, shown).await?;
+    println!("killed: taken over after {took:.2?}, edit served after {converged:.2?}; {}", services.verdict()?);
 
     // Asked to stop: the follower takes over at once.
-    twins.stage.operator.restart()?;
-    twins.stage.operator.ready().await?;
-    edits(&twins, &mut random, &mut shown, 5).await?;
+    services.env.operator.restart()?;
+    services.env.operator.ready().await?;
+    edits(&services, &mut random, &mut shown, 5).await?;
     let mut leaving = second;
     leaving.process.terminate()?;
-    let took = will_lead(&twins.stage.operator).await?;
+    let took = will_lead(&services.env.operator).await?;
     let status = leaving.process.ended(SOON).await?;
     ensure!(took < Duration::from_secs(3) && status.success(), "{took:?}, {status}");
-    let converged = converges(&twins, shown).await?;
-    twins.stage.ready("exposition", "watched").await?;
-    println!("stopped: taken over after {took:.2?}, edit served after {converged:.2?}; {}", twins.verdict()?);
+    let converged = converges(&services, shown).await?;
+    services.env.ready("exposition", "watched").await?;
+    println!("stopped: taken over after {took:.2?}, edit served after {converged:.2?}; {}", services.verdict()?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_sleeps_wakes_up_deposed() -> Result<()> {
-    let twins = Twins::set().await?;
+    let services = PairedServices::start().await?;
     let mut random = Random(3);
-    let mut shown = Twin::A;
-    twins.expose("withdrawn", Twin::B).await?;
-    twins.answers_with("withdrawn", 200).await?;
-    will_lead(&twins.stage.operator).await?;
-    let second = twins.stage.another_operator().await?;
+    let mut shown = Side::A;
+    services.expose("withdrawn", Side::B).await?;
+    services.answers_with("withdrawn", 200).await?;
+    will_lead(&services.env.operator).await?;
+    let second = services.env.another_operator().await?;
 
     // Put to sleep in the middle of its writes.
     {
-        let mut stream = std::pin::pin!(edits(&twins, &mut random, &mut shown, u64::MAX));
+        let mut stream = std::pin::pin!(edits(&services, &mut random, &mut shown, u64::MAX));
         tokio::select! {
             ended = &mut stream => ended?,
-            () = tokio::time::sleep(Duration::from_millis(130)) => twins.stage.operator.process.pause()?,
+            () = tokio::time::sleep(Duration::from_millis(130)) => services.env.operator.process.pause()?,
         }
     }
-    twins.show(Twin::A).await?;
-    twins.withdraw("withdrawn").await?;
+    services.show(Side::A).await?;
+    services.withdraw("withdrawn").await?;
     let took = will_lead(&second).await?;
-    let version = twins.edit(Twin::A).await?;
-    twins.sees(Twin::A, version).await?;
-    twins.answers_with("withdrawn", 404).await?;
-    let before = twins.documents().await?;
+    let version = services.edit(Side::A).await?;
+    services.sees(Side::A, version).await?;
+    services.answers_with("withdrawn", 404).await?;
+    let before = services.documents().await?;
     ensure!(before.len() == 1, "{before:?}");
 
     // It wakes, learns what happened, and writes nothing.
-    twins.stage.operator.process.resume()?;
-    eventually("that it notices", SOON, async || Ok((!leads(&twins.stage.operator).await?).then_some(()))).await?;
+    services.env.operator.process.resume()?;
+    eventually("that it notices", SOON, async || Ok((!leads(&services.env.operator).await?).then_some(()))).await?;
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
-        let now = twins.documents().await?;
+        let now = services.documents().await?;
         ensure!(now == before, "written by the deposed leader: {now:?}, was {before:?}");
     }
-    ensure!(leads(&second).await? && !leads(&twins.stage.operator).await?);
-    let converged = converges(&twins, Twin::A).await?;
-    println!("asleep: taken over after {took:.2?}, edit served after {converged:.2?}; {}", twins.verdict()?);
+    ensure!(leads(&second).await? && !leads(&services.env.operator).await?);
+    let converged = converges(&services, Side::A).await?;
+    println!("asleep: taken over after {took:.2?}, edit served after {converged:.2?}; {}", services.verdict()?);
     Ok(())
 }
 
@@ -175,41 +175,41 @@ async fn a_leader_that_sleeps_wakes_up_deposed() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_wakes_as_leader_reads_before_it_writes() -> Result<()> {
     const ROUNDS: usize = 6;
-    let twins = Twins::set().await?;
-    let leases: Api<Lease> = Api::namespaced(twins.stage.cluster.client(), "tamis-system");
-    let rpc = twins.stage.gateway.rpc("team-a", "withdrawn", Era::Modern)?;
-    will_lead(&twins.stage.operator).await?;
-    let mut second = twins.stage.another_operator().await?;
+    let services = PairedServices::start().await?;
+    let leases: Api<Lease> = Api::namespaced(services.env.cluster.client(), "tamis-system");
+    let rpc = services.env.gateway.rpc("team-a", "withdrawn", Era::Modern)?;
+    will_lead(&services.env.operator).await?;
+    let mut second = services.env.another_operator().await?;
     for round in 0..ROUNDS {
-        twins.expose("withdrawn", Twin::B).await?;
-        twins.answers_with("withdrawn", 200).await?;
-        twins.stage.operator.process.pause()?;
+        services.expose("withdrawn", Side::B).await?;
+        services.answers_with("withdrawn", 200).await?;
+        services.env.operator.process.pause()?;
         leases.delete("tamis-operator", &DeleteParams::default()).await?;
         will_lead(&second).await?;
         for _ in 0..30 {
-            twins.edit(Twin::A).await?;
+            services.edit(Side::A).await?;
         }
-        let version = twins.edit(Twin::A).await?;
-        twins.sees(Twin::A, version).await?;
-        twins.withdraw("withdrawn").await?;
-        twins.answers_with("withdrawn", 404).await?;
+        let version = services.edit(Side::A).await?;
+        services.sees(Side::A, version).await?;
+        services.withdraw("withdrawn").await?;
+        services.answers_with("withdrawn", 404).await?;
         second.process.terminate()?;
         second.process.ended(SOON).await?;
-        let before = twins.documents().await?;
-        twins.stage.operator.process.resume()?;
-        will_lead(&twins.stage.operator).await?;
+        let before = services.documents().await?;
+        services.env.operator.process.resume()?;
+        will_lead(&services.env.operator).await?;
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until {
             let status = rpc.call("read", &json!({})).await?.status;
             ensure!(status == 404, "round {round}: what was withdrawn answers {status}");
-            let now = twins.documents().await?;
+            let now = services.documents().await?;
             ensure!(now == before, "round {round}: {now:?}, was {before:?}");
         }
-        twins.verdict()?;
+        services.verdict()?;
         second.restart()?;
         second.ready().await?;
     }
-    let converged = converges(&twins, Twin::A).await?;
-    println!("converged {converged:.2?} after {ROUNDS} rounds; {}", twins.verdict()?);
+    let converged = converges(&services, Side::A).await?;
+    println!("converged {converged:.2?} after {ROUNDS} rounds; {}", services.verdict()?);
     Ok(())
 }

@@ -10,7 +10,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use tamis_config::{GatewayConfig, PayloadKind};
 use tamis_tests::Era;
-use tamis_tests::cluster::{Stage, Twin, Twins, eventually};
+use tamis_tests::cluster::{PairedServices, Side, TestEnv, eventually};
 
 /// How long the API server is away.
 const AWAY: Duration = Duration::from_secs(60);
@@ -18,100 +18,100 @@ const AWAY: Duration = Duration::from_secs(60);
 const BACK: Duration = Duration::from_secs(20);
 
 /// Calls go on for a while; gives how many were answered.
-async fn calls_go_on(twins: &Twins, until: Instant) -> Result<usize> {
-    let before = twins.witness.good();
+async fn calls_go_on(services: &PairedServices, until: Instant) -> Result<usize> {
+    let before = services.probe.good();
     while Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        twins.verdict()?;
+        services.verdict()?;
     }
-    let answered = twins.witness.good() - before;
+    let answered = services.probe.good() - before;
     ensure!(answered > 0, "nothing was answered");
     Ok(answered)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_of_the_api_server_is_not_noticed_by_callers() -> Result<()> {
-    let twins = Twins::set().await?;
-    let version = twins.edit(Twin::A).await?;
-    twins.sees(Twin::A, version).await?;
-    twins.expose("withdrawn", Twin::B).await?;
-    twins.answers_with("withdrawn", 200).await?;
+    let services = PairedServices::start().await?;
+    let version = services.edit(Side::A).await?;
+    services.sees(Side::A, version).await?;
+    services.expose("withdrawn", Side::B).await?;
+    services.answers_with("withdrawn", 200).await?;
 
-    twins.stage.cluster.stop_api_server()?;
-    let answered = calls_go_on(&twins, Instant::now() + AWAY).await?;
+    services.env.cluster.stop_api_server()?;
+    let answered = calls_go_on(&services, Instant::now() + AWAY).await?;
     // Comes back with its history forgotten: all watches have to begin anew.
-    twins.stage.cluster.start_compacted().await?;
+    services.env.cluster.start_compacted().await?;
     let back = Instant::now();
-    let version = twins.edit(Twin::A).await?;
-    twins.sees(Twin::A, version).await?;
+    let version = services.edit(Side::A).await?;
+    services.sees(Side::A, version).await?;
     let edited = back.elapsed();
-    twins.show(Twin::B).await?;
-    let version = twins.edit(Twin::B).await?;
-    twins.sees(Twin::B, version).await?;
+    services.show(Side::B).await?;
+    let version = services.edit(Side::B).await?;
+    services.sees(Side::B, version).await?;
     println!("{answered} calls answered in {AWAY:?} without an API server; an edit after it served {edited:.2?} after");
     ensure!(edited < BACK, "an edit after the outage was served {edited:?} after it");
-    println!("outage: converged {edited:.2?} after it; {}", twins.verdict()?);
+    println!("outage: converged {edited:.2?} after it; {}", services.verdict()?);
 
     // Deleted while the operator's watches are cut, and the history of it forgotten.
-    twins.stage.operator.process.pause()?;
-    twins.withdraw("withdrawn").await?;
-    let version = twins.edit(Twin::B).await?;
-    twins.stage.cluster.compact().await?;
-    twins.stage.operator.process.resume()?;
+    services.env.operator.process.pause()?;
+    services.withdraw("withdrawn").await?;
+    let version = services.edit(Side::B).await?;
+    services.env.cluster.compact().await?;
+    services.env.operator.process.resume()?;
     let back = Instant::now();
-    twins.sees(Twin::B, version).await?;
-    twins.answers_with("withdrawn", 404).await?;
+    services.sees(Side::B, version).await?;
+    services.answers_with("withdrawn", 404).await?;
     let operator = back.elapsed();
 
     // The same with the gateway's watches.
-    twins.expose("withdrawn", Twin::B).await?;
-    twins.answers_with("withdrawn", 200).await?;
-    twins.stage.gateway.process.pause()?;
-    twins.withdraw("withdrawn").await?;
-    let version = twins.edit(Twin::B).await?;
+    services.expose("withdrawn", Side::B).await?;
+    services.answers_with("withdrawn", 200).await?;
+    services.env.gateway.process.pause()?;
+    services.withdraw("withdrawn").await?;
+    let version = services.edit(Side::B).await?;
     eventually("its document to go", Duration::from_secs(30), async || {
-        Ok((twins.documents().await?.len() == 1).then_some(()))
+        Ok((services.documents().await?.len() == 1).then_some(()))
     })
     .await?;
-    twins.stage.cluster.compact().await?;
-    twins.stage.gateway.process.resume()?;
+    services.env.cluster.compact().await?;
+    services.env.gateway.process.resume()?;
     let back = Instant::now();
-    twins.answers_with("withdrawn", 404).await?;
-    twins.sees(Twin::B, version).await?;
+    services.answers_with("withdrawn", 404).await?;
+    services.sees(Side::B, version).await?;
     let gateway = back.elapsed();
-    println!("cut: converged {operator:.2?} (operator), {gateway:.2?} (gateway); {}", twins.verdict()?);
+    println!("cut: converged {operator:.2?} (operator), {gateway:.2?} (gateway); {}", services.verdict()?);
     ensure!(operator < BACK && gateway < BACK, "{operator:?}, {gateway:?}");
-    twins.stage.ready("exposition", "watched").await?;
+    services.env.ready("exposition", "watched").await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_start_again_without_an_api_server() -> Result<()> {
-    let mut twins = Twins::set().await?;
-    let version = twins.edit(Twin::A).await?;
-    twins.sees(Twin::A, version).await?;
+    let mut services = PairedServices::start().await?;
+    let version = services.edit(Side::A).await?;
+    services.sees(Side::A, version).await?;
     // The last good set is on disk a moment after it is served: then it is what a new process serves.
     let kept = Instant::now() + Duration::from_secs(3);
-    calls_go_on(&twins, kept).await?;
-    twins.stage.cluster.stop_api_server()?;
-    twins.witness.excuse(true);
+    calls_go_on(&services, kept).await?;
+    services.env.cluster.stop_api_server()?;
+    services.probe.excuse(true);
     let began = Instant::now();
-    twins.stage.gateway.restart()?;
-    twins.stage.gateway.ready().await?;
+    services.env.gateway.restart()?;
+    services.env.gateway.ready().await?;
     let ready = began.elapsed();
-    twins.witness.excuse(false);
-    twins.stage.operator.restart()?;
-    calls_go_on(&twins, Instant::now() + Duration::from_secs(5)).await?;
-    ensure!(twins.witness.latest().is_some_and(|sight| sight.version == version), "{:?}", twins.witness.latest());
+    services.probe.excuse(false);
+    services.env.operator.restart()?;
+    calls_go_on(&services, Instant::now() + Duration::from_secs(5)).await?;
+    ensure!(services.probe.latest().is_some_and(|seen| seen.version == version), "{:?}", services.probe.latest());
 
-    twins.stage.cluster.start_compacted().await?;
+    services.env.cluster.start_compacted().await?;
     let back = Instant::now();
-    let version = twins.edit(Twin::A).await?;
-    let operator = &mut twins.stage.operator;
+    let version = services.edit(Side::A).await?;
+    let operator = &mut services.env.operator;
     operator.ready().await?;
-    twins.sees(Twin::A, version).await?;
+    services.sees(Side::A, version).await?;
     let edited = back.elapsed();
-    println!("gateway ready from its disk after {ready:.2?}; converged {edited:.2?} after; {}", twins.verdict()?);
+    println!("gateway ready from its disk after {ready:.2?}; converged {edited:.2?} after; {}", services.verdict()?);
     // The lease of the operator that was killed has to run out first.
     ensure!(edited < BACK + Duration::from_secs(15), "{edited:?}");
     Ok(())
@@ -125,22 +125,22 @@ fn pour(index: usize) -> String {
 }
 
 /// Applies the sets and their expositions, and waits until all are served.
-async fn pours(twins: &Twins) -> Result<()> {
-    twins.stage.cluster.apply(&twins.stage.manifest()).await?;
+async fn pours(services: &PairedServices) -> Result<()> {
+    services.env.cluster.apply(&services.env.manifest()).await?;
     for name in (0..SETS).map(pour) {
-        let filters = Stage::filters(&name, &json!({"name": name, "filters": set(0)}));
-        twins.stage.cluster.apply(&filters).await?;
-        twins.stage.cluster.apply(&Stage::exposition(&name, &json!({"filters": [name]}))).await?;
+        let filters = TestEnv::filters(&name, &json!({"name": name, "filters": set(0)}));
+        services.env.cluster.apply(&filters).await?;
+        services.env.cluster.apply(&TestEnv::exposition(&name, &json!({"filters": [name]}))).await?;
     }
     for name in (0..SETS).map(pour) {
-        served(twins, &name, 0).await?;
+        served(services, &name, 0).await?;
     }
     Ok(())
 }
 
 /// How often exposition documents have been written.
-async fn generations(twins: &Twins) -> Result<u64> {
-    let configs: Api<GatewayConfig> = Api::namespaced(twins.stage.cluster.client(), "tamis-public");
+async fn generations(services: &PairedServices) -> Result<u64> {
+    let configs: Api<GatewayConfig> = Api::namespaced(services.env.cluster.client(), "tamis-public");
     let found = configs.list(&ListParams::default()).await?.items.into_iter();
     let found = found.filter(|config| config.spec.kind == PayloadKind::Exposition);
     Ok(u64::try_from(found.filter_map(|config| config.metadata.generation).sum::<i64>())?)
@@ -148,8 +148,13 @@ async fn generations(twins: &Twins) -> Result<u64> {
 
 /// Edits every set from a version on, as fast as the API server takes it or at a rate, as long as `goes_on` says for the
 /// number of edits so far; gives each one's last version.
-async fn edits(twins: &Twins, from: u64, every: Option<Duration>, goes_on: impl Fn(u64) -> bool) -> Result<Vec<u64>> {
-    let filters = twins.api("ToolsFilters", "toolsfilters");
+async fn edits(
+    services: &PairedServices,
+    from: u64,
+    every: Option<Duration>,
+    goes_on: impl Fn(u64) -> bool,
+) -> Result<Vec<u64>> {
+    let filters = services.api("ToolsFilters", "toolsfilters");
     let goes_on = &goes_on;
     let editors = (0..SETS).map(|index| {
         let filters = filters.clone();
@@ -171,10 +176,10 @@ async fn edits(twins: &Twins, from: u64, every: Option<Duration>, goes_on: impl 
 }
 
 /// Waits until every last version is served.
-async fn converge(twins: &Twins, versions: &[u64]) -> Result<Duration> {
+async fn converge(services: &PairedServices, versions: &[u64]) -> Result<Duration> {
     let last = Instant::now();
     for (index, version) in versions.iter().enumerate() {
-        served(twins, &pour(index), *version).await?;
+        served(services, &pour(index), *version).await?;
     }
     Ok(last.elapsed())
 }
@@ -183,21 +188,21 @@ async fn converge(twins: &Twins, versions: &[u64]) -> Result<Duration> {
 async fn edits_that_pour_in_are_served_at_once() -> Result<()> {
     const EACH_SECOND: u32 = 500;
     const FOR: Duration = Duration::from_secs(10);
-    let twins = Twins::set().await?;
-    pours(&twins).await?;
-    let before = generations(&twins).await?;
+    let services = PairedServices::start().await?;
+    pours(&services).await?;
+    let before = generations(&services).await?;
     let began = Instant::now();
     let every = Duration::from_secs(u64::try_from(SETS)?) / EACH_SECOND;
-    let versions = edits(&twins, 0, Some(every), |_| began.elapsed() < FOR).await?;
+    let versions = edits(&services, 0, Some(every), |_| began.elapsed() < FOR).await?;
     let poured = began.elapsed();
-    let converged = converge(&twins, &versions).await?;
-    let writes = generations(&twins).await? - before;
+    let converged = converge(&services, &versions).await?;
+    let writes = generations(&services).await? - before;
     let edits: u64 = versions.iter().sum();
     println!(
         "poured: {edits} edits in {poured:.2?} ({:.0} a second), {writes} documents written, converged {converged:.2?} \
          after the last; {}",
         edits as f64 / poured.as_secs_f64(),
-        twins.verdict()?
+        services.verdict()?
     );
     ensure!(writes <= edits, "{writes} writes for {edits} edits");
     ensure!(converged < Duration::from_secs(5), "{converged:?}");
@@ -208,17 +213,20 @@ async fn edits_that_pour_in_are_served_at_once() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn edits_that_come_together_become_few_writes() -> Result<()> {
     const EACH: u64 = 100;
-    let twins = Twins::set().await?;
-    pours(&twins).await?;
-    let before = generations(&twins).await?;
-    twins.stage.operator.process.pause()?;
-    let versions = edits(&twins, 0, None, |edits| edits < EACH).await?;
-    ensure!(generations(&twins).await? == before, "an operator that sleeps has written");
-    twins.stage.operator.process.resume()?;
-    let converged = converge(&twins, &versions).await?;
-    let writes = generations(&twins).await? - before;
+    let services = PairedServices::start().await?;
+    pours(&services).await?;
+    let before = generations(&services).await?;
+    services.env.operator.process.pause()?;
+    let versions = edits(&services, 0, None, |edits| edits < EACH).await?;
+    ensure!(generations(&services).await? == before, "an operator that sleeps has written");
+    services.env.operator.process.resume()?;
+    let converged = converge(&services, &versions).await?;
+    let writes = generations(&services).await? - before;
     let edits: u64 = versions.iter().sum();
-    println!("slept: {edits} edits, {writes} documents written, converged {converged:.2?} after; {}", twins.verdict()?);
+    println!(
+        "slept: {edits} edits, {writes} documents written, converged {converged:.2?} after; {}",
+        services.verdict()?
+    );
     ensure!(writes >= SETS as u64 && writes <= edits / 10, "{writes} writes for {edits} edits");
     Ok(())
 }
@@ -230,8 +238,8 @@ fn set(version: u64) -> serde_json::Value {
     }})
 }
 
-async fn served(twins: &Twins, exposition: &str, version: u64) -> Result<()> {
-    let rpc = twins.stage.gateway.rpc("team-a", exposition, Era::Modern)?;
+async fn served(services: &PairedServices, exposition: &str, version: u64) -> Result<()> {
+    let rpc = services.env.gateway.rpc("team-a", exposition, Era::Modern)?;
     let wanted = json!({"number": 1, "version": version});
     eventually("the last edit", Duration::from_secs(60), async || {
         let answer = rpc.call("get-issue", &json!({"owner": "o", "repo": "r", "number": 1})).await?;
@@ -243,21 +251,21 @@ async fn served(twins: &Twins, exposition: &str, version: u64) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_sleeps_wakes_up_to_the_last_edit() -> Result<()> {
-    let twins = Twins::set().await?;
-    let version = twins.edit(Twin::A).await?;
-    twins.sees(Twin::A, version).await?;
-    twins.stage.gateway.process.pause()?;
+    let services = PairedServices::start().await?;
+    let version = services.edit(Side::A).await?;
+    services.sees(Side::A, version).await?;
+    services.env.gateway.process.pause()?;
     let mut version = 0;
     for edit in 0..50 {
-        version = twins.edit(if edit % 2 == 0 { Twin::A } else { Twin::B }).await?;
+        version = services.edit(if edit % 2 == 0 { Side::A } else { Side::B }).await?;
         if edit % 10 == 0 {
-            twins.show(if edit % 20 == 0 { Twin::B } else { Twin::A }).await?;
+            services.show(if edit % 20 == 0 { Side::B } else { Side::A }).await?;
         }
     }
-    twins.show(Twin::B).await?;
-    twins.stage.gateway.process.resume()?;
-    let took = twins.sees(Twin::B, version).await?;
-    twins.stage.ready("exposition", "watched").await?;
-    println!("gateway: converged {took:.2?} after it woke; {}", twins.verdict()?);
+    services.show(Side::B).await?;
+    services.env.gateway.process.resume()?;
+    let took = services.sees(Side::B, version).await?;
+    services.env.ready("exposition", "watched").await?;
+    println!("gateway: converged {took:.2?} after it woke; {}", services.verdict()?);
     Ok(())
 }

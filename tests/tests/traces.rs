@@ -28,12 +28,12 @@ fn sampled() -> String {
 }
 
 /// The sample service, an upstream for it, and a gateway.
-struct Stage {
+struct TestEnv {
     upstream: Upstream,
     folder: Folder,
 }
 
-impl Stage {
+impl TestEnv {
     async fn new() -> Result<Self> {
         let upstream = Upstream::start().await?;
         let folder = Folder::sample(&upstream)?;
@@ -75,8 +75,8 @@ fn of_kind(spans: &[Span], kind: u64) -> Result<&Span> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_one_trace_from_the_caller_to_the_upstream() -> Result<()> {
-    let (stage, collector) = (Stage::new().await?, Collector::start().await?);
-    let gateway = stage.gateway(&["--otlp-endpoint", &collector.endpoint()], &[]).await?;
+    let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
+    let gateway = env.gateway(&["--otlp-endpoint", &collector.endpoint()], &[]).await?;
     let seen = echoed(&gateway, &[("traceparent", &sampled()), ("tracestate", "vendor=1,other=2")]).await?;
     let spans = collector.trace(TRACE, 3).await?;
     let (server, client, filter) = (of_kind(&spans, 2)?, of_kind(&spans, 3)?, of_kind(&spans, 1)?);
@@ -110,8 +110,8 @@ async fn a_call_is_one_trace_from_the_caller_to_the_upstream() -> Result<()> {
 /// A connection carries messages of many traces: what the message says comes first (MCP, SEP-414).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_names_its_trace_itself() -> Result<()> {
-    let (stage, collector) = (Stage::new().await?, Collector::start().await?);
-    let gateway = stage.gateway(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint())]).await?;
+    let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
+    let gateway = env.gateway(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint())]).await?;
     let rpc = Rpc::new(&gateway.endpoint("open"), Era::Legacy)?;
     let params = json!({"name": "get-log", "arguments": {}, "_meta": {"traceparent": sampled()}});
     let other = format!("00-{}-{CALLER}-01", "1".repeat(32));
@@ -122,13 +122,13 @@ async fn a_message_names_its_trace_itself() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_are_told_as_such_and_each_request_is_a_span() -> Result<()> {
-    let (stage, collector) = (Stage::new().await?, Collector::start().await?);
-    let manifest = tamis_tests::documents::manifest(&stage.upstream).replace(
+    let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
+    let manifest = tamis_tests::documents::manifest(&env.upstream).replace(
         "        request: {pathParams: {code: \"{code}\"}}\n",
         "        request: {pathParams: {code: \"{code}\"}}\n        retry: {maxAttempts: 2, backoffMs: 1}\n",
     );
-    stage.folder.write("manifest.yaml", &manifest)?;
-    let gateway = stage.gateway(&["--otlp-endpoint", &collector.endpoint()], &[]).await?;
+    env.folder.write("manifest.yaml", &manifest)?;
+    let gateway = env.gateway(&["--otlp-endpoint", &collector.endpoint()], &[]).await?;
     call(&gateway, "status", json!({"code": 503}), &[("traceparent", &sampled())]).await?;
     let spans = collector.trace(TRACE, 3).await?;
     let server = of_kind(&spans, 2)?;
@@ -143,8 +143,8 @@ async fn failures_are_told_as_such_and_each_request_is_a_span() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_caller_has_decided_holds() -> Result<()> {
-    let (stage, collector) = (Stage::new().await?, Collector::start().await?);
-    let gateway = stage.gateway(&["--otlp-endpoint", &collector.endpoint(), "--trace-sampling", "0"], &[]).await?;
+    let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
+    let gateway = env.gateway(&["--otlp-endpoint", &collector.endpoint(), "--trace-sampling", "0"], &[]).await?;
     // Nobody has decided: none of ours.
     let seen = echoed(&gateway, &[]).await?;
     ensure!(seen["traceparent"].as_str().is_some_and(|parent| parent.ends_with("-00")), "{seen}");
@@ -161,11 +161,11 @@ async fn what_the_caller_has_decided_holds() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_traced_unless_asked_for() -> Result<()> {
-    let (stage, collector) = (Stage::new().await?, Collector::start().await?);
+    let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let endpoint = collector.endpoint();
     let disabled = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_SDK_DISABLED", "true")];
     for environment in [&[][..], &disabled] {
-        let gateway = stage.gateway(&[], environment).await?;
+        let gateway = env.gateway(&[], environment).await?;
         let seen = echoed(&gateway, &[("traceparent", &sampled()), ("tracestate", "vendor=1")]).await?;
         ensure!(seen["traceparent"].is_null() && seen["tracestate"].is_null(), "{seen}");
         ensure!(!gateway.log().contains("trace_id"), "{}", gateway.log());
@@ -177,10 +177,10 @@ async fn nothing_is_traced_unless_asked_for() -> Result<()> {
 /// A collector that is away costs spans, one line in the log, and no call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_is_in_nobodys_way() -> Result<()> {
-    let (stage, mut collector) = (Stage::new().await?, Collector::reserve()?);
+    let (env, mut collector) = (TestEnv::new().await?, Collector::reserve()?);
     let endpoint = collector.endpoint();
     let hurried = [("OTEL_EXPORTER_OTLP_TIMEOUT", "200")];
-    let gateway = stage.gateway(&["--otlp-endpoint", &endpoint], &hurried).await?;
+    let gateway = env.gateway(&["--otlp-endpoint", &endpoint], &hurried).await?;
     for _ in 0..20 {
         echoed(&gateway, &[]).await?;
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -201,14 +201,14 @@ async fn a_collector_that_is_away_is_in_nobodys_way() -> Result<()> {
 /// Spans that wait are sent before the process ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_spans_are_sent_at_the_end() -> Result<()> {
-    let (stage, collector) = (Stage::new().await?, Collector::start().await?);
+    let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let group = format!(
         "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: default}}\n\
          spec: {{tracing: {{endpoint: \"{}\", samplingRatePerMillion: 1000000}}}}\n",
         collector.endpoint()
     );
-    stage.folder.write("group.yaml", &group)?;
-    let mut gateway = stage.gateway(&[], &[("OTEL_BSP_SCHEDULE_DELAY", "600000")]).await?;
+    env.folder.write("group.yaml", &group)?;
+    let mut gateway = env.gateway(&[], &[("OTEL_BSP_SCHEDULE_DELAY", "600000")]).await?;
     echoed(&gateway, &[("traceparent", &sampled())]).await?;
     gateway.terminate()?;
     let status = gateway.ended(SOON).await?;
@@ -219,11 +219,11 @@ async fn the_last_spans_are_sent_at_the_end() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_used_is_said_at_the_start() -> Result<()> {
-    let stage = Stage::new().await?;
+    let env = TestEnv::new().await?;
     let run = |arguments: &[&str], variable: (&str, &str)| -> Result<(Option<i32>, String)> {
         let serve = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
         let mut command = Command::new(binary("tamis")?);
-        command.arg("serve").arg(stage.folder.path()).args(serve).args(arguments).env(variable.0, variable.1);
+        command.arg("serve").arg(env.folder.path()).args(serve).args(arguments).env(variable.0, variable.1);
         let output = command.output()?;
         Ok((output.status.code(), String::from_utf8(output.stderr)?))
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use kube::api::ListParams;
 use serde_json::Value;
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 
 use crate::objects::{self, GROUP, TEAM};
 use crate::progress::Progress;
@@ -19,11 +19,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(args: &BigArgs) -> Result<Report> {
     let mut report = Report::new("big-service");
-    let stage = Stage::set().await?;
-    let client = stage.cluster.client();
+    let env = TestEnv::start().await?;
+    let client = env.cluster.client();
     tokio::time::sleep(SETTLE).await;
     let empty = processes::usage();
-    let service = objects::service("big", &stage.upstream.url, args.tools);
+    let service = objects::service("big", &env.upstream.url, args.tools);
     let filters = objects::filters("big", "shared", args.tools);
     let others = args.expositions.saturating_sub(1);
     report.count("tools", args.tools);
@@ -34,11 +34,11 @@ pub(crate) async fn run(args: &BigArgs) -> Result<Report> {
     objects::create(&client, "ToolsFilters", TEAM, [filters]).await?;
     let all = (0..others).map(|n| objects::exposition(&format!("exposition-{n}"), "big", "shared"));
     objects::create(&client, "Exposition", TEAM, all).await?;
-    let mut probe = latency::Probe::set(&stage, "big", args.tools).await?;
+    let mut probe = latency::Probe::set(&env, "big", args.tools).await?;
     Progress::start(&client).reach(others + 1, GIVE_UP).await?;
     tokio::time::sleep(SETTLE).await;
 
-    stored(&mut report, &stage, others + 1).await?;
+    stored(&mut report, &env, others + 1).await?;
     processes::report_memory(&mut report);
     for name in ["operator", "gateway"] {
         let before = empty.get(name).map_or(0.0, |usage| usage.memory);
@@ -54,8 +54,8 @@ pub(crate) async fn run(args: &BigArgs) -> Result<Report> {
 }
 
 /// What the API holds of it.
-async fn stored(report: &mut Report, stage: &Stage, expositions: usize) -> Result<()> {
-    let api = objects::api(&stage.cluster.client(), "GatewayConfig", GROUP);
+async fn stored(report: &mut Report, env: &TestEnv, expositions: usize) -> Result<()> {
+    let api = objects::api(&env.cluster.client(), "GatewayConfig", GROUP);
     let (mut services, mut each, mut parts, mut whole) = (0, 0, 0, 0);
     for object in api.list(&ListParams::default()).await? {
         whole += serde_json::to_string(&object)?.len();

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 
 use crate::ColdArgs;
 use crate::objects::{self, GROUP, TEAM};
@@ -32,14 +32,14 @@ const BARE: &str = "bare";
 
 pub(crate) async fn run(args: &ColdArgs) -> Result<Report> {
     let mut report = Report::new("cold-start");
-    let mut stage = Stage::set().await?;
+    let mut env = TestEnv::start().await?;
     // Politely: one that is killed keeps its lease, and the next one waits for its end.
-    stage.operator.process.terminate()?;
-    stage.operator.process.ended(ENDED).await?;
-    stage.gateway.process.kill()?;
-    let client = stage.cluster.client();
+    env.operator.process.terminate()?;
+    env.operator.process.ended(ENDED).await?;
+    env.gateway.process.kill()?;
+    let client = env.cluster.client();
     let began = Instant::now();
-    objects::fill(&client, &stage.upstream.url, args.expositions, args.services, args.tools).await?;
+    objects::fill(&client, &env.upstream.url, args.expositions, args.services, args.tools).await?;
     report.count("expositions", args.expositions);
     report.count("services", args.services);
     report.figure("applied while the operator was stopped, in", began.elapsed().as_secs_f64(), "s");
@@ -48,8 +48,8 @@ pub(crate) async fn run(args: &ColdArgs) -> Result<Report> {
     let mut progress = Progress::start(&client);
     tokio::time::sleep(SETTLE).await;
     let (cpu, began) = (processes::usage(), Instant::now());
-    stage.operator.restart()?;
-    stage.gateway.restart()?;
+    env.operator.restart()?;
+    env.gateway.restart()?;
     let looks = tokio::spawn(timeline(client.clone(), before.clone(), args.expositions, began));
     progress.reach(args.expositions, GIVE_UP).await?;
     let took = began.elapsed().as_secs_f64();
@@ -66,9 +66,9 @@ pub(crate) async fn run(args: &ColdArgs) -> Result<Report> {
     processes::report_memory(&mut report);
     drop(progress);
 
-    stage.operator.process.kill()?;
-    stage.gateway.process.kill()?;
-    let bare = bare(&stage, args).await?.as_secs_f64();
+    env.operator.process.kill()?;
+    env.gateway.process.kill()?;
+    let bare = bare(&env, args).await?.as_secs_f64();
     report.figure("the bare writes, nothing else running", bare, "s");
     report.figure("start to all Programmed, times the bare writes", took / bare, "");
     Ok(report)
@@ -93,9 +93,9 @@ async fn timeline(client: Client, before: Requests, expositions: usize, began: I
 }
 
 /// As many writes of as many bytes, by one client with as many requests under way, and nobody who watches.
-async fn bare(stage: &Stage, args: &ColdArgs) -> Result<Duration> {
-    let client = stage.cluster.client();
-    stage.cluster.namespace(BARE).await?;
+async fn bare(env: &TestEnv, args: &ColdArgs) -> Result<Duration> {
+    let client = env.cluster.client();
+    env.cluster.namespace(BARE).await?;
     let configs = list(&objects::api(&client, "GatewayConfig", GROUP)).await?;
     let expositions = list(&objects::api(&client, "Exposition", TEAM)).await?;
     let copies = expositions.iter().map(|object| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 
 use crate::EditArgs;
 use crate::objects::{self, TEAM};
@@ -30,9 +30,9 @@ pub(crate) async fn run(args: &EditArgs) -> Result<Report> {
 }
 
 async fn measure(report: &mut Report, expositions: usize, edits: usize) -> Result<()> {
-    let stage = Stage::set().await?;
-    let client = stage.cluster.client();
-    objects::fill(&client, &stage.upstream.url, expositions, 100, 20).await?;
+    let env = TestEnv::start().await?;
+    let client = env.cluster.client();
+    objects::fill(&client, &env.upstream.url, expositions, 100, 20).await?;
     let mut progress = Progress::start(&client);
     progress.reach(expositions, GIVE_UP).await?;
     // What the start leaves to be written: a group's count, the state of what many share.

@@ -9,7 +9,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, Event, watcher};
 use serde_json::{Value, json};
 use tamis_config::names;
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 use tamis_tests::{Era, Rpc};
 use tokio::sync::mpsc;
 
@@ -26,15 +26,15 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(args: &LatencyArgs) -> Result<Report> {
     let mut report = Report::new("latency");
-    let stage = Stage::set().await?;
-    let client = stage.cluster.client();
-    let url = &stage.upstream.url;
+    let env = TestEnv::start().await?;
+    let client = env.cluster.client();
+    let url = &env.upstream.url;
     let others = args.expositions.saturating_sub(1);
     if others > 0 {
         objects::fill(&client, url, others, args.services, 20).await?;
     }
     objects::create(&client, "ServiceManifest", TEAM, [objects::service("probed", url, 20)]).await?;
-    let mut probe = Probe::set(&stage, "probed", 20).await?;
+    let mut probe = Probe::set(&env, "probed", 20).await?;
     Progress::start(&client).reach(others + 1, Duration::from_secs(900)).await?;
     report.count("expositions", others + 1);
     let (before, cpu) = (Requests::read(&client).await?, processes::usage());
@@ -82,8 +82,8 @@ pub(crate) struct Probe {
 
 impl Probe {
     /// Publishes it; the service is there.
-    pub(crate) async fn set(stage: &Stage, service: &str, tools: usize) -> Result<Self> {
-        let client = stage.cluster.client();
+    pub(crate) async fn set(env: &TestEnv, service: &str, tools: usize) -> Result<Self> {
+        let client = env.cluster.client();
         objects::create(&client, "ToolsFilters", TEAM, [objects::filters(service, "probe", tools)]).await?;
         objects::create(&client, "Exposition", TEAM, [objects::exposition("probe", service, "probe")]).await?;
         let filters = objects::api(&client, "ToolsFilters", TEAM);
@@ -92,7 +92,7 @@ impl Probe {
         let configs = objects::api(&client, "GatewayConfig", GROUP);
         Ok(Self {
             service: service.to_owned(),
-            rpc: stage.gateway.rpc(TEAM, "probe", Era::Modern)?,
+            rpc: env.gateway.rpc(TEAM, "probe", Era::Modern)?,
             filters_seen: follow(filters.clone(), Config::default().fields(&name)),
             configs_seen: follow(configs, Config::default().labels(&label)),
             filters,

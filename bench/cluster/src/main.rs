@@ -7,13 +7,13 @@ mod admission;
 mod big;
 mod cold;
 mod edit;
+mod edit_load;
 mod latency;
 mod objects;
 mod processes;
 mod progress;
 mod report;
 mod requests;
-mod storm;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -43,7 +43,7 @@ enum Command {
     /// A service of many tools behind many expositions: bytes stored and held, and one edit.
     BigService(BigArgs),
     /// Many edits a second for a while: what is written of them, and how soon after the last everything is served.
-    Storm(StormArgs),
+    EditLoad(EditLoadArgs),
     /// Processor time of the API server for the largest objects, beside a kind without rules.
     Admission,
 }
@@ -104,9 +104,9 @@ struct BigArgs {
     changes: usize,
 }
 
-/// What `storm` takes.
+/// What `edit-load` takes.
 #[derive(clap::Args)]
-struct StormArgs {
+struct EditLoadArgs {
     /// Edits a second; what the API server cannot answer in time is left out.
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
@@ -126,7 +126,7 @@ async fn main() -> Result<()> {
         Command::ColdStart(args) => cold::run(&args).await?,
         Command::OneEdit(args) => edit::run(&args).await?,
         Command::BigService(args) => big::run(&args).await?,
-        Command::Storm(args) => storm::run(&args).await?,
+        Command::EditLoad(args) => edit_load::run(&args).await?,
         Command::Admission => admission::run().await?,
     };
     report.print(cli.json);

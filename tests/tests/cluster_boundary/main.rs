@@ -14,23 +14,23 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
 use tamis_tests::Era;
-use tamis_tests::cluster::{Stage, eventually};
+use tamis_tests::cluster::{TestEnv, eventually};
 
 /// Two expositions of one set on one gateway: one gets the left documents, the other the right ones.
 const HALVES: [&str; 2] = ["left", "right"];
 
-fn documents(stage: &Stage) -> String {
+fn documents(env: &TestEnv) -> String {
     let (actions, filters) = yaml();
     let mut text = format!(
         "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s, namespace: team-a}}\nspec:\n  version: '1'\n  http:\n    \
          baseUrl: {}\n    actions:\n{actions}---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: f, namespace: team-a}}\n\
          spec:\n  service: {{name: s, version: '1'}}\n  enforcement: Enforced\n  filters:\n{filters}",
-        stage.upstream.url,
+        env.upstream.url,
     );
     for name in HALVES {
         let spec = json!({"service": {"name": "s", "version": "1"}});
         text += "---\n";
-        text += &Stage::exposition(name, &spec);
+        text += &TestEnv::exposition(name, &spec);
         text += "\n";
     }
     text
@@ -47,10 +47,10 @@ fn said_of(half: &str, text: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
-    let stage = Stage::set().await?;
-    stage.cluster.apply(&documents(&stage)).await?;
+    let env = TestEnv::start().await?;
+    env.cluster.apply(&documents(&env)).await?;
     for half in HALVES {
-        stage.ready("exposition", half).await?;
+        env.ready("exposition", half).await?;
     }
     let eras = [Era::Legacy, Era::Modern];
     let mut runner = TestRunner::deterministic();
@@ -61,8 +61,8 @@ async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
             for era in eras {
                 let mut answers = Vec::new();
                 for (half, document) in HALVES.iter().zip([&one, &other]) {
-                    stage.upstream.set_document(200, document);
-                    let answer = stage.gateway.rpc("team-a", half, era)?.call(tool, &json!({})).await?;
+                    env.upstream.set_document(200, document);
+                    let answer = env.gateway.rpc("team-a", half, era)?.call(tool, &json!({})).await?;
                     answers.push(shown(&answer));
                 }
                 ensure!(answers[0] == answers[1], "{tool} {filter}\n{one}\n{other}\n{answers:#?}");
@@ -75,7 +75,7 @@ async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
     println!("{compared} pairs of answers compared, {answered} of them hold data");
     assert!(answered * 2 > compared, "{answered} of {compared}");
 
-    let metrics = stage.gateway.admin.get("/metrics").await?;
+    let metrics = env.gateway.admin.get("/metrics").await?;
     let of_half = |half: &str| -> BTreeSet<String> {
         let name = format!("exposition=\"{half}\"");
         series(&metrics).filter(|line| line.contains(&name)).map(|line| line.replace(&name, "HALF")).collect()
@@ -84,7 +84,7 @@ async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
     assert!(!left.is_empty());
     assert_eq!(left, right, "the series of metrics");
 
-    let log = stage.gateway.process.log();
+    let log = env.gateway.process.log();
     let [left, right] = HALVES.map(|half| said_of(half, &log));
     assert!(left.iter().any(|line| line.contains("tool call")), "there are audit records: {left:?}");
     assert_eq!(left, right, "the lines of the log");
@@ -93,13 +93,13 @@ async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
     let said = eventually("what the operator says of both", Duration::from_secs(60), async || {
         let mut said = Vec::new();
         for half in HALVES {
-            let status = stage.object("exposition", half).await?["status"].clone();
+            let status = env.object("exposition", half).await?["status"].clone();
             let conditions = status["conditions"].as_array().into_iter().flatten();
             let conditions =
                 conditions.map(|c| masked(&format!("{} {} {} {}", c["type"], c["status"], c["reason"], c["message"])));
             said.push((conditions.collect::<Vec<_>>(), status["tools"].clone(), status["filters"].clone()));
         }
-        let events = stage.cluster.kubectl(&["get", "events", "-n", "team-a", "-o", "yaml"], None).await?;
+        let events = env.cluster.kubectl(&["get", "events", "-n", "team-a", "-o", "yaml"], None).await?;
         ensure!(!events.contains("REMOVED"), "{events}");
         Ok((said[0] == said[1]).then_some(said))
     });

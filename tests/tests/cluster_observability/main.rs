@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::Era;
-use tamis_tests::cluster::{Operator, Stage};
+use tamis_tests::cluster::{Operator, TestEnv};
 use tamis_tests::prometheus::{Prometheus, hurried};
 
 /// Long enough for the slowest alert, with a machine that does other things too.
@@ -17,75 +17,75 @@ const SOON: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prometheus_sees_what_operator_and_gateways_go_through() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    let mut second = stage.another_operator().await?;
-    let jobs = targets::monitors(&stage.cluster).await?;
-    targets::operator(&stage.cluster, "first", &stage.operator.admin.url).await?;
-    targets::operator(&stage.cluster, "second", &second.admin.url).await?;
-    targets::gateway(&stage.cluster, "gateway", &stage.gateway.admin.url).await?;
+    let mut env = TestEnv::start().await?;
+    let mut second = env.another_operator().await?;
+    let jobs = targets::monitors(&env.cluster).await?;
+    targets::operator(&env.cluster, "first", &env.operator.admin.url).await?;
+    targets::operator(&env.cluster, "second", &second.admin.url).await?;
+    targets::gateway(&env.cluster, "gateway", &env.gateway.admin.url).await?;
     let prometheus = Prometheus::with(jobs, &["recording", "gateway", "operator"]).await?;
     prometheus.until(&hurried("up offset 1m == 1"), SOON, |found| found.len() == 3).await?;
     targets_have_the_labels_of_the_rules(&prometheus).await?;
 
     // What people do, and every query of the operator's dashboard has an answer.
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&Stage::filters("short", &edit(0))).await?;
-    stage.cluster.apply(&Stage::exposition("short", &json!({"filters": ["short"]}))).await?;
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&TestEnv::filters("short", &edit(0))).await?;
+    env.cluster.apply(&TestEnv::exposition("short", &json!({"filters": ["short"]}))).await?;
     // Not called before it is there: those calls would be turned away, and counted.
-    stage.ready("exposition", "short").await?;
-    stage.issue_has("short", &["n0", "title"]).await?;
+    env.ready("exposition", "short").await?;
+    env.issue_has("short", &["n0", "title"]).await?;
     for number in 1..=5 {
-        stage.cluster.apply(&Stage::filters("short", &edit(number))).await?;
-        stage.issue_has("short", &[&format!("n{number}"), "title"]).await?;
+        env.cluster.apply(&TestEnv::filters("short", &edit(number))).await?;
+        env.issue_has("short", &[&format!("n{number}"), "title"]).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    calls_are_counted(&stage, &prometheus).await?;
+    calls_are_counted(&env, &prometheus).await?;
     println!("{}", prometheus.answers("operator").await?);
     only_one_leads(&prometheus).await?;
     assert_eq!(prometheus.alerting().await?, BTreeSet::new());
 
     // A filter that cannot be used.
     let broken = json!({"name": "broken", "filters": {"get-issue": {"text": {"keep": ["("]}}}});
-    stage.cluster.apply(&Stage::filters("broken", &broken)).await?;
+    env.cluster.apply(&TestEnv::filters("broken", &broken)).await?;
     let refused = r#"tamis_resources{kind="ToolsFilters",accepted="false"} == 1"#;
     prometheus.until(refused, SOON, |found| found.len() == 1).await?;
 
     // Rights that are withdrawn, with an edit on the way: the old is served, and the operator says that it cannot write.
-    stage.cluster.kubectl(&["delete", "rolebinding", "tamis-group", "-n", "tamis-public"], None).await?;
-    stage.cluster.apply(&Stage::filters("short", &edit(6))).await?;
+    env.cluster.kubectl(&["delete", "rolebinding", "tamis-group", "-n", "tamis-public"], None).await?;
+    env.cluster.apply(&TestEnv::filters("short", &edit(6))).await?;
     let fired = prometheus.fires("TamisReconcileErrors", SOON).await?;
     assert_eq!((&fired["labels"]["kind"], &fired["labels"]["result"]), (&json!("Exposition"), &json!("refused")));
-    stage.issue_has("short", &["n5", "title"]).await?;
+    env.issue_has("short", &["n5", "title"]).await?;
     prometheus.fires("TamisResourcesNotAccepted", SOON).await?;
 
     // The API server is away: gateways go on, and say that they hear of nothing. One that starts now is not ready.
-    stage.cluster.stop_api_server()?;
+    env.cluster.stop_api_server()?;
     let fired = prometheus.fires("TamisConfigurationNotFollowed", SOON).await?;
     assert_eq!(fired["labels"]["gateway_group"], json!("public"));
-    stage.issue_has("short", &["n5", "title"]).await?;
+    env.issue_has("short", &["n5", "title"]).await?;
     // Neither operator may write without a Lease that it can renew.
     let fired = prometheus.fires("TamisNoLeader", SOON).await?;
     assert_eq!(fired["labels"]["namespace"], json!("tamis-system"));
-    stage.gateway.process.kill()?;
-    std::fs::remove_dir_all(&stage.gateway.cache)?;
-    std::fs::create_dir_all(&stage.gateway.cache)?;
-    stage.gateway.restart()?;
+    env.gateway.process.kill()?;
+    std::fs::remove_dir_all(&env.gateway.cache)?;
+    std::fs::create_dir_all(&env.gateway.cache)?;
+    env.gateway.restart()?;
     let not_ready = r#"ALERTS{alertname="TamisNotReady",alertstate="firing",job="tamis-gateway"}"#;
     prometheus.until(not_ready, SOON, |found| found.len() == 1).await?;
 
     // It comes back, and everything heals.
-    stage.cluster.start_api_server().await?;
-    stage.cluster.apply(RIGHTS).await?;
-    stage.gateway.ready().await?;
-    stage.issue_has("short", &["n6", "title"]).await?;
+    env.cluster.start_api_server().await?;
+    env.cluster.apply(RIGHTS).await?;
+    env.gateway.ready().await?;
+    env.issue_has("short", &["n6", "title"]).await?;
     only_one_leads(&prometheus).await?;
 
     // An operator with a Lease of its own: two that write.
     second.process.kill()?;
-    let elsewhere = ["--lease-namespace", "default", "--gateway-admin", &stage.gateway.admin.url];
-    let own = Operator::start(&stage.cluster, &stage.cluster.kubeconfig(), &elsewhere).await?;
-    targets::operator_ends(&stage.cluster, "second").await?;
-    targets::operator(&stage.cluster, "own", &own.admin.url).await?;
+    let elsewhere = ["--lease-namespace", "default", "--gateway-admin", &env.gateway.admin.url];
+    let own = Operator::start(&env.cluster, &env.cluster.kubeconfig(), &elsewhere).await?;
+    targets::operator_ends(&env.cluster, "second").await?;
+    targets::operator(&env.cluster, "own", &own.admin.url).await?;
     let fired = prometheus.fires("TamisTwoLeaders", SOON).await?;
     assert_eq!(fired["labels"]["namespace"], json!("tamis-system"));
     Ok(())
@@ -132,13 +132,13 @@ fn edit(number: u32) -> Value {
 }
 
 /// Calls through the gateway are in the recorded minutes, under the namespace of the exposition.
-async fn calls_are_counted(stage: &Stage, prometheus: &Prometheus) -> Result<()> {
-    let rpc = stage.gateway.rpc("team-a", "short", Era::Modern)?;
+async fn calls_are_counted(env: &TestEnv, prometheus: &Prometheus) -> Result<()> {
+    let rpc = env.gateway.rpc("team-a", "short", Era::Modern)?;
     for _ in 0..20 {
         rpc.call("get-issue", &json!({"owner": "o", "repo": "r", "number": 1})).await?.text_block()?;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let counted = stage.gateway.admin.metric("tamis_filter_saved_bytes_total", &["team-a"]).await?;
+    let counted = env.gateway.admin.metric("tamis_filter_saved_bytes_total", &["team-a"]).await?;
     ensure!(counted > 0.0, "nothing was saved");
     let recorded =
         r#"sum(sum_over_time(namespace_exposition:tamis_filter_saved_bytes:delta1m{namespace="team-a"}[10m]))"#;
@@ -157,7 +157,7 @@ async fn only_one_leads(prometheus: &Prometheus) -> Result<()> {
     prometheus.until(kinds, SOON, |found| found.len() == 1).await.map(drop)
 }
 
-/// What [`Stage`] gives the operator in the group's namespace.
+/// What [`TestEnv`] gives the operator in the group's namespace.
 const RIGHTS: &str = r"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

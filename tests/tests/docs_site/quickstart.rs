@@ -4,20 +4,20 @@ use std::path::Path;
 
 use anyhow::Result;
 use tamis_tests::page::WITHOUT_CLUSTER;
-use tamis_tests::walk::{self, Walk};
+use tamis_tests::walkthrough::{self, Walkthrough};
 
 #[tokio::test]
 async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
     let mut wrong = Vec::new();
     for path in WITHOUT_CLUSTER {
-        let mut page = walk::page(path)?;
+        let mut page = walkthrough::page(path)?;
         assert!(!page.blocks.is_empty(), "{path} has nothing to run");
         for block in page.blocks.iter_mut().filter(|block| block.serves) {
             // The page's ports are those of whoever reads it. Here others may use them.
             block.commands = format!("{} --listen 127.0.0.1:8080 --admin 127.0.0.1:9090", block.commands.trim_end());
         }
-        let walk = Walk::new(&["8080", "9090"], &["examples/quickstart", "examples/payloads"])?;
-        wrong.extend(walk.follow(page, &[], Path::new("no-cluster")).await?);
+        let walkthrough = Walkthrough::new(&["8080", "9090"], &["examples/quickstart", "examples/payloads"])?;
+        wrong.extend(walkthrough.follow(page, &[], Path::new("no-cluster")).await?);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 use tamis_tests::{Era, Rpc};
 use tokio::task::JoinHandle;
 
@@ -43,19 +43,19 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// Calls `get-issue` of an exposition.
-    pub(crate) fn of(stage: &Stage, exposition: &str) -> Result<Self> {
-        Self::to(stage, exposition, "get-issue", None)
+    pub(crate) fn of(env: &TestEnv, exposition: &str) -> Result<Self> {
+        Self::to(env, exposition, "get-issue", None)
     }
 
     /// Calls a tool that takes what `get-issue` takes, with an API key or without.
-    pub(crate) fn to(stage: &Stage, exposition: &str, tool: &str, key: Option<&str>) -> Result<Self> {
-        let rpc = stage.gateway.rpc("team-a", exposition, Era::Modern)?;
+    pub(crate) fn to(env: &TestEnv, exposition: &str, tool: &str, key: Option<&str>) -> Result<Self> {
+        let rpc = env.gateway.rpc("team-a", exposition, Era::Modern)?;
         Ok(Self::begin(rpc, tool, key, PAUSE))
     }
 
     /// Calls `get-issue` of an exposition anywhere, seldom enough for many to be called at once.
-    pub(crate) fn slowly(stage: &Stage, namespace: &str, exposition: &str) -> Result<Self> {
-        let rpc = stage.gateway.rpc(namespace, exposition, Era::Modern)?;
+    pub(crate) fn slowly(env: &TestEnv, namespace: &str, exposition: &str) -> Result<Self> {
+        let rpc = env.gateway.rpc(namespace, exposition, Era::Modern)?;
         Ok(Self::begin(rpc, "get-issue", None, SELDOM))
     }
 

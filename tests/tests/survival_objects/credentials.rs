@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, header};
 use axum::routing::get;
 use serde_json::{Value, json};
 use tamis_config::names;
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -103,9 +103,9 @@ fn manifest(port: u16, secret: &str) -> String {
     .to_string()
 }
 
-async fn answers_from(stage: &Stage, exposition: &str, port: u16) -> Result<()> {
+async fn answers_from(env: &TestEnv, exposition: &str, port: u16) -> Result<()> {
     let found = tamis_tests::cluster::eventually("the upstream", SOON, async || {
-        let answer = stage.issue(exposition).await?;
+        let answer = env.issue(exposition).await?;
         Ok(answer.ok().filter(|issue| issue["number"] == json!(port)))
     });
     found.await.map(drop)
@@ -115,49 +115,49 @@ async fn answers_from(stage: &Stage, exposition: &str, port: u16) -> Result<()> 
 /// value; and a Secret that may not be used, or may not be used there, stops the exposition until it may.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
-    let stage = Stage::set().await?;
+    let env = TestEnv::start().await?;
     let (a, b) = (Recorder::start().await?, Recorder::start().await?);
     let host = |recorder: &Recorder| format!("127.0.0.1:{}", recorder.port);
-    stage.cluster.apply(&manifest(a.port, "one")).await?;
-    stage.cluster.apply(&Stage::exposition("open", &json!({"filters": []}))).await?;
+    env.cluster.apply(&manifest(a.port, "one")).await?;
+    env.cluster.apply(&TestEnv::exposition("open", &json!({"filters": []}))).await?;
 
     // Missing, then there but not labelled, then labelled for another host, then for this one.
-    stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotFound").await?;
+    env.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotFound").await?;
     let mut bare: Value = serde_json::from_str(&upstream_secret("one", "token-a", &host(&a)))?;
     bare["metadata"]["labels"] = json!({});
-    stage.cluster.apply(&bare.to_string()).await?;
-    stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
-    stage.issue_stopped("open", "").await?;
-    stage.cluster.apply(&upstream_secret("one", "token-a", "example.com")).await?;
-    stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretUseNotAllowed").await?;
+    env.cluster.apply(&bare.to_string()).await?;
+    env.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
+    env.issue_stopped("open", "").await?;
+    env.cluster.apply(&upstream_secret("one", "token-a", "example.com")).await?;
+    env.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretUseNotAllowed").await?;
     ensure!(a.seen().is_empty(), "{:?}", a.seen());
-    stage.cluster.apply(&upstream_secret("one", "token-a", &host(&a))).await?;
-    answers_from(&stage, "open", a.port).await?;
+    env.cluster.apply(&upstream_secret("one", "token-a", &host(&a))).await?;
+    answers_from(&env, "open", a.port).await?;
 
     // In one edit of the manifest, there and back.
-    stage.cluster.apply(&upstream_secret("two", "token-b", &host(&b))).await?;
-    let calls = Calls::of(&stage, "open")?;
+    env.cluster.apply(&upstream_secret("two", "token-b", &host(&b))).await?;
+    let calls = Calls::of(&env, "open")?;
     for round in 0..6 {
         let (port, secret) = if round % 2 == 0 { (b.port, "two") } else { (a.port, "one") };
-        stage.cluster.apply(&manifest(port, secret)).await?;
-        answers_from(&stage, "open", port).await?;
+        env.cluster.apply(&manifest(port, secret)).await?;
+        answers_from(&env, "open", port).await?;
     }
     // The Secret goes to another host with another value, then the manifest follows.
-    stage.cluster.apply(&upstream_secret("one", "token-b", &host(&b))).await?;
-    stage.issue_stopped("open", "may not be used").await?;
-    stage.cluster.apply(&manifest(b.port, "one")).await?;
-    answers_from(&stage, "open", b.port).await?;
+    env.cluster.apply(&upstream_secret("one", "token-b", &host(&b))).await?;
+    env.issue_stopped("open", "may not be used").await?;
+    env.cluster.apply(&manifest(b.port, "one")).await?;
+    answers_from(&env, "open", b.port).await?;
     // Both at once, neither waits for the other.
     let (secret, edited) = (upstream_secret("one", "token-a", &host(&a)), manifest(a.port, "one"));
-    tokio::try_join!(stage.cluster.apply(&secret), stage.cluster.apply(&edited))?;
-    answers_from(&stage, "open", a.port).await?;
+    tokio::try_join!(env.cluster.apply(&secret), env.cluster.apply(&edited))?;
+    answers_from(&env, "open", a.port).await?;
     let answers = calls.end().await?;
     ensure!(answers.iter().filter(|answer| answer.is_ok()).count() > 20, "{} answers", answers.len());
 
     // A value that rotates, while it is in use.
-    stage.cluster.apply(&upstream_secret("one", "token-a2", &host(&a))).await?;
+    env.cluster.apply(&upstream_secret("one", "token-a2", &host(&a))).await?;
     let rotated = tamis_tests::cluster::eventually("the new value", SOON, async || {
-        stage.issue("open").await?.map_err(|(status, text)| anyhow::anyhow!("{status} {text}"))?;
+        env.issue("open").await?.map_err(|(status, text)| anyhow::anyhow!("{status} {text}"))?;
         Ok(a.seen().contains("Bearer token-a2").then_some(()))
     });
     rotated.await?;
@@ -166,15 +166,15 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
     ensure!(b.seen() == all(&["token-b"]), "b saw {:?}", b.seen());
 
     // A shard that is deleted by hand comes back, and no call fails.
-    let calls = Calls::of(&stage, "open")?;
-    let config = of_group(&stage, "gatewayconfig", &config_of("open")).await?.context("the document")?;
+    let calls = Calls::of(&env, "open")?;
+    let config = of_group(&env, "gatewayconfig", &config_of("open")).await?.context("the document")?;
     let handles = config["spec"]["credentials"].as_array().cloned().unwrap_or_default();
     ensure!(handles.len() == 1, "{handles:?}");
     for handle in handles.iter().filter_map(Value::as_str) {
         let name = names::credentials_secret("public", names::shard_of(handle));
-        let shard = of_group(&stage, "secret", &name).await?.context("the shard")?;
-        stage.cluster.kubectl(&["delete", "secret", &name, "-n", "tamis-public"], None).await?;
-        let back = comes_back(&stage, "secret", &name, shard["metadata"]["uid"].as_str().unwrap_or_default()).await?;
+        let shard = of_group(&env, "secret", &name).await?.context("the shard")?;
+        env.cluster.kubectl(&["delete", "secret", &name, "-n", "tamis-public"], None).await?;
+        let back = comes_back(&env, "secret", &name, shard["metadata"]["uid"].as_str().unwrap_or_default()).await?;
         ensure!(back["data"][handle].is_string(), "the value is not there");
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -183,9 +183,9 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
 
     // The label is taken away: it stops.
     let unlabel = ["label", "secret", "one", "-n", "team-a", "tamis.dev/credentials-"];
-    stage.cluster.kubectl(&unlabel, None).await?;
-    stage.issue_stopped("open", "is not labelled for use").await?;
-    stage.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
+    env.cluster.kubectl(&unlabel, None).await?;
+    env.issue_stopped("open", "is not labelled for use").await?;
+    env.condition_is("exposition", "open", "ResolvedRefs", "False", "SecretNotLabelled").await?;
     Ok(())
 }
 
@@ -206,41 +206,41 @@ fn callers(callers: &Value) -> String {
 /// A filter stops compiling while `access` is tightened: the old filter stays, the revocation does not wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_filter_delays_no_revocation() -> Result<()> {
-    let stage = Stage::set().await?;
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&narrow("filters", Some("partner"))).await?;
-    stage.cluster.apply(&callers(&json!({"alice": ONE}))).await?;
-    stage.cluster.apply(&Stage::exposition("guarded", &json!({"filters": ["partner"]}))).await?;
-    stage.issue_has("guarded", &["number", "title"]).await?;
-    stage.ready("exposition", "guarded").await?;
-    let calls = Calls::of(&stage, "guarded")?;
+    let env = TestEnv::start().await?;
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&narrow("filters", Some("partner"))).await?;
+    env.cluster.apply(&callers(&json!({"alice": ONE}))).await?;
+    env.cluster.apply(&TestEnv::exposition("guarded", &json!({"filters": ["partner"]}))).await?;
+    env.issue_has("guarded", &["number", "title"]).await?;
+    env.ready("exposition", "guarded").await?;
+    let calls = Calls::of(&env, "guarded")?;
 
     // Valid for the API server, and nothing that compiles.
     let broken = json!({"name": "partner", "filters": {
         "get-issue": {"select": {"number": "labels[", "title": "title"}},
     }});
-    stage.cluster.apply(&Stage::filters("filters", &broken)).await?;
-    stage.condition_is("toolsfilters", "filters", "Accepted", "False", "InvalidFilter").await?;
-    stage.condition_is("exposition", "guarded", "Ready", "False", "ServingPrevious").await?;
-    stage.issue_has("guarded", &["number", "title"]).await?;
+    env.cluster.apply(&TestEnv::filters("filters", &broken)).await?;
+    env.condition_is("toolsfilters", "filters", "Accepted", "False", "InvalidFilter").await?;
+    env.condition_is("exposition", "guarded", "Ready", "False", "ServingPrevious").await?;
+    env.issue_has("guarded", &["number", "title"]).await?;
     let guarded = json!({"filters": ["partner"], "access": {"apiKeys": {"secretRef": {"name": "partners"}}}});
-    stage.cluster.apply(&Stage::exposition("guarded", &guarded)).await?;
+    env.cluster.apply(&TestEnv::exposition("guarded", &guarded)).await?;
     let refused =
         tamis_tests::cluster::eventually("401", SOON, async || Ok((calls.next().await?.status == 401).then_some(())));
     refused.await?;
-    let with_key = Calls::to(&stage, "guarded", "get-issue", Some("key-one"))?;
+    let with_key = Calls::to(&env, "guarded", "get-issue", Some("key-one"))?;
     let answer = with_key.next().await?;
     ensure!(answer.is_ok() && answer.text.contains("Issue 1"), "{answer:?}");
-    stage.condition_is("exposition", "guarded", "Ready", "False", "ServingPrevious").await?;
+    env.condition_is("exposition", "guarded", "Ready", "False", "ServingPrevious").await?;
 
     // One more key, then the first is revoked, and the filter is still broken.
-    stage.cluster.apply(&callers(&json!({"alice": ONE, "bob": TWO}))).await?;
-    let second = Calls::to(&stage, "guarded", "get-issue", Some("key-two"))?;
+    env.cluster.apply(&callers(&json!({"alice": ONE, "bob": TWO}))).await?;
+    let second = Calls::to(&env, "guarded", "get-issue", Some("key-two"))?;
     let accepted = tamis_tests::cluster::eventually("the second key", SOON, async || {
         Ok(second.next().await?.is_ok().then_some(()))
     });
     accepted.await?;
-    stage.cluster.kubectl(&["replace", "--filename=-"], Some(&callers(&json!({"bob": TWO})))).await?;
+    env.cluster.kubectl(&["replace", "--filename=-"], Some(&callers(&json!({"bob": TWO})))).await?;
     let last = std::cell::RefCell::new(None);
     let revoked = tamis_tests::cluster::eventually("the first key is refused", SOON, async || {
         let (first, second) = (with_key.next().await?, second.next().await?);
@@ -252,8 +252,8 @@ async fn a_broken_filter_delays_no_revocation() -> Result<()> {
 
     // Healed.
     let healed = json!({"name": "partner", "filters": {"get-issue": {"select": {"title": "title"}}}});
-    stage.cluster.apply(&Stage::filters("filters", &healed)).await?;
-    stage.ready("exposition", "guarded").await?;
+    env.cluster.apply(&TestEnv::filters("filters", &healed)).await?;
+    env.ready("exposition", "guarded").await?;
     let answer = second.next().await?;
     ensure!(answer.is_ok() && !answer.text.contains("number"), "{answer:?}");
     second.end().await?;

@@ -5,5 +5,5 @@ mod calls;
 mod credentials;
 mod malformed;
 mod namespaces;
-mod ours;
+mod ownership;
 mod steps;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::cluster::{Stage, eventually};
+use tamis_tests::cluster::{TestEnv, eventually};
 
 use crate::calls::Calls;
 use crate::steps::{SOON, apply, config_of, narrow, of_group};
 
 /// Edits the definitions as they are in the API.
-async fn redefine(stage: &Stage, edit: impl Fn(&str, &mut Value)) -> Result<()> {
-    let text = stage.cluster.kubectl(&["get", "crd", "-o", "json"], None).await?;
+async fn redefine(env: &TestEnv, edit: impl Fn(&str, &mut Value)) -> Result<()> {
+    let text = env.cluster.kubectl(&["get", "crd", "-o", "json"], None).await?;
     let list: Value = serde_json::from_str(&text)?;
     for mut definition in list["items"].as_array().cloned().unwrap_or_default() {
         let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
@@ -22,7 +22,7 @@ async fn redefine(stage: &Stage, edit: impl Fn(&str, &mut Value)) -> Result<()> 
         }
         edit(&kind, &mut definition["spec"]["versions"][0]);
         // By the manager that installs them, so that installing them again takes this back.
-        stage.cluster.apply(&definition.to_string()).await?;
+        env.cluster.apply(&definition.to_string()).await?;
     }
     Ok(())
 }
@@ -60,36 +60,36 @@ fn object(kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
 }
 
 /// Writes it as soon as the definition that lets it pass is in force.
-async fn force(stage: &Stage, object: &Value) -> Result<()> {
-    eventually("the loose definition", SOON, async || apply(stage, object).await.map(Some)).await
+async fn force(env: &TestEnv, object: &Value) -> Result<()> {
+    eventually("the loose definition", SOON, async || apply(env, object).await.map(Some)).await
 }
 
 /// One of every kind is there that nobody can read, and what is served becomes one after the other: what was good stays, what
 /// is new stops, and everyone else goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&narrow("narrow", None)).await?;
-    stage.cluster.apply(&narrow("partner", Some("partner"))).await?;
+    let mut env = TestEnv::start().await?;
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&narrow("narrow", None)).await?;
+    env.cluster.apply(&narrow("partner", Some("partner"))).await?;
     for (name, spec) in [("plain", json!({})), ("named", json!({"filters": ["partner"]}))] {
-        stage.cluster.apply(&Stage::exposition(name, &spec)).await?;
-        stage.issue_has(name, &["number", "title"]).await?;
+        env.cluster.apply(&TestEnv::exposition(name, &spec)).await?;
+        env.issue_has(name, &["number", "title"]).await?;
     }
-    let other = stage.manifest().replace("name: tracker", "name: other");
-    stage.cluster.apply(&other).await?;
+    let other = env.manifest().replace("name: tracker", "name: other");
+    env.cluster.apply(&other).await?;
     let service = json!({"name": "other", "version": "1.0.0"});
     let set = |member: &str| {
         let filters = json!({"get-issue": {"select": {member: member}}});
-        Stage::filters("of-other", &json!({"name": "o", "service": service, "filters": filters}))
+        TestEnv::filters("of-other", &json!({"name": "o", "service": service, "filters": filters}))
     };
-    stage.cluster.apply(&set("number")).await?;
-    stage.cluster.apply(&Stage::exposition("other", &json!({"service": service, "filters": ["o"]}))).await?;
-    stage.issue_has("other", &["number"]).await?;
-    stage.cluster.kubectl(&["create", "namespace", "team-b"], None).await?;
-    let (plain, named) = (Calls::of(&stage, "plain")?, Calls::of(&stage, "named")?);
+    env.cluster.apply(&set("number")).await?;
+    env.cluster.apply(&TestEnv::exposition("other", &json!({"service": service, "filters": ["o"]}))).await?;
+    env.issue_has("other", &["number"]).await?;
+    env.cluster.kubectl(&["create", "namespace", "team-b"], None).await?;
+    let (plain, named) = (Calls::of(&env, "plain")?, Calls::of(&env, "named")?);
 
-    redefine(&stage, loosen).await?;
+    redefine(&env, loosen).await?;
     let tracker = json!({"name": "tracker", "version": "1.0.0"});
     let bad = [
         object("ServiceManifest", "team-a", "bad", &json!({"name": "bad", "version": 1, "http": "nonsense"})),
@@ -105,9 +105,9 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
         object("ToolsFilters", "team-a", "narrow", &json!({"service": tracker, "filters": "nonsense"})),
     ];
     for object in &bad {
-        force(&stage, object).await?;
+        force(&env, object).await?;
     }
-    stage.cluster.install_crds().await?;
+    env.cluster.install_crds().await?;
     for (kind, reason) in [
         ("servicemanifest", "InvalidManifest"),
         ("customtools", "InvalidManifest"),
@@ -115,29 +115,29 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
         ("exposition", "InvalidManifest"),
         ("toolsfilters", "InvalidFilter"),
     ] {
-        stage.condition_is(kind, "bad", "Accepted", "False", reason).await?;
+        env.condition_is(kind, "bad", "Accepted", "False", reason).await?;
     }
     let group = eventually("the group's condition", SOON, async || {
         let path = r#"jsonpath={.status.conditions[?(@.type=="Accepted")].reason}"#;
-        let said = stage.cluster.kubectl(&["get", "gwg", "bad", "-n", "team-b", "-o", path], None).await?;
+        let said = env.cluster.kubectl(&["get", "gwg", "bad", "-n", "team-b", "-o", path], None).await?;
         Ok((said == "InvalidManifest").then_some(()))
     });
     group.await?;
     // What it protects keeps the last filters; what is new and would need it is not published.
-    stage.condition_is("exposition", "plain", "Ready", "False", "ServingPrevious").await?;
-    stage.issue_has("plain", &["number", "title"]).await?;
-    stage.cluster.apply(&Stage::exposition("late", &json!({}))).await?;
-    stage.issue_stopped("late", "InvalidFilter").await?;
+    env.condition_is("exposition", "plain", "Ready", "False", "ServingPrevious").await?;
+    env.issue_has("plain", &["number", "title"]).await?;
+    env.cluster.apply(&TestEnv::exposition("late", &json!({}))).await?;
+    env.issue_stopped("late", "InvalidFilter").await?;
     // An operator that finds all this there starts, and everyone else goes on.
-    stage.operator.restart()?;
-    stage.operator.ready().await?;
-    stage.cluster.apply(&set("title")).await?;
-    stage.issue_has("other", &["title"]).await?;
-    stage.issue_has("plain", &["number", "title"]).await?;
+    env.operator.restart()?;
+    env.operator.ready().await?;
+    env.cluster.apply(&set("title")).await?;
+    env.issue_has("other", &["title"]).await?;
+    env.issue_has("plain", &["number", "title"]).await?;
 
     // The compiled document, the service, the exposition and the group themselves.
-    redefine(&stage, loosen).await?;
-    let mut config = of_group(&stage, "gatewayconfig", &config_of("named")).await?.context("the document")?;
+    redefine(&env, loosen).await?;
+    let mut config = of_group(&env, "gatewayconfig", &config_of("named")).await?.context("the document")?;
     config["spec"]["kind"] = json!(["nonsense"]);
     config["metadata"] = json!({
         "name": config["metadata"]["name"],
@@ -150,19 +150,19 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
         object("Exposition", "team-a", "plain", &json!({"service": []})),
         object("GatewayGroup", "tamis-public", "public", &json!({"allowedNamespaces": 5})),
     ] {
-        force(&stage, &object).await?;
+        force(&env, &object).await?;
     }
-    stage.cluster.install_crds().await?;
-    stage.condition_is("servicemanifest", "tracker", "Accepted", "False", "InvalidManifest").await?;
-    stage.condition_is("exposition", "plain", "Accepted", "False", "InvalidManifest").await?;
+    env.cluster.install_crds().await?;
+    env.condition_is("servicemanifest", "tracker", "Accepted", "False", "InvalidManifest").await?;
+    env.condition_is("exposition", "plain", "Accepted", "False", "InvalidManifest").await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     for exposition in ["plain", "named"] {
-        stage.issue_has(exposition, &["number", "title"]).await?;
+        env.issue_has(exposition, &["number", "title"]).await?;
     }
 
     // Mended.
-    for mended in [stage.manifest(), narrow("narrow", None), Stage::exposition("plain", &json!({}))] {
-        stage.cluster.kubectl(&["replace", "--filename=-"], Some(&mended)).await?;
+    for mended in [env.manifest(), narrow("narrow", None), TestEnv::exposition("plain", &json!({}))] {
+        env.cluster.kubectl(&["replace", "--filename=-"], Some(&mended)).await?;
     }
     let group = object(
         "GatewayGroup",
@@ -170,10 +170,10 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
         "public",
         &json!({"allowedNamespaces": {"from": "All"}, "egress": {"allow": ["127.0.0.0/8"]}}),
     );
-    stage.cluster.kubectl(&["replace", "--filename=-"], Some(&group.to_string())).await?;
+    env.cluster.kubectl(&["replace", "--filename=-"], Some(&group.to_string())).await?;
     for exposition in ["plain", "named", "late"] {
-        stage.ready("exposition", exposition).await?;
-        stage.issue_has(exposition, &["number", "title"]).await?;
+        env.ready("exposition", exposition).await?;
+        env.issue_has(exposition, &["number", "title"]).await?;
     }
     let answers = [plain.end().await?, named.end().await?].concat();
     let failed = answers.iter().find(|answer| !answer.is_ok());
@@ -185,8 +185,8 @@ async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
 const EDITS: usize = 4;
 
 /// How many writes of an exposition's status the API server has accepted.
-async fn status_writes(stage: &Stage) -> Result<f64> {
-    let metrics = stage.cluster.kubectl(&["get", "--raw", "/metrics"], None).await?;
+async fn status_writes(env: &TestEnv) -> Result<f64> {
+    let metrics = env.cluster.kubectl(&["get", "--raw", "/metrics"], None).await?;
     let labels = [r#"resource="expositions""#, r#"subresource="status""#, r#"code="200""#];
     let writes = metrics.lines().filter(|line| {
         line.starts_with("apiserver_request_total{")
@@ -201,8 +201,8 @@ async fn status_writes(stage: &Stage) -> Result<f64> {
 /// Definitions of a version that lacks fields: operator and gateway go on, and write each status once.
 #[tokio::test(flavor = "multi_thread")]
 async fn older_definitions_are_lived_with() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    redefine(&stage, |kind, version| {
+    let mut env = TestEnv::start().await?;
+    redefine(&env, |kind, version| {
         let schema = &mut version["schema"]["openAPIV3Schema"]["properties"];
         if kind == "GatewayConfig" {
             return;
@@ -219,31 +219,31 @@ async fn older_definitions_are_lived_with() -> Result<()> {
         }
     })
     .await?;
-    stage.operator.restart()?;
-    stage.operator.ready().await?;
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&narrow("narrow", None)).await?;
-    stage.cluster.apply(&Stage::exposition("plain", &json!({}))).await?;
-    stage.issue_has("plain", &["number", "title"]).await?;
-    stage.ready("exposition", "plain").await?;
+    env.operator.restart()?;
+    env.operator.ready().await?;
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&narrow("narrow", None)).await?;
+    env.cluster.apply(&TestEnv::exposition("plain", &json!({}))).await?;
+    env.issue_has("plain", &["number", "title"]).await?;
+    env.ready("exposition", "plain").await?;
     // What the operator says of calls comes in a while after the first one.
-    let saved = async || Ok(stage.object("exposition", "plain").await?["status"]["saved"].is_string().then_some(()));
+    let saved = async || Ok(env.object("exposition", "plain").await?["status"]["saved"].is_string().then_some(()));
     eventually("the saving", SOON, saved).await?;
     // A definition that does not know a field drops it, so the status never says what the operator has written.
-    let before = status_writes(&stage).await?;
+    let before = status_writes(&env).await?;
     for spec in [json!({"enforcement": "Advisory"}), json!({})].iter().cycle().take(EDITS) {
-        stage.cluster.apply(&Stage::exposition("plain", spec)).await?;
-        stage.ready("exposition", "plain").await?;
+        env.cluster.apply(&TestEnv::exposition("plain", spec)).await?;
+        env.ready("exposition", "plain").await?;
     }
-    let written = status_writes(&stage).await? - before;
+    let written = status_writes(&env).await? - before;
     ensure!(written == EDITS as f64, "{written} writes of the status for {EDITS} edits");
-    let generation = stage.object("exposition", "plain").await?["metadata"]["generation"].clone();
+    let generation = env.object("exposition", "plain").await?["metadata"]["generation"].clone();
     ensure!(generation == json!(1 + EDITS), "generation {generation}");
     // The definitions of today: what was left out is said by the operator that comes with them.
-    stage.cluster.install_crds().await?;
-    stage.operator.restart()?;
+    env.cluster.install_crds().await?;
+    env.operator.restart()?;
     let said = eventually("the URL", SOON, async || {
-        Ok(stage.object("exposition", "plain").await?["status"]["url"].is_string().then_some(()))
+        Ok(env.object("exposition", "plain").await?["status"]["url"].is_string().then_some(()))
     });
     said.await
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::cluster::{Stage, eventually};
+use tamis_tests::cluster::{TestEnv, eventually};
 
 use crate::calls::Calls;
 use crate::steps::{SOON, apply, config_of, delete, narrow, of_group};
@@ -12,18 +12,18 @@ use crate::steps::{SOON, apply, config_of, delete, narrow, of_group};
 /// How long a default set has to be gone before its expositions do without.
 const GONE: Duration = Duration::from_secs(5);
 
-async fn all_three(stage: &Stage) -> Result<()> {
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&narrow("narrow", None)).await?;
-    stage.cluster.apply(&Stage::exposition("plain", &json!({}))).await?;
-    stage.issue_has("plain", &["number", "title"]).await
+async fn all_three(env: &TestEnv) -> Result<()> {
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&narrow("narrow", None)).await?;
+    env.cluster.apply(&TestEnv::exposition("plain", &json!({}))).await?;
+    env.issue_has("plain", &["number", "title"]).await
 }
 
-async fn gone(stage: &Stage, calls: &Calls) -> Result<()> {
+async fn gone(env: &TestEnv, calls: &Calls) -> Result<()> {
     let found = eventually("404", SOON, async || Ok((calls.next().await?.status == 404).then_some(())));
     found.await?;
     let found = eventually("its document is gone", SOON, async || {
-        Ok(of_group(stage, "gatewayconfig", &config_of("plain")).await?.is_none().then_some(()))
+        Ok(of_group(env, "gatewayconfig", &config_of("plain")).await?.is_none().then_some(()))
     });
     found.await
 }
@@ -32,67 +32,67 @@ async fn gone(stage: &Stage, calls: &Calls) -> Result<()> {
 /// killed in between; the same in a namespace that is being deleted. Without its last set the exposition stops at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    all_three(&stage).await?;
+    let mut env = TestEnv::start().await?;
+    all_three(&env).await?;
     for restart in [false, true] {
-        let calls = Calls::of(&stage, "plain")?;
-        delete(&stage, "toolsfilters", "narrow").await?;
+        let calls = Calls::of(&env, "plain")?;
+        delete(&env, "toolsfilters", "narrow").await?;
         if restart {
-            stage.operator.restart()?;
-            stage.operator.ready().await?;
+            env.operator.restart()?;
+            env.operator.ready().await?;
         }
-        stage.issue_stopped("plain", "FilterSetNotFound").await?;
-        delete(&stage, "exposition", "plain").await?;
-        delete(&stage, "servicemanifest", "tracker").await?;
-        gone(&stage, &calls).await?;
+        env.issue_stopped("plain", "FilterSetNotFound").await?;
+        delete(&env, "exposition", "plain").await?;
+        delete(&env, "servicemanifest", "tracker").await?;
+        gone(&env, &calls).await?;
         calls.end().await?;
-        all_three(&stage).await?;
+        all_three(&env).await?;
     }
 
     // The service first: 503 till the exposition is gone too.
-    let calls = Calls::of(&stage, "plain")?;
-    delete(&stage, "servicemanifest", "tracker").await?;
-    stage.issue_stopped("plain", "ServiceNotFound").await?;
-    delete(&stage, "toolsfilters", "narrow").await?;
+    let calls = Calls::of(&env, "plain")?;
+    delete(&env, "servicemanifest", "tracker").await?;
+    env.issue_stopped("plain", "ServiceNotFound").await?;
+    delete(&env, "toolsfilters", "narrow").await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    stage.cluster.apply(&stage.manifest()).await?;
-    stage.cluster.apply(&narrow("narrow", None)).await?;
-    stage.issue_has("plain", &["number", "title"]).await?;
+    env.cluster.apply(&env.manifest()).await?;
+    env.cluster.apply(&narrow("narrow", None)).await?;
+    env.issue_has("plain", &["number", "title"]).await?;
     calls.end().await?;
 
     // Gone for good: it stays stopped until there is a set again.
-    delete(&stage, "toolsfilters", "narrow").await?;
-    stage.issue_stopped("plain", "FilterSetNotFound").await?;
+    delete(&env, "toolsfilters", "narrow").await?;
+    env.issue_stopped("plain", "FilterSetNotFound").await?;
     tokio::time::sleep(GONE + Duration::from_millis(400)).await;
-    stage.issue_stopped("plain", "FilterSetNotFound").await?;
+    env.issue_stopped("plain", "FilterSetNotFound").await?;
     // And what tightens is at once.
-    stage.cluster.apply(&narrow("narrow", None)).await?;
+    env.cluster.apply(&narrow("narrow", None)).await?;
     let began = Instant::now();
-    stage.issue_has("plain", &["number", "title"]).await?;
+    env.issue_has("plain", &["number", "title"]).await?;
     ensure!(began.elapsed() < Duration::from_secs(3), "tight after {:?}", began.elapsed());
 
     // So is what the exposition's owner loosens by an edit.
-    stage.cluster.apply(&Stage::exposition("plain", &json!({"filters": []}))).await?;
+    env.cluster.apply(&TestEnv::exposition("plain", &json!({"filters": []}))).await?;
     let began = Instant::now();
     let loosened = eventually("the edit", SOON, async || {
-        Ok(stage.issue("plain").await?.is_ok_and(|issue| issue.get("token").is_some()).then_some(()))
+        Ok(env.issue("plain").await?.is_ok_and(|issue| issue.get("token").is_some()).then_some(()))
     });
     loosened.await?;
     ensure!(began.elapsed() < Duration::from_secs(3), "loose after {:?}", began.elapsed());
-    stage.cluster.apply(&Stage::exposition("plain", &json!({}))).await?;
-    stage.issue_has("plain", &["number", "title"]).await?;
+    env.cluster.apply(&TestEnv::exposition("plain", &json!({}))).await?;
+    env.issue_has("plain", &["number", "title"]).await?;
 
     // A namespace that is being deleted may take its time, and its operator may be killed.
-    let calls = Calls::of(&stage, "plain")?;
-    stage.cluster.kubectl(&["delete", "namespace", "team-a", "--wait=false"], None).await?;
-    delete(&stage, "toolsfilters", "narrow").await?;
+    let calls = Calls::of(&env, "plain")?;
+    env.cluster.kubectl(&["delete", "namespace", "team-a", "--wait=false"], None).await?;
+    delete(&env, "toolsfilters", "narrow").await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    stage.operator.restart()?;
-    stage.operator.ready().await?;
-    stage.issue_stopped("plain", "FilterSetNotFound").await?;
-    delete(&stage, "exposition", "plain").await?;
-    delete(&stage, "servicemanifest", "tracker").await?;
-    gone(&stage, &calls).await?;
+    env.operator.restart()?;
+    env.operator.ready().await?;
+    env.issue_stopped("plain", "FilterSetNotFound").await?;
+    delete(&env, "exposition", "plain").await?;
+    delete(&env, "servicemanifest", "tracker").await?;
+    gone(&env, &calls).await?;
     calls.end().await.map(drop)
 }
 
@@ -100,7 +100,7 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
 /// Secret, the service, its filters and the exposition that names them.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_applied_in_any_order_converges() -> Result<()> {
-    let stage = Stage::set().await?;
+    let env = TestEnv::start().await?;
     let selector = r#"
 apiVersion: tamis.dev/v1alpha1
 kind: GatewayGroup
@@ -115,18 +115,18 @@ metadata: {name: tamis-secrets}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tamis-secrets}
 subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}]
 "#;
-    stage.cluster.apply(selector).await?;
+    env.cluster.apply(selector).await?;
     let orders = orders(24);
     let mut calls = Vec::new();
     for number in 0..orders.len() {
         let namespace = format!("order-{number}");
-        apply(&stage, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
-        calls.push(Calls::slowly(&stage, &namespace, "ordered")?);
+        apply(&env, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).await?;
+        calls.push(Calls::slowly(&env, &namespace, "ordered")?);
     }
     // One step of every order, then the next step of every order.
     for step in 0..5 {
         for (number, order) in orders.iter().enumerate() {
-            apply(&stage, &part(&stage, order[step], &format!("order-{number}"))).await?;
+            apply(&env, &part(&env, order[step], &format!("order-{number}"))).await?;
         }
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
@@ -137,7 +137,7 @@ subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}
         });
         converged.await.with_context(|| format!("order {order:?}"))?;
         calls.end().await.with_context(|| format!("order {order:?}"))?;
-        let said = stage
+        let said = env
             .cluster
             .kubectl(
                 &[
@@ -155,9 +155,9 @@ subjects: [{kind: ServiceAccount, name: tamis-operator, namespace: tamis-system}
     }
     // The label goes: refused at once, whatever else is there.
     let label = ["label", "namespace", "order-0", "tamis-"];
-    stage.cluster.kubectl(&label, None).await?;
+    env.cluster.kubectl(&label, None).await?;
     let refused = eventually("503", SOON, async || {
-        let rpc = stage.gateway.rpc("order-0", "ordered", tamis_tests::Era::Modern)?;
+        let rpc = env.gateway.rpc("order-0", "ordered", tamis_tests::Era::Modern)?;
         let answer = rpc.call("get-issue", &json!({"owner": "o", "repo": "r", "number": 1})).await?;
         Ok((answer.status == 503).then_some(()))
     });
@@ -178,7 +178,7 @@ fn orders(count: usize) -> Vec<[usize; 5]> {
     all.into_iter().step_by(120 / count).collect()
 }
 
-fn part(stage: &Stage, part: usize, namespace: &str) -> Value {
+fn part(env: &TestEnv, part: usize, namespace: &str) -> Value {
     let service = json!({"name": "tracker", "version": "1.0.0"});
     let ours = |kind: &str, name: &str, spec: Value| {
         json!({
@@ -212,7 +212,7 @@ fn part(stage: &Stage, part: usize, namespace: &str) -> Value {
                 "name": "tracker",
                 "version": "1.0.0",
                 "http": {
-                    "baseUrl": stage.upstream.url,
+                    "baseUrl": env.upstream.url,
                     "auth": {"type": "bearer", "secretRef": {"name": "token", "key": "token"}},
                     "actions": {"get-issue": {
                         "method": "GET",

@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use tamis_tests::cluster::{Stage, objects};
+use tamis_tests::cluster::{TestEnv, objects};
 use tokio::task::JoinHandle;
 
 use crate::victim::encoded;
@@ -20,11 +20,11 @@ pub(crate) const NAMESPACE: &str = "a-tenant";
 const AT_ONCE: usize = 8;
 
 /// The attacker's namespace and rights, and a service of it.
-pub(crate) async fn prepare(stage: &Stage) -> Result<()> {
-    stage.cluster.namespace(NAMESPACE).await?;
+pub(crate) async fn prepare(env: &TestEnv) -> Result<()> {
+    env.cluster.namespace(NAMESPACE).await?;
     let account = "--serviceaccount=tamis-system:tamis-operator";
     let role = ["-n", NAMESPACE, "create", "rolebinding", "tamis-secrets", "--clusterrole=tamis-secrets", account];
-    stage.cluster.kubectl(&role, None).await.map(drop)
+    env.cluster.kubectl(&role, None).await.map(drop)
 }
 
 /// An attack that goes on until it is ended.
@@ -104,12 +104,12 @@ fn exposition(name: &str, service: &str, more: &[(&str, Value)]) -> Value {
 }
 
 impl Attacker {
-    fn begin<F>(stage: &Stage, attack: impl FnOnce(Tools) -> F) -> Self
+    fn begin<F>(env: &TestEnv, attack: impl FnOnce(Tools) -> F) -> Self
     where
         F: Future<Output = Result<String>> + Send + 'static,
     {
         let over = Arc::new(AtomicBool::new(false));
-        let task = tokio::spawn(attack(Tools { client: stage.cluster.client(), over: Arc::clone(&over) }));
+        let task = tokio::spawn(attack(Tools { client: env.cluster.client(), over: Arc::clone(&over) }));
         Self { over, task }
     }
 
@@ -120,8 +120,8 @@ impl Attacker {
     }
 
     /// More callers than all shards of the group have room for.
-    pub(crate) fn fills_the_credentials(stage: &Stage) -> Self {
-        Self::begin(stage, async |tools| {
+    pub(crate) fn fills_the_credentials(env: &TestEnv) -> Self {
+        Self::begin(env, async |tools| {
             tools.create(service("keys", "short", 1)).await?;
             let callers: serde_json::Map<_, _> = (0..300)
                 .map(|n| (format!("caller-{n}"), encoded(&format!("sha256:{:064x}", 7_777_777_u64 * n))))
@@ -152,8 +152,8 @@ impl Attacker {
     }
 
     /// A small manifest, and small CustomTools, that are a gigabyte together.
-    pub(crate) fn repeats_a_description(stage: &Stage) -> Self {
-        Self::begin(stage, async |tools| {
+    pub(crate) fn repeats_a_description(env: &TestEnv) -> Self {
+        Self::begin(env, async |tools| {
             tools.create(service("long", &"A description. ".repeat(13_000), 1)).await?;
             tools.create(exposition("long", "long", &[])).await?;
             let customs: serde_json::Map<_, _> =
@@ -173,8 +173,8 @@ impl Attacker {
     }
 
     /// A set of almost a megabyte, many that use it, and more sets that nobody uses.
-    pub(crate) fn edits_a_large_set(stage: &Stage) -> Self {
-        Self::begin(stage, async |tools| {
+    pub(crate) fn edits_a_large_set(env: &TestEnv) -> Self {
+        Self::begin(env, async |tools| {
             tools.create(service("large", "short", 27)).await?;
             let set = |name: &str, edit: usize| {
                 let paths = |tool: usize| -> Vec<String> {
@@ -203,8 +203,8 @@ impl Attacker {
     }
 
     /// Edits that each lead to a write for each of many expositions.
-    pub(crate) fn edits_for_many(stage: &Stage) -> Self {
-        Self::begin(stage, async |tools| {
+    pub(crate) fn edits_for_many(env: &TestEnv) -> Self {
+        Self::begin(env, async |tools| {
             tools.create(service("many", "short", 1)).await?;
             let set = |edit: usize| {
                 let filters = json!({"get0": {"retain": [format!("/{edit}")]}});

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::cluster::{Stage, eventually};
+use tamis_tests::cluster::{TestEnv, eventually};
 
 use attack::Attacker;
 use victim::{Edits, Victim};
@@ -21,9 +21,9 @@ const ATTACKED: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(90);
 
 /// A condition of one of the attacker's objects.
-async fn condition(stage: &Stage, kind: &str, name: &str, type_: &str) -> Result<Option<(String, String)>> {
+async fn condition(env: &TestEnv, kind: &str, name: &str, type_: &str) -> Result<Option<(String, String)>> {
     let args = ["get", kind, name, "-n", attack::NAMESPACE, "-o", "json"];
-    let object: Value = serde_json::from_str(&stage.cluster.kubectl(&args, None).await?)?;
+    let object: Value = serde_json::from_str(&env.cluster.kubectl(&args, None).await?)?;
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.iter().find(|condition| condition["type"] == type_);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -31,10 +31,10 @@ async fn condition(stage: &Stage, kind: &str, name: &str, type_: &str) -> Result
 }
 
 /// Waits until an object of the attacker's says why it is refused.
-async fn is_refused(stage: &Stage, kind: &str, name: &str, reason: &str, text: &str) -> Result<()> {
+async fn is_refused(env: &TestEnv, kind: &str, name: &str, reason: &str, text: &str) -> Result<()> {
     let last = std::cell::RefCell::new(None);
     let found = eventually("the refusal", SOON, async || {
-        let found = condition(stage, kind, name, "Ready").await?;
+        let found = condition(env, kind, name, "Ready").await?;
         last.borrow_mut().clone_from(&found);
         Ok(found.filter(|(said, message)| said == reason && message.contains(text)))
     });
@@ -42,16 +42,16 @@ async fn is_refused(stage: &Stage, kind: &str, name: &str, reason: &str, text: &
 }
 
 /// Lets the victim work for as long as an attack goes on, and reports.
-async fn endure(stage: &mut Stage, victim: &mut Victim, what: &str, attack: Attacker) -> Result<Edits> {
-    let edits = victim.work(stage, ATTACKED).await.with_context(|| format!("during: {what}"))?;
+async fn endure(env: &mut TestEnv, victim: &mut Victim, what: &str, attack: Attacker) -> Result<Edits> {
+    let edits = victim.work(env, ATTACKED).await.with_context(|| format!("during: {what}"))?;
     let said = attack.end().await.with_context(|| what.to_owned())?;
-    stage.operator.process.check()?;
-    stage.gateway.process.check()?;
+    env.operator.process.check()?;
+    env.gateway.process.check()?;
     let megabytes = |bytes: Option<u64>| bytes.map_or(0, |bytes| bytes >> 20);
     eprintln!(
         "{what}: {edits}; {said}; operator {} MB, gateway {} MB",
-        megabytes(stage.operator.process.memory()),
-        megabytes(stage.gateway.process.memory())
+        megabytes(env.operator.process.memory()),
+        megabytes(env.gateway.process.memory())
     );
     ensure!(edits.count() > 0, "{what}: the victim got nothing done");
     Ok(edits)
@@ -59,31 +59,31 @@ async fn endure(stage: &mut Stage, victim: &mut Victim, what: &str, attack: Atta
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_cannot_hold_up_another() -> Result<()> {
-    let mut stage = Stage::set().await?;
-    attack::prepare(&stage).await?;
-    let mut victim = Victim::begin(&stage).await?;
-    let quiet = victim.work(&stage, ATTACKED).await?;
-    eprintln!("quiet: {quiet}; operator {:?} bytes", stage.operator.process.memory());
+    let mut env = TestEnv::start().await?;
+    attack::prepare(&env).await?;
+    let mut victim = Victim::begin(&env).await?;
+    let quiet = victim.work(&env, ATTACKED).await?;
+    eprintln!("quiet: {quiet}; operator {:?} bytes", env.operator.process.memory());
 
-    let attacker = Attacker::fills_the_credentials(&stage);
-    endure(&mut stage, &mut victim, "300 Secrets of callers", attacker).await?;
-    is_refused(&stage, "exposition", "keys-299", "QuotaExceeded", "`credential-bytes`").await?;
-    let full = victim.adds_a_key(&stage).await?;
+    let attacker = Attacker::fills_the_credentials(&env);
+    endure(&mut env, &mut victim, "300 Secrets of callers", attacker).await?;
+    is_refused(&env, "exposition", "keys-299", "QuotaExceeded", "`credential-bytes`").await?;
+    let full = victim.adds_a_key(&env).await?;
     ensure!(full, "a namespace within its quota has no room");
 
-    let attacker = Attacker::repeats_a_description(&stage);
-    endure(&mut stage, &mut victim, "5,000 tools that repeat 190 kB each", attacker).await?;
-    is_refused(&stage, "customtools", "many", "TooLarge", "tools exceed the limit").await?;
+    let attacker = Attacker::repeats_a_description(&env);
+    endure(&mut env, &mut victim, "5,000 tools that repeat 190 kB each", attacker).await?;
+    is_refused(&env, "customtools", "many", "TooLarge", "tools exceed the limit").await?;
 
-    let attacker = Attacker::edits_a_large_set(&stage);
-    endure(&mut stage, &mut victim, "a set of 900 kB edited for 100 expositions, 30 more of them unused", attacker)
+    let attacker = Attacker::edits_a_large_set(&env);
+    endure(&mut env, &mut victim, "a set of 900 kB edited for 100 expositions, 30 more of them unused", attacker)
         .await?;
 
-    let attacker = Attacker::edits_for_many(&stage);
-    endure(&mut stage, &mut victim, "six edits a second for 1,000 expositions", attacker).await?;
+    let attacker = Attacker::edits_for_many(&env);
+    endure(&mut env, &mut victim, "six edits a second for 1,000 expositions", attacker).await?;
 
     // Nothing was restarted, and the victim's objects say so.
-    let ready = stage.condition_is("exposition", "guarded", "Programmed", "True", "Programmed").await?;
+    let ready = env.condition_is("exposition", "guarded", "Programmed", "True", "Programmed").await?;
     ensure!(!ready.is_empty(), "{}", json!(ready));
     victim.end().await
 }

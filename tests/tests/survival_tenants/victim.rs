@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use tamis_tests::cluster::{Stage, objects};
+use tamis_tests::cluster::{TestEnv, objects};
 use tamis_tests::{Era, Rpc};
 use tokio::task::JoinHandle;
 
@@ -78,18 +78,18 @@ async fn status_and_text(rpc: &Rpc, key: &str) -> Result<(u16, String)> {
 }
 
 impl Victim {
-    pub(crate) async fn begin(stage: &Stage) -> Result<Self> {
-        stage.cluster.apply(&stage.manifest()).await?;
-        stage.cluster.apply(&secret(&json!({"alice": ONE, "bob": TWO})).to_string()).await?;
+    pub(crate) async fn begin(env: &TestEnv) -> Result<Self> {
+        env.cluster.apply(&env.manifest()).await?;
+        env.cluster.apply(&secret(&json!({"alice": ONE, "bob": TWO})).to_string()).await?;
         let both =
             json!({"name": "partner", "filters": {"get-issue": {"select": {"number": "number", "title": "title"}}}});
-        stage.cluster.apply(&Stage::filters("filters", &both)).await?;
+        env.cluster.apply(&TestEnv::filters("filters", &both)).await?;
         let spec = json!({"filters": ["partner"], "access": {"apiKeys": {"secretRef": {"name": "partners"}}}});
-        let mut exposition: Value = serde_json::from_str(&Stage::exposition("guarded", &spec))?;
+        let mut exposition: Value = serde_json::from_str(&TestEnv::exposition("guarded", &spec))?;
         exposition["spec"]["access"] = spec["access"].clone();
-        stage.cluster.apply(&exposition.to_string()).await?;
-        stage.ready("exposition", "guarded").await?;
-        let rpc = stage.gateway.rpc("team-a", "guarded", Era::Modern)?;
+        env.cluster.apply(&exposition.to_string()).await?;
+        env.ready("exposition", "guarded").await?;
+        let rpc = env.gateway.rpc("team-a", "guarded", Era::Modern)?;
         let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let failed: Arc<Mutex<Vec<String>>> = Arc::default();
         let task = tokio::spawn({
@@ -111,31 +111,31 @@ impl Victim {
     }
 
     /// Edits and revokes for a while.
-    pub(crate) async fn work(&mut self, stage: &Stage, during: Duration) -> Result<Edits> {
+    pub(crate) async fn work(&mut self, env: &TestEnv, during: Duration) -> Result<Edits> {
         let until = Instant::now() + during;
         let mut edits = Edits::default();
         while Instant::now() < until {
-            edits.edits.push(self.edit(stage).await.context("an edit")?);
-            edits.revocations.push(self.revoke(stage).await.context("a revocation")?);
+            edits.edits.push(self.edit(env).await.context("an edit")?);
+            edits.revocations.push(self.revoke(env).await.context("a revocation")?);
         }
         Ok(edits)
     }
 
     /// Tightens the filter, or takes that back; how long until a caller sees it.
-    async fn edit(&mut self, stage: &Stage) -> Result<Duration> {
+    async fn edit(&mut self, env: &TestEnv) -> Result<Duration> {
         self.narrow = !self.narrow;
         let number = if self.narrow { Value::Null } else { json!("number") };
         let patch = json!({"spec": {"filters": {"get-issue": {"select": {"number": number}}}}});
-        let sets = objects(stage.cluster.client(), "team-a", "ToolsFilters", "toolsfilters");
+        let sets = objects(env.cluster.client(), "team-a", "ToolsFilters", "toolsfilters");
         let began = Instant::now();
         sets.patch("filters", &PatchParams::default(), &Patch::Merge(&patch)).await?;
         self.sees(began, "key-one", |status, text| status == 200 && text.contains("number") != self.narrow).await
     }
 
     /// Revokes a key, or gives it back; how long until a caller with it sees it.
-    async fn revoke(&mut self, stage: &Stage) -> Result<Duration> {
+    async fn revoke(&mut self, env: &TestEnv) -> Result<Duration> {
         self.revoked = !self.revoked;
-        let secrets: Api<DynamicObject> = self.secrets(stage);
+        let secrets: Api<DynamicObject> = self.secrets(env);
         let patch = json!({"data": {"bob": if self.revoked { Value::Null } else { json!(encoded(TWO)) }}});
         let began = Instant::now();
         secrets.patch("partners", &PatchParams::default(), &Patch::Merge(&patch)).await?;
@@ -144,16 +144,16 @@ impl Victim {
     }
 
     /// Gives one more caller a key. Whether that caller is let in.
-    pub(crate) async fn adds_a_key(&self, stage: &Stage) -> Result<bool> {
+    pub(crate) async fn adds_a_key(&self, env: &TestEnv) -> Result<bool> {
         let patch = json!({"data": {"carol": encoded(ONE)}});
-        self.secrets(stage).patch("partners", &PatchParams::default(), &Patch::Merge(&patch)).await?;
+        self.secrets(env).patch("partners", &PatchParams::default(), &Patch::Merge(&patch)).await?;
         self.sees(Instant::now(), "key-one", |status, _| status == 200).await?;
-        Ok(stage.condition("exposition", "guarded", "Accepted").await?.is_some_and(|(status, ..)| status == "True"))
+        Ok(env.condition("exposition", "guarded", "Accepted").await?.is_some_and(|(status, ..)| status == "True"))
     }
 
-    fn secrets(&self, stage: &Stage) -> Api<DynamicObject> {
+    fn secrets(&self, env: &TestEnv) -> Api<DynamicObject> {
         let kind = kube::api::GroupVersionKind::gvk("", "v1", "Secret");
-        Api::namespaced_with(stage.cluster.client(), "team-a", &kube::api::ApiResource::from_gvk(&kind))
+        Api::namespaced_with(env.cluster.client(), "team-a", &kube::api::ApiResource::from_gvk(&kind))
     }
 
     async fn sees(&self, began: Instant, key: &str, good: impl Fn(u16, &str) -> bool) -> Result<Duration> {

@@ -36,28 +36,28 @@ pub fn before(path: &str, heading: &str) -> Result<Page> {
 
 /// Where a page is followed. Nothing is changed on the way but port numbers.
 #[derive(Debug)]
-pub struct Walk {
+pub struct Walkthrough {
     folder: TempDir,
     ports: Vec<(&'static str, Port)>,
 }
 
-impl Walk {
+impl Walkthrough {
     /// With a free port for each that the page uses, and copies of folders of the repository.
     ///
     /// # Errors
     /// The system's.
     pub fn new(ports: &[&'static str], folders: &[&str]) -> Result<Self> {
-        let ports = ports.iter().map(|ours| Ok((*ours, Port::reserve()?))).collect::<Result<_>>()?;
-        let walk = Self { folder: tempfile::tempdir()?, ports };
+        let ports = ports.iter().map(|shown| Ok((*shown, Port::reserve()?))).collect::<Result<_>>()?;
+        let walkthrough = Self { folder: tempfile::tempdir()?, ports };
         folders.iter().try_for_each(|part| {
-            copy_folder(&root().join(part), &walk.folder.path().join(part), &|text| walk.with_ports(text))
+            copy_folder(&root().join(part), &walkthrough.folder.path().join(part), &|text| walkthrough.with_ports(text))
         })?;
-        Ok(walk)
+        Ok(walkthrough)
     }
 
     fn with_ports(&self, text: &str) -> String {
         let ports = self.ports.iter();
-        ports.fold(text.to_owned(), |text, (ours, free)| text.replace(ours, &free.number().to_string()))
+        ports.fold(text.to_owned(), |text, (shown, free)| text.replace(shown, &free.number().to_string()))
     }
 
     /// Runs the page, with more programs than `tamis` and Python, and says where it prints something else than it shows.
@@ -75,8 +75,8 @@ impl Walk {
         let printed = ran.with_context(|| self.logs())?;
         // Which command took how long: shown where the test fails.
         page::times(&printed).for_each(|mark| println!("{mark}"));
-        let printed = self.ports.iter().fold(printed, |text, (ours, free)| {
-            text.replace(&format!("127.0.0.1:{}", free.number()), &format!("127.0.0.1:{ours}"))
+        let printed = self.ports.iter().fold(printed, |text, (shown, free)| {
+            text.replace(&format!("127.0.0.1:{}", free.number()), &format!("127.0.0.1:{shown}"))
         });
         Ok(page.differences(&printed))
     }

@@ -18,20 +18,20 @@ use tamis_config::{GatewayConfig, PayloadKind};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::witness::{Sight, Witness};
-use super::{Stage, eventually};
+use super::probe::{Observation, Probe};
+use super::{TestEnv, eventually};
 use crate::Era;
 
 /// One of the two services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Twin {
-    /// `twin` 1.0.0.
+pub enum Side {
+    /// `paired` 1.0.0.
     A,
-    /// `twin` 2.0.0.
+    /// `paired` 2.0.0.
     B,
 }
 
-impl Twin {
+impl Side {
     /// Of its objects, and what its upstream says of itself.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -64,78 +64,78 @@ impl Twin {
 
 /// An upstream that knows its own credential.
 #[derive(Debug)]
-struct Home {
+struct PairedUpstream {
     name: &'static str,
-    unwelcome: Arc<AtomicUsize>,
+    wrong_credential: Arc<AtomicUsize>,
 }
 
-async fn read(State(home): State<Arc<Home>>, headers: HeaderMap) -> String {
-    let wanted = format!("Bearer {}", token(home.name));
-    let welcome = headers.get(header::AUTHORIZATION).is_some_and(|found| found.as_bytes() == wanted.as_bytes());
-    if !welcome {
-        home.unwelcome.fetch_add(1, Ordering::SeqCst);
+async fn read(State(upstream): State<Arc<PairedUpstream>>, headers: HeaderMap) -> String {
+    let wanted = format!("Bearer {}", token(upstream.name));
+    let authorized = headers.get(header::AUTHORIZATION).is_some_and(|found| found.as_bytes() == wanted.as_bytes());
+    if !authorized {
+        upstream.wrong_credential.fetch_add(1, Ordering::SeqCst);
     }
-    json!({"upstream": home.name, "welcome": welcome, "secret": "REMOVED", "more": [1, 2, 3]}).to_string()
+    json!({"upstream": upstream.name, "authorized": authorized, "secret": "REMOVED", "more": [1, 2, 3]}).to_string()
 }
 
 fn token(name: &str) -> String {
     format!("sesame-{name}")
 }
 
-/// The two services in a [`Stage`], with an exposition `watched`, and whoever calls it all the time. Their sets have no
+/// The two services in a [`TestEnv`], with an exposition `watched`, and whoever calls it all the time. Their sets have no
 /// name and are Advisory, and the exposition names none: what gets lost there would let everything through.
-pub struct Twins {
+pub struct PairedServices {
     /// The cluster.
-    pub stage: Stage,
+    pub env: TestEnv,
     /// Who calls.
-    pub witness: Witness,
-    homes: [JoinHandle<()>; 2],
-    unwelcome: Arc<AtomicUsize>,
+    pub probe: Probe,
+    upstreams: [JoinHandle<()>; 2],
+    wrong_credential: Arc<AtomicUsize>,
     edits: AtomicU64,
 }
 
-impl Twins {
-    /// Sets the stage, applies both services, and waits until the first is served.
+impl PairedServices {
+    /// Sets the env, applies both services, and waits until the first is served.
     ///
     /// # Errors
     /// Something did not come up.
-    pub async fn set() -> Result<Self> {
-        let stage = Stage::set().await?;
-        let unwelcome = Arc::new(AtomicUsize::new(0));
-        let (a, at_a) = home(Twin::A, &unwelcome).await?;
-        let (b, at_b) = home(Twin::B, &unwelcome).await?;
+    pub async fn start() -> Result<Self> {
+        let env = TestEnv::start().await?;
+        let wrong_credential = Arc::new(AtomicUsize::new(0));
+        let (a, at_a) = start_upstream(Side::A, &wrong_credential).await?;
+        let (b, at_b) = start_upstream(Side::B, &wrong_credential).await?;
         let mut documents = String::new();
-        for (twin, url) in [(Twin::A, at_a), (Twin::B, at_b)] {
-            for document in service(twin, &url) {
+        for (side, url) in [(Side::A, at_a), (Side::B, at_b)] {
+            for document in service(side, &url) {
                 documents.push_str(&format!("{document}\n---\n"));
             }
         }
-        documents.push_str(&exposition("watched", Twin::A).to_string());
-        stage.cluster.apply(&documents).await?;
-        let rpc = stage.gateway.rpc("team-a", "watched", Era::Modern)?;
+        documents.push_str(&exposition("watched", Side::A).to_string());
+        env.cluster.apply(&documents).await?;
+        let rpc = env.gateway.rpc("team-a", "watched", Era::Modern)?;
         eventually("the first answer", Duration::from_secs(60), async || {
             Ok(rpc.call("read", &json!({})).await?.text_block().ok())
         })
         .await?;
-        let witness = Witness::start(rpc);
-        Ok(Self { stage, witness, homes: [a, b], unwelcome, edits: AtomicU64::new(1) })
+        let probe = Probe::start(rpc);
+        Ok(Self { env, probe, upstreams: [a, b], wrong_credential, edits: AtomicU64::new(1) })
     }
 
     /// Objects of the team, of one of our kinds.
     #[must_use]
     pub fn api(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
-        super::objects(self.stage.cluster.client(), "team-a", kind, plural)
+        super::objects(self.env.cluster.client(), "team-a", kind, plural)
     }
 
     /// Edits a filter set; gives its new version.
     ///
     /// # Errors
     /// The API's.
-    pub async fn edit(&self, twin: Twin) -> Result<u64> {
+    pub async fn edit(&self, side: Side) -> Result<u64> {
         let version = self.edits.fetch_add(1, Ordering::SeqCst) + 1;
-        let change = json!({"spec": {"filters": filters(twin, version)}});
+        let change = json!({"spec": {"filters": filters(side, version)}});
         let filters = self.api("ToolsFilters", "toolsfilters");
-        filters.patch(twin.name(), &PatchParams::default(), &Patch::Merge(change)).await?;
+        filters.patch(side.name(), &PatchParams::default(), &Patch::Merge(change)).await?;
         Ok(version)
     }
 
@@ -143,8 +143,8 @@ impl Twins {
     ///
     /// # Errors
     /// The API's.
-    pub async fn show(&self, twin: Twin) -> Result<()> {
-        let change = json!({"spec": {"service": {"version": twin.version()}}});
+    pub async fn show(&self, side: Side) -> Result<()> {
+        let change = json!({"spec": {"service": {"version": side.version()}}});
         let expositions = self.api("Exposition", "expositions");
         expositions.patch("watched", &PatchParams::default(), &Patch::Merge(change)).await?;
         Ok(())
@@ -154,8 +154,8 @@ impl Twins {
     ///
     /// # Errors
     /// The API's.
-    pub async fn expose(&self, name: &str, twin: Twin) -> Result<()> {
-        self.stage.cluster.apply(&exposition(name, twin).to_string()).await
+    pub async fn expose(&self, name: &str, side: Side) -> Result<()> {
+        self.env.cluster.apply(&exposition(name, side).to_string()).await
     }
 
     /// Deletes an exposition.
@@ -172,7 +172,7 @@ impl Twins {
     /// # Errors
     /// It does not in time.
     pub async fn answers_with(&self, exposition: &str, status: u16) -> Result<()> {
-        let rpc = self.stage.gateway.rpc("team-a", exposition, Era::Modern)?;
+        let rpc = self.env.gateway.rpc("team-a", exposition, Era::Modern)?;
         let what = format!("status {status} of {exposition}");
         eventually(&what, Duration::from_secs(60), async || {
             Ok((rpc.call("read", &json!({})).await?.status == status).then_some(()))
@@ -184,13 +184,13 @@ impl Twins {
     ///
     /// # Errors
     /// It does not in time, or saw something that must not be.
-    pub async fn sees(&self, twin: Twin, version: u64) -> Result<Duration> {
+    pub async fn sees(&self, side: Side, version: u64) -> Result<Duration> {
         let began = Instant::now();
-        let wanted = Sight { twin, version };
+        let wanted = Observation { side, version };
         let seen = eventually("the last edit", Duration::from_secs(60), async || {
-            Ok((self.witness.latest() == Some(wanted)).then_some(()))
+            Ok((self.probe.latest() == Some(wanted)).then_some(()))
         });
-        seen.await.with_context(|| format!("wanted {wanted:?}, had {:?}", self.witness.latest()))?;
+        seen.await.with_context(|| format!("wanted {wanted:?}, had {:?}", self.probe.latest()))?;
         Ok(began.elapsed())
     }
 
@@ -199,7 +199,7 @@ impl Twins {
     /// # Errors
     /// The API's.
     pub async fn documents(&self) -> Result<BTreeMap<String, (String, String)>> {
-        let configs: Api<GatewayConfig> = Api::namespaced(self.stage.cluster.client(), "tamis-public");
+        let configs: Api<GatewayConfig> = Api::namespaced(self.env.cluster.client(), "tamis-public");
         let found = configs.list(&ListParams::default()).await?.items.into_iter();
         let found = found.filter(|config| config.spec.kind == PayloadKind::Exposition).map(|config| {
             let text = |text: Option<String>| text.unwrap_or_default();
@@ -212,23 +212,23 @@ impl Twins {
     /// Fails where anything was wrong from the beginning on; says what was seen.
     ///
     /// # Errors
-    /// See [`Witness::verdict`]; or a service met another's credential.
+    /// See [`Probe::verdict`]; or a service met another's credential.
     pub fn verdict(&self) -> Result<String> {
-        let unwelcome = self.unwelcome.load(Ordering::SeqCst);
-        ensure!(unwelcome == 0, "{unwelcome} calls with another service's credential");
-        self.witness.verdict()
+        let wrong_credential = self.wrong_credential.load(Ordering::SeqCst);
+        ensure!(wrong_credential == 0, "{wrong_credential} calls with another service's credential");
+        self.probe.verdict()
     }
 }
 
-impl Drop for Twins {
+impl Drop for PairedServices {
     fn drop(&mut self) {
-        self.homes.iter().for_each(JoinHandle::abort);
+        self.upstreams.iter().for_each(JoinHandle::abort);
     }
 }
 
-impl std::fmt::Debug for Twins {
+impl std::fmt::Debug for PairedServices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Twins").field("witness", &self.witness).finish_non_exhaustive()
+        f.debug_struct("PairedServices").field("probe", &self.probe).finish_non_exhaustive()
     }
 }
 
@@ -244,16 +244,16 @@ impl Random {
     }
 
     /// One of the two.
-    pub fn twin(&mut self) -> Twin {
-        Twin::of(usize::from(self.below(2) == 1))
+    pub fn side(&mut self) -> Side {
+        Side::of(usize::from(self.below(2) == 1))
     }
 }
 
-async fn home(twin: Twin, unwelcome: &Arc<AtomicUsize>) -> Result<(JoinHandle<()>, String)> {
+async fn start_upstream(side: Side, wrong_credential: &Arc<AtomicUsize>) -> Result<(JoinHandle<()>, String)> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let url = format!("http://{}", listener.local_addr()?);
-    let home = Arc::new(Home { name: twin.name(), unwelcome: Arc::clone(unwelcome) });
-    let router = Router::new().route("/", get(read)).with_state(home);
+    let upstream = Arc::new(PairedUpstream { name: side.name(), wrong_credential: Arc::clone(wrong_credential) });
+    let router = Router::new().route("/", get(read)).with_state(upstream);
     let task = tokio::spawn(async move {
         // Only an error of the listener ends this, and then the test's calls fail.
         let _ = axum::serve(listener, router).await;
@@ -261,24 +261,24 @@ async fn home(twin: Twin, unwelcome: &Arc<AtomicUsize>) -> Result<(JoinHandle<()
     Ok((task, url))
 }
 
-fn service(twin: Twin, url: &str) -> [Value; 3] {
-    let metadata = json!({"name": twin.name(), "namespace": "team-a"});
+fn service(side: Side, url: &str) -> [Value; 3] {
+    let metadata = json!({"name": side.name(), "namespace": "team-a"});
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
-            "name": twin.name(), "namespace": "team-a",
+            "name": side.name(), "namespace": "team-a",
             "labels": {"tamis.dev/credentials": "upstream"},
             "annotations": {"tamis.dev/allowed-use": format!("{} bearer", url.trim_start_matches("http://"))},
         },
-        "stringData": {"token": token(twin.name())},
+        "stringData": {"token": token(side.name())},
     });
     let manifest = json!({
         "apiVersion": "tamis.dev/v1alpha1", "kind": "ServiceManifest", "metadata": metadata,
         "spec": {
-            "name": "twin", "version": twin.version(),
+            "name": "paired", "version": side.version(),
             "http": {
                 "baseUrl": url,
-                "auth": {"type": "bearer", "secretRef": {"name": twin.name(), "key": "token"}},
+                "auth": {"type": "bearer", "secretRef": {"name": side.name(), "key": "token"}},
                 "actions": {"read": {"method": "GET", "path": "/", "response": {"type": "object"}}},
             },
         },
@@ -286,25 +286,25 @@ fn service(twin: Twin, url: &str) -> [Value; 3] {
     let set = json!({
         "apiVersion": "tamis.dev/v1alpha1", "kind": "ToolsFilters", "metadata": metadata,
         "spec": {
-            "service": {"name": "twin", "version": twin.version()},
-            "filters": filters(twin, 1),
+            "service": {"name": "paired", "version": side.version()},
+            "filters": filters(side, 1),
         },
     });
     [secret, set, manifest]
 }
 
-fn filters(twin: Twin, version: u64) -> Value {
+fn filters(side: Side, version: u64) -> Value {
     let add = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
     json!({"read": {
-        "retain": ["/upstream", "/welcome"],
-        "patches": [add("/head", json!(version)), add("/set", json!(twin.name())), add("/tail", json!(version))],
+        "retain": ["/upstream", "/authorized"],
+        "patches": [add("/head", json!(version)), add("/set", json!(side.name())), add("/tail", json!(version))],
     }})
 }
 
-fn exposition(name: &str, twin: Twin) -> Value {
+fn exposition(name: &str, side: Side) -> Value {
     json!({
         "apiVersion": "tamis.dev/v1alpha1", "kind": "Exposition",
         "metadata": {"name": name, "namespace": "team-a"},
-        "spec": {"service": {"name": "twin", "version": twin.version()}, "access": {"anonymous": true}},
+        "spec": {"service": {"name": "paired", "version": side.version()}, "access": {"anonymous": true}},
     })
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::twins::Twin;
+use super::paired_services::Side;
 use crate::Rpc;
 
 /// Between two calls: what is wrong for a moment is to be seen.
@@ -17,19 +17,19 @@ const SHOWN: usize = 10;
 
 /// A good answer: which service gave it, and the version of the filter that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
+pub struct Observation {
     /// The service.
-    pub twin: Twin,
+    pub side: Side,
     /// The version of its filter set.
     pub version: u64,
 }
 
 #[derive(Debug)]
-struct Notes {
+struct Record {
     began: Instant,
     /// Whether each call must be answered.
     strict: bool,
-    latest: Option<Sight>,
+    latest: Option<Observation>,
     /// The newest version that was seen of each: none may be older after it.
     newest: [u64; 2],
     good: usize,
@@ -40,19 +40,19 @@ struct Notes {
     bad: Vec<String>,
 }
 
-/// Calls one exposition of a [`super::Twins`] all the time, until it is dropped.
+/// Calls one exposition of a [`super::PairedServices`] all the time, until it is dropped.
 #[derive(Debug)]
-pub struct Witness {
-    notes: Arc<Mutex<Notes>>,
+pub struct Probe {
+    record: Arc<Mutex<Record>>,
     task: JoinHandle<()>,
 }
 
-impl Witness {
+impl Probe {
     /// Begins to call.
     #[must_use]
     pub fn start(rpc: Rpc) -> Self {
         let now = Instant::now();
-        let notes = Arc::new(Mutex::new(Notes {
+        let record = Arc::new(Mutex::new(Record {
             began: now,
             strict: true,
             latest: None,
@@ -63,7 +63,7 @@ impl Witness {
             last_good: now,
             bad: Vec::new(),
         }));
-        let shared = Arc::clone(&notes);
+        let shared = Arc::clone(&record);
         let task = tokio::spawn(async move {
             loop {
                 let answer = rpc.call("read", &json!({})).await;
@@ -74,40 +74,40 @@ impl Witness {
                     },
                     Err(error) => Judged::Refused(format!("{error:#}")),
                 };
-                shared.lock().unwrap_or_else(PoisonError::into_inner).take(judged);
+                shared.lock().unwrap_or_else(PoisonError::into_inner).add(judged);
                 tokio::time::sleep(BETWEEN).await;
             }
         });
-        Self { notes, task }
+        Self { record, task }
     }
 
-    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn record(&self) -> std::sync::MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it was answered last.
     #[must_use]
-    pub fn latest(&self) -> Option<Sight> {
-        self.notes().latest
+    pub fn latest(&self) -> Option<Observation> {
+        self.record().latest
     }
 
     /// How many good answers there were.
     #[must_use]
     pub fn good(&self) -> usize {
-        self.notes().good
+        self.record().good
     }
 
     /// Whether calls may fail from here on, because there is no gateway to answer, or the exposition is not there. A bad
     /// answer stays bad.
     pub fn excuse(&self, excuse: bool) {
-        let mut notes = self.notes();
-        notes.strict = !excuse;
-        notes.last_good = Instant::now();
+        let mut record = self.record();
+        record.strict = !excuse;
+        record.last_good = Instant::now();
     }
 
     /// From here on another process answers, which may have started from an older state.
     pub fn other_process(&self) {
-        self.notes().newest = [0; 2];
+        self.record().newest = [0; 2];
     }
 
     /// What was seen, in words.
@@ -115,27 +115,27 @@ impl Witness {
     /// # Errors
     /// An answer was unfiltered, a mixture, older than one before it, or missing where one was due.
     pub fn verdict(&self) -> Result<String> {
-        let notes = self.notes();
-        ensure!(notes.bad.is_empty(), "{} bad answers, first {}", notes.bad.len(), notes.bad.join("\n"));
-        ensure!(notes.good > 0, "nothing was answered");
+        let record = self.record();
+        ensure!(record.bad.is_empty(), "{} bad answers, first {}", record.bad.len(), record.bad.join("\n"));
+        ensure!(record.good > 0, "nothing was answered");
         Ok(format!(
             "{} calls answered rightly in {:.1?}, {} excused, longest gap {:.0?}",
-            notes.good,
-            notes.began.elapsed(),
-            notes.excused,
-            notes.gap
+            record.good,
+            record.began.elapsed(),
+            record.excused,
+            record.gap
         ))
     }
 }
 
-impl Drop for Witness {
+impl Drop for Probe {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 enum Judged {
-    Good(Sight),
+    Good(Observation),
     Refused(String),
     Bad(String),
 }
@@ -145,33 +145,33 @@ enum Judged {
 fn judge(text: &str) -> Judged {
     let bad = |why: &str| Judged::Bad(format!("{why}: {text}"));
     let Ok(answer) = serde_json::from_str::<Value>(text) else { return bad("no JSON") };
-    let Some(twin) = [Twin::A, Twin::B].into_iter().find(|twin| answer["upstream"] == twin.name()) else {
+    let Some(side) = [Side::A, Side::B].into_iter().find(|side| answer["upstream"] == side.name()) else {
         return bad("of no service");
     };
     let Some(version) = answer["head"].as_u64() else { return bad("unfiltered") };
     let whole = json!({
         "head": version,
-        "set": twin.name(),
+        "set": side.name(),
         "tail": version,
-        "upstream": twin.name(),
-        "welcome": true,
+        "upstream": side.name(),
+        "authorized": true,
     });
-    if answer == whole { Judged::Good(Sight { twin, version }) } else { bad("a mixture, or unfiltered") }
+    if answer == whole { Judged::Good(Observation { side, version }) } else { bad("a mixture, or unfiltered") }
 }
 
-impl Notes {
-    fn take(&mut self, judged: Judged) {
+impl Record {
+    fn add(&mut self, judged: Judged) {
         let at = self.began.elapsed();
         match judged {
-            Judged::Good(sight) => {
-                let newest = &mut self.newest[sight.twin.index()];
-                if sight.version < *newest {
-                    let bad = format!("{at:.2?}: version {} after {newest} of {:?}", sight.version, sight.twin);
+            Judged::Good(seen) => {
+                let newest = &mut self.newest[seen.side.index()];
+                if seen.version < *newest {
+                    let bad = format!("{at:.2?}: version {} after {newest} of {:?}", seen.version, seen.side);
                     self.note(bad);
                 } else {
-                    *newest = sight.version;
+                    *newest = seen.version;
                     self.good += 1;
-                    self.latest = Some(sight);
+                    self.latest = Some(seen);
                 }
                 if self.strict {
                     self.gap = self.gap.max(self.last_good.elapsed());
@@ -197,14 +197,14 @@ mod tests {
 
     #[test]
     fn only_whole_answers_are_good() {
-        let good = r#"{"upstream":"a","welcome":true,"head":3,"set":"a","tail":3}"#;
-        assert!(matches!(judge(good), Judged::Good(Sight { twin: Twin::A, version: 3 })));
+        let good = r#"{"upstream":"a","authorized":true,"head":3,"set":"a","tail":3}"#;
+        assert!(matches!(judge(good), Judged::Good(Observation { side: Side::A, version: 3 })));
         let bad = [
-            r#"{"upstream":"a","welcome":true,"secret":"REMOVED"}"#,
-            r#"{"upstream":"a","welcome":true,"secret":"REMOVED","head":3,"set":"a","tail":3}"#,
-            r#"{"upstream":"a","welcome":true,"head":3,"set":"a","tail":4}"#,
-            r#"{"upstream":"b","welcome":true,"head":3,"set":"a","tail":3}"#,
-            r#"{"upstream":"a","welcome":false,"head":3,"set":"a","tail":3}"#,
+            r#"{"upstream":"a","authorized":true,"secret":"REMOVED"}"#,
+            r#"{"upstream":"a","authorized":true,"secret":"REMOVED","head":3,"set":"a","tail":3}"#,
+            r#"{"upstream":"a","authorized":true,"head":3,"set":"a","tail":4}"#,
+            r#"{"upstream":"b","authorized":true,"head":3,"set":"a","tail":3}"#,
+            r#"{"upstream":"a","authorized":false,"head":3,"set":"a","tail":3}"#,
             "sorry",
         ];
         for text in bad {

@@ -16,7 +16,7 @@ use crate::{Era, Upstream, root};
 const SOON: Duration = Duration::from_secs(60);
 
 /// A cluster in use. The group is `tamis-public/public`, the team's namespace `team-a`.
-pub struct Stage {
+pub struct TestEnv {
     /// The operator.
     pub operator: Operator,
     /// A gateway of the group.
@@ -40,18 +40,18 @@ spec:
   egress: {allow: [127.0.0.0/8]}
 "#;
 
-/// How far an operator's rights reach.
+/// How far an operator's rights scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum Scope {
     /// `deploy/rbac.yaml`: it reads everywhere.
     Cluster,
     /// `deploy/namespaced/`: Roles in the two namespaces, and nothing else.
     Namespaces,
 }
 
-impl Reach {
+impl Scope {
     /// Gives the operator its rights, in `tamis-public` and `team-a`.
-    async fn give(self, cluster: &Cluster) -> Result<()> {
+    async fn grant(self, cluster: &Cluster) -> Result<()> {
         let read = |file: &str| std::fs::read_to_string(root().join("deploy").join(file)).context("a file of deploy/");
         for namespace in ["tamis-public", "team-a"] {
             cluster.namespace(namespace).await?;
@@ -87,45 +87,45 @@ impl Reach {
     }
 }
 
-impl Stage {
+impl TestEnv {
     /// Sets it all up; the gateway is ready and serves nothing yet.
     ///
     /// # Errors
     /// Something did not come up; the message has its log.
-    pub async fn set() -> Result<Self> {
-        Self::with(Reach::Cluster).await
+    pub async fn start() -> Result<Self> {
+        Self::with(Scope::Cluster).await
     }
 
-    /// [`Stage::set`] with an operator that looks after the two namespaces and has no right beyond them.
+    /// [`TestEnv::start`] with an operator that looks after the two namespaces and has no right beyond them.
     ///
     /// # Errors
     /// Something did not come up; the message has its log.
     pub async fn namespaced() -> Result<Self> {
-        Self::with(Reach::Namespaces).await
+        Self::with(Scope::Namespaces).await
     }
 
-    async fn with(reach: Reach) -> Result<Self> {
+    async fn with(scope: Scope) -> Result<Self> {
         let cluster = Cluster::start().await?;
         cluster.install_crds().await?;
-        reach.give(&cluster).await?;
+        scope.grant(&cluster).await?;
         cluster.apply(GROUP).await?;
-        Self::start(cluster, Upstream::start().await?, reach).await
+        Self::start_programs(cluster, Upstream::start().await?, scope).await
     }
 
     /// Operator and gateway on a cluster that has definitions and rights, and has the group or is about to be given it.
     ///
     /// # Errors
     /// Something did not come up; the message has its log.
-    pub async fn on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
-        Self::start(cluster, upstream, Reach::Cluster).await
+    pub async fn start_on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
+        Self::start_programs(cluster, upstream, Scope::Cluster).await
     }
 
-    async fn start(cluster: Cluster, upstream: Upstream, reach: Reach) -> Result<Self> {
+    async fn start_programs(cluster: Cluster, upstream: Upstream, scope: Scope) -> Result<Self> {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
         // The operator has to know the gateway's address, and makes its account.
         let ports = ClusterGateway::ports()?;
         let mut arguments = operator_arguments(&ports.1.url).to_vec();
-        arguments.extend(reach.arguments().iter().map(|&argument| argument.to_owned()));
+        arguments.extend(scope.arguments().iter().map(|&argument| argument.to_owned()));
         let operator = Operator::start(&cluster, &operator_access, &arguments).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), "tamis-public");
         eventually("the gateways' ServiceAccount", SOON, async || Ok(accounts.get_opt("tamis-public").await?)).await?;

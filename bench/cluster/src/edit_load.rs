@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use tamis_tests::cluster::Stage;
+use tamis_tests::cluster::TestEnv;
 use tamis_tests::{Era, Rpc};
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
@@ -16,22 +16,22 @@ use crate::objects::{self, SETS, TEAM};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::requests::Requests;
-use crate::{StormArgs, latency, processes};
+use crate::{EditLoadArgs, latency, processes};
 
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// What the last edits lead to beside what is served: statuses.
 const SETTLE: Duration = Duration::from_secs(5);
 const TOOLS: usize = 20;
 
-pub(crate) async fn run(args: &StormArgs) -> Result<Report> {
+pub(crate) async fn run(args: &EditLoadArgs) -> Result<Report> {
     ensure!(args.expositions >= SETS, "--expositions: at least {SETS}, one a filter set");
-    let mut report = Report::new("storm");
-    let stage = Stage::set().await?;
-    let client = stage.cluster.client();
+    let mut report = Report::new("edit-load");
+    let env = TestEnv::start().await?;
+    let client = env.cluster.client();
     let services = args.expositions / SETS;
     let expositions = services * SETS;
     // As many sets as expositions: each edit changes one document.
-    objects::fill(&client, &stage.upstream.url, expositions, services, TOOLS).await?;
+    objects::fill(&client, &env.upstream.url, expositions, services, TOOLS).await?;
     Progress::start(&client).reach(expositions, GIVE_UP).await?;
     tokio::time::sleep(SETTLE).await;
     report.count("expositions, each with a filter set of its own", expositions);
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &StormArgs) -> Result<Report> {
     let period = Duration::from_secs_f64(expositions as f64 / args.rate);
     let api = objects::api(&client, "ToolsFilters", TEAM);
     let over = Arc::new(Notify::new());
-    let caller = tokio::spawn(call(stage.gateway.rpc(TEAM, "exposition-0", Era::Modern)?, Arc::clone(&over)));
+    let caller = tokio::spawn(call(env.gateway.rpc(TEAM, "exposition-0", Era::Modern)?, Arc::clone(&over)));
     let editors = (0..expositions).map(|number| {
         let set = format!("set-{}", number / services % SETS);
         edit(api.clone(), format!("service-{}", number % services), set, period, end)
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &StormArgs) -> Result<Report> {
     report.count("edits", edits);
     report.figure("edits a second, answered", edits as f64 / took, "");
     let served = edited.iter().enumerate().map(|(number, edits)| {
-        let rpc = stage.gateway.rpc(TEAM, &format!("exposition-{number}"), Era::Modern);
+        let rpc = env.gateway.rpc(TEAM, &format!("exposition-{number}"), Era::Modern);
         let mark = mark(*edits);
         async move { latency::first_call(&rpc?, &mark, last).await }
     });
