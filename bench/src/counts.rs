@@ -49,7 +49,7 @@ fn table() -> String {
 }
 
 #[test]
-fn counts_are_those_that_are_recorded() {
+fn counts_match_the_recorded_ones() {
     let found = table() + &call::table();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("counts.txt");
     if std::env::var_os("TAMIS_UPDATE").is_some() {

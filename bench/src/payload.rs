@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_a_list_of_distinct_issues() {
+    fn the_issues_are_distinct() {
         let list: Vec<serde_json::Value> = serde_json::from_slice(&issues(200_000)).unwrap();
         assert!(list.iter().enumerate().all(|(i, issue)| issue["number"] == i + 1));
         let titles: std::collections::HashSet<_> = list.iter().map(|issue| issue["title"].as_str().unwrap()).collect();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn is_as_large_as_asked_for() {
+    fn the_payload_has_the_requested_size() {
         let size = issues(500_000).len();
         assert!((500_000..510_000).contains(&size), "{size}");
     }

@@ -116,7 +116,7 @@ mod tests {
     use super::wrong;
 
     #[test]
-    fn only_whole_answers_are_right() {
+    fn only_whole_answers_are_accepted() {
         assert_eq!(wrong(&json!({"number": 7, "title": "Issue 7", "head": 3, "tail": 3})), None);
         for answer in [
             json!({"number": 7, "title": "Issue 7", "token": "REMOVED-7"}),

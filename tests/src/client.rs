@@ -1,4 +1,4 @@
-//! Published MCP clients, each driven through the program in `clients/` that speaks its line protocol.
+//! Published MCP clients, each controlled by a driver in `clients/` over a line protocol.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -26,7 +26,7 @@ pub enum Sdk {
     Rmcp,
 }
 
-/// The way a client begins.
+/// The protocol era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     /// `initialize`, up to 2025-11-25.
@@ -35,7 +35,7 @@ pub enum Era {
     Modern,
 }
 
-/// Every client in every era that it knows.
+/// Every client in every era that it supports.
 pub const CLIENTS: &[(Sdk, Era)] = &[
     (Sdk::Python1, Era::Legacy),
     (Sdk::Python2, Era::Legacy),
@@ -52,27 +52,27 @@ pub const CLIENTS: &[(Sdk, Era)] = &[
 pub enum Target {
     /// A streamable HTTP endpoint.
     Url(String),
-    /// A program that the client starts and speaks with over standard input and output.
+    /// A program that the client starts and talks to over standard input and output.
     Command(Vec<String>),
 }
 
-/// What a server said of itself.
+/// The server's answer to the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The version agreed on.
     pub protocol_version: String,
     /// The server's name.
     pub server: Option<String>,
-    /// Its instructions.
+    /// The server's instructions.
     pub instructions: Option<String>,
 }
 
-/// An error that the client's caller sees: the server's, or the client's own.
+/// An error as the client reports it to its caller: the server's or its own.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The JSON-RPC code, where the error has one.
+    /// The JSON-RPC code, if the error has one.
     pub code: Option<i64>,
-    /// The whole, for messages of failed tests.
+    /// The whole error, for messages of failed tests.
     pub error: Value,
 }
 
@@ -82,7 +82,7 @@ pub struct Client {
     name: String,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    /// What the server said.
+    /// The server's answer to the handshake.
     pub hello: Hello,
     _process: Child,
 }
@@ -91,7 +91,7 @@ impl Client {
     /// Starts a client and connects it.
     ///
     /// # Errors
-    /// It is not installed, or the connection fails.
+    /// The client is not installed, or the connection fails.
     pub async fn connect(sdk: Sdk, era: Era, target: &Target) -> Result<Self> {
         let (program, arguments) = driver(sdk)?;
         let mut process = Command::new(program)
@@ -125,10 +125,10 @@ impl Client {
         Ok(client)
     }
 
-    /// All tools, in the server's order.
+    /// Lists all tools, in the server's order.
     ///
     /// # Errors
-    /// The client reports one.
+    /// The client reports an error.
     pub async fn list(&mut self) -> Result<Vec<Value>> {
         let mut listed = self.must(&json!({"op": "list"})).await?;
         match listed["tools"].take() {
@@ -137,10 +137,10 @@ impl Client {
         }
     }
 
-    /// Calls a tool; the outer error is the test's own, the inner one what the client's caller sees.
+    /// Calls a tool. The outer error is the test's own, the inner one is what the client reports to its caller.
     ///
     /// # Errors
-    /// The driver is gone.
+    /// The driver has exited.
     pub async fn call(&mut self, name: &str, arguments: Value) -> Result<Result<Value, Refusal>> {
         self.ask(&json!({"op": "call", "name": name, "arguments": arguments})).await
     }
@@ -148,32 +148,32 @@ impl Client {
     /// Calls a tool that must answer without a JSON-RPC error.
     ///
     /// # Errors
-    /// The client reports one.
+    /// The client reports an error.
     pub async fn result(&mut self, name: &str, arguments: Value) -> Result<Value> {
         self.must(&json!({"op": "call", "name": name, "arguments": arguments})).await
     }
 
-    /// Calls a tool and gives up after a while; whether it was still under way.
+    /// Calls a tool and cancels the call after `after`. Returns whether the call was still in flight.
     ///
     /// # Errors
-    /// The client reports one.
+    /// The client reports an error.
     pub async fn cancel(&mut self, name: &str, arguments: Value, after: Duration) -> Result<bool> {
         let command = json!({"op": "cancel", "name": name, "arguments": arguments, "after": after.as_millis()});
         Ok(self.must(&command).await?["cancelled"] == json!(true))
     }
 
-    /// Begins to count changes of the list.
+    /// Subscribes to changes of the list.
     ///
     /// # Errors
-    /// The client reports one.
+    /// The client reports an error.
     pub async fn watch(&mut self) -> Result<()> {
         self.must(&json!({"op": "watch"})).await.map(drop)
     }
 
-    /// Whether a change of the list was announced since the last answer, or is within the time.
+    /// Returns whether a change of the list was announced since the last call, or is announced within this time.
     ///
     /// # Errors
-    /// The client reports one.
+    /// The client reports an error.
     pub async fn changed(&mut self, within: Duration) -> Result<bool> {
         let command = json!({"op": "changed", "timeout": within.as_secs_f64()});
         Ok(self.must(&command).await?["changed"] == json!(true))
@@ -182,7 +182,7 @@ impl Client {
     /// Sends `ping`.
     ///
     /// # Errors
-    /// The client reports one.
+    /// The client reports an error.
     pub async fn ping(&mut self) -> Result<()> {
         self.must(&json!({"op": "ping"})).await.map(drop)
     }

@@ -1,12 +1,12 @@
 //! A real Kubernetes API server for a test, and the real binary as the operator and as a gateway of a group.
 //!
-//! A [`Cluster`] is etcd and kube-apiserver, ready in about three seconds: enough for CustomResourceDefinitions, CEL,
-//! admission policies, watches, server-side apply, Leases and RBAC. There is no controller manager, no scheduler and no
-//! node: what a Deployment, an owner reference or the deletion of a namespace asks for is not done. The end-to-end run
-//! adds them, to a [`Cluster::start_on`] a network.
+//! A [`Cluster`] consists of etcd and kube-apiserver and is ready in about three seconds. It supports
+//! CustomResourceDefinitions, CEL, admission policies, watches, server-side apply, Leases and RBAC. It has no
+//! controller manager, no scheduler and no node: nothing acts on a Deployment, an owner reference or the deletion of a
+//! namespace. The end-to-end run starts a cluster with [`Cluster::start_on`] and adds these components.
 //!
-//! Every test has a cluster of its own, so the tests that need one are few and each walks a long way. The test runner's
-//! configuration keeps more than two from running at once.
+//! Every test has its own cluster, so there are few such tests, and each covers many steps. The test runner's
+//! configuration allows two of them at once.
 
 mod access;
 mod argocd;
@@ -43,12 +43,12 @@ use crate::starts;
 use programs::Programs;
 use server::{ApiServer, Etcd};
 
-/// A running API server with an etcd of its own; both are killed when it is dropped.
+/// A running API server with its own etcd. Both are killed on drop.
 pub struct Cluster {
     client: Client,
     kubeconfig: PathBuf,
     programs: Programs,
-    // Ended in this order, and the files last.
+    // Dropped in this order: the programs end before their files are deleted.
     api_server: ApiServer,
     etcd: Etcd,
     folder: TempDir,
@@ -58,12 +58,12 @@ impl Cluster {
     /// Starts a cluster and waits until it is ready.
     ///
     /// # Errors
-    /// The programs are not installed, or one ended; the message has its log.
+    /// The programs are not installed, or one exited; the message contains its log.
     pub async fn start() -> Result<Self> {
         Self::start_in(&std::env::temp_dir(), None).await
     }
 
-    /// [`Cluster::start`] on a network that nodes reach, with its files in a folder of this one.
+    /// Starts a cluster like [`Cluster::start`], on a network that nodes can reach and with its files below `parent`.
     ///
     /// # Errors
     /// As for [`Cluster::start`].
@@ -88,25 +88,25 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A client that may do anything.
+    /// Returns a client with all permissions.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A file for clients that may do anything.
+    /// Returns the kubeconfig of a client with all permissions.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig.clone()
     }
 
-    /// The folder with kubectl.
+    /// Returns the folder that contains kubectl.
     #[must_use]
     pub fn tools(&self) -> &Path {
         self.programs.kubectl.parent().unwrap_or(Path::new("."))
     }
 
-    /// Ends the API server at once, as a crash does. Connections break and new ones are refused.
+    /// Kills the API server, like a crash. Its connections break, and new ones are refused.
     ///
     /// # Errors
     /// It does not run.
@@ -114,17 +114,17 @@ impl Cluster {
         self.api_server.stop()
     }
 
-    /// Starts the API server on the port it had, with all that was stored, and waits until it is ready. A watch from a
-    /// version before the stop is answered with 410 (Expired), unless nothing was written since.
+    /// Starts the API server on its previous port with all stored objects, and waits until it is ready. A watch from a
+    /// version before the stop is answered with 410 (Expired), unless nothing has been written since.
     ///
     /// # Errors
-    /// It runs already, ended again, or is not ready in time; the message has its log.
+    /// It is already running, exits, or is not ready in time; the message contains its log.
     pub async fn start_api_server(&self) -> Result<()> {
         self.api_server.start()?;
         self.api_server.ready(&self.kubeconfig).await
     }
 
-    /// Lets the API server hang: connections stay, and nothing is answered until [`Cluster::resume_api_server`].
+    /// Suspends the API server: connections stay open, and no request is answered until [`Cluster::resume_api_server`].
     ///
     /// # Errors
     /// It does not run.
@@ -132,7 +132,7 @@ impl Cluster {
         self.api_server.with(Process::pause)
     }
 
-    /// Ends [`Cluster::pause_api_server`].
+    /// Resumes the API server after [`Cluster::pause_api_server`].
     ///
     /// # Errors
     /// It does not run.
@@ -140,20 +140,21 @@ impl Cluster {
         self.api_server.with(Process::resume)
     }
 
-    /// Forgets all history of the objects: a watch or a list of a version read before is answered with 410 (Expired).
-    /// The API server is started again in between, because it keeps recent history in memory too.
+    /// Deletes the history of all objects: a watch or a list from an earlier version is answered with 410 (Expired).
+    /// Restarts the API server, because it also keeps recent history in memory.
     ///
     /// # Errors
-    /// The API server does not run or does not come back, or etcd refuses.
+    /// The API server is not running or does not start again, or etcd rejects the request.
     pub async fn compact(&self) -> Result<()> {
         self.stop_api_server()?;
         self.start_compacted().await
     }
 
-    /// [`Cluster::start_api_server`] without the history of the objects, as after [`Cluster::compact`].
+    /// Starts the API server like [`Cluster::start_api_server`], but without the history of the objects, as after
+    /// [`Cluster::compact`].
     ///
     /// # Errors
-    /// The API server runs or does not come back, or etcd refuses.
+    /// The API server is running or does not start, or etcd rejects the request.
     pub async fn start_compacted(&self) -> Result<()> {
         self.etcd.compact().await?;
         self.start_api_server().await
@@ -166,17 +167,17 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// Objects of a namespace, of one of our kinds.
+/// Returns the API of one of Tamis' kinds in a namespace.
 #[must_use]
 pub fn objects(client: Client, namespace: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("tamis.dev", "v1alpha1", kind);
     Api::namespaced_with(client, namespace, &ApiResource::from_gvk_with_plural(&kind, plural))
 }
 
-/// Asks until the answer is there; every 20 ms.
+/// Repeats `question` every 20 ms until it has an answer.
 ///
 /// # Errors
-/// The last one of the question, or that it had no answer in time.
+/// The last error of `question`, or that it had no answer in time.
 pub async fn eventually<T>(what: &str, within: Duration, question: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
     let began = Instant::now();
     loop {

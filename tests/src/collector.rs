@@ -1,4 +1,4 @@
-//! A real OpenTelemetry Collector that takes spans by OTLP over HTTP and writes them to a file.
+//! A real OpenTelemetry Collector that receives spans by OTLP over HTTP and writes them to a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// Lines of its log that a failed test shows.
 const SHOWN: usize = 30;
 
-/// A running collector; it is killed when dropped.
+/// A running collector. It is killed on drop.
 #[derive(Debug)]
 pub struct Collector {
     process: Option<Process>,
@@ -24,16 +24,16 @@ pub struct Collector {
     folder: TempDir,
 }
 
-/// A span, as the collector took it.
+/// A span as the collector received it.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// In hexadecimal digits.
+    /// In hexadecimal.
     pub trace: String,
-    /// In hexadecimal digits.
+    /// In hexadecimal.
     pub id: String,
-    /// The span that it belongs to; empty where it is the first of its trace.
+    /// The parent span; empty for the root of the trace.
     pub parent: String,
     /// 1 internal, 2 server, 3 client.
     pub kind: u64,
@@ -41,22 +41,22 @@ pub struct Span {
     pub status: u64,
     /// Its attributes, each as text.
     pub attributes: BTreeMap<String, String>,
-    /// What is said of its sender.
+    /// The attributes of its resource, the sender.
     pub resource: BTreeMap<String, String>,
 }
 
 impl Collector {
-    /// Takes a port and a folder, and starts.
+    /// Starts a collector on a free port.
     ///
     /// # Errors
-    /// It is not installed, ended, or is not ready in time.
+    /// It is not installed, exited, or is not ready in time.
     pub async fn start() -> Result<Self> {
         let mut collector = Self::reserve()?;
         collector.run().await?;
         Ok(collector)
     }
 
-    /// Takes a port and a folder, and starts nothing.
+    /// Reserves a port and a folder without starting the collector.
     ///
     /// # Errors
     /// No port is free.
@@ -64,10 +64,10 @@ impl Collector {
         Ok(Self { process: None, port: Port::reserve()?, folder: TempDir::with_prefix("tamis-collector-")? })
     }
 
-    /// Starts it.
+    /// Starts the collector.
     ///
     /// # Errors
-    /// It is not installed, ended, or is not ready in time.
+    /// It is not installed, exited, or is not ready in time.
     pub async fn run(&mut self) -> Result<()> {
         let configuration = json!({
             "receivers": {"otlp": {"protocols": {"http": {"endpoint": self.port.address()}}}},
@@ -84,26 +84,26 @@ impl Collector {
         let process = Process::spawn("otelcol", &mut command, &self.folder.path().join("log"), SHOWN)?;
         let process = self.process.insert(process);
         let url = format!("http://{}/v1/traces", self.port.address());
-        // It takes no GET; that it says so is enough.
+        // The endpoint rejects GET; any answer shows that it is ready.
         process.answers(&url, SOON, |_| true).await
     }
 
-    /// What senders are told.
+    /// Returns the endpoint for senders.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.port.address())
     }
 
-    /// All that it was sent, as JSON lines.
+    /// Returns all received spans as JSON lines.
     #[must_use]
     pub fn text(&self) -> String {
         fs::read_to_string(self.folder.path().join("spans")).unwrap_or_default()
     }
 
-    /// All spans so far. A line that is still being written is left for later.
+    /// Returns all spans so far, except a line that is still being written.
     ///
     /// # Errors
-    /// They have another shape.
+    /// A line is not valid JSON.
     pub fn spans(&self) -> Result<Vec<Span>> {
         let text = self.text();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -120,10 +120,10 @@ impl Collector {
         Ok(spans)
     }
 
-    /// Waits until so many spans of a trace are there.
+    /// Waits until a trace has at least `count` spans.
     ///
     /// # Errors
-    /// They do not come.
+    /// The spans do not arrive in time.
     pub async fn trace(&self, trace: &str, count: usize) -> Result<Vec<Span>> {
         eventually(&format!("{count} spans of {trace}"), SOON, async || {
             let spans: Vec<Span> = self.spans()?.into_iter().filter(|span| span.trace == trace).collect();
@@ -161,7 +161,7 @@ impl Span {
         }
     }
 
-    /// An attribute, or nothing.
+    /// Returns an attribute, or an empty string.
     #[must_use]
     pub fn attribute(&self, key: &str) -> &str {
         self.attributes.get(key).map_or("", String::as_str)

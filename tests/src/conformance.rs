@@ -201,11 +201,11 @@ fn checks(file: &Path) -> Result<Vec<Check>> {
 
 /// What differs from [`EXPECTED`], one line each; empty if nothing does.
 #[must_use]
-pub fn surprises(scenarios: &BTreeMap<String, Vec<Check>>) -> Vec<String> {
-    scenarios.iter().flat_map(|(scenario, checks)| surprises_of(scenario, expected(scenario), checks)).collect()
+pub fn deviations(scenarios: &BTreeMap<String, Vec<Check>>) -> Vec<String> {
+    scenarios.iter().flat_map(|(scenario, checks)| deviations_of(scenario, expected(scenario), checks)).collect()
 }
 
-fn surprises_of(scenario: &str, expected: Option<Expected>, checks: &[Check]) -> Vec<String> {
+fn deviations_of(scenario: &str, expected: Option<Expected>, checks: &[Check]) -> Vec<String> {
     let failed: Vec<&Check> = checks.iter().filter(|check| !check.holds()).collect();
     let succeeds = checks.iter().any(|check| check.status == "SUCCESS");
     let line = |check: &Check| format!("{scenario}: {} {}: {}", check.status, check.id, check.message);

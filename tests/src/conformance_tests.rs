@@ -12,7 +12,7 @@ fn checks(statuses: &[(&str, &str)]) -> Vec<Check> {
 }
 
 #[test]
-fn a_scenario_is_held_by_a_check_that_succeeds() {
+fn a_scenario_needs_a_successful_check() {
     type Row<'a> = (&'a str, Option<Expected>, &'a [(&'a str, &'a str)], &'a [&'a str]);
     let except = Some(Except(&["a"], "reason"));
     let table: &[Row<'_>] = &[
@@ -32,7 +32,7 @@ fn a_scenario_is_held_by_a_check_that_succeeds() {
         ("is no longer outside", Some(Outside("reason")), &[("a", "SUCCESS")], &["passes now"]),
     ];
     for (what, expected, statuses, wanted) in table {
-        let found = surprises_of("s", *expected, &checks(statuses));
+        let found = deviations_of("s", *expected, &checks(statuses));
         assert_eq!(found.len(), wanted.len(), "{what}: {found:?}");
         for (line, part) in found.iter().zip(*wanted) {
             assert!(line.contains(part), "{what}: {line}");

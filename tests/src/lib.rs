@@ -1,7 +1,7 @@
-//! What the tests of the whole are made of: the real `tamis` binary, published MCP clients of both protocol eras, and
-//! an upstream that counts what it is asked.
+//! The building blocks of the end-to-end tests: the real `tamis` binary, published MCP clients of both protocol eras,
+//! and an upstream that counts its requests.
 //!
-//! `cargo xtask test` builds and installs what these need, then runs them.
+//! `cargo xtask test` builds and installs what the tests need, and runs them.
 
 mod client;
 mod control_group;
@@ -29,23 +29,23 @@ pub use upstream::Upstream;
 
 use std::path::{Path, PathBuf};
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// A file that `cargo xtask tools` installs.
+/// Returns the path of a file that `cargo xtask tools` installs.
 ///
 /// # Errors
-/// It is not there; the message says what to run.
+/// The file does not exist; the message names the command to run.
 pub fn tool(path: &str) -> anyhow::Result<PathBuf> {
     let file = root().join(".tools").join(path);
     anyhow::ensure!(file.exists(), "{} is not installed: run `cargo xtask tools`", file.display());
     Ok(file)
 }
 
-/// Node 22 from the packages, or else the machine's own.
+/// Returns Node 22 from the installed packages, or the machine's own `node`.
 ///
 /// # Errors
 /// The packages are not installed.

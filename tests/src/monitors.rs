@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_monitor_becomes_what_the_prometheus_operator_makes_of_it() {
+    fn a_monitor_becomes_the_prometheus_operators_scrape_configuration() {
         let mut monitor = json!({
             "kind": "PodMonitor",
             "metadata": {"name": "m", "namespace": "n"},

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_is_run() {
+    fn info_strings_select_the_blocks_to_run() {
         let text = "```sh\na\n```\n```text output\nb\n```\n```sh unrun=network\nc\n```\n```yaml\nd: 1\n```\n";
         let page = Page::read("p.md", text).expect("is a page");
         let page = page.then(Page::read("q.md", "```sh\ne\n```\n").expect("is a page"));

@@ -59,7 +59,7 @@ mod tests {
     use super::Port;
 
     #[test]
-    fn a_port_is_given_to_one_at_a_time() {
+    fn a_port_is_reserved_once() {
         let mut numbers: Vec<u16> = Vec::new();
         let ports: Vec<Port> = (0..50).map(|_| Port::reserve().expect("is free")).collect();
         numbers.extend(ports.iter().map(Port::number));

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_taken_port_repeats_a_start_and_only_so_often() {
+    async fn only_a_taken_port_repeats_a_start_and_at_most_twice() {
         let taken = "etcd ended: listen tcp 127.0.0.1:20001: bind: address already in use";
         assert_eq!(starts(taken, 1).await, (1, true));
         assert_eq!(starts(taken, 2).await, (2, true));

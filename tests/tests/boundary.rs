@@ -106,7 +106,7 @@ fn visible(answer: &Answer) -> (u16, Vec<String>, &str) {
 }
 
 #[tokio::test]
-async fn what_is_removed_cannot_be_told_from_the_answer() -> Result<()> {
+async fn answers_reveal_no_removed_data() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::new()?;
     folder.write("all.yaml", &manifest(&upstream))?;

@@ -99,7 +99,7 @@ each_client! {
 }
 
 #[tokio::test]
-async fn giving_up_a_call_gives_up_the_request_upstream() -> Result<()> {
+async fn cancelling_a_call_cancels_the_upstream_request() -> Result<()> {
     let sample = sample().await?;
     for &(sdk, era) in CLIENTS {
         let before = sample.upstream.abandoned();
@@ -119,7 +119,7 @@ async fn giving_up_a_call_gives_up_the_request_upstream() -> Result<()> {
 }
 
 #[tokio::test]
-async fn another_site_in_a_browser_is_refused() -> Result<()> {
+async fn requests_from_another_origin_are_rejected() -> Result<()> {
     let sample = sample().await?;
     for era in [Era::Legacy, Era::Modern] {
         let rpc = Rpc::new(&sample.gateway.endpoint("internal"), era)?;
@@ -132,7 +132,7 @@ async fn another_site_in_a_browser_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_not_there_says_so() -> Result<()> {
+async fn unknown_expositions_methods_and_cursors_are_errors() -> Result<()> {
     let sample = sample().await?;
     let rpc = Rpc::new(&sample.gateway.endpoint("nobody"), Era::Modern)?;
     assert_eq!(rpc.send(rpc.request("tools/list", json!({}))).await?.status, 404);
@@ -145,7 +145,7 @@ async fn what_is_not_there_says_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn metrics_count_and_logs_keep_silent() -> Result<()> {
+async fn metrics_count_calls_and_logs_omit_payloads() -> Result<()> {
     let sample = sample().await?;
     let internal = Rpc::new(&sample.gateway.endpoint("internal"), Era::Modern)?;
     let partner = Rpc::new(&sample.gateway.endpoint("partner"), Era::Modern)?;

@@ -114,7 +114,7 @@ fn generated(readme: &str, schema: &str, values: &str) -> (String, String) {
 }
 
 #[test]
-fn values_are_described_everywhere_as_in_values_yaml() {
+fn readme_and_schema_describe_values_as_values_yaml_does() {
     for chart in CHARTS {
         let file = |name: &str| -> PathBuf { root().join("charts").join(chart).join(name) };
         let read =
@@ -133,7 +133,7 @@ fn values_are_described_everywhere_as_in_values_yaml() {
 
 /// Versions go together: an operator is of the version of its kinds, and of the image that it is.
 #[test]
-fn charts_are_of_the_version_of_the_program() {
+fn charts_have_the_version_of_the_program() {
     for chart in CHARTS {
         let text = fs::read_to_string(root().join("charts").join(chart).join("Chart.yaml")).expect("a chart");
         let has = |line: &str| text.lines().any(|other| other == line);
@@ -143,7 +143,7 @@ fn charts_are_of_the_version_of_the_program() {
 }
 
 #[test]
-fn values_are_read_as_they_are_written() {
+fn comments_of_values_yaml_are_parsed() {
     let text = "\
 # Of the whole file.
 

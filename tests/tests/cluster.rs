@@ -40,7 +40,7 @@ fn status(error: kube::Error) -> Result<(u16, String)> {
 }
 
 #[tokio::test]
-async fn a_cluster_applies_limits_and_forgets() -> Result<()> {
+async fn the_test_cluster_applies_authorizes_and_compacts() -> Result<()> {
     let began = Instant::now();
     let cluster = Cluster::start().await?;
     println!("ready after {:?}", began.elapsed());

@@ -93,7 +93,7 @@ fn the_health_check_says_what_the_operator_says() -> Result<()> {
 }
 
 /// What runs, and the repository that it follows.
-struct Scene {
+struct Setup {
     env: TestEnv,
     argocd: ArgoCd,
     repository: Repository,
@@ -105,27 +105,27 @@ struct Scene {
 #[ignore = "needs Argo CD: cargo xtask gitops"]
 async fn a_folder_in_git_is_what_is_served() -> Result<()> {
     let began = Instant::now();
-    let mut scene = Scene::set().await?;
+    let mut setup = Setup::set().await?;
     println!("{:.1?}: everything is Healthy", began.elapsed());
-    scene.nothing_changes_by_itself().await?;
+    setup.nothing_changes_without_a_commit().await?;
     println!("{:.1?}: nothing has changed", began.elapsed());
-    scene.what_the_operator_makes_is_left_alone().await?;
-    scene.a_broken_filter_is_shown_and_healed().await?;
+    setup.the_operators_objects_are_left_alone().await?;
+    setup.a_broken_filter_is_reported_and_fixed().await?;
     println!("{:.1?}: a broken filter was shown and healed", began.elapsed());
-    scene.a_change_by_hand_is_taken_back().await?;
+    setup.a_manual_change_is_reverted().await?;
     println!("{:.1?}: a change by hand was taken back", began.elapsed());
-    scene.a_renamed_set_shows_nothing().await?;
+    setup.renaming_a_set_reveals_nothing().await?;
     println!("{:.1?}: a set was renamed", began.elapsed());
-    scene.pruning_shows_nothing().await?;
+    setup.pruning_reveals_nothing().await?;
     println!("{:.1?}: a folder was pruned", began.elapsed());
-    scene.deleting_the_application_deletes_all().await?;
+    setup.deleting_the_application_deletes_all().await?;
     println!("{:.1?}: an Application was deleted", began.elapsed());
-    scene.the_chart_stays_in_sync().await?;
+    setup.the_chart_stays_in_sync().await?;
     println!("{:.1?}: the chart is in sync", began.elapsed());
     Ok(())
 }
 
-impl Scene {
+impl Setup {
     /// `kubectl apply -f root.yaml`, and the rest comes by itself.
     async fn set() -> Result<Self> {
         let cluster = Cluster::start().await?;
@@ -201,7 +201,7 @@ impl Scene {
         Ok(versions)
     }
 
-    async fn nothing_changes_by_itself(&self) -> Result<()> {
+    async fn nothing_changes_without_a_commit(&self) -> Result<()> {
         let soak = std::env::var("TAMIS_GITOPS_SOAK").ok().map(|seconds| seconds.parse().map(Duration::from_secs));
         let soak = soak.transpose()?.unwrap_or(SOAK);
         let names = ["tamis-crds", "tamis-platform", "team-a", "team-b", "tamis-root"];
@@ -244,7 +244,7 @@ impl Scene {
         Ok(())
     }
 
-    async fn what_the_operator_makes_is_left_alone(&self) -> Result<()> {
+    async fn the_operators_objects_are_left_alone(&self) -> Result<()> {
         let platform = self.argocd.application("tamis-platform").await?;
         let managed = platform.object["status"]["resources"].as_array().context("resources")?.clone();
         let kinds: std::collections::BTreeSet<&str> = managed.iter().filter_map(|r| r["kind"].as_str()).collect();
@@ -265,7 +265,7 @@ impl Scene {
         Ok(())
     }
 
-    async fn a_broken_filter_is_shown_and_healed(&mut self) -> Result<()> {
+    async fn a_broken_filter_is_reported_and_fixed(&mut self) -> Result<()> {
         let internal = self.internal("team-a")?;
         for team in ["team-a", "team-b"] {
             self.edit(&format!("{team}/internal.yaml"), GOOD, BROKEN)?;
@@ -298,7 +298,7 @@ impl Scene {
         Ok(())
     }
 
-    async fn a_change_by_hand_is_taken_back(&self) -> Result<()> {
+    async fn a_manual_change_is_reverted(&self) -> Result<()> {
         for team in ["team-a", "team-b"] {
             let patch = r#"{"spec": {"filters": {"list-issues": {"select": {"title": null}}}}}"#;
             let edit = ["patch", "toolsfilters", "github", "--type=merge", "-n", team, "-p", patch];
@@ -317,7 +317,7 @@ impl Scene {
 
     /// A set that an exposition names gets another object. Argo CD prunes the old one before it applies the new one: calls
     /// in between are refused, and none is answered without the filter.
-    async fn a_renamed_set_shows_nothing(&mut self) -> Result<()> {
+    async fn renaming_a_set_reveals_nothing(&mut self) -> Result<()> {
         let caller = Caller::start(self.partner("team-a")?, Some(KEY));
         self.edit(
             "team-a/partner.yaml",
@@ -336,7 +336,7 @@ impl Scene {
     }
 
     /// Everything of a team but its service goes at once.
-    async fn pruning_shows_nothing(&mut self) -> Result<()> {
+    async fn pruning_reveals_nothing(&mut self) -> Result<()> {
         for team in ["team-a", "team-b"] {
             let callers = [Caller::start(self.internal(team)?, None), Caller::start(self.partner(team)?, Some(KEY))];
             self.repository.remove(&format!("{team}/internal.yaml"))?;

@@ -53,7 +53,7 @@ fn rules(object: &Value) -> Vec<&Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_chart_makes_for_prometheus_is_what_its_operator_takes() -> Result<()> {
+async fn the_prometheus_operators_definitions_accept_the_charts_objects() -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.install_definitions(&DEFINITIONS).await?;
     cluster.namespace(NAMESPACE).await?;

@@ -11,7 +11,7 @@ const ACCOUNT: &str = "--serviceaccount=tamis-system:tamis-operator";
 
 /// From an apply to a call, with Roles only: the real authoriser refuses nothing that the operator asks for.
 #[tokio::test(flavor = "multi_thread")]
-async fn roles_are_enough() -> Result<()> {
+async fn a_namespaced_operator_needs_only_roles() -> Result<()> {
     let env = TestEnv::namespaced().await?;
     let can = |namespace: &'static str, verb: &'static str, what: &'static str| {
         let (cluster, access) = (&env.cluster, &env.operator_access);
@@ -44,11 +44,11 @@ async fn roles_are_enough() -> Result<()> {
     env.ready("toolsfilters", "small").await?;
     let log = env.operator.process.log();
     ensure!(!log.to_lowercase().contains("forbidden"), "something was refused:\n{log}");
-    labels_of_namespaces(&env).await
+    a_selector_reads_namespaces_one_by_one(&env).await
 }
 
 /// A group that chooses namespaces by labels: they are read one by one, and where they may not be, that is said.
-async fn labels_of_namespaces(env: &TestEnv) -> Result<()> {
+async fn a_selector_reads_namespaces_one_by_one(env: &TestEnv) -> Result<()> {
     let cluster = &env.cluster;
     let selector =
         json!({"spec": {"allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}}});
@@ -74,12 +74,12 @@ async fn labels_of_namespaces(env: &TestEnv) -> Result<()> {
         Ok(cluster.kubectl(&warned, None).await?.contains("may not read all that it looks after").then_some(()))
     })
     .await?;
-    cluster.kubectl(&["replace", "--filename=-"], Some(&less_version(&rules)?)).await?;
+    cluster.kubectl(&["replace", "--filename=-"], Some(&without_version(&rules)?)).await?;
     env.issue_has("issues", &["number"]).await
 }
 
 /// An object without `resourceVersion`, to be written over whatever is there.
-fn less_version(text: &str) -> Result<String> {
+fn without_version(text: &str) -> Result<String> {
     let mut object: Value = serde_json::from_str(text)?;
     object["metadata"].as_object_mut().context("metadata")?.remove("resourceVersion");
     Ok(object.to_string())
@@ -87,7 +87,7 @@ fn less_version(text: &str) -> Result<String> {
 
 /// What is missing is said where it is looked for: `/readyz`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_is_missing_is_named() -> Result<()> {
+async fn readyz_names_a_missing_right() -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.install_crds().await?;
     let access = cluster.service_account("tamis-system", "tamis-operator").await?;
@@ -161,7 +161,7 @@ async fn two_operators_for_two_teams() -> Result<()> {
 
 /// Two operators that look after the same namespaces, and tell their groups apart by `controllerName`.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_operators_by_controller_name() -> Result<()> {
+async fn two_operators_share_namespaces_by_controller_name() -> Result<()> {
     let env = TestEnv::start().await?;
     let cluster = &env.cluster;
     lease_role(cluster, "tamis-other").await?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use tamis_tests::cluster::{TestEnv, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_people_apply_is_what_gateways_serve() -> Result<()> {
+async fn gateways_serve_what_is_applied() -> Result<()> {
     let mut env = TestEnv::start().await?;
     env.cluster.apply(&env.manifest()).await?;
     env.cluster

@@ -29,7 +29,7 @@ async fn group_is(env: &TestEnv, condition: &str, wanted: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_new_waits_and_what_takes_away_does_not() -> Result<()> {
+async fn a_pause_delays_additions_but_no_revocation() -> Result<()> {
     let env = TestEnv::start().await?;
     let cluster = &env.cluster;
     cluster.apply(&env.manifest()).await?;

@@ -155,13 +155,13 @@ async fn a_status_is_stored_as_it_is_written() -> Result<()> {
     assert_eq!(row[..6], ["one", "one", url, "4", "93%", "True"], "{printed}");
 
     let object = Object::create(&cluster, Kind::Exposition).await?;
-    of_others(&object).await?;
+    foreign_conditions_stay(&object).await?;
     waits(&cluster, &object).await?;
     publishes(&cluster, &object).await
 }
 
 /// A condition of somebody else stays when ours are written, and a field that we no longer name goes.
-async fn of_others(object: &Object) -> Result<()> {
+async fn foreign_conditions_stay(object: &Object) -> Result<()> {
     let foreign = json!({
         "type": "Approved", "status": "True", "reason": "Signed", "message": "by security",
         "lastTransitionTime": "2026-01-02T03:04:05Z",

@@ -9,7 +9,7 @@ use tamis_tests::documents::Folder;
 use tamis_tests::{Gateway, Upstream, root};
 
 #[tokio::test]
-async fn every_scenario_does_what_is_asked_of_it() -> Result<()> {
+async fn every_scenario_has_the_expected_result() -> Result<()> {
     let folder = Arc::new(Folder::new()?);
     let written: Arc<OnceLock<Arc<Folder>>> = Arc::new(OnceLock::new());
     let extra = AtomicBool::new(false);
@@ -32,13 +32,13 @@ async fn every_scenario_does_what_is_asked_of_it() -> Result<()> {
     for run in RUNS {
         results.push((*run, conformance::run(run, &gateway.endpoint("conformance")).await?));
     }
-    let surprises: Vec<String> = results
+    let deviations: Vec<String> = results
         .iter()
         .flat_map(|(run, found)| {
-            conformance::surprises(found).into_iter().map(|line| format!("{} {line}", run.revision))
+            conformance::deviations(found).into_iter().map(|line| format!("{} {line}", run.revision))
         })
         .collect();
-    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    assert!(deviations.is_empty(), "{}", deviations.join("\n"));
     same_as_committed("docs/conformance.md", &conformance::page(&results))
 }
 

@@ -33,7 +33,7 @@ fn written(client: &str, key: &[&str]) -> Result<TempDir> {
 
 #[test]
 #[ignore = "needs 860 MB of agents: cargo xtask agents"]
-fn the_clients_read_what_is_written() -> Result<()> {
+fn agents_read_the_written_configuration() -> Result<()> {
     let key: &[&str] = &["--key-env", "GITHUB_KEY"];
     let home = written("claude-code", key)?;
     let said = run(&agent("claude")?, home.path(), &["mcp", "get", "github-partner"])?;
@@ -58,7 +58,7 @@ fn the_clients_read_what_is_written() -> Result<()> {
 /// As processes that they start.
 #[test]
 #[ignore = "needs 860 MB of agents: cargo xtask agents"]
-fn the_clients_read_what_they_are_to_start() -> Result<()> {
+fn agents_read_the_command_to_start() -> Result<()> {
     let examples = tamis_tests::root().join("examples/quickstart");
     let examples = examples.to_str().context("not UTF-8")?;
     for (client, program, arguments) in [

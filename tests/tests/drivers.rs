@@ -7,7 +7,7 @@ use serde_json::json;
 use tamis_tests::{CLIENTS, Client, Era, Sdk, Target, root, tool};
 
 #[tokio::test]
-async fn every_client_speaks_with_another_server() -> Result<()> {
+async fn every_driver_works_with_another_server() -> Result<()> {
     let server = [tool("python2/bin/python")?, root().join("tests/clients/fixture.py")];
     let target = Target::Command(server.iter().map(|word| word.to_string_lossy().into_owned()).collect());
     for &(sdk, era) in CLIENTS {

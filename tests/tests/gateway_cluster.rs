@@ -265,7 +265,7 @@ fn sent(value: &str) -> String {
     format!("Bearer {value}").chars().rev().collect()
 }
 
-struct Scene {
+struct Setup {
     // Ended before the cluster, whose folder has its log.
     gateway: ClusterGateway,
     cluster: Cluster,
@@ -288,7 +288,7 @@ fn start(cluster: &Cluster, kubeconfig: &Path) -> Result<ClusterGateway> {
 }
 
 #[tokio::test]
-async fn what_the_operator_writes_is_served() -> Result<()> {
+async fn a_gateway_serves_what_the_operator_writes() -> Result<()> {
     let (cluster, writer, kubeconfig) = prepare().await?;
     let mut gateway = start(&cluster, &kubeconfig)?;
     gateway.ready().await?;
@@ -297,32 +297,32 @@ async fn what_the_operator_writes_is_served() -> Result<()> {
     let known = || async { Ok((admin(&gateway, "/config", Some("group-token-1")).await?.0 == 200).then_some(())) };
     eventually("the token is known", SOON, known).await?;
     let api = service(&upstream().await?);
-    let scene = Scene { gateway, cluster, writer, api };
+    let setup = Setup { gateway, cluster, writer, api };
 
-    who_has_no_token_learns_nothing(&scene).await?;
-    documents_come_in_any_order(&scene).await?;
-    a_change_fails_no_call(&scene).await?;
-    what_cannot_be_loaded_is_said(&scene).await?;
-    what_went_while_nobody_looked_is_gone(&scene).await?;
-    it_reads_nothing_else(&scene, &kubeconfig).await?;
-    a_stop_loses_no_call(scene).await
+    requests_without_a_token_reveal_nothing(&setup).await?;
+    documents_come_in_any_order(&setup).await?;
+    a_change_fails_no_call(&setup).await?;
+    unloadable_documents_are_reported(&setup).await?;
+    deletions_during_a_pause_take_effect(&setup).await?;
+    the_role_gives_no_other_rights(&setup, &kubeconfig).await?;
+    a_stop_loses_no_call(setup).await
 }
 
-async fn who_has_no_token_learns_nothing(scene: &Scene) -> Result<()> {
+async fn requests_without_a_token_reveal_nothing(setup: &Setup) -> Result<()> {
     for path in ["/config", "/acks"] {
         for token in [None, Some(""), Some("group-token-"), Some("group-token-12")] {
-            let (status, said) = admin(&scene.gateway, path, token).await?;
+            let (status, said) = admin(&setup.gateway, path, token).await?;
             ensure!(status == 401 && !said.contains("team"), "{path} {token:?}: {status} {said}");
         }
     }
     for path in ["/metrics", "/livez", "/readyz"] {
-        ensure!(admin(&scene.gateway, path, None).await?.0 == 200, "{path}");
+        ensure!(admin(&setup.gateway, path, None).await?.0 == 200, "{path}");
     }
     Ok(())
 }
 
-async fn documents_come_in_any_order(scene: &Scene) -> Result<()> {
-    let Scene { writer, gateway, api, .. } = scene;
+async fn documents_come_in_any_order(setup: &Setup) -> Result<()> {
+    let Setup { writer, gateway, api, .. } = setup;
     let mut acks = Acks::open(gateway, "group-token-1").await?;
     let first = exposition("one", api, &["a", "sent"], "u1.1.token");
     let digest = writer.serve(&first).await?;
@@ -355,8 +355,8 @@ async fn documents_come_in_any_order(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-async fn a_change_fails_no_call(scene: &Scene) -> Result<()> {
-    let Scene { writer, gateway, api, .. } = scene;
+async fn a_change_fails_no_call(setup: &Setup) -> Result<()> {
+    let Setup { writer, gateway, api, .. } = setup;
     let shown = [&["a", "sent"][..], &["b", "sent"][..]];
     writer.serve(&exposition("busy", api, shown[0], "u1.2.token")).await?;
     answers(gateway, "busy", &json!({"a": 1, "sent": sent("sesame-2")})).await?;
@@ -408,8 +408,8 @@ fn sorted(value: &Value) -> String {
     format!("{members:?}")
 }
 
-async fn what_cannot_be_loaded_is_said(scene: &Scene) -> Result<()> {
-    let Scene { writer, gateway, api, .. } = scene;
+async fn unloadable_documents_are_reported(setup: &Setup) -> Result<()> {
+    let Setup { writer, gateway, api, .. } = setup;
     let mut acks = Acks::open(gateway, "group-token-1").await?;
     let good = exposition("kept", api, &["a"], "u1.2.token");
     writer.serve(&good).await?;
@@ -463,8 +463,8 @@ async fn what_cannot_be_loaded_is_said(scene: &Scene) -> Result<()> {
     answers(gateway, "kept", &json!({"a": 1})).await
 }
 
-async fn what_went_while_nobody_looked_is_gone(scene: &Scene) -> Result<()> {
-    let Scene { gateway, cluster, writer, api } = scene;
+async fn deletions_during_a_pause_take_effect(setup: &Setup) -> Result<()> {
+    let Setup { gateway, cluster, writer, api } = setup;
     writer.serve(&exposition("gone", api, &["a"], "u1.2.token")).await?;
     answers(gateway, "gone", &json!({"a": 1})).await?;
     gateway.process.pause()?;
@@ -479,23 +479,23 @@ async fn what_went_while_nobody_looked_is_gone(scene: &Scene) -> Result<()> {
 }
 
 /// The Role is enough, as the rest of this test shows; it gives nothing more either.
-async fn it_reads_nothing_else(scene: &Scene, kubeconfig: &Path) -> Result<()> {
-    scene.writer.secret("other", &[("key", "value")].into()).await?;
-    let client = scene.cluster.client_of(kubeconfig).await?;
+async fn the_role_gives_no_other_rights(setup: &Setup, kubeconfig: &Path) -> Result<()> {
+    setup.writer.secret("other", &[("key", "value")].into()).await?;
+    let client = setup.cluster.client_of(kubeconfig).await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     ensure!(secrets.get("other").await.is_err() && secrets.list(&Default::default()).await.is_err());
     let configs: Api<GatewayConfig> = Api::namespaced(client, NAMESPACE);
     ensure!(configs.list(&Default::default()).await.is_ok());
     ensure!(configs.delete(&names::exposition_object(&id("kept")), &Default::default()).await.is_err());
-    let log = scene.gateway.process.log();
+    let log = setup.gateway.process.log();
     for value in ["sesame-", "group-token-"] {
         ensure!(!log.contains(value), "{value} in the log");
     }
     Ok(())
 }
 
-async fn a_stop_loses_no_call(mut scene: Scene) -> Result<()> {
-    let gateway = &mut scene.gateway;
+async fn a_stop_loses_no_call(mut setup: Setup) -> Result<()> {
+    let gateway = &mut setup.gateway;
     let url = gateway.endpoint("team", "kept");
     let listening = reqwest::Client::new().get(&url).header("accept", "text/event-stream");
     let mut stream = listening.header("mcp-protocol-version", "2025-11-25").send().await?.error_for_status()?;
@@ -521,7 +521,7 @@ async fn a_stop_loses_no_call(mut scene: Scene) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_outage_of_the_api_server_stops_no_gateway() -> Result<()> {
+async fn gateways_serve_during_an_api_server_outage() -> Result<()> {
     let (cluster, writer, kubeconfig) = prepare().await?;
     let api = service(&upstream().await?);
     writer.secret(&names::token_secret(GROUP), &[(names::TOKEN_KEY, "group-token-1")].into()).await?;

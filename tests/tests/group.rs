@@ -99,7 +99,7 @@ fn group(uid: &str, spec: Value) -> Result<GroupInput> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_gets_what_it_needs_and_keeps_it() -> Result<()> {
+async fn a_group_gets_its_objects_and_drift_is_repaired() -> Result<()> {
     let cluster = Cluster::start().await?;
     let operator = Operator::start(&cluster).await?;
     let first = group("uid-1", json!({"replicas": 2, "pod": {"resources": {"requests": {"cpu": "0.5"}}}}))?;
@@ -116,7 +116,7 @@ async fn a_group_gets_what_it_needs_and_keeps_it() -> Result<()> {
     ensure!(operator.versions().await? == before, "{before:?}");
 
     drift_is_repaired(&operator, &first).await?;
-    what_is_not_wanted_goes(&operator, &first).await?;
+    removed_fields_and_objects_disappear(&operator, &first).await?;
 
     // A deposed leader writes nothing.
     operator.api(ChildKind::Service).delete(NAME, &DeleteParams::default()).await?;
@@ -221,7 +221,7 @@ fn without_status(object: &DynamicObject) -> Value {
     data
 }
 
-async fn what_is_not_wanted_goes(operator: &Operator, before: &GroupInput) -> Result<()> {
+async fn removed_fields_and_objects_disappear(operator: &Operator, before: &GroupInput) -> Result<()> {
     let replicas = async || -> Result<i64> {
         let deployment = operator.get(ChildKind::Deployment).await?.context("is there")?;
         deployment.data["spec"]["replicas"].as_i64().context("a number")
@@ -281,7 +281,7 @@ async fn what_is_not_wanted_goes(operator: &Operator, before: &GroupInput) -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
+async fn foreign_objects_are_left_alone() -> Result<()> {
     let cluster = Cluster::start().await?;
     let operator = Operator::start(&cluster).await?;
     // Without the group's labels, and with them; owned by nobody, and by another.
@@ -426,11 +426,11 @@ async fn what_is_somebody_else_s_is_left_alone() -> Result<()> {
         "{outcome:?}"
     );
 
-    gateways_are_pods_of_our_own(&cluster, &operator, &group_2).await
+    only_owned_pods_are_gateways(&cluster, &operator, &group_2).await
 }
 
 /// There is no controller here: the ReplicaSet and the pods are made by hand, as the controllers would.
-async fn gateways_are_pods_of_our_own(cluster: &Cluster, operator: &Operator, group: &GroupInput) -> Result<()> {
+async fn only_owned_pods_are_gateways(cluster: &Cluster, operator: &Operator, group: &GroupInput) -> Result<()> {
     let deployment = operator.get(ChildKind::Deployment).await?.context("is there")?;
     let template = deployment.data["spec"]["template"].clone();
     let owner = |kind: &str, name: &str, uid: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);

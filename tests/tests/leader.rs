@@ -132,7 +132,7 @@ async fn one_candidate_writes_at_a_time() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_loses_the_lease_stops_writing() -> Result<()> {
+async fn a_leader_that_loses_its_lease_stops_writing() -> Result<()> {
     let cluster = Cluster::start().await?;
     let api: Api<Lease> = Api::namespaced(cluster.client(), "default");
     let a = Candidate::start(&cluster, "a").await?;
@@ -179,7 +179,7 @@ async fn whoever_loses_the_lease_stops_writing() -> Result<()> {
 /// A leader that is stopped (SIGSTOP, a full machine) runs nothing: its task cannot notice anything. What it asks
 /// before a write must notice all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_wakes_finds_itself_deposed() -> Result<()> {
+async fn a_suspended_leader_finds_itself_deposed() -> Result<()> {
     let cluster = Cluster::start().await?;
     let a = Candidate::start(&cluster, "a").await?;
     a.becomes(true, Duration::from_secs(10)).await?;

@@ -136,7 +136,7 @@ const MAY_NOT: &[Row] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_may_do_what_it_has_to_and_nothing_else() -> Result<()> {
+async fn the_operator_has_exactly_the_rights_it_needs() -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.apply(&std::fs::read_to_string(root().join("deploy/rbac.yaml"))?).await?;
     for (namespace, role) in [(GROUP, "tamis-group"), (SECRETS, "tamis-secrets")] {
@@ -161,7 +161,7 @@ async fn the_operator_may_do_what_it_has_to_and_nothing_else() -> Result<()> {
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     println!("{asked} questions");
-    what_is_refused_when_it_is_tried(&cluster).await
+    forbidden_requests_fail(&cluster).await
 }
 
 async fn allowed(cluster: &Cluster, resource: &str, namespace: Option<&str>, name: &str, verb: &str) -> Result<bool> {
@@ -180,7 +180,7 @@ async fn allowed(cluster: &Cluster, resource: &str, namespace: Option<&str>, nam
 }
 
 /// The authoriser's answers are one thing; what the API does with the operator's own token is another.
-async fn what_is_refused_when_it_is_tried(cluster: &Cluster) -> Result<()> {
+async fn forbidden_requests_fail(cluster: &Cluster) -> Result<()> {
     let operator = cluster.service_account("tamis-system", "tamis-operator").await?;
     cluster.kubectl(&["-n", OTHER, "create", "secret", "generic", "s", "--from-literal=a=b"], None).await?;
     let role = |rule: serde_json::Value| {

@@ -118,7 +118,7 @@ fn questions(served: &BTreeSet<(String, String)>) -> Vec<Question> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_may_do_what_its_role_says_and_nothing_else() -> Result<()> {
+async fn a_gateway_has_exactly_the_rights_of_its_role() -> Result<()> {
     let env = TestEnv::start().await?;
     let admin = env.cluster.client();
     the_account_has_one_role(&admin).await?;
@@ -195,13 +195,13 @@ async fn a_gateway_needs_every_verb_of_its_role() -> Result<()> {
                 rule.resources.as_ref().and_then(|resources| resources.first()).context("a resource")?.clone();
             let named = rule.resource_names.clone().unwrap_or_else(|| vec![String::new()]);
             roles.replace("tamis-public", &PostParams::default(), &role).await?;
-            misses(&env, &resource, &named, verb).await?;
+            reports_the_missing_verb(&env, &resource, &named, verb).await?;
         }
     }
     Ok(())
 }
 
-async fn misses(env: &TestEnv, resource: &str, named: &[String], verb: &'static str) -> Result<()> {
+async fn reports_the_missing_verb(env: &TestEnv, resource: &str, named: &[String], verb: &'static str) -> Result<()> {
     let client = env.cluster.client_of(&env.gateway_access).await?;
     let group = if resource == "secrets" { "" } else { "tamis.dev" };
     for other in READS {

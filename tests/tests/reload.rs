@@ -113,7 +113,7 @@ async fn no_call_fails_or_mixes_while_files_change() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_broken_edit_keeps_the_old_and_says_so() -> Result<()> {
+async fn a_broken_edit_keeps_the_previous_version_and_is_reported() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     folder.write("internal.yaml", &version(1))?;
@@ -150,7 +150,7 @@ async fn a_broken_edit_keeps_the_old_and_says_so() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_named_and_not_there_stops_its_exposition_alone() -> Result<()> {
+async fn a_missing_reference_stops_only_its_exposition() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     folder.write("internal.yaml", &version(1))?;
@@ -178,7 +178,7 @@ async fn what_is_named_and_not_there_stops_its_exposition_alone() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_half_written_file_is_not_read_before_its_writer_is_done() -> Result<()> {
+async fn a_half_written_file_is_not_loaded() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     folder.write("internal.yaml", &version(1))?;
@@ -210,7 +210,7 @@ async fn failures(gateway: &Gateway) -> Result<f64> {
 }
 
 #[tokio::test]
-async fn a_deleted_file_takes_its_exposition_along() -> Result<()> {
+async fn deleting_a_file_removes_its_exposition() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     let gateway = Gateway::start(folder.path()).await?;
@@ -273,7 +273,7 @@ async fn a_client_whose_access_ends_loses_its_subscription() -> Result<()> {
 }
 
 #[tokio::test]
-async fn clients_learn_that_the_list_has_changed() -> Result<()> {
+async fn clients_are_notified_of_a_changed_list() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     let gateway = Gateway::start(folder.path()).await?;
@@ -304,7 +304,7 @@ async fn clients_learn_that_the_list_has_changed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn over_standard_input_and_output_too() -> Result<()> {
+async fn stdio_clients_are_notified_of_a_changed_list() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     let tamis = tamis_tests::binary("tamis")?.to_string_lossy().into_owned();
@@ -395,7 +395,7 @@ async fn a_stdio_session_serves_its_exposition_again_after_a_deletion() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sigterm_finishes_what_is_under_way() -> Result<()> {
+async fn sigterm_finishes_calls_in_flight() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     let mut gateway = Gateway::start(folder.path()).await?;

@@ -45,7 +45,7 @@ fn folder(upstream: &Upstream) -> Result<Folder> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_names_the_certificate_and_a_new_one_is_shown() -> Result<()> {
+async fn a_group_names_the_certificate_and_a_renewal_is_served() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = folder(&upstream)?;
     folder.write("group.yaml", GROUP)?;
@@ -69,7 +69,7 @@ async fn a_group_names_the_certificate_and_a_new_one_is_shown() -> Result<()> {
 
 /// What cannot be served by TLS is not served at all.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_that_is_not_there_is_said() -> Result<()> {
+async fn a_missing_certificate_is_reported() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = folder(&upstream)?;
     let run = |arguments: &[&str]| -> Result<(Option<i32>, String)> {

@@ -18,7 +18,7 @@ async fn leads(operator: &Operator) -> Result<bool> {
     Ok(operator.admin.metric("tamis_leader", &[]).await? > 0.0)
 }
 
-async fn will_lead(operator: &Operator) -> Result<Duration> {
+async fn wait_until_leading(operator: &Operator) -> Result<Duration> {
     let began = Instant::now();
     eventually("to lead", SOON, async || Ok(leads(operator).await?.then_some(()))).await?;
     Ok(began.elapsed())
@@ -30,7 +30,7 @@ async fn edits(services: &PairedServices, random: &mut Random, shown: &mut Side,
         services.edit(random.side()).await?;
         if random.below(3) == 0 {
             *shown = random.side();
-            services.show(*shown).await?;
+            services.publish(*shown).await?;
         }
     }
     Ok(())
@@ -39,11 +39,11 @@ async fn edits(services: &PairedServices, random: &mut Random, shown: &mut Side,
 /// The last edit, and how long it takes to be served.
 async fn converges(services: &PairedServices, shown: Side) -> Result<Duration> {
     let version = services.edit(shown).await?;
-    services.sees(shown, version).await
+    services.wait_until_served(shown, version).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_that_is_killed_at_any_moment_loses_nothing() -> Result<()> {
+async fn an_operator_killed_at_any_moment_loses_nothing() -> Result<()> {
     const KILLS: usize = 12;
     let mut services = PairedServices::start().await?;
     let leases: Api<Lease> = Api::namespaced(services.env.cluster.client(), "tamis-system");
@@ -64,11 +64,11 @@ async fn an_operator_that_is_killed_at_any_moment_loses_nothing() -> Result<()> 
         leases.delete("tamis-operator", &DeleteParams::default()).await?;
         services.env.operator.restart()?;
         services.env.operator.ready().await?;
-        will_lead(&services.env.operator).await?;
+        wait_until_leading(&services.env.operator).await?;
     }
     // What was shown last is not known where an edit was cut off.
     shown = Side::B;
-    services.show(shown).await?;
+    services.publish(shown).await?;
     let took = converges(&services, shown).await?;
     println!("converged {took:.2?} after the last edit, {KILLS} kills; {}", services.verdict()?);
 
@@ -76,9 +76,9 @@ async fn an_operator_that_is_killed_at_any_moment_loses_nothing() -> Result<()> 
     edits(&services, &mut random, &mut shown, 5).await?;
     services.env.operator.process.kill()?;
     let version = services.edit(shown).await?;
-    services.show(shown).await?;
+    services.publish(shown).await?;
     services.env.operator.restart()?;
-    let took = services.sees(shown, version).await?;
+    let took = services.wait_until_served(shown, version).await?;
     ensure!(took < LEASE + Duration::from_secs(10), "{took:?}");
     services.env.ready("exposition", "watched").await?;
     println!("converged {took:.2?} after a restart with the lease still held; {}", services.verdict()?);
@@ -86,11 +86,11 @@ async fn an_operator_that_is_killed_at_any_moment_loses_nothing() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_operators_one_writes() -> Result<()> {
+async fn only_one_of_two_operators_writes() -> Result<()> {
     let mut services = PairedServices::start().await?;
     let mut random = Random(7);
     let mut shown = Side::A;
-    will_lead(&services.env.operator).await?;
+    wait_until_leading(&services.env.operator).await?;
     let second = services.env.another_operator().await?;
     edits(&services, &mut random, &mut shown, 30).await?;
     converges(&services, shown).await?;
@@ -110,7 +110,7 @@ async fn of_two_operators_one_writes() -> Result<()> {
     edits(&services, &mut random, &mut shown, 5).await?;
     services.env.operator.process.kill()?;
     edits(&services, &mut random, &mut shown, 5).await?;
-    let took = will_lead(&second).await?;
+    let took = wait_until_leading(&second).await?;
     ensure!(took > Duration::from_secs(10) && took < Duration::from_secs(20), "taken over after {took:?}");
     let converged = converges(&services, shown).await?;
     println!("killed: taken over after {took:.2?}, edit served after {converged:.2?}; {}", services.verdict()?);
@@ -121,7 +121,7 @@ async fn of_two_operators_one_writes() -> Result<()> {
     edits(&services, &mut random, &mut shown, 5).await?;
     let mut leaving = second;
     leaving.process.terminate()?;
-    let took = will_lead(&services.env.operator).await?;
+    let took = wait_until_leading(&services.env.operator).await?;
     let status = leaving.process.ended(SOON).await?;
     ensure!(took < Duration::from_secs(3) && status.success(), "{took:?}, {status}");
     let converged = converges(&services, shown).await?;
@@ -131,13 +131,13 @@ async fn of_two_operators_one_writes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_sleeps_wakes_up_deposed() -> Result<()> {
+async fn a_suspended_leader_resumes_deposed() -> Result<()> {
     let services = PairedServices::start().await?;
     let mut random = Random(3);
     let mut shown = Side::A;
-    services.expose("withdrawn", Side::B).await?;
-    services.answers_with("withdrawn", 200).await?;
-    will_lead(&services.env.operator).await?;
+    services.add_exposition("withdrawn", Side::B).await?;
+    services.wait_for_status("withdrawn", 200).await?;
+    wait_until_leading(&services.env.operator).await?;
     let second = services.env.another_operator().await?;
 
     // Put to sleep in the middle of its writes.
@@ -148,12 +148,12 @@ async fn a_leader_that_sleeps_wakes_up_deposed() -> Result<()> {
             () = tokio::time::sleep(Duration::from_millis(130)) => services.env.operator.process.pause()?,
         }
     }
-    services.show(Side::A).await?;
-    services.withdraw("withdrawn").await?;
-    let took = will_lead(&second).await?;
+    services.publish(Side::A).await?;
+    services.delete_exposition("withdrawn").await?;
+    let took = wait_until_leading(&second).await?;
     let version = services.edit(Side::A).await?;
-    services.sees(Side::A, version).await?;
-    services.answers_with("withdrawn", 404).await?;
+    services.wait_until_served(Side::A, version).await?;
+    services.wait_for_status("withdrawn", 404).await?;
     let before = services.documents().await?;
     ensure!(before.len() == 1, "{before:?}");
 
@@ -173,31 +173,31 @@ async fn a_leader_that_sleeps_wakes_up_deposed() -> Result<()> {
 
 /// The worst of it: who slept is the leader again the moment it wakes, with many changes before it that it has not read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_wakes_as_leader_reads_before_it_writes() -> Result<()> {
+async fn a_leader_that_resumes_leading_reads_before_it_writes() -> Result<()> {
     const ROUNDS: usize = 6;
     let services = PairedServices::start().await?;
     let leases: Api<Lease> = Api::namespaced(services.env.cluster.client(), "tamis-system");
     let rpc = services.env.gateway.rpc("team-a", "withdrawn", Era::Modern)?;
-    will_lead(&services.env.operator).await?;
+    wait_until_leading(&services.env.operator).await?;
     let mut second = services.env.another_operator().await?;
     for round in 0..ROUNDS {
-        services.expose("withdrawn", Side::B).await?;
-        services.answers_with("withdrawn", 200).await?;
+        services.add_exposition("withdrawn", Side::B).await?;
+        services.wait_for_status("withdrawn", 200).await?;
         services.env.operator.process.pause()?;
         leases.delete("tamis-operator", &DeleteParams::default()).await?;
-        will_lead(&second).await?;
+        wait_until_leading(&second).await?;
         for _ in 0..30 {
             services.edit(Side::A).await?;
         }
         let version = services.edit(Side::A).await?;
-        services.sees(Side::A, version).await?;
-        services.withdraw("withdrawn").await?;
-        services.answers_with("withdrawn", 404).await?;
+        services.wait_until_served(Side::A, version).await?;
+        services.delete_exposition("withdrawn").await?;
+        services.wait_for_status("withdrawn", 404).await?;
         second.process.terminate()?;
         second.process.ended(SOON).await?;
         let before = services.documents().await?;
         services.env.operator.process.resume()?;
-        will_lead(&services.env.operator).await?;
+        wait_until_leading(&services.env.operator).await?;
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until {
             let status = rpc.call("read", &json!({})).await?.status;

@@ -18,7 +18,7 @@ const AWAY: Duration = Duration::from_secs(60);
 const BACK: Duration = Duration::from_secs(20);
 
 /// Calls go on for a while; gives how many were answered.
-async fn calls_go_on(services: &PairedServices, until: Instant) -> Result<usize> {
+async fn count_calls_until(services: &PairedServices, until: Instant) -> Result<usize> {
     let before = services.probe.good();
     while Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -30,44 +30,44 @@ async fn calls_go_on(services: &PairedServices, until: Instant) -> Result<usize>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_of_the_api_server_is_not_noticed_by_callers() -> Result<()> {
+async fn callers_notice_no_api_server_outage() -> Result<()> {
     let services = PairedServices::start().await?;
     let version = services.edit(Side::A).await?;
-    services.sees(Side::A, version).await?;
-    services.expose("withdrawn", Side::B).await?;
-    services.answers_with("withdrawn", 200).await?;
+    services.wait_until_served(Side::A, version).await?;
+    services.add_exposition("withdrawn", Side::B).await?;
+    services.wait_for_status("withdrawn", 200).await?;
 
     services.env.cluster.stop_api_server()?;
-    let answered = calls_go_on(&services, Instant::now() + AWAY).await?;
+    let answered = count_calls_until(&services, Instant::now() + AWAY).await?;
     // Comes back with its history forgotten: all watches have to begin anew.
     services.env.cluster.start_compacted().await?;
     let back = Instant::now();
     let version = services.edit(Side::A).await?;
-    services.sees(Side::A, version).await?;
+    services.wait_until_served(Side::A, version).await?;
     let edited = back.elapsed();
-    services.show(Side::B).await?;
+    services.publish(Side::B).await?;
     let version = services.edit(Side::B).await?;
-    services.sees(Side::B, version).await?;
+    services.wait_until_served(Side::B, version).await?;
     println!("{answered} calls answered in {AWAY:?} without an API server; an edit after it served {edited:.2?} after");
     ensure!(edited < BACK, "an edit after the outage was served {edited:?} after it");
     println!("outage: converged {edited:.2?} after it; {}", services.verdict()?);
 
     // Deleted while the operator's watches are cut, and the history of it forgotten.
     services.env.operator.process.pause()?;
-    services.withdraw("withdrawn").await?;
+    services.delete_exposition("withdrawn").await?;
     let version = services.edit(Side::B).await?;
     services.env.cluster.compact().await?;
     services.env.operator.process.resume()?;
     let back = Instant::now();
-    services.sees(Side::B, version).await?;
-    services.answers_with("withdrawn", 404).await?;
+    services.wait_until_served(Side::B, version).await?;
+    services.wait_for_status("withdrawn", 404).await?;
     let operator = back.elapsed();
 
     // The same with the gateway's watches.
-    services.expose("withdrawn", Side::B).await?;
-    services.answers_with("withdrawn", 200).await?;
+    services.add_exposition("withdrawn", Side::B).await?;
+    services.wait_for_status("withdrawn", 200).await?;
     services.env.gateway.process.pause()?;
-    services.withdraw("withdrawn").await?;
+    services.delete_exposition("withdrawn").await?;
     let version = services.edit(Side::B).await?;
     eventually("its document to go", Duration::from_secs(30), async || {
         Ok((services.documents().await?.len() == 1).then_some(()))
@@ -76,8 +76,8 @@ async fn an_outage_of_the_api_server_is_not_noticed_by_callers() -> Result<()> {
     services.env.cluster.compact().await?;
     services.env.gateway.process.resume()?;
     let back = Instant::now();
-    services.answers_with("withdrawn", 404).await?;
-    services.sees(Side::B, version).await?;
+    services.wait_for_status("withdrawn", 404).await?;
+    services.wait_until_served(Side::B, version).await?;
     let gateway = back.elapsed();
     println!("cut: converged {operator:.2?} (operator), {gateway:.2?} (gateway); {}", services.verdict()?);
     ensure!(operator < BACK && gateway < BACK, "{operator:?}, {gateway:?}");
@@ -86,22 +86,22 @@ async fn an_outage_of_the_api_server_is_not_noticed_by_callers() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_start_again_without_an_api_server() -> Result<()> {
+async fn operator_and_gateway_restart_without_an_api_server() -> Result<()> {
     let mut services = PairedServices::start().await?;
     let version = services.edit(Side::A).await?;
-    services.sees(Side::A, version).await?;
+    services.wait_until_served(Side::A, version).await?;
     // The last good set is on disk a moment after it is served: then it is what a new process serves.
     let kept = Instant::now() + Duration::from_secs(3);
-    calls_go_on(&services, kept).await?;
+    count_calls_until(&services, kept).await?;
     services.env.cluster.stop_api_server()?;
-    services.probe.excuse(true);
+    services.probe.allow_failures(true);
     let began = Instant::now();
     services.env.gateway.restart()?;
     services.env.gateway.ready().await?;
     let ready = began.elapsed();
-    services.probe.excuse(false);
+    services.probe.allow_failures(false);
     services.env.operator.restart()?;
-    calls_go_on(&services, Instant::now() + Duration::from_secs(5)).await?;
+    count_calls_until(&services, Instant::now() + Duration::from_secs(5)).await?;
     ensure!(services.probe.latest().is_some_and(|seen| seen.version == version), "{:?}", services.probe.latest());
 
     services.env.cluster.start_compacted().await?;
@@ -109,7 +109,7 @@ async fn both_start_again_without_an_api_server() -> Result<()> {
     let version = services.edit(Side::A).await?;
     let operator = &mut services.env.operator;
     operator.ready().await?;
-    services.sees(Side::A, version).await?;
+    services.wait_until_served(Side::A, version).await?;
     let edited = back.elapsed();
     println!("gateway ready from its disk after {ready:.2?}; converged {edited:.2?} after; {}", services.verdict()?);
     // The lease of the operator that was killed has to run out first.
@@ -120,19 +120,19 @@ async fn both_start_again_without_an_api_server() -> Result<()> {
 /// Filter sets that pour in, each with an exposition of its own.
 const SETS: usize = 10;
 
-fn pour(index: usize) -> String {
+fn set_name(index: usize) -> String {
     format!("pour-{index}")
 }
 
 /// Applies the sets and their expositions, and waits until all are served.
-async fn pours(services: &PairedServices) -> Result<()> {
+async fn apply_sets(services: &PairedServices) -> Result<()> {
     services.env.cluster.apply(&services.env.manifest()).await?;
-    for name in (0..SETS).map(pour) {
+    for name in (0..SETS).map(set_name) {
         let filters = TestEnv::filters(&name, &json!({"name": name, "filters": set(0)}));
         services.env.cluster.apply(&filters).await?;
         services.env.cluster.apply(&TestEnv::exposition(&name, &json!({"filters": [name]}))).await?;
     }
-    for name in (0..SETS).map(pour) {
+    for name in (0..SETS).map(set_name) {
         served(services, &name, 0).await?;
     }
     Ok(())
@@ -152,22 +152,22 @@ async fn edits(
     services: &PairedServices,
     from: u64,
     every: Option<Duration>,
-    goes_on: impl Fn(u64) -> bool,
+    keep_going: impl Fn(u64) -> bool,
 ) -> Result<Vec<u64>> {
     let filters = services.api("ToolsFilters", "toolsfilters");
-    let goes_on = &goes_on;
+    let keep_going = &keep_going;
     let editors = (0..SETS).map(|index| {
         let filters = filters.clone();
         async move {
             let mut tick = every.map(tokio::time::interval);
             let mut edits = 0;
-            while goes_on(edits) {
+            while keep_going(edits) {
                 if let Some(tick) = &mut tick {
                     tick.tick().await;
                 }
                 edits += 1;
                 let change = json!({"spec": {"filters": set(from + edits)}});
-                filters.patch(&pour(index), &PatchParams::default(), &Patch::Merge(change)).await?;
+                filters.patch(&set_name(index), &PatchParams::default(), &Patch::Merge(change)).await?;
             }
             anyhow::Ok(from + edits)
         }
@@ -179,29 +179,29 @@ async fn edits(
 async fn converge(services: &PairedServices, versions: &[u64]) -> Result<Duration> {
     let last = Instant::now();
     for (index, version) in versions.iter().enumerate() {
-        served(services, &pour(index), *version).await?;
+        served(services, &set_name(index), *version).await?;
     }
     Ok(last.elapsed())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn edits_that_pour_in_are_served_at_once() -> Result<()> {
+async fn a_stream_of_edits_is_served_promptly() -> Result<()> {
     const EACH_SECOND: u32 = 500;
     const FOR: Duration = Duration::from_secs(10);
     let services = PairedServices::start().await?;
-    pours(&services).await?;
+    apply_sets(&services).await?;
     let before = generations(&services).await?;
     let began = Instant::now();
     let every = Duration::from_secs(u64::try_from(SETS)?) / EACH_SECOND;
     let versions = edits(&services, 0, Some(every), |_| began.elapsed() < FOR).await?;
-    let poured = began.elapsed();
+    let edited_for = began.elapsed();
     let converged = converge(&services, &versions).await?;
     let writes = generations(&services).await? - before;
     let edits: u64 = versions.iter().sum();
     println!(
-        "poured: {edits} edits in {poured:.2?} ({:.0} a second), {writes} documents written, converged {converged:.2?} \
+        "stream: {edits} edits in {edited_for:.2?} ({:.0} a second), {writes} documents written, converged {converged:.2?} \
          after the last; {}",
-        edits as f64 / poured.as_secs_f64(),
+        edits as f64 / edited_for.as_secs_f64(),
         services.verdict()?
     );
     ensure!(writes <= edits, "{writes} writes for {edits} edits");
@@ -211,10 +211,10 @@ async fn edits_that_pour_in_are_served_at_once() -> Result<()> {
 
 /// What an operator has not seen while it slept becomes few writes, at whatever rate the API server takes edits.
 #[tokio::test(flavor = "multi_thread")]
-async fn edits_that_come_together_become_few_writes() -> Result<()> {
+async fn simultaneous_edits_become_few_writes() -> Result<()> {
     const EACH: u64 = 100;
     let services = PairedServices::start().await?;
-    pours(&services).await?;
+    apply_sets(&services).await?;
     let before = generations(&services).await?;
     services.env.operator.process.pause()?;
     let versions = edits(&services, 0, None, |edits| edits < EACH).await?;
@@ -250,21 +250,21 @@ async fn served(services: &PairedServices, exposition: &str, version: u64) -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_sleeps_wakes_up_to_the_last_edit() -> Result<()> {
+async fn a_suspended_gateway_resumes_with_the_last_edit() -> Result<()> {
     let services = PairedServices::start().await?;
     let version = services.edit(Side::A).await?;
-    services.sees(Side::A, version).await?;
+    services.wait_until_served(Side::A, version).await?;
     services.env.gateway.process.pause()?;
     let mut version = 0;
     for edit in 0..50 {
         version = services.edit(if edit % 2 == 0 { Side::A } else { Side::B }).await?;
         if edit % 10 == 0 {
-            services.show(if edit % 20 == 0 { Side::B } else { Side::A }).await?;
+            services.publish(if edit % 20 == 0 { Side::B } else { Side::A }).await?;
         }
     }
-    services.show(Side::B).await?;
+    services.publish(Side::B).await?;
     services.env.gateway.process.resume()?;
-    let took = services.sees(Side::B, version).await?;
+    let took = services.wait_until_served(Side::B, version).await?;
     services.env.ready("exposition", "watched").await?;
     println!("gateway: converged {took:.2?} after it woke; {}", services.verdict()?);
     Ok(())

@@ -109,7 +109,7 @@ async fn a_call_is_one_trace_from_the_caller_to_the_upstream() -> Result<()> {
 
 /// A connection carries messages of many traces: what the message says comes first (MCP, SEP-414).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_names_its_trace_itself() -> Result<()> {
+async fn the_trace_of_a_message_takes_precedence() -> Result<()> {
     let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let gateway = env.gateway(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint())]).await?;
     let rpc = Rpc::new(&gateway.endpoint("open"), Era::Legacy)?;
@@ -121,7 +121,7 @@ async fn a_message_names_its_trace_itself() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_are_told_as_such_and_each_request_is_a_span() -> Result<()> {
+async fn failures_are_marked_and_each_request_is_a_span() -> Result<()> {
     let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let manifest = tamis_tests::documents::manifest(&env.upstream).replace(
         "        request: {pathParams: {code: \"{code}\"}}\n",
@@ -142,7 +142,7 @@ async fn failures_are_told_as_such_and_each_request_is_a_span() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_caller_has_decided_holds() -> Result<()> {
+async fn the_callers_sampling_decision_holds() -> Result<()> {
     let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let gateway = env.gateway(&["--otlp-endpoint", &collector.endpoint(), "--trace-sampling", "0"], &[]).await?;
     // Nobody has decided: none of ours.
@@ -160,7 +160,7 @@ async fn what_the_caller_has_decided_holds() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_traced_unless_asked_for() -> Result<()> {
+async fn nothing_is_traced_by_default() -> Result<()> {
     let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let endpoint = collector.endpoint();
     let disabled = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_SDK_DISABLED", "true")];
@@ -176,7 +176,7 @@ async fn nothing_is_traced_unless_asked_for() -> Result<()> {
 
 /// A collector that is away costs spans, one line in the log, and no call.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_away_is_in_nobodys_way() -> Result<()> {
+async fn an_unreachable_collector_delays_no_call() -> Result<()> {
     let (env, mut collector) = (TestEnv::new().await?, Collector::reserve()?);
     let endpoint = collector.endpoint();
     let hurried = [("OTEL_EXPORTER_OTLP_TIMEOUT", "200")];
@@ -200,7 +200,7 @@ async fn a_collector_that_is_away_is_in_nobodys_way() -> Result<()> {
 
 /// Spans that wait are sent before the process ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_spans_are_sent_at_the_end() -> Result<()> {
+async fn the_last_spans_are_sent_on_shutdown() -> Result<()> {
     let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let group = format!(
         "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: default}}\n\
@@ -218,7 +218,7 @@ async fn the_last_spans_are_sent_at_the_end() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_used_is_said_at_the_start() -> Result<()> {
+async fn unusable_options_are_rejected_at_startup() -> Result<()> {
     let env = TestEnv::new().await?;
     let run = |arguments: &[&str], variable: (&str, &str)| -> Result<(Option<i32>, String)> {
         let serve = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];

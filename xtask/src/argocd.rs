@@ -49,7 +49,7 @@ mod tests {
     use super::{ARGOCD, SET};
 
     #[test]
-    fn it_is_of_the_version_that_builds_as_a_module() {
+    fn argo_cd_has_a_version_that_builds_as_a_module() {
         assert!(SET.stamp().expect("the files are there").contains(&format!("{ARGOCD} v3.2.11")));
     }
 }

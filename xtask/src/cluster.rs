@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_is_of_the_api_servers_version() {
+    fn the_node_has_the_api_servers_version() {
         let name = KUBERNETES.expect("has a name");
         let versions = [API_SERVER, NODE].map(|set| {
             let module = set.modules.iter().find(|module| module.versioned.is_some()).expect("there is one");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_all_programs_does_not_do() {
+    fn a_folder_without_all_programs_is_not_used() {
         let dir = tempfile::tempdir().expect("a folder");
         for program in API_SERVER.programs() {
             assert!(!API_SERVER.is_complete(dir.path()));

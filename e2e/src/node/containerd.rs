@@ -120,7 +120,7 @@ mod tests {
     use super::whole_name;
 
     #[test]
-    fn short_names_are_of_the_usual_registry() {
+    fn short_names_get_the_default_registry() {
         assert_eq!(whole_name("tamis:0.1.0"), "docker.io/library/tamis:0.1.0");
         assert_eq!(whole_name("localhost/tamis-e2e/pause:1"), "localhost/tamis-e2e/pause:1");
     }

@@ -1,4 +1,4 @@
-//! Clients of a cluster: kubectl, kube, and who they are.
+//! Clients of a cluster, kubectl and kube, and their identities.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,13 +20,13 @@ use tokio::process::Command;
 use super::{Cluster, eventually};
 use crate::root;
 
-/// Who a client is.
+/// The identity of a client.
 pub(super) enum Identity<'a> {
     Certificate { certificate: &'a Path, key: &'a Path },
     Token(&'a str),
 }
 
-/// A kubeconfig; JSON is YAML too.
+/// Returns a kubeconfig as JSON, which is valid YAML.
 pub(super) fn kubeconfig(server: &str, authority: &Path, namespace: &str, identity: &Identity<'_>) -> Value {
     let user = match identity {
         Identity::Certificate { certificate, key } => json!({"client-certificate": certificate, "client-key": key}),
@@ -51,7 +51,7 @@ pub(super) async fn client_of(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config_of(kubeconfig).await?)?)
 }
 
-/// A client that asks once and does not wait long.
+/// Returns a client that does not retry and has short timeouts.
 pub(super) async fn impatient_client_of(kubeconfig: &Path) -> Result<Client> {
     let mut config = config_of(kubeconfig).await?;
     config.default_retry = false;
@@ -65,29 +65,29 @@ pub(super) async fn get(client: &Client, path: &str) -> Result<String> {
 }
 
 impl Cluster {
-    /// A client with what a kubeconfig says.
+    /// Returns a client for a kubeconfig.
     ///
     /// # Errors
-    /// The file is not one.
+    /// The file is not a kubeconfig.
     pub async fn client_of(&self, kubeconfig: &Path) -> Result<Client> {
         client_of(kubeconfig).await
     }
 
-    /// Runs kubectl as an administrator; what it printed.
+    /// Runs kubectl as an administrator and returns its output.
     ///
     /// # Errors
-    /// It failed; the message has what it said.
+    /// kubectl failed; the message contains its output.
     pub async fn kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<String> {
         self.kubectl_as(&self.kubeconfig, args, stdin).await
     }
 
-    /// [`Cluster::kubectl`] as whom a kubeconfig says.
+    /// Runs kubectl like [`Cluster::kubectl`], with the identity of a kubeconfig.
     ///
     /// # Errors
-    /// It failed; the message has what it said.
+    /// kubectl failed; the message contains its output.
     pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str], stdin: Option<&str>) -> Result<String> {
         let mut child = Command::new(&self.programs.kubectl)
-            // Of its own: what it keeps about a server it keeps by address, and addresses are used again.
+            // A cache for each cluster: kubectl caches discovery by the server's address, and tests reuse addresses.
             .env("KUBECACHEDIR", self.folder.path().join("kubectl"))
             .env("KUBECONFIG", kubeconfig)
             .arg("--request-timeout=30s")
@@ -99,7 +99,8 @@ impl Cluster {
             .spawn()
             .context("starting kubectl")?;
         let mut input = child.stdin.take().context("standard input")?;
-        // Beside reading what it prints: it may print before it has read all, and wait until that is taken.
+        // Runs concurrently with reading the output: kubectl may print before it has read all its input, and then
+        // blocks until its output is read.
         let write = async move {
             match stdin {
                 Some(text) => input.write_all(text.as_bytes()).await,
@@ -114,10 +115,10 @@ impl Cluster {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Applies documents, server-side, as a user does.
+    /// Applies documents server-side, as a user does.
     ///
     /// # Errors
-    /// The server refuses one; the message has why.
+    /// The server rejects a document; the message contains the reason.
     pub async fn apply(&self, yaml: &str) -> Result<()> {
         self.kubectl(&["apply", "--server-side", "--filename=-"], Some(yaml)).await.map(drop)
     }
@@ -125,7 +126,7 @@ impl Cluster {
     /// Deletes the objects that documents name, and waits until they are gone.
     ///
     /// # Errors
-    /// The server refuses, one is not there, or a finalizer holds it for 30 seconds.
+    /// The server rejects the request, an object does not exist, or a finalizer blocks its deletion for 30 seconds.
     pub async fn delete(&self, yaml: &str) -> Result<()> {
         self.kubectl(&["delete", "--timeout=30s", "--filename=-"], Some(yaml)).await.map(drop)
     }
@@ -133,22 +134,22 @@ impl Cluster {
     /// Applies everything in `crds/yaml/` and waits until the server serves the resources.
     ///
     /// # Errors
-    /// The server refuses one, or does not establish it in 30 seconds.
+    /// The server rejects a definition, or does not establish it in 30 seconds.
     pub async fn install_crds(&self) -> Result<()> {
         self.apply_folder("crds/yaml").await?;
         self.established().await
     }
 
-    /// Waits until the server serves the resources of every definition that it has.
+    /// Waits until the server serves the resources of all definitions.
     pub(super) async fn established(&self) -> Result<()> {
         let wait = ["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"];
-        // kubectl fails at once where a definition is so new that it has no conditions.
+        // kubectl fails immediately if a definition is so new that it has no conditions.
         let waited = || async { self.kubectl(&wait, None).await.map(|_| Some(())) };
         eventually("definitions", Duration::from_secs(30), waited).await
     }
 
-    /// Applies everything in `crds/policies/`. A policy is in force a second or two later, which nothing tells: a test
-    /// asks again until it is refused.
+    /// Applies everything in `crds/policies/`. A policy takes effect a second or two later, and no API reports when: a
+    /// test repeats a request until it is refused.
     ///
     /// # Errors
     /// The server refuses one.
@@ -156,12 +157,12 @@ impl Cluster {
         self.apply_folder("crds/policies").await
     }
 
-    /// Installs definitions of others, by the names of their resources: `podmonitors.monitoring.coreos.com`, and waits until
-    /// the server serves them. `cargo xtask tools` has downloaded those of the Prometheus operator and of Gateway API
+    /// Installs definitions of other projects by name, for example `podmonitors.monitoring.coreos.com`, and waits until
+    /// the server serves them. `cargo xtask tools` downloads those of the Prometheus operator and of Gateway API
     /// (`httproutes.gateway.networking.k8s.io`).
     ///
     /// # Errors
-    /// One is not there, or the server refuses it.
+    /// A definition is not downloaded, or the server rejects it.
     pub async fn install_definitions(&self, names: &[&str]) -> Result<()> {
         for name in names {
             let (plural, group) = name.split_once('.').with_context(|| format!("{name} is no name of a definition"))?;
@@ -180,7 +181,7 @@ impl Cluster {
         self.kubectl(&["apply", "--server-side", "--filename", folder], None).await.map(drop)
     }
 
-    /// Creates a namespace, unless it is there.
+    /// Creates a namespace if it does not exist.
     ///
     /// # Errors
     /// The server refuses.
@@ -189,8 +190,8 @@ impl Cluster {
         create(&Api::<Namespace>::all(self.client()), namespace).await
     }
 
-    /// Creates a ServiceAccount and its namespace, unless they are there, and writes a kubeconfig with a fresh token
-    /// of it. It may do only what Roles say.
+    /// Creates a ServiceAccount and its namespace if they do not exist, and writes a kubeconfig with a new token for
+    /// it. Only Roles give it permissions.
     ///
     /// # Errors
     /// The server refuses.
@@ -210,10 +211,10 @@ impl Cluster {
         Ok(file)
     }
 
-    /// The value of one key of a Secret.
+    /// Returns the value of one key of a Secret.
     ///
     /// # Errors
-    /// It is not there, or no text.
+    /// The key does not exist, or its value is not text.
     pub async fn secret(&self, namespace: &str, name: &str, key: &str) -> Result<String> {
         let secret = Api::<Secret>::namespaced(self.client(), namespace).get(name).await?;
         let value = secret.data.unwrap_or_default().remove(key).with_context(|| format!("{name} has no key {key}"))?;
@@ -221,7 +222,7 @@ impl Cluster {
     }
 }
 
-/// Creates an object, unless one of its name is there.
+/// Creates an object if none of its name exists.
 async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,

@@ -1,4 +1,4 @@
-//! What a cluster's parts prove to each other who they are with.
+//! The certificates and keys that the components of a cluster use to authenticate to each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// Files of one cluster.
+/// The certificates and keys of one cluster, as files.
 pub(super) struct Certificates {
     folder: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
     pub(super) authority: PathBuf,
-    /// Of the API server, by the authority.
+    /// The API server's certificate, signed by the authority.
     pub(super) server: Pair,
-    /// A client's in the group `system:masters`, by the authority.
+    /// The certificate of a client in the group `system:masters`, signed by the authority.
     pub(super) admin: Pair,
-    /// Signs the tokens of service accounts.
+    /// The key that signs tokens of service accounts.
     pub(super) tokens: PathBuf,
-    /// What those are checked with.
+    /// The public key that verifies those tokens.
     pub(super) tokens_public: PathBuf,
 }
 
-/// A certificate and its key, files both.
+/// The files of a certificate and its key.
 #[derive(Debug, Clone)]
 pub struct Pair {
     /// PEM.
@@ -34,7 +34,7 @@ pub struct Pair {
 }
 
 impl Certificates {
-    /// `names`: further names and addresses of the API server.
+    /// Writes the files of a cluster. `names` are additional names and addresses of the API server.
     pub(super) fn write(folder: &Path, names: &[String]) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -56,12 +56,12 @@ impl Certificates {
         })
     }
 
-    /// Of one more client: who it is to the API server, and the group that it is in.
+    /// Writes the certificate of another client, with its user name and group.
     pub(super) fn client(&self, file: &str, name: &str, organization: Option<&str>) -> Result<Pair> {
         signed(&self.folder, file, of_client(name, organization), &self.issuer)
     }
 
-    /// Of one more server, with its names and addresses.
+    /// Writes the certificate of another server, with its names and addresses.
     pub(super) fn server(&self, file: &str, names: Vec<String>) -> Result<Pair> {
         signed(&self.folder, file, of_server(file, names)?, &self.issuer)
     }

@@ -1,4 +1,4 @@
-//! Helm, the real one.
+//! The real Helm.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -10,18 +10,18 @@ use super::{Cluster, programs};
 use crate::root;
 
 impl Cluster {
-    /// Runs Helm in the root of the repository, as an administrator; what it printed.
+    /// Runs Helm in the root of the repository, as an administrator, and returns its output.
     ///
     /// # Errors
-    /// It failed; the message has what it said.
+    /// Helm failed; the message contains its output.
     pub async fn helm(&self, args: &[&str]) -> Result<String> {
         self.helm_as(&self.kubeconfig, args).await
     }
 
-    /// [`Cluster::helm`] as whom a kubeconfig says.
+    /// Runs Helm like [`Cluster::helm`], with the identity of a kubeconfig.
     ///
     /// # Errors
-    /// It failed; the message has what it said.
+    /// Helm failed; the message contains its output.
     pub async fn helm_as(&self, kubeconfig: &Path, args: &[&str]) -> Result<String> {
         let output = self.run_helm(kubeconfig, args).await?;
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -35,7 +35,7 @@ impl Cluster {
         let own = self.folder.path().join("helm");
         let mut command = Command::new(programs::helm()?);
         command.current_dir(root()).args(args).stdin(Stdio::null()).kill_on_drop(true);
-        // What a person has configured, and the cluster of the environment, are not ours.
+        // Ignores the user's configuration and the cluster that the environment selects.
         for (name, folder) in [("CACHE", "cache"), ("CONFIG", "config"), ("DATA", "data")] {
             command.env(format!("HELM_{name}_HOME"), own.join(folder));
         }

@@ -1,4 +1,4 @@
-//! A network on which a cluster has nodes, and what the programs of a node need to take part.
+//! The network of a cluster with nodes, and the credentials of the programs on a node.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,23 @@ use anyhow::Result;
 use super::access::Identity;
 use super::{Cluster, Pair};
 
-/// Where the API server is for nodes and their pods.
+/// The address at which nodes and their pods reach the API server.
 #[derive(Debug, Clone)]
 pub struct Network {
-    /// Its address: of this machine, and not loopback.
+    /// An address of this machine other than loopback.
     pub address: IpAddr,
 }
 
 impl Network {
-    /// What clients call it by, beside the usual names: its address, and that of the Service `kubernetes`.
+    /// Returns the API server's names in addition to the default ones: its address, and the address and full name of
+    /// the Service `kubernetes`.
     pub(super) fn names(&self) -> Vec<String> {
         vec![self.address.to_string(), "10.96.0.1".to_owned(), "kubernetes.default.svc.cluster.local".to_owned()]
     }
 }
 
 impl Cluster {
-    /// Writes a kubeconfig of one more client, known by a certificate.
+    /// Writes a kubeconfig for another client, which authenticates with a certificate.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -35,27 +36,27 @@ impl Cluster {
         Ok(kubeconfig)
     }
 
-    /// The certificate of one more server, with its names and addresses.
+    /// Writes the certificate of another server, with its names and addresses.
     ///
     /// # Errors
-    /// One of the names is none, or a file cannot be written.
+    /// A name is invalid, or a file cannot be written.
     pub fn server_certificate(&self, file: &str, names: &[&str]) -> Result<Pair> {
         self.api_server.certificates.server(file, names.iter().map(|&name| name.to_owned()).collect())
     }
 
-    /// The certificate of the authority that all others are by.
+    /// Returns the certificate of the authority that signs all others.
     #[must_use]
     pub fn authority(&self) -> &Path {
         &self.api_server.certificates.authority
     }
 
-    /// The key that tokens of service accounts are signed with.
+    /// Returns the key that signs tokens of service accounts.
     #[must_use]
     pub fn token_key(&self) -> &Path {
         &self.api_server.certificates.tokens
     }
 
-    /// Where the cluster's files and logs are.
+    /// Returns the folder with the cluster's files and logs.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()

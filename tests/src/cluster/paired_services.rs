@@ -1,5 +1,5 @@
-//! Two services that are alike but for their upstream, their credential and their filters, and an exposition that
-//! publishes one of them: what is mixed up between them, or not filtered, shows in the answer.
+//! Two services that differ only in upstream, credential and filters, and an exposition that publishes one of them. An
+//! answer reveals any mixture of the two, and any missing filter.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Of its objects, and what its upstream says of itself.
+    /// Returns the name of its objects, which its upstream also includes in its answers.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Side {
         }
     }
 
-    /// The version of the service.
+    /// Returns the version of the service.
     #[must_use]
     pub fn version(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Side {
     }
 }
 
-/// An upstream that knows its own credential.
+/// An upstream that checks its own credential.
 #[derive(Debug)]
 struct PairedUpstream {
     name: &'static str,
@@ -82,12 +82,13 @@ fn token(name: &str) -> String {
     format!("sesame-{name}")
 }
 
-/// The two services in a [`TestEnv`], with an exposition `watched`, and whoever calls it all the time. Their sets have no
-/// name and are Advisory, and the exposition names none: what gets lost there would let everything through.
+/// The two services in a [`TestEnv`], with an exposition `watched` and a [`Probe`] that calls it continuously. Their
+/// filter sets are unnamed and Advisory, and the exposition names none: if a filter set were lost, unfiltered answers
+/// would pass.
 pub struct PairedServices {
-    /// The cluster.
+    /// The test environment.
     pub env: TestEnv,
-    /// Who calls.
+    /// The caller.
     pub probe: Probe,
     upstreams: [JoinHandle<()>; 2],
     wrong_credential: Arc<AtomicUsize>,
@@ -95,10 +96,10 @@ pub struct PairedServices {
 }
 
 impl PairedServices {
-    /// Sets the env, applies both services, and waits until the first is served.
+    /// Starts a test environment, applies both services, and waits until the first is served.
     ///
     /// # Errors
-    /// Something did not come up.
+    /// A program did not start, or the first service is not served in time.
     pub async fn start() -> Result<Self> {
         let env = TestEnv::start().await?;
         let wrong_credential = Arc::new(AtomicUsize::new(0));
@@ -121,16 +122,16 @@ impl PairedServices {
         Ok(Self { env, probe, upstreams: [a, b], wrong_credential, edits: AtomicU64::new(1) })
     }
 
-    /// Objects of the team, of one of our kinds.
+    /// Returns the API of one of Tamis' kinds in the team's namespace.
     #[must_use]
     pub fn api(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
         super::objects(self.env.cluster.client(), "team-a", kind, plural)
     }
 
-    /// Edits a filter set; gives its new version.
+    /// Edits a filter set and returns its new version.
     ///
     /// # Errors
-    /// The API's.
+    /// The API's error.
     pub async fn edit(&self, side: Side) -> Result<u64> {
         let version = self.edits.fetch_add(1, Ordering::SeqCst) + 1;
         let change = json!({"spec": {"filters": filters(side, version)}});
@@ -139,11 +140,11 @@ impl PairedServices {
         Ok(version)
     }
 
-    /// Lets the exposition publish one of the two.
+    /// Makes the exposition publish one of the two services.
     ///
     /// # Errors
-    /// The API's.
-    pub async fn show(&self, side: Side) -> Result<()> {
+    /// The API's error.
+    pub async fn publish(&self, side: Side) -> Result<()> {
         let change = json!({"spec": {"service": {"version": side.version()}}});
         let expositions = self.api("Exposition", "expositions");
         expositions.patch("watched", &PatchParams::default(), &Patch::Merge(change)).await?;
@@ -153,16 +154,16 @@ impl PairedServices {
     /// Applies another exposition.
     ///
     /// # Errors
-    /// The API's.
-    pub async fn expose(&self, name: &str, side: Side) -> Result<()> {
+    /// The API's error.
+    pub async fn add_exposition(&self, name: &str, side: Side) -> Result<()> {
         self.env.cluster.apply(&exposition(name, side).to_string()).await
     }
 
     /// Deletes an exposition.
     ///
     /// # Errors
-    /// The API's.
-    pub async fn withdraw(&self, name: &str) -> Result<()> {
+    /// The API's error.
+    pub async fn delete_exposition(&self, name: &str) -> Result<()> {
         self.api("Exposition", "expositions").delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
@@ -170,8 +171,8 @@ impl PairedServices {
     /// Waits until an exposition answers with this HTTP status.
     ///
     /// # Errors
-    /// It does not in time.
-    pub async fn answers_with(&self, exposition: &str, status: u16) -> Result<()> {
+    /// The exposition does not answer with this status in time.
+    pub async fn wait_for_status(&self, exposition: &str, status: u16) -> Result<()> {
         let rpc = self.env.gateway.rpc("team-a", exposition, Era::Modern)?;
         let what = format!("status {status} of {exposition}");
         eventually(&what, Duration::from_secs(60), async || {
@@ -180,11 +181,11 @@ impl PairedServices {
         .await
     }
 
-    /// Waits until the caller sees this; gives how long that took.
+    /// Waits until the probe sees this version, and returns how long that took.
     ///
     /// # Errors
-    /// It does not in time, or saw something that must not be.
-    pub async fn sees(&self, side: Side, version: u64) -> Result<Duration> {
+    /// The probe does not see it in time.
+    pub async fn wait_until_served(&self, side: Side, version: u64) -> Result<Duration> {
         let began = Instant::now();
         let wanted = Observation { side, version };
         let seen = eventually("the last edit", Duration::from_secs(60), async || {
@@ -194,10 +195,10 @@ impl PairedServices {
         Ok(began.elapsed())
     }
 
-    /// The exposition documents that are there: name, uid and resourceVersion.
+    /// Returns the existing exposition documents: name, uid and resourceVersion.
     ///
     /// # Errors
-    /// The API's.
+    /// The API's error.
     pub async fn documents(&self) -> Result<BTreeMap<String, (String, String)>> {
         let configs: Api<GatewayConfig> = Api::namespaced(self.env.cluster.client(), "tamis-public");
         let found = configs.list(&ListParams::default()).await?.items.into_iter();
@@ -209,10 +210,10 @@ impl PairedServices {
         Ok(found.collect())
     }
 
-    /// Fails where anything was wrong from the beginning on; says what was seen.
+    /// Fails if any answer since the start was wrong, and returns a summary.
     ///
     /// # Errors
-    /// See [`Probe::verdict`]; or a service met another's credential.
+    /// See [`Probe::verdict`]; or a service received another's credential.
     pub fn verdict(&self) -> Result<String> {
         let wrong_credential = self.wrong_credential.load(Ordering::SeqCst);
         ensure!(wrong_credential == 0, "{wrong_credential} calls with another service's credential");
@@ -232,18 +233,18 @@ impl std::fmt::Debug for PairedServices {
     }
 }
 
-/// The first of random numbers, and those after it: the same for the same seed.
+/// A generator of random numbers, which are the same for the same seed.
 #[derive(Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// Below a bound.
+    /// Returns a number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
-    /// One of the two.
+    /// Returns one of the two services.
     pub fn side(&mut self) -> Side {
         Side::of(usize::from(self.below(2) == 1))
     }

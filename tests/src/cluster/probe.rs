@@ -1,4 +1,4 @@
-//! A caller that never stops calling, and judges every answer.
+//! A caller that calls continuously and judges every answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use super::paired_services::Side;
 use crate::Rpc;
 
-/// Between two calls: what is wrong for a moment is to be seen.
+/// The pause between two calls, short enough to notice momentary faults.
 const BETWEEN: Duration = Duration::from_millis(3);
 /// Bad answers that a failed test shows.
 const SHOWN: usize = 10;
 
-/// A good answer: which service gave it, and the version of the filter that made it.
+/// A correct answer: the service that gave it, and the version of the filter that produced it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observation {
     /// The service.
@@ -27,10 +27,10 @@ pub struct Observation {
 #[derive(Debug)]
 struct Record {
     began: Instant,
-    /// Whether each call must be answered.
+    /// Whether every call must be answered.
     strict: bool,
     latest: Option<Observation>,
-    /// The newest version that was seen of each: none may be older after it.
+    /// The newest version seen of each service. No later answer may be older.
     newest: [u64; 2],
     good: usize,
     excused: usize,
@@ -40,7 +40,7 @@ struct Record {
     bad: Vec<String>,
 }
 
-/// Calls one exposition of a [`super::PairedServices`] all the time, until it is dropped.
+/// Calls one exposition of [`super::PairedServices`] continuously until it is dropped.
 #[derive(Debug)]
 pub struct Probe {
     record: Arc<Mutex<Record>>,
@@ -48,7 +48,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Begins to call.
+    /// Starts to call.
     #[must_use]
     pub fn start(rpc: Rpc) -> Self {
         let now = Instant::now();
@@ -85,35 +85,30 @@ impl Probe {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was answered last.
+    /// Returns the last correct answer.
     #[must_use]
     pub fn latest(&self) -> Option<Observation> {
         self.record().latest
     }
 
-    /// How many good answers there were.
+    /// Returns the number of correct answers.
     #[must_use]
     pub fn good(&self) -> usize {
         self.record().good
     }
 
-    /// Whether calls may fail from here on, because there is no gateway to answer, or the exposition is not there. A bad
-    /// answer stays bad.
-    pub fn excuse(&self, excuse: bool) {
+    /// Sets whether calls may fail from now on, because no gateway runs or the exposition does not exist. A wrong
+    /// answer is still an error.
+    pub fn allow_failures(&self, allowed: bool) {
         let mut record = self.record();
-        record.strict = !excuse;
+        record.strict = !allowed;
         record.last_good = Instant::now();
     }
 
-    /// From here on another process answers, which may have started from an older state.
-    pub fn other_process(&self) {
-        self.record().newest = [0; 2];
-    }
-
-    /// What was seen, in words.
+    /// Returns a summary of the answers.
     ///
     /// # Errors
-    /// An answer was unfiltered, a mixture, older than one before it, or missing where one was due.
+    /// An answer was unfiltered, a mixture, older than an earlier one, or missing although calls had to be answered.
     pub fn verdict(&self) -> Result<String> {
         let record = self.record();
         ensure!(record.bad.is_empty(), "{} bad answers, first {}", record.bad.len(), record.bad.join("\n"));
@@ -140,8 +135,8 @@ enum Judged {
     Bad(String),
 }
 
-/// An answer must be just what one version of one service's filter makes of that service's answer, asked with its own
-/// credential.
+/// Judges an answer: it must be exactly what one version of one service's filter makes of that service's answer,
+/// requested with that service's credential.
 fn judge(text: &str) -> Judged {
     let bad = |why: &str| Judged::Bad(format!("{why}: {text}"));
     let Ok(answer) = serde_json::from_str::<Value>(text) else { return bad("no JSON") };

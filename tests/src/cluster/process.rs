@@ -1,4 +1,4 @@
-//! A program that runs beside a test.
+//! A program that runs during a test.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::StatusCode;
 
-/// A running program with a log; it is killed when dropped.
+/// A running program with a log. It is killed on drop.
 ///
-/// A process that the runner kills cannot drop anything: the runner ends the whole process group, which this is in.
+/// If the test runner kills a test, nothing is dropped, but the runner ends the whole process group, which includes
+/// this program.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -20,10 +21,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; what it says is added to the log, a file, of which a failed test shows so many lines.
+    /// Starts a program and appends its output to the file `log`, of which a failed test shows the last `shown` lines.
     ///
     /// # Errors
-    /// The log cannot be written, or the program not started.
+    /// The log cannot be written, or the program cannot be started.
     pub fn spawn(name: &str, command: &mut Command, log: &Path, shown: usize) -> Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
         let child = command
@@ -35,23 +36,23 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, log: log.to_owned(), shown })
     }
 
-    /// All that it has logged so far, and those before it that had the same log.
+    /// Returns the whole log, including that of earlier processes with the same file.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of the log.
     fn last_lines(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(self.shown)..].join("\n")
     }
 
-    /// Whether it still runs.
+    /// Checks that the process is still running.
     ///
     /// # Errors
-    /// It has ended; the message has the end of its log.
+    /// The process has exited; the message contains the end of its log.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -59,10 +60,10 @@ impl Process {
         }
     }
 
-    /// Ends it at once, as SIGKILL does, and waits until it is gone.
+    /// Kills the process with SIGKILL and waits until it has exited.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system's error.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -72,15 +73,15 @@ impl Process {
     /// Sends SIGTERM.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process has exited.
     pub fn terminate(&self) -> Result<()> {
         self.signal("TERM")
     }
 
-    /// Sends SIGSTOP: it keeps its connections and does nothing.
+    /// Sends SIGSTOP: the process keeps its connections and does nothing.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process has exited.
     pub fn pause(&self) -> Result<()> {
         self.signal("STOP")
     }
@@ -88,7 +89,7 @@ impl Process {
     /// Sends SIGCONT.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process has exited.
     pub fn resume(&self) -> Result<()> {
         self.signal("CONT")
     }
@@ -99,10 +100,10 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until it answers a GET of `url` with a status that is `good`.
+    /// Waits until a GET of `url` is answered with a status that satisfies `good`.
     ///
     /// # Errors
-    /// It has ended, or does not in time; the message has its log.
+    /// The process has exited, or does not answer in time; the message contains its log.
     pub async fn answers(&mut self, url: &str, within: Duration, good: impl Fn(StatusCode) -> bool) -> Result<()> {
         let until = Instant::now() + within;
         let mut said = String::new();
@@ -118,10 +119,10 @@ impl Process {
         bail!("{} is not ready: {said}\n{}", self.name, self.log())
     }
 
-    /// Waits for its end.
+    /// Waits until the process exits.
     ///
     /// # Errors
-    /// It still runs.
+    /// The process is still running after `within`.
     pub async fn ended(&mut self, within: Duration) -> Result<ExitStatus> {
         let until = Instant::now() + within;
         while Instant::now() < until {
@@ -133,7 +134,7 @@ impl Process {
         bail!("{} still runs after {within:?}:\n{}", self.name, self.last_lines())
     }
 
-    /// Resident memory in bytes, where the system says so.
+    /// Returns the resident memory in bytes, if the operating system reports it.
     #[must_use]
     pub fn memory(&self) -> Option<u64> {
         crate::gateway::memory(self.child.id())
@@ -142,10 +143,11 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Tests fail by returning an error too, which nothing here sees; the runner shows this only where one failed.
+        // A test may also fail by returning an error, which this cannot detect. The runner shows this output only for
+        // failed tests.
         if self.shown > 0 {
             eprintln!("--- {} logged:\n{}", self.name, self.last_lines());
         }

@@ -1,4 +1,4 @@
-//! Where programs that no package brings are found.
+//! Finds the programs that no package provides.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::root;
 
-/// etcd, kube-apiserver and kubectl.
+/// The programs of a cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     pub(super) etcd: PathBuf,
@@ -25,14 +25,14 @@ impl Programs {
     }
 }
 
-/// Helm.
+/// Returns the path of Helm.
 pub(super) fn helm() -> Result<PathBuf> {
     let [helm] = find("helm", ["helm"]).context("helm is not installed: run `cargo xtask tools`")?;
     Ok(helm)
 }
 
-/// Files that are in one folder together: in `KUBEBUILDER_ASSETS`, else in a folder of `PATH`, else in this one of
-/// `.tools/`, which `cargo xtask` fills.
+/// Finds files that are all in one folder: `KUBEBUILDER_ASSETS`, a folder of `PATH`, or the folder `own` of `.tools/`,
+/// which `cargo xtask` fills, in this order.
 #[must_use]
 pub fn find<const N: usize>(own: &str, names: [&str; N]) -> Option<[PathBuf; N]> {
     let assets = env::var_os("KUBEBUILDER_ASSETS");
@@ -40,7 +40,8 @@ pub fn find<const N: usize>(own: &str, names: [&str; N]) -> Option<[PathBuf; N]>
     find_in(assets.as_deref(), &path, &root().join(".tools").join(own), names)
 }
 
-/// [`find`], of a given environment. Those of different folders are not mixed: they may be of different versions.
+/// Finds files like [`find`] in a given environment. Never mixes files of different folders, which may have different
+/// versions.
 fn find_in<const N: usize>(assets: Option<&OsStr>, path: &OsStr, own: &Path, names: [&str; N]) -> Option<[PathBuf; N]> {
     let folders = assets.map(PathBuf::from).into_iter().chain(env::split_paths(path)).chain([own.to_owned()]);
     let mut files = folders.map(|folder| names.map(|name| folder.join(name)));
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_of_the_first_folder_that_has_them() {
+    fn programs_come_from_the_first_folder_that_has_all() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         for (name, files) in

@@ -15,9 +15,9 @@ use super::certificates::Certificates;
 use super::process::Process;
 use crate::Port;
 
-/// Much more than they need, for machines with much else to do.
+/// Much longer than they need, for busy machines.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// Lines of their logs that a failed test shows: most of what they say is not about the test.
+/// Lines of their logs that a failed test shows. Few, because most lines are unrelated to the test.
 const SHOWN: usize = 15;
 const ASK_EVERY: Duration = Duration::from_millis(25);
 
@@ -38,13 +38,13 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("default={peer}")]);
         // A test's data need not survive the machine.
         command.args(["--unsafe-no-fsync", "--log-level=warn"]);
-        // The one member waits this long, in milliseconds, for another that leads, before it begins.
+        // The only member waits this long, in milliseconds, for another leader before it starts.
         command.args(["--heartbeat-interval=10", "--election-timeout=100"]);
         let process = Mutex::new(Process::spawn("etcd", &mut command, &folder.join("etcd.log"), SHOWN)?);
         Ok(Self { process, clients, _peers: peers })
     }
 
-    /// Where it answers clients, `http://127.0.0.1:PORT`.
+    /// Returns the address for clients, `http://127.0.0.1:PORT`.
     pub(super) fn address(&self) -> String {
         format!("http://{}", self.clients.address())
     }
@@ -62,15 +62,15 @@ impl Etcd {
         bail!("etcd is not ready")
     }
 
-    /// Forgets all but the newest version of every key.
+    /// Deletes all but the newest version of every key.
     pub(super) async fn compact(&self) -> Result<()> {
-        // Any request is answered with the revision of the whole.
+        // Every response contains the current revision of the store.
         let found = self.ask("range", &json!({"key": "AA=="})).await?;
         let revision = found["header"]["revision"].as_str().with_context(|| format!("no revision: {found}"))?;
         self.ask("compaction", &json!({"revision": revision, "physical": true})).await.map(drop)
     }
 
-    /// A call through etcd's JSON gateway.
+    /// Calls a method of etcd's JSON gateway.
     async fn ask(&self, method: &str, body: &Value) -> Result<Value> {
         let url = format!("{}/v3/kv/{method}", self.address());
         let answer = reqwest::Client::new().post(url).body(body.to_string()).send().await?;
@@ -91,7 +91,7 @@ pub(super) struct ApiServer {
 }
 
 impl ApiServer {
-    /// Everything that it needs; it does not run yet.
+    /// Prepares an API server without starting it.
     pub(super) fn new(program: &Path, folder: &Path, etcd: &str, network: Option<&Network>) -> Result<Self> {
         let names = network.map(Network::names).unwrap_or_default();
         let certificates = Certificates::write(folder, &names)?;
@@ -114,7 +114,7 @@ impl ApiServer {
         let address = match network {
             None => {
                 options.push(("bind-address", "127.0.0.1".to_owned()));
-                // Without these two it looks for a network that others reach it by.
+                // Without these two, the API server looks for a network interface to advertise.
                 options.push(("advertise-address", "127.0.0.1".to_owned()));
                 options.push(("endpoint-reconciler-type", "none".to_owned()));
                 "127.0.0.1".to_owned()
@@ -142,7 +142,7 @@ impl ApiServer {
         format!("https://{}", self.address)
     }
 
-    /// Writes the file of a client of this server.
+    /// Writes the kubeconfig of a client.
     pub(super) fn kubeconfig(&self, file: &Path, namespace: &str, identity: &Identity<'_>) -> Result<()> {
         let text = access::kubeconfig(&self.url(), &self.certificates.authority, namespace, identity);
         fs::write(file, text.to_string()).with_context(|| file.display().to_string())
@@ -168,15 +168,15 @@ impl ApiServer {
         process.context("the API server does not run")?.kill()
     }
 
-    /// Does something with the running process.
+    /// Calls `act` with the running process.
     pub(super) fn with<T>(&self, act: impl FnOnce(&Process) -> Result<T>) -> Result<T> {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         act(process.as_ref().context("the API server does not run")?)
     }
 
-    /// Waits until it is ready and has the namespace that objects of a test go to.
+    /// Waits until the API server is ready and has the namespace `default`.
     pub(super) async fn ready(&self, admin: &Path) -> Result<()> {
-        // Connections of its own: those of before may be broken.
+        // A new client, because existing connections may be broken.
         let client = access::impatient_client_of(admin).await?;
         let until = Instant::now() + READY_WITHIN;
         let mut said = String::new();
@@ -198,7 +198,7 @@ impl ApiServer {
     }
 }
 
-/// What the API server needs to speak with kubelets, and with the servers of other APIs behind it.
+/// Returns the options with which the API server reaches kubelets and aggregated API servers.
 fn of_nodes(certificates: &Certificates) -> Result<Vec<(&'static str, String)>> {
     let file = |path: &Path| path.display().to_string();
     let kubelet = certificates.client("kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters"))?;
@@ -216,7 +216,7 @@ fn of_nodes(certificates: &Certificates) -> Result<Vec<(&'static str, String)>> 
         ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
         ("proxy-client-cert-file", file(&proxy.certificate)),
         ("proxy-client-key-file", file(&proxy.key)),
-        // It runs on no node, so Services' addresses lead it nowhere.
+        // The API server runs on no node and cannot reach the addresses of Services.
         ("enable-aggregator-routing", "true".to_owned()),
     ])
 }

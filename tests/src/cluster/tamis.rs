@@ -15,7 +15,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Lines of its log that a failed test shows.
 const SHOWN: usize = 200;
 
-/// What is needed to start a program, and to start it again as the same one.
+/// The parameters of a program, kept to restart it unchanged.
 #[derive(Debug)]
 struct Launch {
     name: String,
@@ -46,28 +46,28 @@ impl Admin {
         Ok(Self { url: format!("http://{}", port.address()), port })
     }
 
-    /// What it says under a path.
+    /// Returns the response to a GET of a path.
     ///
     /// # Errors
-    /// It does not answer with success.
+    /// The response is not a success.
     pub async fn get(&self, path: &str) -> Result<String> {
         let answer = reqwest::get(format!("{}{path}", self.url)).await?;
         Ok(answer.error_for_status()?.text().await?)
     }
 
-    /// What it says, in JSON, under a path that wants a token.
+    /// Returns the JSON response to a GET of a path that requires a token.
     ///
     /// # Errors
-    /// It does not answer with success, or with no JSON.
+    /// The response is not a success or not JSON.
     pub async fn get_with(&self, path: &str, token: &str) -> Result<Value> {
         let request = reqwest::Client::new().get(format!("{}{path}", self.url)).bearer_auth(token);
         Ok(serde_json::from_str(&request.send().await?.error_for_status()?.text().await?)?)
     }
 
-    /// The sum of a metric over the series whose labels hold all of these texts.
+    /// Returns the sum of a metric over all series whose labels contain each of these texts.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The admin port does not answer.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
         Ok(gateway::sum(&self.get("/metrics").await?, name, labels))
     }
@@ -78,10 +78,10 @@ impl Admin {
     }
 }
 
-/// A running `tamis operator`; it is killed when dropped.
+/// A running `tamis operator`. It is killed on drop.
 #[derive(Debug)]
 pub struct Operator {
-    /// Itself.
+    /// The process.
     pub process: Process,
     /// Its admin port.
     pub admin: Admin,
@@ -89,17 +89,17 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts one as whom a kubeconfig says, and waits until it is ready.
+    /// Starts an operator with the identity of a kubeconfig and waits until it is ready.
     ///
     /// # Errors
-    /// It ended, or is not ready in time; the message has its log.
+    /// It exited, or is not ready in time; the message contains its log.
     pub async fn start(cluster: &Cluster, kubeconfig: &Path, args: &[impl AsRef<str>]) -> Result<Self> {
         let mut operator = Self::spawn(cluster, kubeconfig, args)?;
         operator.ready().await?;
         Ok(operator)
     }
 
-    /// Starts one and does not wait.
+    /// Starts a process without waiting until it is ready.
     ///
     /// # Errors
     /// `tamis` is not built.
@@ -115,15 +115,16 @@ impl Operator {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// It ended, or is not ready in time; the message has its log.
+    /// It exited, or is not ready in time; the message contains its log.
     pub async fn ready(&mut self) -> Result<()> {
         self.admin.ready(&mut self.process).await
     }
 
-    /// Kills it, if it still runs, and starts it again with the same port and arguments; does not wait.
+    /// Kills the operator if it is running, and starts it again with the same port and arguments, without waiting until
+    /// it is ready.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system's error.
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process = self.launch.spawn()?;
@@ -131,26 +132,26 @@ impl Operator {
     }
 }
 
-/// A running `tamis gateway` of a group; it is killed when dropped.
+/// A running `tamis gateway` of a group. It is killed on drop.
 #[derive(Debug)]
 pub struct ClusterGateway {
-    /// Itself.
+    /// The process.
     pub process: Process,
     /// Its admin port.
     pub admin: Admin,
     /// `http://127.0.0.1:PORT` of the serving port.
     pub url: String,
-    /// The folder in which it keeps what it was given last; it stays over restarts.
+    /// The folder with its last known good configuration, kept across restarts.
     pub cache: PathBuf,
     launch: Launch,
     _port: Port,
 }
 
 impl ClusterGateway {
-    /// Starts one as whom a kubeconfig says, with an empty cache, and waits until it is ready.
+    /// Starts a gateway with the identity of a kubeconfig and an empty cache, and waits until it is ready.
     ///
     /// # Errors
-    /// It ended, or is not ready in time; the message has its log.
+    /// It exited, or is not ready in time; the message contains its log.
     pub async fn start(
         cluster: &Cluster,
         group: &str,
@@ -163,7 +164,7 @@ impl ClusterGateway {
         Ok(gateway)
     }
 
-    /// Starts one and does not wait.
+    /// Starts a process without waiting until it is ready.
     ///
     /// # Errors
     /// `tamis` is not built.
@@ -171,7 +172,7 @@ impl ClusterGateway {
         Self::spawn_on(Self::ports()?, cluster, group, namespace, kubeconfig, args)
     }
 
-    /// Where one will listen, for an operator that starts before it.
+    /// Reserves the ports of a gateway, for an operator that starts before it.
     pub(super) fn ports() -> Result<(Port, Admin)> {
         Ok((Port::reserve()?, Admin::reserve()?))
     }
@@ -207,37 +208,38 @@ impl ClusterGateway {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// It ended, or is not ready in time; the message has its log.
+    /// It exited, or is not ready in time; the message contains its log.
     pub async fn ready(&mut self) -> Result<()> {
         self.admin.ready(&mut self.process).await
     }
 
-    /// Kills it, if it still runs, and starts it again with the same ports, arguments and cache; does not wait.
+    /// Kills the gateway if it is running, and starts it again with the same ports, arguments and cache, without
+    /// waiting until it is ready.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The operating system's error.
     pub fn restart(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process = self.launch.spawn()?;
         Ok(())
     }
 
-    /// The endpoint of an exposition.
+    /// Returns the endpoint of an exposition.
     #[must_use]
     pub fn endpoint(&self, namespace: &str, exposition: &str) -> String {
         format!("{}/mcp/{namespace}/{exposition}", self.url)
     }
 
-    /// [`ClusterGateway::endpoint`], to connect a client to.
+    /// Returns [`ClusterGateway::endpoint`] as the target of a client.
     #[must_use]
     pub fn target(&self, namespace: &str, exposition: &str) -> Target {
         Target::Url(self.endpoint(namespace, exposition))
     }
 
-    /// Requests to an exposition, in one era.
+    /// Returns a client for raw requests to an exposition in one era.
     ///
     /// # Errors
-    /// The HTTP client cannot be made.
+    /// The HTTP client cannot be created.
     pub fn rpc(&self, namespace: &str, exposition: &str, era: Era) -> Result<Rpc> {
         Rpc::new(&self.endpoint(namespace, exposition), era)
     }

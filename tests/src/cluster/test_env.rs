@@ -1,5 +1,5 @@
-//! A cluster with everything that a platform team has there: definitions, rights, a group in a namespace of its own, a
-//! team's namespace, an operator and a gateway that run with their own rights.
+//! A cluster set up as by a platform team: definitions, permissions, a gateway group in its own namespace, a team's
+//! namespace, and an operator and a gateway that run with their own permissions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 use super::{Cluster, ClusterGateway, Operator, eventually};
 use crate::{Era, Upstream, root};
 
-/// Long enough for a slow machine that does other things too; what takes it has failed.
+/// Long enough for a slow and busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A cluster in use. The group is `tamis-public/public`, the team's namespace `team-a`.
+/// A cluster in use. The gateway group is `tamis-public/public`, the team's namespace `team-a`.
 pub struct TestEnv {
     /// The operator.
     pub operator: Operator,
     /// A gateway of the group.
     pub gateway: ClusterGateway,
-    /// What the services call.
+    /// The upstream of the services.
     pub upstream: Upstream,
-    /// As whom operators run.
+    /// The kubeconfig of operators.
     pub operator_access: PathBuf,
-    /// As whom gateways run.
+    /// The kubeconfig of gateways.
     pub gateway_access: PathBuf,
-    /// The API server. Last: the others have their files in its folder.
+    /// The API server. Dropped last, because the other programs have their files in its folder.
     pub cluster: Cluster,
 }
 
@@ -40,17 +40,17 @@ spec:
   egress: {allow: [127.0.0.0/8]}
 "#;
 
-/// How far an operator's rights scope.
+/// The scope of an operator's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// `deploy/rbac.yaml`: it reads everywhere.
+    /// `deploy/rbac.yaml`: the operator reads all namespaces.
     Cluster,
-    /// `deploy/namespaced/`: Roles in the two namespaces, and nothing else.
+    /// `deploy/namespaced/`: Roles in the two namespaces only.
     Namespaces,
 }
 
 impl Scope {
-    /// Gives the operator its rights, in `tamis-public` and `team-a`.
+    /// Grants the operator its permissions in `tamis-public` and `team-a`.
     async fn grant(self, cluster: &Cluster) -> Result<()> {
         let read = |file: &str| std::fs::read_to_string(root().join("deploy").join(file)).context("a file of deploy/");
         for namespace in ["tamis-public", "team-a"] {
@@ -88,18 +88,18 @@ impl Scope {
 }
 
 impl TestEnv {
-    /// Sets it all up; the gateway is ready and serves nothing yet.
+    /// Starts the environment. The gateway is ready and serves nothing yet.
     ///
     /// # Errors
-    /// Something did not come up; the message has its log.
+    /// A program did not start; the message contains its log.
     pub async fn start() -> Result<Self> {
         Self::with(Scope::Cluster).await
     }
 
-    /// [`TestEnv::start`] with an operator that looks after the two namespaces and has no right beyond them.
+    /// [`TestEnv::start`] with an operator that watches the two namespaces and has no permissions outside them.
     ///
     /// # Errors
-    /// Something did not come up; the message has its log.
+    /// A program did not start; the message contains its log.
     pub async fn namespaced() -> Result<Self> {
         Self::with(Scope::Namespaces).await
     }
@@ -112,17 +112,18 @@ impl TestEnv {
         Self::start_programs(cluster, Upstream::start().await?, scope).await
     }
 
-    /// Operator and gateway on a cluster that has definitions and rights, and has the group or is about to be given it.
+    /// Starts operator and gateway on a cluster that has definitions and permissions, and has the gateway group or will
+    /// get it.
     ///
     /// # Errors
-    /// Something did not come up; the message has its log.
+    /// A program did not start; the message contains its log.
     pub async fn start_on(cluster: Cluster, upstream: Upstream) -> Result<Self> {
         Self::start_programs(cluster, upstream, Scope::Cluster).await
     }
 
     async fn start_programs(cluster: Cluster, upstream: Upstream, scope: Scope) -> Result<Self> {
         let operator_access = cluster.service_account("tamis-system", "tamis-operator").await?;
-        // The operator has to know the gateway's address, and makes its account.
+        // The operator needs the gateway's address, and creates its account.
         let ports = ClusterGateway::ports()?;
         let mut arguments = operator_arguments(&ports.1.url).to_vec();
         arguments.extend(scope.arguments().iter().map(|&argument| argument.to_owned()));
@@ -136,23 +137,23 @@ impl TestEnv {
         Ok(Self { operator, gateway, upstream, operator_access, gateway_access, cluster })
     }
 
-    /// Starts one more operator, beside or after the first, and waits until it is ready.
+    /// Starts another operator and waits until it is ready.
     ///
     /// # Errors
-    /// It ended, or is not ready in time; the message has its log.
+    /// The operator exited, or is not ready in time; the message contains its log.
     pub async fn another_operator(&self) -> Result<Operator> {
         let arguments = operator_arguments(&self.gateway.admin.url);
         Operator::start(&self.cluster, &self.operator_access, &arguments).await
     }
 
-    /// The sample service, for [`Upstream`], in `team-a`.
+    /// Returns the manifest of the sample service in `team-a`.
     #[must_use]
     pub fn manifest(&self) -> String {
         crate::documents::manifest(&self.upstream)
             .replace("metadata: {name: tracker}", "metadata: {name: tracker, namespace: team-a}")
     }
 
-    /// An exposition of the sample service for everyone, with further fields of its `spec`.
+    /// Returns an exposition of the sample service for anonymous callers, with additional fields of its `spec`.
     #[must_use]
     pub fn exposition(name: &str, spec: &Value) -> String {
         let mut document = json!({
@@ -165,7 +166,7 @@ impl TestEnv {
         document.to_string()
     }
 
-    /// A filter set of the sample service.
+    /// Returns a filter set of the sample service.
     #[must_use]
     pub fn filters(name: &str, spec: &Value) -> String {
         let mut document = json!({
@@ -178,7 +179,7 @@ impl TestEnv {
         document.to_string()
     }
 
-    /// What `get-issue` answers a model, or the status and text of a refusal.
+    /// Calls `get-issue` and returns its result, or the status and text of a refusal.
     ///
     /// # Errors
     /// The gateway does not answer.
@@ -192,10 +193,10 @@ impl TestEnv {
         }
     }
 
-    /// Waits until `get-issue` has just these members.
+    /// Waits until the result of `get-issue` has exactly these members.
     ///
     /// # Errors
-    /// It has not in time; the message says what it had.
+    /// It does not in time; the message contains the last answer or condition.
     pub async fn issue_has(&self, exposition: &str, members: &[&str]) -> Result<()> {
         let wanted: Vec<String> = members.iter().map(|member| (*member).to_owned()).collect();
         let last = std::cell::RefCell::new(String::new());
@@ -208,7 +209,7 @@ impl TestEnv {
         found.await.map(drop).with_context(|| format!("{exposition}: wanted {wanted:?}, had {}", last.borrow()))
     }
 
-    /// Waits until the exposition answers 503, with this in the text.
+    /// Waits until the exposition answers 503 and its status contains `text`.
     ///
     /// # Errors
     /// It does not in time.
@@ -218,7 +219,7 @@ impl TestEnv {
             let answer = self.issue(exposition).await?;
             *last.borrow_mut() = format!("{answer:?}");
             let stopped = answer.is_err_and(|(status, said)| status == 503 && said.contains("not available"));
-            // Callers are not told why; the status says so.
+            // The answer to callers omits the reason; the status contains it.
             let status = self.object("exposition", exposition).await?["status"].to_string();
             last.borrow_mut().push_str(&status);
             Ok((stopped && status.contains(text)).then_some(()))
@@ -226,19 +227,19 @@ impl TestEnv {
         found.await.with_context(|| format!("{exposition}: wanted 503 and {text}, had {}", last.borrow()))
     }
 
-    /// An object, as `kubectl get -o json` shows it.
+    /// Returns an object as `kubectl get -o json` prints it.
     ///
     /// # Errors
-    /// It is not there.
+    /// The object does not exist.
     pub async fn object(&self, kind: &str, name: &str) -> Result<Value> {
         let text = self.cluster.kubectl(&["get", kind, name, "-n", "team-a", "-o", "json"], None).await?;
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// A condition of an object: its status, reason and message, once it is of the object's generation.
+    /// Returns the status, reason and message of a condition, if it refers to the object's current generation.
     ///
     /// # Errors
-    /// The object is not there.
+    /// The object does not exist.
     pub async fn condition(&self, kind: &str, name: &str, condition: &str) -> Result<Option<(String, String, String)>> {
         let object = self.object(kind, name).await?;
         let generation = &object["metadata"]["generation"];
@@ -248,10 +249,10 @@ impl TestEnv {
         Ok(found.map(|c| (text(&c["status"]), text(&c["reason"]), text(&c["message"]))))
     }
 
-    /// Waits until a condition has this status and reason; gives its message.
+    /// Waits until a condition has this status and reason, and returns its message.
     ///
     /// # Errors
-    /// It has not in time; the message says what it had.
+    /// It does not in time; the message contains the last answer or condition.
     pub async fn condition_is(
         &self,
         kind: &str,
@@ -271,10 +272,10 @@ impl TestEnv {
             .with_context(|| format!("{kind}/{name}: wanted {condition} {status} {reason}, had {:?}", last.borrow()))
     }
 
-    /// `kubectl wait --for=condition=Ready`.
+    /// Runs `kubectl wait --for=condition=Ready`.
     ///
     /// # Errors
-    /// It is not ready in time.
+    /// The object is not ready in time.
     pub async fn ready(&self, kind: &str, name: &str) -> Result<()> {
         let object = format!("{kind}/{name}");
         let said = self
@@ -286,7 +287,7 @@ impl TestEnv {
     }
 }
 
-/// The gateway is named with its group: some tests make another one.
+/// The gateway is given together with its group, because some tests create another group.
 fn operator_arguments(gateway_admin: &str) -> [String; 6] {
     let group = "tamis-public/public";
     let gateway = format!("{group}={gateway_admin}");

@@ -132,7 +132,7 @@ impl Half {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_removed_shows_in_no_channel_and_no_record() -> Result<()> {
+async fn removed_data_shows_in_no_channel_and_no_record() -> Result<()> {
     let upstream = Upstream::start().await?;
     let (folder, logs) = (Folder::new()?, Folder::new()?);
     let (actions, filters) = pairs::yaml();

@@ -26,7 +26,7 @@ const PAIRS: usize = 3;
 
 /// Whether two documents that differ in what the filter removes must not be told apart. `compile` warns about filters that
 /// tell by succeeding or not; the engine's own test compares those.
-fn tells_nothing(filter: &Filter) -> Result<bool> {
+fn reveals_nothing(filter: &Filter) -> Result<bool> {
     let spec: ToolFilter = serde_json::from_value(filter.filter.clone())?;
     let options = CompileOptions {
         enforcement: Enforcement::Enforced,
@@ -43,7 +43,7 @@ fn draw(runner: &mut TestRunner, count: usize) -> Result<Vec<Filter>> {
     let mut drawn = Vec::new();
     while drawn.len() < count {
         let filter = filters::filter().new_tree(runner).map_err(anyhow::Error::msg)?.current();
-        if tells_nothing(&filter)? {
+        if reveals_nothing(&filter)? {
             drawn.push(filter);
         }
     }
@@ -106,7 +106,7 @@ async fn batch(runner: &mut TestRunner, filters: &[Filter]) -> Result<(usize, us
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_random_filter_tells_what_it_removes() -> Result<()> {
+async fn no_random_filter_reveals_what_it_removes() -> Result<()> {
     let asked = match std::env::var("TAMIS_RANDOM_FILTERS") {
         Ok(number) => number.parse().context("TAMIS_RANDOM_FILTERS: expected a number of filters")?,
         Err(_) => FILTERS,
@@ -128,7 +128,7 @@ async fn no_random_filter_tells_what_it_removes() -> Result<()> {
 
 /// Every way to remove something, and every stage, is among the filters that are drawn.
 #[test]
-fn random_filters_are_of_every_sort() -> Result<()> {
+fn random_filters_cover_every_stage() -> Result<()> {
     let drawn = draw(&mut TestRunner::deterministic(), FILTERS)?;
     let text: Vec<Value> = drawn.into_iter().map(|filter| filter.filter).collect();
     let text = json!(text).to_string();

@@ -55,7 +55,7 @@ async fn prepared(cluster: &Cluster) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_combination_of_values_is_good_or_refused() -> Result<()> {
+async fn every_combination_of_values_is_valid_or_rejected() -> Result<()> {
     let cluster = Cluster::start().await?;
     prepared(&cluster).await?;
     let folder = TempDir::new()?;

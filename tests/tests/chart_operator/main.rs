@@ -35,7 +35,7 @@ async fn start(cluster: &Cluster, namespace: &str, release: &str) -> Result<Oper
 }
 
 /// Waits until everything of a group is there, and its status.
-async fn looked_after(cluster: &Cluster, namespace: &str, group: &str) -> Result<()> {
+async fn reconciled(cluster: &Cluster, namespace: &str, group: &str) -> Result<()> {
     let name = format!("tamis-{group}");
     eventually(&format!("the objects of {namespace}/{group}"), SOON, async || {
         let arguments = ["-n", namespace, "get", CHILDREN, "-o", "jsonpath={.items[*].metadata.name}"];
@@ -65,7 +65,7 @@ async fn ended(mut operator: Operator) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_beside_each_other_have_all_that_they_need() -> Result<()> {
+async fn two_operators_run_with_the_rights_of_the_charts() -> Result<()> {
     let cluster = Cluster::start().await?;
     for namespace in [TENANT, "team-a"] {
         cluster.namespace(namespace).await?;
@@ -91,8 +91,8 @@ async fn operators_beside_each_other_have_all_that_they_need() -> Result<()> {
 
     let first = start(&cluster, SYSTEM, "tamis").await?;
     let second = start(&cluster, TENANT, "own-tamis").await?;
-    looked_after(&cluster, SYSTEM, "default").await?;
-    looked_after(&cluster, TENANT, "default").await?;
+    reconciled(&cluster, SYSTEM, "default").await?;
+    reconciled(&cluster, TENANT, "default").await?;
     for (namespace, lease, holder) in [(SYSTEM, "tamis-operator", "tamis"), (TENANT, "own-tamis-operator", "own-tamis")]
     {
         let holds = ["-n", namespace, "get", "lease", lease, "-o", "jsonpath={.spec.holderIdentity}"];

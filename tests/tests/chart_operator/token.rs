@@ -8,7 +8,7 @@ use super::objects::{GROUP, attacks, deployment, usual};
 use super::{SOON, SYSTEM};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_its_token_can_do_no_more_than_it_does() -> Result<()> {
+async fn the_operators_token_allows_only_what_the_operator_does() -> Result<()> {
     let cluster = Cluster::start().await?;
     for namespace in [GROUP, "team-a"] {
         cluster.service_account(namespace, "default").await?;
@@ -51,7 +51,7 @@ async fn whoever_has_its_token_can_do_no_more_than_it_does() -> Result<()> {
             json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "tamis-public", "namespace": GROUP},
                            "spec": {"ports": [{"port": 80}]}}),
         ),
-        ("deployment", named_by_nobody()),
+        ("deployment", unowned_deployment()),
     ] {
         cluster.kubectl(&["create", "--filename=-"], Some(&object.to_string())).await?;
         let name = object["metadata"]["name"].as_str().context("a name")?;
@@ -97,7 +97,7 @@ async fn whoever_has_its_token_can_do_no_more_than_it_does() -> Result<()> {
     cluster.kubectl(&["create", "--dry-run=server", "--filename=-"], Some(&coredns.to_string())).await.map(drop)
 }
 
-fn named_by_nobody() -> Value {
+fn unowned_deployment() -> Value {
     let mut object = deployment(|_| {});
     object["metadata"].as_object_mut().expect("metadata").retain(|key, _| key == "name" || key == "namespace");
     object

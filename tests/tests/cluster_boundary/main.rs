@@ -46,7 +46,7 @@ fn said_of(half: &str, text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_removed_shows_in_no_channel_of_a_cluster() -> Result<()> {
+async fn removed_data_shows_in_no_channel_of_a_cluster() -> Result<()> {
     let env = TestEnv::start().await?;
     env.cluster.apply(&documents(&env)).await?;
     for half in HALVES {

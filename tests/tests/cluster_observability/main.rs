@@ -16,7 +16,7 @@ use tamis_tests::prometheus::{Prometheus, hurried};
 const SOON: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_sees_what_operator_and_gateways_go_through() -> Result<()> {
+async fn alerts_and_dashboards_follow_operators_and_gateways() -> Result<()> {
     let mut env = TestEnv::start().await?;
     let mut second = env.another_operator().await?;
     let jobs = targets::monitors(&env.cluster).await?;

@@ -190,7 +190,7 @@ pub(crate) fn good() -> Vec<Value> {
 }
 
 /// Whether the operator would take the filter `get-issue` of a set.
-fn operator_takes(object: &Value) -> bool {
+fn operator_accepts(object: &Value) -> bool {
     let read = tamis_crds::read_object(object);
     let filter = read.resources.filter_of("get-issue", None).ok().map(|found| found.filter.clone());
     filter.is_some_and(|filter| compile(&filter, &CompileOptions::default()).program.is_some())
@@ -198,7 +198,7 @@ fn operator_takes(object: &Value) -> bool {
 
 /// The policy is early, not stricter: what it refuses, the operator would too.
 #[test]
-fn the_operator_agrees() {
+fn the_operator_agrees_with_the_policy() {
     // What the loader forgives in files: spellings of the seed documents, and text without quotes that looks like a number.
     // In a cluster only our names are known, and kubectl has made a number of it by then.
     let forgiven = [
@@ -210,11 +210,11 @@ fn the_operator_agrees() {
     ];
     let taken: Vec<_> = refused()
         .into_iter()
-        .filter(|(filter, text)| operator_takes(&in_set(filter)) != forgiven.contains(text))
+        .filter(|(filter, text)| operator_accepts(&in_set(filter)) != forgiven.contains(text))
         .collect();
     assert!(taken.is_empty(), "{taken:#?}");
     for object in good().iter().filter(|object| object["spec"]["filters"].get("get-issue").is_some()) {
-        assert!(operator_takes(object), "{object}");
+        assert!(operator_accepts(object), "{object}");
     }
 }
 

@@ -139,7 +139,7 @@ async fn examples(cluster: &Cluster) -> Result<Vec<Value>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
+async fn the_api_server_accepts_rejects_and_explains() -> Result<()> {
     let cluster = Cluster::start().await?;
     install(&cluster).await?;
     explained(&cluster).await.context("kubectl explain")?;
@@ -157,7 +157,7 @@ async fn the_api_server_takes_refuses_and_explains() -> Result<()> {
     misspelt::refused_everywhere(&client).await.context("unknown fields and null everywhere")?;
     misspelt::kept(&client).await.context("unknown fields of large objects")?;
     misspelt::emptied(&client).await.context("emptied by server-side apply")?;
-    locked(&client).await.context("stored before the policy")?;
+    stored_before_a_policy(&client).await.context("stored before the policy")?;
     groups_in_use(&cluster).await.context("who deletes a GatewayGroup")?;
     writers(&cluster).await.context("who writes GatewayConfigs")
 }
@@ -275,7 +275,7 @@ async fn immutable(client: &Client) -> Result<()> {
 }
 
 /// What was stored before a policy was installed can still be labelled, and corrected.
-async fn locked(client: &Client) -> Result<()> {
+async fn stored_before_a_policy(client: &Client) -> Result<()> {
     let rows = [
         ("tamis-filters", json!({ "retain": ["a"] }), json!({ "retain": ["/a"] })),
         ("tamis-fields", json!({ "retian": ["/a"] }), json!({ "retain": ["/a"] })),
@@ -426,7 +426,7 @@ fn forbidden(outcome: Result<String>) -> Result<()> {
 }
 
 #[test]
-fn the_kinds_are_all_here() {
+fn every_definition_is_listed() {
     let files = std::fs::read_dir(tamis_tests::root().join("crds/yaml")).expect("the folder is there").count();
     assert_eq!(files, KINDS.len());
 }

@@ -90,7 +90,7 @@ fn blocks_are_fenced() {
 }
 
 #[test]
-fn documents_in_blocks_are_in_order() {
+fn documents_in_blocks_are_valid() {
     let mut count = 0;
     let mut wrong = Vec::new();
     for page in copied() {

@@ -75,7 +75,7 @@ fn dashboards() -> Result<Vec<(String, Value)>> {
 const UNITS: [&str; 9] = ["short", "bytes", "Bps", "percentunit", "cps", "reqps", "ops", "s", "none"];
 
 #[test]
-fn dashboards_have_the_shape_that_grafana_reads() -> Result<()> {
+fn dashboards_have_the_shape_that_grafana_expects() -> Result<()> {
     let boards = dashboards()?;
     let uids: BTreeSet<&str> = boards.iter().filter_map(|(_, board)| board["uid"].as_str()).collect();
     assert_eq!(uids, ["tamis-gateway", "tamis-operator", "tamis-savings"].into_iter().collect());
@@ -187,7 +187,7 @@ fn reference(text: &str) -> String {
 
 /// The part of `docs/metrics.md` that comes from the registries. `TAMIS_UPDATE=1` writes it anew.
 #[test]
-fn the_reference_is_what_the_registries_say() -> Result<()> {
+fn the_reference_matches_the_registries() -> Result<()> {
     let path = root().join("docs/metrics.md");
     let page = fs::read_to_string(&path)?;
     let marker = "<!-- Generated: TAMIS_UPDATE=1 cargo test -p tamis-tests --test observability reference -->\n";
@@ -207,7 +207,7 @@ fn the_reference_is_what_the_registries_say() -> Result<()> {
 
 /// What every process says of itself it says in the same words, though gateway and operator know nothing of each other.
 #[test]
-fn both_say_alike_what_both_say() {
+fn gateway_and_operator_describe_common_metrics_alike() {
     let (gateway, operator) = (tamis_gateway::every_metric(), tamis_operator::metrics::Metrics::everything());
     let (gateway, operator) = (families(&gateway), families(&operator));
     let mut both = BTreeSet::new();
@@ -223,7 +223,7 @@ fn both_say_alike_what_both_say() {
 }
 
 #[test]
-fn metrics_are_named_as_prometheus_wants_them() -> Result<()> {
+fn metrics_follow_the_naming_rules_of_prometheus() -> Result<()> {
     for text in [tamis_gateway::every_metric(), tamis_operator::metrics::Metrics::everything()] {
         for (name, family) in families(&text) {
             assert!(name.starts_with("tamis_") || name == "process_start_time_seconds", "{name}");

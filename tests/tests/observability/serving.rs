@@ -81,7 +81,7 @@ const FIRING: [&str; 10] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_counts_what_calls_came_to() -> Result<()> {
+async fn prometheus_counts_calls_to_the_byte() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     folder.write("trouble.yaml", &TROUBLE.replace("URL", &upstream.url))?;
@@ -118,7 +118,7 @@ async fn prometheus_counts_what_calls_came_to() -> Result<()> {
     let began = Instant::now();
     while seen.len() < FIRING.len() {
         ensure!(began.elapsed() < SOON, "only these fire: {seen:?}\n{}", gateway.log());
-        trouble(&mut ledger).await?;
+        cause_trouble(&mut ledger).await?;
         for alert in FIRING {
             if let Some(fired) = prometheus.firing(alert).await?.first() {
                 if seen.insert(alert) {
@@ -146,7 +146,7 @@ async fn prometheus_counts_what_calls_came_to() -> Result<()> {
     }
     exact(&prometheus, &ledger).await.context("after the trouble")?;
     rules_have_results(&prometheus).await?;
-    no_surprises(&gateway).await
+    every_metric_is_documented(&gateway).await
 }
 
 /// A folder with the keys of callers, and without the token of the private service.
@@ -160,7 +160,7 @@ fn secrets() -> Result<TempDir> {
 }
 
 /// Once round everything that can go wrong.
-async fn trouble(ledger: &mut Ledger<'_>) -> Result<()> {
+async fn cause_trouble(ledger: &mut Ledger<'_>) -> Result<()> {
     for (exposition, tool) in [("internal", "list-issues"), ("stale", "list-issues"), ("partner", "get-issue")] {
         ledger.call(exposition, tool).await?.text_block()?;
     }
@@ -259,7 +259,7 @@ async fn rules_have_results(prometheus: &Prometheus) -> Result<()> {
 }
 
 /// Every metric of the gateway is in the reference.
-async fn no_surprises(gateway: &Gateway) -> Result<()> {
+async fn every_metric_is_documented(gateway: &Gateway) -> Result<()> {
     let page = fs::read_to_string(root().join("docs/metrics.md"))?;
     for line in gateway.admin("/metrics").await?.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let name = line.split(' ').next().unwrap_or_default();

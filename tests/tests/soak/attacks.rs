@@ -25,7 +25,7 @@ pub(crate) enum Attack {
     /// A pattern that is slow on one long line.
     Patterns,
     /// Large bodies for addresses at which nothing is served.
-    Strangers,
+    UnknownPaths,
     /// Large answers that nobody reads.
     SlowReaders,
     /// Large answers that cannot take the fast path.
@@ -43,7 +43,7 @@ impl Attack {
         Self::Arguments,
         Self::Filters,
         Self::Patterns,
-        Self::Strangers,
+        Self::UnknownPaths,
         Self::SlowReaders,
         Self::Trees,
         Self::Streams,
@@ -56,7 +56,7 @@ impl Attack {
         match self {
             Self::Arguments | Self::Filters | Self::Trees => 4,
             Self::Patterns => 2,
-            Self::Strangers | Self::SlowReaders | Self::Streams | Self::Pending => 8,
+            Self::UnknownPaths | Self::SlowReaders | Self::Streams | Self::Pending => 8,
             Self::Idle => 12,
         }
     }
@@ -70,7 +70,7 @@ impl Attack {
             Self::Arguments => http(path, &bombs.arguments, None),
             Self::Filters => http(path, &call("wide"), None),
             Self::Patterns => http(path, &call("digits"), None),
-            Self::Strangers => http("/mcp/nobody/here", &" ".repeat(64 << 10), Some(4 << 20)),
+            Self::UnknownPaths => http("/mcp/nobody/here", &" ".repeat(64 << 10), Some(4 << 20)),
             Self::SlowReaders => http(path, &call("large"), None),
             Self::Trees => http(path, &call("twice"), None),
             Self::Pending => http(path, &call("slow"), None),

@@ -63,7 +63,7 @@ impl Calls {
         let answers: Arc<Mutex<Vec<Answered>>> = Arc::default();
         let over = Arc::new(AtomicBool::new(false));
         let caller = Caller { rpc, tool: tool.to_owned(), key: key.map(str::to_owned), pause };
-        let task = tokio::spawn(caller.go_on(Arc::clone(&answers), Arc::clone(&over)));
+        let task = tokio::spawn(caller.call_until_over(Arc::clone(&answers), Arc::clone(&over)));
         Self { answers, over, task }
     }
 
@@ -104,7 +104,7 @@ struct Caller {
 }
 
 impl Caller {
-    async fn go_on(self, answers: Arc<Mutex<Vec<Answered>>>, over: Arc<AtomicBool>) -> Result<()> {
+    async fn call_until_over(self, answers: Arc<Mutex<Vec<Answered>>>, over: Arc<AtomicBool>) -> Result<()> {
         let params = json!({"name": self.tool, "arguments": {"owner": "o", "repo": "r", "number": 1}});
         while !over.load(Ordering::SeqCst) {
             let began = Instant::now();

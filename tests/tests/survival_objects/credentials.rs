@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::calls::Calls;
-use crate::steps::{SOON, comes_back, config_of, narrow, of_group};
+use crate::steps::{SOON, config_of, narrow, of_group, recreated};
 
 /// An upstream that remembers each `Authorization` that it was sent.
 struct Recorder {
@@ -174,7 +174,7 @@ async fn no_upstream_sees_the_credential_of_another() -> Result<()> {
         let name = names::credentials_secret("public", names::shard_of(handle));
         let shard = of_group(&env, "secret", &name).await?.context("the shard")?;
         env.cluster.kubectl(&["delete", "secret", &name, "-n", "tamis-public"], None).await?;
-        let back = comes_back(&env, "secret", &name, shard["metadata"]["uid"].as_str().unwrap_or_default()).await?;
+        let back = recreated(&env, "secret", &name, shard["metadata"]["uid"].as_str().unwrap_or_default()).await?;
         ensure!(back["data"][handle].is_string(), "the value is not there");
     }
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -67,7 +67,7 @@ async fn force(env: &TestEnv, object: &Value) -> Result<()> {
 /// One of every kind is there that nobody can read, and what is served becomes one after the other: what was good stays, what
 /// is new stops, and everyone else goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_object_of_any_kind_holds_nobody_up() -> Result<()> {
+async fn a_malformed_object_delays_no_other() -> Result<()> {
     let mut env = TestEnv::start().await?;
     env.cluster.apply(&env.manifest()).await?;
     env.cluster.apply(&narrow("narrow", None)).await?;
@@ -200,7 +200,7 @@ async fn status_writes(env: &TestEnv) -> Result<f64> {
 
 /// Definitions of a version that lacks fields: operator and gateway go on, and write each status once.
 #[tokio::test(flavor = "multi_thread")]
-async fn older_definitions_are_lived_with() -> Result<()> {
+async fn the_operator_works_with_older_definitions() -> Result<()> {
     let mut env = TestEnv::start().await?;
     redefine(&env, |kind, version| {
         let schema = &mut version["schema"]["openAPIV3Schema"]["properties"];

@@ -31,7 +31,7 @@ async fn gone(env: &TestEnv, calls: &Calls) -> Result<()> {
 /// The default set goes first, the exposition three seconds later, the service last; the same under an operator that was
 /// killed in between; the same in a namespace that is being deleted. Without its last set the exposition stops at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
+async fn deleting_in_any_order_reveals_nothing() -> Result<()> {
     let mut env = TestEnv::start().await?;
     all_three(&env).await?;
     for restart in [false, true] {
@@ -99,7 +99,7 @@ async fn what_is_deleted_in_any_order_lets_nothing_pass() -> Result<()> {
 /// Five things that an answer needs, in every order that the seed gives: the namespace's label that the group asks for, the
 /// Secret, the service, its filters and the exposition that names them.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_applied_in_any_order_converges() -> Result<()> {
+async fn applying_in_any_order_converges() -> Result<()> {
     let env = TestEnv::start().await?;
     let selector = r#"
 apiVersion: tamis.dev/v1alpha1

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tamis_tests::cluster::{TestEnv, eventually};
 
 use crate::calls::Calls;
-use crate::steps::{SOON, all_of_group, apply, comes_back, config_of, narrow, of_group};
+use crate::steps::{SOON, all_of_group, apply, config_of, narrow, of_group, recreated};
 
 fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
@@ -26,7 +26,7 @@ async fn served(env: &TestEnv) -> Result<()> {
 /// What the operator made comes back; what it did not make stays as it is, and a condition says so; a document that is newer
 /// than the gateway leaves the one before in place.
 #[tokio::test(flavor = "multi_thread")]
-async fn ours_come_back_and_others_stay() -> Result<()> {
+async fn owned_objects_are_recreated_and_foreign_ones_kept() -> Result<()> {
     let env = TestEnv::start().await?;
     served(&env).await?;
     let (one, two) = (Calls::of(&env, "one")?, Calls::of(&env, "two")?);
@@ -43,12 +43,12 @@ async fn ours_come_back_and_others_stay() -> Result<()> {
     for (kind, object) in &lost {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         env.cluster.kubectl(&["delete", kind, name, "-n", "tamis-public", "--wait=false"], None).await?;
-        let back = comes_back(&env, kind, name, &uid(object)).await?;
+        let back = recreated(&env, kind, name, &uid(object)).await?;
         if *kind != "service" {
             ensure!(back["spec"] == object["spec"] && back["rules"] == object["rules"], "{kind} is another: {back}");
         }
     }
-    another_token(&env).await?;
+    a_deleted_token_is_replaced(&env).await?;
     let answers = one.end().await?;
     let failed = answers.iter().find(|answer| !answer.is_ok());
     ensure!(failed.is_none(), "a call failed: {failed:?}");
@@ -58,7 +58,7 @@ async fn ours_come_back_and_others_stay() -> Result<()> {
     let config = of_group(&env, "gatewayconfig", &name).await?.context("the document")?;
     let one = Calls::of(&env, "one")?;
     env.cluster.kubectl(&["delete", "gatewayconfig", &name, "-n", "tamis-public"], None).await?;
-    comes_back(&env, "gatewayconfig", &name, &uid(&config)).await?;
+    recreated(&env, "gatewayconfig", &name, &uid(&config)).await?;
     let back = eventually("it is served", SOON, async || Ok(one.next().await?.is_ok().then_some(())));
     back.await?;
 
@@ -89,16 +89,16 @@ async fn ours_come_back_and_others_stay() -> Result<()> {
     let answers = two.end().await?;
     let failed = answers.iter().find(|answer| !answer.is_ok());
     ensure!(failed.is_none(), "a call of another exposition failed: {failed:?}");
-    strangers(&env).await
+    foreign_objects_stay(&env).await
 }
 
 /// The token of the group is made anew, and the operator and the gateway go over to it: what is edited then becomes `Ready`.
-async fn another_token(env: &TestEnv) -> Result<()> {
+async fn a_deleted_token_is_replaced(env: &TestEnv) -> Result<()> {
     let name = "tamis-public-token";
     let (before, secret) = (token(env).await?, of_group(env, "secret", name).await?.context("the token")?);
     env.gateway.admin.get_with("/config", &before).await?;
     env.cluster.kubectl(&["delete", "secret", name, "-n", "tamis-public"], None).await?;
-    comes_back(env, "secret", name, &uid(&secret)).await?;
+    recreated(env, "secret", name, &uid(&secret)).await?;
     let after = token(env).await?;
     ensure!(after.len() == before.len() && after != before, "it is no other token");
     let known = eventually("the gateway wants it", SOON, async || {
@@ -121,7 +121,7 @@ async fn token(env: &TestEnv) -> Result<String> {
 }
 
 /// Objects that are there before ours and have our names.
-async fn strangers(env: &TestEnv) -> Result<()> {
+async fn foreign_objects_stay(env: &TestEnv) -> Result<()> {
     let theirs = r#"
 apiVersion: v1
 kind: Namespace
@@ -190,7 +190,7 @@ spec:
 /// `kubectl wait` right after an edit returns for the edit; a tool that is renamed is there under one name or the other; of two
 /// services the older holds; and where nothing changes, nothing is written, by a new operator either.
 #[tokio::test(flavor = "multi_thread")]
-async fn ready_means_this_edit_and_quiet_means_no_write() -> Result<()> {
+async fn ready_means_the_last_edit_and_idle_means_no_write() -> Result<()> {
     let mut env = TestEnv::start().await?;
     served(&env).await?;
     for round in 0..8 {

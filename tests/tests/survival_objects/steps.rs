@@ -39,7 +39,7 @@ pub(crate) async fn all_of_group(env: &TestEnv, kind: &str) -> Result<Vec<Value>
 }
 
 /// Waits until an object is there again as another than before.
-pub(crate) async fn comes_back(env: &TestEnv, kind: &str, name: &str, uid: &str) -> Result<Value> {
+pub(crate) async fn recreated(env: &TestEnv, kind: &str, name: &str, uid: &str) -> Result<Value> {
     let found = eventually("it comes back", SOON, async || {
         let object = of_group(env, kind, name).await?;
         Ok(object.filter(|object| object["metadata"]["uid"].as_str() != Some(uid)))

@@ -42,7 +42,7 @@ async fn is_refused(env: &TestEnv, kind: &str, name: &str, reason: &str, text: &
 }
 
 /// Lets the victim work for as long as an attack goes on, and reports.
-async fn endure(env: &mut TestEnv, victim: &mut Victim, what: &str, attack: Attacker) -> Result<Edits> {
+async fn work_under_attack(env: &mut TestEnv, victim: &mut Victim, what: &str, attack: Attacker) -> Result<Edits> {
     let edits = victim.work(env, ATTACKED).await.with_context(|| format!("during: {what}"))?;
     let said = attack.end().await.with_context(|| what.to_owned())?;
     env.operator.process.check()?;
@@ -66,21 +66,26 @@ async fn a_tenant_cannot_hold_up_another() -> Result<()> {
     eprintln!("quiet: {quiet}; operator {:?} bytes", env.operator.process.memory());
 
     let attacker = Attacker::fills_the_credentials(&env);
-    endure(&mut env, &mut victim, "300 Secrets of callers", attacker).await?;
+    work_under_attack(&mut env, &mut victim, "300 Secrets of callers", attacker).await?;
     is_refused(&env, "exposition", "keys-299", "QuotaExceeded", "`credential-bytes`").await?;
     let full = victim.adds_a_key(&env).await?;
     ensure!(full, "a namespace within its quota has no room");
 
     let attacker = Attacker::repeats_a_description(&env);
-    endure(&mut env, &mut victim, "5,000 tools that repeat 190 kB each", attacker).await?;
+    work_under_attack(&mut env, &mut victim, "5,000 tools that repeat 190 kB each", attacker).await?;
     is_refused(&env, "customtools", "many", "TooLarge", "tools exceed the limit").await?;
 
     let attacker = Attacker::edits_a_large_set(&env);
-    endure(&mut env, &mut victim, "a set of 900 kB edited for 100 expositions, 30 more of them unused", attacker)
-        .await?;
+    work_under_attack(
+        &mut env,
+        &mut victim,
+        "a set of 900 kB edited for 100 expositions, 30 more of them unused",
+        attacker,
+    )
+    .await?;
 
     let attacker = Attacker::edits_for_many(&env);
-    endure(&mut env, &mut victim, "six edits a second for 1,000 expositions", attacker).await?;
+    work_under_attack(&mut env, &mut victim, "six edits a second for 1,000 expositions", attacker).await?;
 
     // Nothing was restarted, and the victim's objects say so.
     let ready = env.condition_is("exposition", "guarded", "Programmed", "True", "Programmed").await?;

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_names_a_place_is_found_out() {
+    fn a_program_that_contains_a_build_path_is_rejected() {
         let cases = [
             ("\0/cargo/registry/src/x/lib.rs\0/tamis/cli/src/main.rs", None),
             ("\0/home/ann/.cargo/registry/src/x/lib.rs", Some("/home/ann/.cargo")),

@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_told_from_programs() {
+    fn other_files_are_not_programs() {
         for other in [&b""[..], b"#!/bin/sh\n", b"\x7fELF"] {
             assert!(format!("{:#}", read(other).expect_err("is none")).contains("not an ELF file"));
         }
     }
 
     #[test]
-    fn an_old_glibc_is_told_by_its_versions() {
+    fn an_old_glibc_is_recognized_by_its_versions() {
         assert!(resolves_names_by_itself(b"..\0GLIBC_2.33\0GLIBC_2.34\0.."));
         assert!(!resolves_names_by_itself(b"..\0GLIBC_2.33\0GLIBC_PRIVATE\0.."));
     }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_none_and_paths_twice_are_refused() {
+    fn invalid_and_duplicate_paths_are_rejected() {
         let cases = [
             (&["/a/../b"][..], "no path"),
             (&["/a//b"], "no path"),

@@ -88,7 +88,7 @@ mod tests {
     use super::{gather, is_licence, render, standard};
 
     #[test]
-    fn licences_are_told_by_their_names() {
+    fn licences_are_recognized_by_their_names() {
         for name in ["LICENSE", "LICENSE-MIT", "license.md", "COPYING", "NOTICE", "UNLICENSE", "Copyright.txt"] {
             assert!(is_licence(name), "{name}");
         }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_rejected() {
         for written in ["", "Tamis:1", "tamis:", "tamis:a b", "/tamis", "tamis//x", "tamis@sha256:0", "tamis:-x"] {
             written.parse::<Name>().expect_err(written);
         }

@@ -60,13 +60,13 @@ mod tests {
     use super::{Revision, seconds};
 
     #[test]
-    fn the_time_is_said_in_utc() {
+    fn the_time_is_printed_in_utc() {
         let revision = Revision { commit: None, time: 1_700_000_000 };
         assert_eq!(revision.created().expect("is a time"), "2023-11-14T22:13:20Z");
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_rejected() {
         assert_eq!(seconds("0").expect("is one"), 0);
         for text in ["", "-1", "now", "99999999999"] {
             let error = seconds(text).expect_err(text).to_string();

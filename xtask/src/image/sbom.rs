@@ -194,14 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn the_document_is_what_cyclonedx_allows() {
+    fn the_document_is_valid_cyclonedx() {
         let bom = Bom::parse_from_json_v1_5(example().as_bytes()).expect("is one");
         let result = bom.validate_version(SpecVersion::V1_5);
         assert!(result.passed(), "{result:?}");
     }
 
     #[test]
-    fn every_reference_is_of_a_component() {
+    fn every_reference_names_a_component() {
         let document: Value = serde_json::from_str(&example()).expect("is JSON");
         let components = document["components"].as_array().expect("a list");
         let mut known: BTreeSet<&str> = components.iter().filter_map(|one| one["bom-ref"].as_str()).collect();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_that_of_the_content() {
+    fn the_serial_number_comes_from_the_content() {
         let number = |text: &str| serde_json::from_str::<Value>(text).expect("is JSON")["serialNumber"].clone();
         assert_eq!(number(&example()), number(&example()));
         assert_ne!(super::serial_number("a"), super::serial_number("b"));
