@@ -1,4 +1,4 @@
-//! The processes that do the same with `serde_json::Value`.
+//! The baseline: processes that do the same with `serde_json::Value`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Builds `bench/baseline` and gives the folder of its binaries.
+/// Builds `bench/baseline` and returns the folder of its binaries.
 ///
 /// # Errors
-/// Where cargo fails.
+/// If cargo fails.
 pub(crate) fn build() -> Result<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline");
-    // Its own target folder and none of our flags: it is to be what a stranger would have built.
+    // Its own target folder and no flags of this workspace, as in an independent project.
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--release", "--locked", "--quiet", "--bins"])
         .current_dir(&folder)
@@ -34,7 +34,7 @@ impl Baseline {
     /// Starts `binary` over `payload`.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// If it does not start.
     pub(crate) fn start(binary: &Path, payload: &Path) -> Result<Self> {
         let mut child = Command::new(binary)
             .arg(payload)
@@ -47,10 +47,10 @@ impl Baseline {
         Ok(Self { child, asked, answers })
     }
 
-    /// Nanoseconds of its processor time for each of `iterations`.
+    /// Returns the processor time for each of `iterations`, in nanoseconds.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// If the process has exited.
     pub(crate) fn time(&mut self, op: &str, iterations: u32) -> Result<f64> {
         writeln!(self.asked, "{op} {iterations}")?;
         let (nanos, _bytes) = pair(&mut self.answers)?;
@@ -65,10 +65,10 @@ impl Drop for Baseline {
     }
 }
 
-/// Allocations and peak bytes of one operation.
+/// Returns the allocations and the peak bytes of one operation.
 ///
 /// # Errors
-/// Where the process fails.
+/// If the process fails.
 pub(crate) fn memory(binary: &Path, payload: &Path, op: &str) -> Result<(f64, f64)> {
     let output = Command::new(binary).arg(payload).arg(op).output()?;
     ensure!(output.status.success(), "{} failed", binary.display());

@@ -1,7 +1,7 @@
 //! Counts that do not depend on the machine: allocations and bytes of each filter and of a call, reads and writes of a
 //! call. They are compared with `bench/counts.txt`; `TAMIS_UPDATE=1 cargo test -p tamis-bench` writes the file.
 //!
-//! Allocated bytes stand for copied ones: whatever is copied is copied into memory that was allocated for it.
+//! Allocated bytes stand for copied bytes: every copy goes to memory that was allocated for it.
 
 mod call;
 
@@ -13,10 +13,11 @@ use allocation_counter::AllocationInfo;
 
 use crate::{operations, payload};
 
-/// A size at which nothing but the document itself matters, and one at which what a call costs anyway shows.
+/// One size at which the document dominates, and one at which the fixed cost of a call shows.
 const SIZES: [usize; 2] = [2_000, 200_000];
 
-/// What an operation allocates on this thread when it is done again. The first time, tables are filled that stay.
+/// Returns the allocations of an operation on this thread when it is repeated. The first run also fills tables that are
+/// kept.
 fn allocated(mut run: impl FnMut()) -> AllocationInfo {
     run();
     allocation_counter::measure(run)
@@ -27,7 +28,7 @@ fn row(out: &mut String, name: &str, info: &AllocationInfo, output: usize) {
     writeln!(out, "{name:<20}{count_total:>12}{bytes_total:>12}{bytes_max:>12}{output:>12}").expect("memory");
 }
 
-/// The table that is committed.
+/// The committed table.
 fn table() -> String {
     let mut out = format!("{:<20}{:>12}{:>12}{:>12}{:>12}\n", "", "allocations", "bytes", "peak", "output");
     for size in SIZES {

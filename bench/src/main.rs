@@ -1,8 +1,8 @@
-//! `cargo run --release -p tamis-bench [-- SIZE_MB ..]`: the engine beside `serde_json::Value`, in one run; with
-//! `-- strings` instead, how fast text becomes a JSON string.
+//! `cargo run --release -p tamis-bench [-- SIZE_MB ..]` compares the engine with `serde_json::Value` in one run. With
+//! `-- strings`, it measures how fast text becomes a JSON string.
 //!
-//! What is compared runs in turns, a short while each, in processes of their own, and each tells the processor time
-//! of its thread; of the rounds the median counts. Ratios of one run hold; absolute figures move with the machine.
+//! The compared programs run in short turns in separate processes, and each reports the processor time of its thread.
+//! The median of the rounds counts. Ratios within one run are reliable; absolute figures depend on the machine.
 //! Payload: recorded GitHub issues, repeated (`data/README.md`).
 
 mod baseline;
@@ -22,7 +22,7 @@ use baseline::Baseline;
 use operations::Operation;
 
 const ROUNDS: usize = 11;
-/// About how long one turn takes, in nanoseconds.
+/// The approximate duration of one turn, in nanoseconds.
 const TURN: f64 = 100e6;
 
 fn main() -> Result<()> {
@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds for one application, and how many times faster ours is.
+/// The nanoseconds of one application, and how many times faster the engine is.
 struct Row {
     ours: f64,
     system: f64,
@@ -84,7 +84,7 @@ struct Row {
     mimalloc_times: f64,
 }
 
-/// Everything in turns, so that what slows the machine down for a while slows all of it.
+/// Measures everything in turns, so that a temporary slowdown of the machine affects all of it.
 fn measure(op: &Operation, input: &[u8], system: &mut Baseline, mimalloc: &mut Baseline) -> Result<Row> {
     let mut rounds: Vec<[f64; 3]> = Vec::new();
     for _ in 0..ROUNDS {
@@ -95,7 +95,7 @@ fn measure(op: &Operation, input: &[u8], system: &mut Baseline, mimalloc: &mut B
         ]);
     }
     let of = |i: usize| middle(rounds.iter().map(|r| r[i]).collect());
-    // A ratio is taken within each round: what slows one turn mostly slows the next as well.
+    // Ratios are taken within each round: whatever slows one turn mostly slows the next as well.
     let times = |i: usize| middle(rounds.iter().map(|r| r[i] / r[0]).collect());
     Ok(Row { ours: of(0), system: of(1), times: times(1), mimalloc_times: times(2) })
 }
@@ -104,7 +104,7 @@ fn time_child(child: &mut Baseline, op: &str) -> Result<f64> {
     repeat(|n| Ok(child.time(op, n)? * f64::from(n)))
 }
 
-/// Calls `run` with as many iterations as fill a turn; nanoseconds of one.
+/// Calls `run` with as many iterations as fill a turn, and returns the nanoseconds of one.
 fn repeat(mut run: impl FnMut(u32) -> Result<f64>) -> Result<f64> {
     let first = run(1)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
@@ -126,7 +126,7 @@ fn once(run: impl Fn()) -> f64 {
     time(run)
 }
 
-/// Nanoseconds of this thread's processor time.
+/// Returns the processor time of this thread in nanoseconds.
 fn time(run: impl FnOnce()) -> f64 {
     let now = || {
         let t = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,22 +1,22 @@
-//! What is measured: filters as a document would declare them.
+//! The measured operations: filters as a document would declare them.
 
 use anyhow::{Context, Result};
 use tamis_engine::{Call, CompileOptions, Input, Limits, Program, ToolFilter};
 
-/// One filter and the name of the same in `bench/baseline`.
+/// A filter and the name of the equivalent in `bench/baseline`.
 pub(crate) struct Operation {
-    /// For the table.
+    /// The name in the table.
     pub(crate) name: &'static str,
-    /// For the baseline.
+    /// The name in the baseline.
     pub(crate) baseline: &'static str,
     program: Program,
 }
 
 impl Operation {
-    /// The filter's text for `input`.
+    /// Returns the filter's output for `input`.
     ///
     /// # Panics
-    /// Where the filter does not apply cleanly: it would measure something else.
+    /// If the filter does not apply cleanly: the benchmark would measure something else.
     #[must_use]
     pub(crate) fn run(&self, input: &[u8]) -> String {
         let filtered = self.program.apply(Input::Json(input), &Call::default()).expect("an advisory filter");
@@ -25,10 +25,10 @@ impl Operation {
     }
 }
 
-/// All of them.
+/// Returns all operations.
 ///
 /// # Errors
-/// Where a filter does not compile.
+/// If a filter does not compile.
 pub(crate) fn all() -> Result<Vec<Operation>> {
     [
         (

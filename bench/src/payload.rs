@@ -1,12 +1,12 @@
-//! The document that is measured: recorded issues, repeated until the size is reached.
+//! The measured document: recorded issues, repeated until the size is reached.
 
 use std::io::Write;
 
 /// 16 recorded issue objects, one a line between brackets.
 const RECORDED: &str = include_str!("../data/issues.json");
 
-/// A JSON list of at least `size` bytes: the recorded objects over and over, each with a number and a title of its
-/// own (so that nothing repeats exactly), everything else as it was recorded. The same for the same size.
+/// Returns a JSON list of at least `size` bytes: the recorded objects, repeated, each with its own number and title (so
+/// that nothing repeats exactly) and otherwise as recorded. The result is the same for the same size.
 #[must_use]
 pub(crate) fn issues(size: usize) -> Vec<u8> {
     let recorded: Vec<&str> =
@@ -26,16 +26,16 @@ pub(crate) fn issues(size: usize) -> Vec<u8> {
     out
 }
 
-/// One issue with `n` as its number and its title's first word.
+/// Returns one issue with `n` as its number and as the first word of its title.
 fn renumbered(issue: &str, n: u64, out: &mut Vec<u8>) {
-    // The issue's own members come before those of the objects in it that have such names (`milestone`).
+    // The issue's own members come before members with the same names in nested objects (`milestone`).
     let (head, rest) = after(issue, "\"number\":");
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let (middle, tail) = after(rest, "\"title\":\"");
     write!(out, "{head}{n}{middle}{} {tail}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).expect("memory");
 }
 
-/// `text` parted behind the first `marker`.
+/// Splits `text` after the first `marker`.
 fn after<'a>(text: &'a str, marker: &str) -> (&'a str, &'a str) {
     text.split_at(text.find(marker).expect("every issue has it") + marker.len())
 }

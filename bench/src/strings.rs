@@ -1,13 +1,13 @@
-//! JSON put into a JSON string, as every answer of a gateway has it: the engine beside `serde_json`.
+//! Compares the engine with `serde_json` at writing JSON into a JSON string, as in every answer of a gateway.
 
 use std::hint::black_box;
 
 use crate::{ROUNDS, middle, payload, repeat, time};
 
-/// Prints a row for each size. Both run in turns, in this process; of the ratios of the rounds the median counts.
+/// Prints a row for each size. Both run in turns in this process, and the median of the rounds' ratios counts.
 ///
 /// # Errors
-/// Where the payload is no text.
+/// If the payload is not text.
 pub(crate) fn run() -> anyhow::Result<()> {
     println!("strings: JSON as a JSON string, and text without anything to escape");
     println!("  {:<9}{:>10}{:>10}{:>14}{:>14}", "", "bytes", "MB/s", "x serde_json", "serde MB/s");

@@ -1,4 +1,4 @@
-//! Images made by hand, of programs that are on this machine: a docker archive, which containerd imports.
+//! Images of programs on this machine, written as Docker archives for containerd.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use crate::machine::{output, run};
 
 /// An image of one program and the shared libraries that it loads.
 pub(crate) struct Image<'a> {
-    /// With tag.
+    /// The name with tag.
     pub(crate) name: &'a str,
-    /// The program; it lies under `/` by its own name.
+    /// The program; its path in the image is `/` and its own name.
     pub(crate) program: &'a Path,
 }
 
 impl Image<'_> {
-    /// Writes it as a docker archive into a folder of its own.
+    /// Writes the image as a Docker archive into its own folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<PathBuf> {
         let files = folder.join("files");
         fs::create_dir_all(&files)?;
         let file = self.program.file_name().context("a program has a name")?.to_string_lossy().into_owned();
         let stripped = files.join(&file);
-        // A debug build is mostly symbols, which every import would write to disk.
+        // A debug build consists mostly of symbols, which every import would write to disk.
         run("strip", &["-o", text(&stripped)?, text(self.program)?])?;
         for library in libraries(self.program)? {
             let target = files.join(library.strip_prefix("/")?);
@@ -60,12 +60,12 @@ impl Image<'_> {
     }
 }
 
-/// SHA-256, in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As images say it.
+/// Returns the architecture as images name it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -78,13 +78,13 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{} is no text", path.display()))
 }
 
-/// The shared libraries that a program loads, and their loader; none of a static one.
+/// Returns the shared libraries of a program and their loader; none for a static program.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let listed = Command::new("ldd").arg(program).output().context("ldd")?;
     Ok(loaded(&String::from_utf8_lossy(&listed.stdout)))
 }
 
-/// The files in what `ldd` prints.
+/// Returns the files in the output of `ldd`.
 fn loaded(printed: &str) -> Vec<PathBuf> {
     let paths = printed.lines().filter_map(|line| {
         let line = line.trim();

@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail};
 use crate::run::{cargo, root, step};
 use crate::tools::Tools;
 
-/// Formatting.
+/// Checks the formatting.
 pub(crate) fn format() -> Result<()> {
     step("format", &mut cargo(["fmt", "--all", "--check"]))
 }
 
-/// Licences, bans and sources of the dependencies, as `deny.toml` says.
+/// Checks licences, bans and sources of the dependencies against `deny.toml`.
 pub(crate) fn dependencies(tools: &Tools, advisories: bool) -> Result<()> {
     let Some(deny) = tools.cargo_tool("cargo-deny") else {
         bail!("cargo-deny is missing: cargo install --locked cargo-deny");
@@ -31,12 +31,13 @@ pub(crate) fn dependencies(tools: &Tools, advisories: bool) -> Result<()> {
     Ok(())
 }
 
-/// Clippy, with warnings denied.
+/// Runs Clippy with warnings denied.
 pub(crate) fn lints() -> Result<()> {
     step("lints", &mut cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// What no test builds: the fuzz targets with libFuzzer, and the baseline of the benchmarks, a workspace of its own.
+/// Builds what no test builds: the fuzz targets with libFuzzer, and the benchmark baseline, which is a separate
+/// workspace.
 pub(crate) fn apart() -> Result<()> {
     let fuzz = ["clippy", "--locked", "--package", "tamis-fuzz", "--features", "libfuzzer", "--bins"];
     step("fuzz targets", cargo(fuzz).args(["--", "-D", "warnings"]))?;
@@ -44,15 +45,15 @@ pub(crate) fn apart() -> Result<()> {
     step("benchmark baseline", baseline.current_dir(root().join("bench/baseline")))
 }
 
-/// Documentation, with warnings denied.
+/// Builds the API documentation with warnings denied.
 pub(crate) fn documentation() -> Result<()> {
     let mut command = cargo(["doc", "--workspace", "--no-deps"]);
     step("documentation", command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Every test. The runner's own summary comes last.
+/// Runs every test. The runner's own summary comes last.
 pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
-    // The tests start the `tamis` binary; built with the tests in one go, so that nothing is compiled twice.
+    // The tests start the `tamis` binary. It is built together with the tests, so that nothing is compiled twice.
     step("build", &mut cargo(["build", "--workspace", "--bins", "--tests"]))?;
     if filter.is_empty() {
         step("examples in the documentation", &mut cargo(["test", "--quiet", "--workspace", "--doc"]))?;
@@ -70,14 +71,14 @@ pub(crate) fn test(tools: &Tools, filter: &[String]) -> Result<()> {
     let report = root().join("target").join("repeated-starts");
     clear(&report)?;
     let result = step("tests", command.args(filter).env("TAMIS_TEST_STARTS", &report));
-    // After the runner's summary, and only if there is one: nothing passes at the second try unseen.
+    // Printed after the runner's summary, and only if there is any: no repeated start goes unnoticed.
     for line in repeated_starts(&report)? {
         eprintln!("    repeated start: {line}");
     }
     result
 }
 
-/// Removes the report of an earlier run, and makes its folder.
+/// Removes the report of an earlier run and creates its folder.
 fn clear(report: &Path) -> Result<()> {
     fs::create_dir_all(report.parent().context("a folder")?)?;
     match fs::remove_file(report) {
@@ -88,7 +89,7 @@ fn clear(report: &Path) -> Result<()> {
     }
 }
 
-/// The lines that tests wrote about programs that they had to start again (`tests/src/starts.rs`).
+/// Returns the lines that tests wrote about repeated starts of programs (`tests/src/starts.rs`).
 fn repeated_starts(report: &Path) -> Result<Vec<String>> {
     match fs::read_to_string(report) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
@@ -97,17 +98,17 @@ fn repeated_starts(report: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// The tests against Argo CD, which are ignored otherwise.
+/// Runs the tests against Argo CD, which are ignored by default.
 pub(crate) fn gitops(tools: &Tools) -> Result<()> {
     ignored(tools, "cluster_gitops", "tests against Argo CD")
 }
 
-/// The tests against published agents, which are ignored otherwise.
+/// Runs the tests against published agents, which are ignored by default.
 pub(crate) fn agents(tools: &Tools) -> Result<()> {
     ignored(tools, "connect_agents", "tests against published agents")
 }
 
-/// The tests of one file that are ignored otherwise.
+/// Runs the ignored tests of one file.
 fn ignored(tools: &Tools, file: &str, what: &str) -> Result<()> {
     step("build", &mut cargo(["build", "--workspace", "--bins", "--tests"]))?;
     let mut command = match tools.cargo_tool("cargo-nextest") {

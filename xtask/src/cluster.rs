@@ -1,6 +1,6 @@
-//! Programs of Kubernetes, built from Go modules in this repository: the API server that the tests of the operator run
-//! against, Helm and an OpenTelemetry Collector, from `tests/cluster/`, and the rest of a node for the end-to-end run,
-//! from `e2e/cluster/`.
+//! Programs of Kubernetes, built from Go modules in this repository: the API server for the tests of the operator, Helm
+//! and an OpenTelemetry Collector from `tests/cluster/`, and the other programs of a node for the end-to-end run from
+//! `e2e/cluster/`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,33 @@ use anyhow::{Context, Result};
 use crate::run::{quietly, root};
 use crate::tools::{is_stamped, once, read};
 
-/// Programs that are looked for and built together.
+/// Programs that are searched for and built together.
 pub(crate) struct Set {
-    /// In `.tools/`.
+    /// The folder in `.tools/`.
     pub(crate) folder: &'static str,
-    /// Where the modules are.
+    /// The folder of the modules.
     pub(crate) sources: &'static str,
-    /// What is said while they are built.
+    /// The title of the build step.
     pub(crate) what: &'static str,
     pub(crate) modules: &'static [Module],
 }
 
 pub(crate) struct Module {
     pub(crate) folder: &'static str,
-    /// What decides what is built.
+    /// The modules to build.
     pub(crate) files: &'static [&'static str],
-    /// Main packages and what the program is called.
+    /// Main packages and the names of their programs.
     pub(crate) programs: &'static [(&'static str, &'static str)],
-    /// Tags of the build.
+    /// Build tags.
     pub(crate) tags: &'static str,
-    /// The module whose version the programs tell to clients.
+    /// The module whose version the programs report to clients.
     pub(crate) versioned: Option<&'static str>,
 }
 
 pub(crate) const LOCKED: &[&str] = &["go.mod", "go.sum", "tools.go"];
 const KUBERNETES: Option<&str> = Some("k8s.io/kubernetes");
 
-/// etcd, kube-apiserver and kubectl; the tests look for the same three.
+/// etcd, kube-apiserver and kubectl, the three programs that the tests search for.
 pub(crate) const API_SERVER: Set = Set {
     folder: "cluster",
     sources: "tests/cluster",
@@ -91,7 +91,7 @@ pub(crate) const COLLECTOR: Set = Set {
     }],
 };
 
-/// What a node has beside the API server; `tamis-e2e` looks for the same.
+/// The programs of a node other than the API server; `tamis-e2e` searches for the same.
 pub(crate) const NODE: Set = Set {
     folder: "e2e",
     sources: "e2e/cluster",
@@ -134,8 +134,8 @@ pub(crate) const NODE: Set = Set {
 };
 
 impl Set {
-    /// Whether the programs have to be built: neither are they in `KUBEBUILDER_ASSETS` or a folder of `PATH`, nor were
-    /// they built before.
+    /// Returns whether the programs have to be built: they are neither in `KUBEBUILDER_ASSETS` or a folder of `PATH`,
+    /// nor built already.
     pub(crate) fn is_needed(&self, tools: &Path) -> Result<bool> {
         let assets = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let path = env::var_os("PATH").unwrap_or_default();
@@ -143,12 +143,12 @@ impl Set {
         Ok(!found && !self.is_built(tools)?)
     }
 
-    /// Whether the programs were built before, from what is there now.
+    /// Returns whether the programs are already built from the current modules.
     pub(crate) fn is_built(&self, tools: &Path) -> Result<bool> {
         Ok(is_stamped(&tools.join(self.folder), &self.stamp()?))
     }
 
-    /// Builds the programs into their folder, unless they are there.
+    /// Builds the programs into their folder, unless they are already built.
     pub(crate) fn install(&self, tools: &Path) -> Result<()> {
         once(&tools.join(self.folder), &self.stamp()?, |folder| {
             eprintln!("    building {}: some minutes, the first time", self.what);
@@ -168,7 +168,7 @@ impl Set {
         root().join(self.sources).join(module.folder)
     }
 
-    /// The text of everything that decides what is built.
+    /// Returns the stamp of a build: the text of all its inputs.
     pub(crate) fn stamp(&self) -> Result<String> {
         let files = self.modules.iter().flat_map(|module| {
             let sources = self.sources(module);
@@ -189,7 +189,7 @@ impl Set {
         }
         for (package, program) in module.programs {
             let mut go = Command::new("go");
-            // Nothing of a workspace or a repository around us takes part.
+            // Ignores any Go workspace or repository around this one.
             go.env("CGO_ENABLED", "0").env("GOWORK", "off").current_dir(&sources);
             go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags]);
             go.args(["-tags", module.tags, "-o"]).arg(folder.join(program));
@@ -199,14 +199,14 @@ impl Set {
     }
 }
 
-/// The version at which a `go.mod` requires a module, on a line of its own.
+/// Returns the version at which a `go.mod` requires a module on a separate line.
 fn required(text: &str, module: &str) -> Option<String> {
     let lines = text.lines().map(|line| line.trim().trim_start_matches("require ").trim());
     let mut versions = lines.filter_map(|line| line.strip_prefix(module)?.strip_prefix(' '));
     versions.next()?.split_whitespace().next().map(str::to_owned)
 }
 
-/// What Kubernetes' own build sets, and clients read: without it the server says that it is of version 0.
+/// Returns the linker flags that Kubernetes' own build sets. Without them the server reports version 0 to clients.
 fn version_flags(version: &str) -> String {
     let mut numbers = version.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());

@@ -1,6 +1,6 @@
-//! CustomResourceDefinitions of others, which the tests install to apply the chart's objects of those kinds: of the
-//! Prometheus operator and of Gateway API. They are megabytes, and come from the Go modules that publish them, by the
-//! checksums in `tests/cluster/definitions/go.sum`.
+//! CustomResourceDefinitions of the Prometheus operator and of Gateway API. The tests install them to apply the chart's
+//! objects of those kinds. They are several megabytes, and come from the Go modules that publish them, verified with
+//! the checksums in `tests/cluster/definitions/go.sum`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::tools::{is_stamped, once, read};
 
 /// The folder in `.tools/`.
 const FOLDER: &str = "definitions";
-/// Modules, and where their definitions are.
+/// Modules, and the paths of their definitions.
 const MODULES: &[(&str, &str)] = &[
     ("github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd"),
     ("sigs.k8s.io/gateway-api", "config/crd/standard"),
@@ -28,12 +28,12 @@ fn stamp() -> Result<String> {
     Ok(read(&sources().join("go.mod"))? + &read(&sources().join("go.sum"))?)
 }
 
-/// Whether they have to be downloaded.
+/// Returns whether the definitions have to be downloaded.
 pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
     Ok(!is_stamped(&tools.join(FOLDER), &stamp()?))
 }
 
-/// Copies them into `.tools/definitions/`, one file each, unless they are there.
+/// Copies the definitions to `.tools/definitions/`, one file each, unless they are already there.
 pub(crate) fn install(tools: &Path) -> Result<()> {
     once(&tools.join(FOLDER), &stamp()?, |folder| {
         let mut go = Command::new("go");
@@ -45,7 +45,7 @@ pub(crate) fn install(tools: &Path) -> Result<()> {
             for entry in entries {
                 let path = entry?.path();
                 if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|e| e == "yaml")) {
-                    // Read and written: what is copied would be read-only, as it is in Go's cache.
+                    // Read and written, not copied: files of Go's module cache are read-only.
                     fs::write(folder.join(name), read(&path)?)?;
                 }
             }
@@ -54,9 +54,9 @@ pub(crate) fn install(tools: &Path) -> Result<()> {
     })
 }
 
-/// Where Go has put a module, as `go mod download -json` prints it.
+/// Returns the folder of a module in Go's cache, from the output of `go mod download -json`.
 fn folder_of(printed: &str, module: &str) -> Option<PathBuf> {
-    // What comes after the JSON, on the error stream, is not read.
+    // Ignores any text after the JSON, which is from the error stream.
     let mut objects = Deserializer::from_str(printed).into_iter::<Value>().map_while(Result::ok);
     let found = objects.find(|object| object["Path"] == module)?;
     found["Dir"].as_str().map(PathBuf::from)

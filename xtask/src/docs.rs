@@ -1,8 +1,8 @@
 //! `docs/` as a site, with mdBook.
 //!
-//! mdBook is built from its crate into `.tools/mdbook/` the first time: without its searcher and server, and without
-//! optimisation, in a minute. A site holds nothing of the repository outside of `docs/`, so the pages are copied first, and
-//! what they link elsewhere goes along as text.
+//! The first run builds mdBook from its crate into `.tools/mdbook/`, without search and server and without
+//! optimization, in a minute. A site contains only files of its book, so the pages are copied first, together with the
+//! files outside `docs/` that they link to, as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ use crate::run::{cargo, quietly, root};
 use crate::tools::{once, read};
 
 const VERSION: &str = "0.5.4";
-/// Files of the repository that pages link: below this folder of the site.
+/// The folder of the site for linked files of the repository.
 const FILES: &str = "files";
 
-/// Builds the site into `target/site/`, and goes on doing so where asked.
+/// Builds the site into `target/site/`. With `serve`, serves it and rebuilds it on changes.
 pub(crate) fn docs(serve: bool) -> Result<()> {
     eprintln!("==> site");
     let mdbook = mdbook()?;
@@ -28,7 +28,7 @@ pub(crate) fn docs(serve: bool) -> Result<()> {
     if !serve {
         return Ok(());
     }
-    // mdBook's own server would need another sixty crates; Python is needed by the tests anyway.
+    // mdBook's own server would need another sixty crates, and the tests need Python anyway.
     let mut server = Command::new("python3")
         .args(["-m", "http.server", "3000", "--bind", "127.0.0.1", "--directory"])
         .arg(&site)
@@ -49,7 +49,7 @@ pub(crate) fn docs(serve: bool) -> Result<()> {
     Ok(())
 }
 
-/// The program, built where it is not there yet.
+/// Returns mdBook, and builds it if necessary.
 fn mdbook() -> Result<PathBuf> {
     let folder = root().join(".tools/mdbook");
     once(&folder, VERSION, |folder| {
@@ -57,7 +57,7 @@ fn mdbook() -> Result<PathBuf> {
         let built = folder.join("target");
         let mut install = cargo(["install", "mdbook", "--version", VERSION, "--locked", "--debug", "--quiet"]);
         install.arg("--no-default-features").arg("--root").arg(folder).arg("--target-dir").arg(&built);
-        // What is set for the workspace is not meant for it.
+        // Settings for the workspace do not apply to mdBook.
         quietly(install.env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR"))?;
         fs::remove_dir_all(built).context("removing what mdBook was built from")
     })?;
@@ -95,7 +95,7 @@ fn build(mdbook: &Path) -> Result<PathBuf> {
     Ok(site)
 }
 
-/// Everything below a folder but hidden files.
+/// Returns all files below a folder except hidden ones.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -113,13 +113,13 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// When something below `docs/` was last changed.
+/// Returns the time of the last change below `docs/`.
 fn changed() -> Result<SystemTime> {
     let times = files(&root().join("docs"))?.into_iter().map(|file| Ok(fs::metadata(file)?.modified()?));
     Ok(times.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
-/// A page with the links that lead out of `docs/` led to the copies, and the files that those are of.
+/// Rewrites links that leave `docs/` to the copies. Returns the page and the files to copy.
 fn rewritten(page: &Path, text: &str) -> (String, BTreeSet<PathBuf>) {
     let (mut out, mut linked) = (String::new(), BTreeSet::new());
     let mut rest = text;
@@ -130,7 +130,7 @@ fn rewritten(page: &Path, text: &str) -> (String, BTreeSet<PathBuf>) {
         rest = end;
         let file = target.split('#').next().unwrap_or_default();
         match resolve(page, file).filter(|path| root().join(path).is_file()) {
-            // mdBook makes the first page of a folder of its README, and does not tell the links.
+            // mdBook renames a folder's README to its index page and does not rewrite links to it.
             Some(path) if path.starts_with("docs") => out.push_str(&target.replace("README.md", "index.md")),
             Some(path) => {
                 let up = "../".repeat(page.components().count().saturating_sub(2));
@@ -143,7 +143,7 @@ fn rewritten(page: &Path, text: &str) -> (String, BTreeSet<PathBuf>) {
     (out + rest, linked)
 }
 
-/// A path from the root of the repository, of a relative link in a page.
+/// Resolves a relative link in a page to a path from the root of the repository.
 fn resolve(page: &Path, link: &str) -> Option<PathBuf> {
     if link.is_empty() || link.contains("://") {
         return None;
@@ -160,7 +160,8 @@ fn resolve(page: &Path, link: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The name of a file's copy: as text, which browsers show. mdBook would take `.md` anywhere in it for a page.
+/// Returns the name of a file's copy, with an extension that browsers show as text. mdBook would treat `.md` anywhere
+/// in the name as a page.
 fn copy_of(file: &Path) -> PathBuf {
     format!("{}.txt", file.display().to_string().trim_end_matches(".md")).into()
 }
@@ -172,14 +173,14 @@ fn copy_linked(file: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Relative links of the site's pages to files or anchors that are not there.
+/// Returns relative links of the site's pages to missing files or anchors.
 fn dead_links(site: &Path) -> Result<Vec<String>> {
     let mut dead = Vec::new();
     for page in files(site)? {
         if page.extension().is_none_or(|extension| extension != "html") {
             continue;
         }
-        // Its links begin at an address that the book does not know.
+        // Its links start at an address that the book does not know.
         if page.file_name().is_some_and(|name| name == "404.html") {
             continue;
         }
@@ -201,7 +202,7 @@ fn dead_links(site: &Path) -> Result<Vec<String>> {
     Ok(dead)
 }
 
-/// The values of an attribute in HTML that a program wrote.
+/// Returns the values of an attribute in generated HTML.
 fn attributes(html: &str, name: &str) -> impl Iterator<Item = String> {
     let before = format!(" {name}=\"");
     let parts = html.split(&before).skip(1).filter_map(|rest| rest.split('"').next());

@@ -9,18 +9,18 @@ use clap::Args;
 
 use crate::run::{cargo, quietly, root, step};
 
-/// What `cargo fuzz` gives to rustc, but for the sanitizers: those want a nightly toolchain.
+/// The flags that `cargo fuzz` passes to rustc, except sanitizers, which require a nightly toolchain.
 const INSTRUMENTED: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
-/// Options of libFuzzer: an input is small, ends within ten seconds, and needs less than two gigabytes.
+/// Options of libFuzzer: inputs are small, finish within ten seconds, and need less than two gigabytes.
 const LIMITS: [&str; 3] = ["-max_len=2048", "-timeout=10", "-rss_limit_mb=2048"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The target: the name of a folder in fuzz/seeds/; all of them, one after the other, if none is named
+    /// The target, the name of a folder in fuzz/seeds/; without one, all targets run one after the other
     target: Option<String>,
-    /// For how long each target runs
+    /// How many minutes each target runs
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
 }
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         command.arg(format!("-artifact_prefix={}/", artifacts.display()));
         command.args(["-dict=fuzz/json.dict", "-print_final_stats=1", "-verbosity=1"]);
         command.arg(&corpus).arg(root().join("fuzz/seeds").join(target));
-        // The others run all the same.
+        // The other targets still run.
         if let Err(error) = step(&format!("fuzz {target}"), &mut command) {
             eprintln!("    {error}");
             findings.push(target);
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The names of all targets: each has a folder of seeds.
+/// Returns the names of all targets. Each has a folder of seeds.
 fn targets(seeds: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(seeds).with_context(|| seeds.display().to_string())?;
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -69,9 +69,9 @@ fn choose<'a>(all: &'a [String], target: Option<&str>) -> Result<Vec<&'a str>> {
     Ok(chosen)
 }
 
-/// Builds the program with one target, or with all.
+/// Builds the program of one target, or of all.
 fn build(target: Option<&str>) -> Result<PathBuf> {
-    // Named, so that build scripts and macros, which the machine itself runs, are built without instruments.
+    // With an explicit target, build scripts and macros, which run on the host, are built without instrumentation.
     let host = host(&quietly(Command::new("rustc").arg("-vV"))?)?;
     let folder = root().join("target/fuzz");
     let mut command = cargo(["build", "--package", "tamis-fuzz", "--profile", "fuzz", "--target", &host]);
@@ -84,7 +84,7 @@ fn build(target: Option<&str>) -> Result<PathBuf> {
     Ok(folder.join(host).join("fuzz/tamis-fuzz"))
 }
 
-/// The triple in what `rustc -vV` prints.
+/// Returns the host triple from the output of `rustc -vV`.
 fn host(printed: &str) -> Result<String> {
     let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("rustc -vV names no host")

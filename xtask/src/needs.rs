@@ -1,4 +1,4 @@
-//! What has to be on the machine already.
+//! The programs that must already be installed.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::run::quietly;
 struct Need {
     what: &'static str,
     command: &'static [&'static str],
-    /// The lowest version that will do, read from the first number in what the command prints.
+    /// The lowest supported version. The installed version is the first number in the command's output.
     least: Option<(u32, u32)>,
     remedy: &'static str,
 }
@@ -49,7 +49,7 @@ const GO: Need = Need {
     remedy: "install Go (https://go.dev/dl); KUBEBUILDER_ASSETS may name a folder with etcd, kube-apiserver and kubectl",
 };
 
-/// Fails with all that is missing, and how to get it.
+/// Fails with a list of everything that is missing and how to install it.
 pub(crate) fn check(cluster: bool) -> Result<()> {
     let needs = NEEDS.iter().chain(cluster.then_some(&GO));
     let missing: Vec<String> = needs.filter_map(|need| unmet(need, &printed(need))).collect();
@@ -63,7 +63,7 @@ fn printed(need: &Need) -> Result<String> {
     quietly(Command::new(need.command[0]).args(&need.command[1..]))
 }
 
-/// One line for a need that is not met.
+/// Returns a line for an unmet need.
 fn unmet(need: &Need, printed: &Result<String>) -> Option<String> {
     let Need { what, remedy, .. } = need;
     match (printed, need.least) {
@@ -77,7 +77,7 @@ fn unmet(need: &Need, printed: &Result<String>) -> Option<String> {
     }
 }
 
-/// Major and minor of the first `1.2` in a text.
+/// Returns major and minor of the first `1.2` in a text.
 pub(crate) fn version(text: &str) -> Option<(u32, u32)> {
     let from = text.find(|c: char| c.is_ascii_digit())?;
     let mut parts = text[from..].split(|c: char| !c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Prometheus and promtool for the tests of what is scraped, built from the Go module in `tests/cluster/prometheus/`.
+//! Prometheus and promtool for the tests of metrics, built from the Go module in `tests/cluster/prometheus/`.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,15 +20,15 @@ const SET: Set = Set {
             ("github.com/prometheus/prometheus/cmd/prometheus", "prometheus"),
             ("github.com/prometheus/prometheus/cmd/promtool", "promtool"),
         ],
-        // Of what finds targets, only what does so in a cluster: half the time to build.
+        // Only service discovery for Kubernetes, which halves the build time.
         tags: "remove_all_sd,enable_kubernetes_sd",
         versioned: None,
     }],
 };
-/// The oldest of a machine's own that will do; the tests take no older one either.
+/// The oldest supported version of an installed Prometheus; the tests require the same.
 const LEAST: (u32, u32) = (3, 0);
 
-/// Whether they have to be built: neither are they on the path, nor were they built before.
+/// Returns whether the programs have to be built: they are neither on the path nor built already.
 pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
     let fits = |program: &str| {
         let printed = quietly(Command::new(program).arg("--version")).ok();
@@ -37,7 +37,7 @@ pub(crate) fn is_needed(tools: &Path) -> Result<bool> {
     Ok(!SET.programs().all(fits) && !SET.is_built(tools)?)
 }
 
-/// Builds them into `.tools/prometheus/`, unless they are there.
+/// Builds the programs into `.tools/prometheus/`, unless they are already there.
 pub(crate) fn install(tools: &Path) -> Result<()> {
     SET.install(tools)
 }

@@ -7,19 +7,19 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ lies in the workspace")
 }
 
-/// The cargo that runs us.
+/// Returns the cargo that runs this program.
 pub(crate) fn cargo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
     command
 }
 
-/// Runs a step with its output shown, and says how long it took.
+/// Runs a step with its output shown, and prints how long it took.
 pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
     eprintln!("==> {name}");
     let began = Instant::now();
@@ -31,7 +31,7 @@ pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program with its output kept; shows it only in the error.
+/// Runs a program and captures its output, which is shown only in the error.
 pub(crate) fn quietly(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| program(command))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

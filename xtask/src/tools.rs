@@ -1,7 +1,8 @@
-//! What the tests need and cargo does not bring: installed into `.tools/`, from the lock files in `tests/clients/` and
-//! `tests/cluster/`.
+//! The tools that the tests need and cargo does not provide, installed into `.tools/` from the lock files in
+//! `tests/clients/` and `tests/cluster/`.
 //!
-//! Each tool has a folder of its own with a stamp, the text of its lock files: an equal stamp is an installed tool.
+//! Each tool has its own folder with a stamp, the text of its lock files. If the stamp is unchanged, the tool is
+//! installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::cluster::{API_SERVER, COLLECTOR, HELM, NODE};
 use crate::run::{quietly, root};
 use crate::{definitions, needs, prometheus};
 
-/// What is installed.
+/// The installed tools.
 #[derive(Debug)]
 pub(crate) struct Tools {
     folder: PathBuf,
@@ -26,7 +27,7 @@ impl Tools {
         &self.folder
     }
 
-    /// A program that the test runner's folder brings, else the one of that name on the path.
+    /// Returns a program from the test runner's folder, if it is there.
     pub(crate) fn cargo_tool(&self, name: &str) -> Option<PathBuf> {
         let installed = self.folder.join(CARGO_TOOLS).join("bin").join(name);
         let found = installed.is_file() || quietly(Command::new(name).arg("--version")).is_ok();
@@ -46,17 +47,17 @@ pub(crate) fn install_agents(tools: &Tools) -> Result<()> {
     let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
     once(&tools.folder.join("agents"), &stamp, |folder| {
         packages(folder, &locks)?;
-        // It puts its program in the place of a script that says that it is not installed.
+        // Its postinstall script replaces a placeholder script with the program.
         let claude = folder.join("node_modules/@anthropic-ai/claude-code");
         quietly(Command::new("node").arg("install.cjs").current_dir(claude)).map(drop)
     })
 }
 
-/// Installs what is not installed yet, all at once.
+/// Installs all missing tools in parallel.
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
     let (cluster, helm) = (API_SERVER.is_needed(&tools)?, HELM.is_needed(&tools)?);
-    // Ours has what the tests configure, and no more: another one will not do.
+    // Always built from the module: it contains exactly the components that the tests configure.
     let collector = !COLLECTOR.is_built(&tools)?;
     let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
     needs::check(cluster || helm || collector || prometheus || definitions)?;
@@ -76,7 +77,7 @@ pub(crate) fn install() -> Result<Tools> {
             let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
             once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
         }));
-        // One after the other: each keeps all cores busy.
+        // Built one after the other, since each build keeps all cores busy.
         running.push(scope.spawn(|| {
             let needed = [(cluster, &API_SERVER), (helm, &HELM), (collector, &COLLECTOR)];
             needed.into_iter().filter(|(needed, _)| *needed).try_for_each(|(_, set)| set.install(&tools))?;
@@ -92,7 +93,7 @@ pub(crate) fn install() -> Result<Tools> {
     Ok(Tools { folder: tools })
 }
 
-/// Builds what a node needs, unless it is there.
+/// Builds the programs of a node, unless they are already there.
 pub(crate) fn install_node() -> Result<()> {
     let tools = root().join(".tools");
     if !NODE.is_needed(&tools)? {
@@ -102,12 +103,12 @@ pub(crate) fn install_node() -> Result<()> {
     NODE.install(&tools).context("building what a node needs into .tools/")
 }
 
-/// Whether a folder holds what the stamp says.
+/// Returns whether a folder has this stamp.
 pub(crate) fn is_stamped(folder: &Path, stamp: &str) -> bool {
     fs::read_to_string(folder.join(STAMP)).is_ok_and(|found| found == stamp)
 }
 
-/// Empties the folder and fills it anew, unless its stamp says that it holds just that.
+/// Empties and refills a folder, unless it has this stamp.
 pub(crate) fn once(folder: &Path, stamp: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if is_stamped(folder, stamp) {
         return Ok(());
@@ -138,7 +139,7 @@ fn packages(folder: &Path, locks: &Path) -> Result<()> {
         .map(drop)
 }
 
-/// Node looks for packages beside the program that imports them.
+/// Node searches for packages in the folder of the importing program.
 fn link_packages(from: &Path, to: &Path) -> Result<()> {
     match fs::symlink_metadata(to) {
         Ok(found) if found.is_symlink() => fs::remove_file(to)?,

@@ -1,4 +1,4 @@
-//! The operations of the benchmark as one would write them with `serde_json::Value`.
+//! The operations of the benchmark, written in the usual way with `serde_json::Value`.
 
 use std::io::{BufRead, Write};
 
@@ -19,10 +19,10 @@ const SELECT: [(&str, &[&str]); 6] = [
 /// `remove` of the benchmark, in each element.
 const REMOVE: [&[&str]; 4] = [&["user"], &["reactions"], &["repository_url"], &["labels_url"]];
 
-/// Runs one operation over `input` and gives the output.
+/// Runs one operation over `input` and returns the output.
 ///
 /// # Panics
-/// Where `input` is not a JSON list, or `op` is unknown.
+/// If `input` is not a JSON list, or `op` is unknown.
 pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
     match op {
         "ignored" => {
@@ -37,7 +37,8 @@ pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
         "retain" => write(&parse(input).into_iter().map(retain).collect()),
         "remove" => {
             let mut document = parse(input);
-            // A JSON Patch names elements by index; as the engine's filter, this removes from the first alone.
+            // A JSON Patch addresses elements by index. Like the engine's filter, this one changes only the first
+            // element.
             for path in REMOVE {
                 if let Some(Value::Object(item)) = document.first_mut() {
                     item.remove(path[0]);
@@ -80,7 +81,7 @@ fn select(mut item: Value) -> Value {
     Value::Object(out)
 }
 
-/// The same fields under their own names, nulls and all.
+/// The same fields under their own names, including nulls.
 fn retain(mut item: Value) -> Value {
     let mut out = Map::new();
     for (_, path) in SELECT {
@@ -98,7 +99,7 @@ fn retain(mut item: Value) -> Value {
     Value::Object(out)
 }
 
-/// Nanoseconds of processor time that this thread has used.
+/// Returns the processor time of this thread in nanoseconds.
 #[must_use]
 pub fn thread_nanos() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -106,10 +107,10 @@ pub fn thread_nanos() -> u64 {
 }
 
 /// Answers lines of `operation iterations` on standard input, over the file named by the first argument, with
-/// `nanoseconds bytes-of-output`: processor time of the whole, output of one.
+/// `nanoseconds bytes-of-output`: the processor time of all iterations, and the size of one output.
 ///
 /// # Panics
-/// On anything unexpected: this is a benchmark's child.
+/// On any error: this is a child process of the benchmark.
 pub fn serve() {
     let input = std::fs::read(std::env::args().nth(1).expect("a file name")).expect("a readable file");
     for line in std::io::stdin().lock().lines() {

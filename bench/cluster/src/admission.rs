@@ -1,4 +1,5 @@
-//! What the largest objects of each kind cost an API server, beside the same `spec` as an object of a kind without rules.
+//! The processor time that the largest objects of each kind cost an API server, compared with the same `spec` in a kind
+//! without rules.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tamis_tests::cluster::{Cluster, eventually, objects};
 use crate::processes;
 use crate::report::Report;
 
-/// A kind that keeps everything and checks nothing.
+/// A kind that stores everything and validates nothing.
 const UNTYPED: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -30,7 +31,7 @@ spec:
           properties:
             spec: {type: object, x-kubernetes-preserve-unknown-fields: true, x-kubernetes-map-type: atomic}
 "#;
-/// The API server works on a write after it has answered it: the watch cache reads the object.
+/// The API server still works on a write after its response: the watch cache reads the object.
 const QUIET: Duration = Duration::from_millis(200);
 const GIVE_UP: Duration = Duration::from_secs(120);
 const SOON: Duration = Duration::from_secs(30);
@@ -75,7 +76,7 @@ pub(crate) async fn run() -> Result<Report> {
     Ok(report)
 }
 
-/// How long the admission policies took, all writes together, as the API server counts it.
+/// Returns the time that the admission policies took for all writes so far, from the API server's own metrics.
 async fn policies(report: &mut Report, client: &Client) -> Result<()> {
     let metrics = client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?;
     let sums = metrics.lines().filter(|line| line.contains("validating_admission_policy_check_duration_seconds_sum"));
@@ -91,8 +92,8 @@ async fn policies(report: &mut Report, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Creates and updates an object, and deletes it. Gives the processor time of the API server for each; only the first where it
-/// refuses.
+/// Creates, updates and deletes an object. Returns the API server's processor time for the creation and, unless that
+/// was rejected, for the update.
 async fn write(kind: &str, api: &Api<DynamicObject>, object: &DynamicObject) -> Result<Vec<(&'static str, f64)>> {
     let mut taken = Vec::new();
     let before = quiet().await?;
@@ -120,7 +121,7 @@ fn edit(kind: &str, spec: &mut Value) {
     }
 }
 
-/// The processor time that the API server has taken, once it takes no more.
+/// Waits until the API server is idle and returns its processor time so far.
 async fn quiet() -> Result<f64> {
     let now = || processes::usage().get("kube-apiserver").map(|usage| usage.cpu).context("the API server is gone");
     let until = Instant::now() + GIVE_UP;
@@ -147,7 +148,7 @@ fn many(count: usize, value: &Value) -> Value {
     (0..count).map(|n| (format!("t{n}"), value.clone())).collect::<Map<_, _>>().into()
 }
 
-/// The largest objects that are admitted, and some that are refused for their types.
+/// Returns the largest objects that are admitted, and some that are rejected because of their types.
 fn rows() -> Vec<Row> {
     let service = json!({ "name": "s", "version": "1" });
     let set = |filters: Value| json!({ "service": service, "filters": filters });

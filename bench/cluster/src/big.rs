@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &BigArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// What the API holds of it.
+/// Reports the number and size of the objects stored in the API.
 async fn stored(report: &mut Report, env: &TestEnv, expositions: usize) -> Result<()> {
     let api = objects::api(&env.cluster.client(), "GatewayConfig", GROUP);
     let (mut services, mut each, mut parts, mut whole) = (0, 0, 0, 0);

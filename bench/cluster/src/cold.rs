@@ -1,4 +1,4 @@
-//! From the start of operator and gateway to everything served.
+//! Measures the time from the start of operator and gateway until everything is served.
 
 use std::time::{Duration, Instant};
 
@@ -18,22 +18,22 @@ use crate::requests::Requests;
 
 /// Longer than any run that is worth waiting for.
 const GIVE_UP: Duration = Duration::from_secs(1200);
-/// An operator that nothing keeps busy ends sooner.
+/// An idle operator exits sooner.
 const ENDED: Duration = Duration::from_secs(30);
-/// How often the API server's own count is read meanwhile.
+/// The interval at which the API server's own count is read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Writes that come after everything is served: a group's count, the state of what many share.
+/// Time for the writes that follow once everything is served: the group's count, and the status of shared objects.
 const SETTLE: Duration = Duration::from_secs(5);
-/// Requests under way at once, as the operator has them.
+/// Concurrent requests, as many as the operator sends.
 const CONFIG_WRITERS: usize = 24;
 const STATUS_WRITERS: usize = 16;
-/// Where the bare writes go.
+/// The namespace of the bare writes.
 const BARE: &str = "bare";
 
 pub(crate) async fn run(args: &ColdArgs) -> Result<Report> {
     let mut report = Report::new("cold-start");
     let mut env = TestEnv::start().await?;
-    // Politely: one that is killed keeps its lease, and the next one waits for its end.
+    // Terminated, not killed: a killed operator leaves its lease, and the next one waits until it expires.
     env.operator.process.terminate()?;
     env.operator.process.ended(ENDED).await?;
     env.gateway.process.kill()?;
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &ColdArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Says on the way how far it is: where the time goes.
+/// Prints the progress, to show where the time goes.
 async fn timeline(client: Client, before: Requests, expositions: usize, began: Instant) -> Result<()> {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -92,7 +92,8 @@ async fn timeline(client: Client, before: Requests, expositions: usize, began: I
     }
 }
 
-/// As many writes of as many bytes, by one client with as many requests under way, and nobody who watches.
+/// Writes the same number of objects of the same size from one client with the same number of concurrent requests and
+/// without watches.
 async fn bare(env: &TestEnv, args: &ColdArgs) -> Result<Duration> {
     let client = env.cluster.client();
     env.cluster.namespace(BARE).await?;
@@ -137,7 +138,7 @@ async fn bare(env: &TestEnv, args: &ColdArgs) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// All objects, page by page.
+/// Lists all objects, page by page.
 async fn list(api: &Api<DynamicObject>) -> Result<Vec<DynamicObject>> {
     let mut params = ListParams::default().limit(1000);
     let mut objects = Vec::new();

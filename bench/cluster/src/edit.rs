@@ -1,4 +1,4 @@
-//! What one edit asks of the API server, among few expositions and among many.
+//! Counts the requests of one edit to the API server, with few and with many expositions.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::report::Report;
 use crate::requests::Requests;
 
 const GIVE_UP: Duration = Duration::from_secs(1200);
-/// What an edit leads to comes within this.
+/// All effects of an edit happen within this time.
 const SETTLE: Duration = Duration::from_secs(3);
-/// How many expositions are few.
+/// The small number of expositions.
 const FEW: usize = 10;
 
 pub(crate) async fn run(args: &EditArgs) -> Result<Report> {
@@ -35,7 +35,7 @@ async fn measure(report: &mut Report, expositions: usize, edits: usize) -> Resul
     objects::fill(&client, &env.upstream.url, expositions, 100, 20).await?;
     let mut progress = Progress::start(&client);
     progress.reach(expositions, GIVE_UP).await?;
-    // What the start leaves to be written: a group's count, the state of what many share.
+    // Waits for the writes that follow the start: the group's count, and the status of shared objects.
     tokio::time::sleep(SETTLE * 3).await;
     let api = objects::api(&client, "Exposition", TEAM);
     let (before, cpu) = (Requests::read(&client).await?, processes::usage());
@@ -48,7 +48,7 @@ async fn measure(report: &mut Report, expositions: usize, edits: usize) -> Resul
     }
     tokio::time::sleep(SETTLE).await;
     let requests = Requests::read(&client).await?.since(&before);
-    // Of these one event and one write an edit are our own.
+    // One event and one write for each edit are this program's own.
     requests.report(report, &format!("an edit among {expositions}"), edits);
     report.figure(format!("an edit among {expositions}: all writes, ours too"), requests.writes() / edits as f64, "");
     let (operator, then) = (processes::usage(), cpu.get("operator").map_or(0.0, |usage| usage.cpu));

@@ -1,4 +1,5 @@
-//! Many edits a second for a while: what is written of them, and how soon after the last everything is served.
+//! Sends many edits a second for a while: counts the resulting writes, and measures how soon after the last edit
+//! everything is served.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use crate::requests::Requests;
 use crate::{EditLoadArgs, latency, processes};
 
 const GIVE_UP: Duration = Duration::from_secs(600);
-/// What the last edits lead to beside what is served: statuses.
+/// Time for the statuses that follow the last edits.
 const SETTLE: Duration = Duration::from_secs(5);
 const TOOLS: usize = 20;
 
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: &EditLoadArgs) -> Result<Report> {
     let client = env.cluster.client();
     let services = args.expositions / SETS;
     let expositions = services * SETS;
-    // As many sets as expositions: each edit changes one document.
+    // As many filter sets as expositions: each edit changes one document.
     objects::fill(&client, &env.upstream.url, expositions, services, TOOLS).await?;
     Progress::start(&client).reach(expositions, GIVE_UP).await?;
     tokio::time::sleep(SETTLE).await;
@@ -74,8 +75,7 @@ fn mark(edit: usize) -> String {
     format!("edit{edit}of")
 }
 
-/// Edits one set again and again, one edit after the other; gives how many there were. What cannot be done in time is
-/// left out.
+/// Edits one filter set repeatedly and returns the number of edits. Skips edits that cannot be made in time.
 async fn edit(api: Api<DynamicObject>, service: String, set: String, period: Duration, end: Instant) -> Result<usize> {
     let name = format!("{service}-{set}");
     let mut tick = tokio::time::interval(period);
@@ -83,7 +83,7 @@ async fn edit(api: Api<DynamicObject>, service: String, set: String, period: Dur
     let mut edits = 0;
     while Instant::now() < end {
         tick.tick().await;
-        // The one before goes: a merge keeps what it does not name.
+        // Removes the previous mark: a merge patch keeps members that it does not name.
         let mut select = json!({mark(edits + 1): "number"});
         if edits > 0 {
             select[mark(edits)] = Value::Null;
@@ -95,7 +95,7 @@ async fn edit(api: Api<DynamicObject>, service: String, set: String, period: Dur
     Ok(edits)
 }
 
-/// Calls one exposition until told to stop; gives how many calls there were, and how many failed.
+/// Calls one exposition until `over` is notified, and returns the numbers of calls and of failed calls.
 async fn call(rpc: Rpc, over: Arc<Notify>) -> Result<(usize, usize)> {
     let arguments = json!({"owner": "o", "repo": "r", "number": 1});
     let (mut calls, mut failed) = (0, 0);

@@ -1,4 +1,4 @@
-//! From the write of a filter to the first call that shows it.
+//! Measures the time from the write of a filter to the first call that shows it.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,10 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::{LatencyArgs, requests::Requests};
 
-/// Between two calls that look for a change: a call takes less, and the machine has other things to do.
+/// The pause between two calls that look for a change. It is longer than a call, to leave processor time to the other
+/// processes.
 const ASK_EVERY: Duration = Duration::from_millis(1);
-/// A change that takes longer is lost.
+/// A change that takes longer has failed.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(args: &LatencyArgs) -> Result<Report> {
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: &LatencyArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// When what was seen of one change, since its write began.
+/// The times at which each step of one change was seen, since its write began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     answered: Duration,
@@ -70,7 +71,7 @@ pub(crate) fn report_times(report: &mut Report, times: &[Seen]) {
         .times("step: document seen to first call (gateway)", all(|seen| seen.called.saturating_sub(seen.configured)));
 }
 
-/// One exposition with a filter set of its own, and watches of both.
+/// One exposition with its own filter set, and watches of both.
 pub(crate) struct Probe {
     service: String,
     rpc: Rpc,
@@ -81,7 +82,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Publishes it; the service is there.
+    /// Publishes an existing service.
     pub(crate) async fn set(env: &TestEnv, service: &str, tools: usize) -> Result<Self> {
         let client = env.cluster.client();
         objects::create(&client, "ToolsFilters", TEAM, [objects::filters(service, "probe", tools)]).await?;
@@ -100,9 +101,9 @@ impl Probe {
         })
     }
 
-    /// Makes changes one after the other, each when the one before was seen in a call.
+    /// Makes changes one after the other, each after a call has shown the previous one.
     pub(crate) async fn changes(&mut self, count: usize, pause: Duration) -> Result<Vec<Seen>> {
-        // The first loads what later ones find loaded.
+        // The first change includes loading that later ones do not repeat.
         self.change().await?;
         let mut times = Vec::with_capacity(count);
         for number in 0..count {
@@ -156,7 +157,7 @@ pub(crate) async fn first_call(rpc: &Rpc, mark: &str, began: Instant) -> Result<
     }
 }
 
-/// What a watch sees, and when.
+/// The events of a watch, with their times.
 fn follow(api: Api<DynamicObject>, config: Config) -> mpsc::UnboundedReceiver<(Instant, DynamicObject)> {
     let (tell, seen) = mpsc::unbounded_channel();
     tokio::spawn(async move {

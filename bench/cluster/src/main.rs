@@ -1,7 +1,8 @@
-//! How soon a change is served, what many expositions cost, and what of that the API server takes by itself.
+//! Measures how soon a change is served, what many expositions cost, and how much of that the API server needs by
+//! itself.
 //!
-//! Each run has a cluster of its own (a real API server with etcd), an operator and a gateway as processes with their
-//! own rights, and measures beside every figure what it is compared with, on the same machine at the same time.
+//! Each run has its own cluster (a real API server with etcd) and an operator and a gateway as processes with their own
+//! permissions. Each figure and its baseline are measured on the same machine at the same time.
 
 mod admission;
 mod big;
@@ -20,12 +21,12 @@ use clap::{Parser, Subcommand};
 
 use report::Report;
 
-/// Measures the operator and a gateway in a cluster. Needs the programs of a cluster, as the tests do, and `tamis` of
-/// the same build beside it.
+/// Measures the operator and a gateway in a cluster. Needs the programs of a cluster, like the tests, and `tamis` of
+/// the same build in the same folder.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
-    /// JSON, in place of text.
+    /// Print JSON instead of text.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -34,30 +35,31 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// From the write of a filter to the first call that shows it, beside the API server's own write-to-watch time.
+    /// From the write of a filter to the first call that shows it, compared with the API server's own write-to-watch
+    /// time.
     Latency(LatencyArgs),
-    /// From the start of operator and gateway to everything served, beside the bare writes.
+    /// From the start of operator and gateway until everything is served, compared with the bare writes.
     ColdStart(ColdArgs),
-    /// What one edit reads and writes at the API server, among few expositions and among many.
+    /// Reads and writes of one edit at the API server, with few and with many expositions.
     OneEdit(EditArgs),
-    /// A service of many tools behind many expositions: bytes stored and held, and one edit.
+    /// A service with many tools behind many expositions: bytes stored, memory, and one edit.
     BigService(BigArgs),
-    /// Many edits a second for a while: what is written of them, and how soon after the last everything is served.
+    /// Many edits a second for a while: the resulting writes, and how soon after the last edit everything is served.
     EditLoad(EditLoadArgs),
-    /// Processor time of the API server for the largest objects, beside a kind without rules.
+    /// Processor time of the API server for the largest objects, compared with a kind without rules.
     Admission,
 }
 
-/// What `latency` takes.
+/// Arguments of `latency`.
 #[derive(clap::Args)]
 struct LatencyArgs {
-    /// Expositions in place, the one that is called among them.
+    /// Existing expositions, including the one that is called.
     #[arg(long, default_value_t = 1)]
     expositions: usize,
-    /// Services that the others are of.
+    /// Services of the other expositions.
     #[arg(long, default_value_t = 100)]
     services: usize,
-    /// Changes that are measured.
+    /// Measured changes.
     #[arg(long, default_value_t = 2000)]
     changes: usize,
     /// Milliseconds between a call that shows a change and the next change.
@@ -65,13 +67,13 @@ struct LatencyArgs {
     pause: u64,
 }
 
-/// What `cold-start` takes.
+/// Arguments of `cold-start`.
 #[derive(clap::Args)]
 struct ColdArgs {
     /// Expositions.
     #[arg(long, default_value_t = 10_000)]
     expositions: usize,
-    /// Services that they are of.
+    /// Services of the expositions.
     #[arg(long, default_value_t = 100)]
     services: usize,
     /// Tools of each service.
@@ -79,18 +81,18 @@ struct ColdArgs {
     tools: usize,
 }
 
-/// What `one-edit` takes.
+/// Arguments of `one-edit`.
 #[derive(clap::Args)]
 struct EditArgs {
-    /// Expositions among which one is edited; ten are measured first.
+    /// Expositions, one of which is edited; ten are measured first.
     #[arg(long, default_value_t = 10_000)]
     expositions: usize,
-    /// Edits that the counts are the mean of.
+    /// Edits; the counts are their mean.
     #[arg(long, default_value_t = 20)]
     edits: usize,
 }
 
-/// What `big-service` takes.
+/// Arguments of `big-service`.
 #[derive(clap::Args)]
 struct BigArgs {
     /// Tools of the service.
@@ -99,21 +101,21 @@ struct BigArgs {
     /// Expositions of it.
     #[arg(long, default_value_t = 100)]
     expositions: usize,
-    /// Edits of one filter that are measured.
+    /// Measured edits of one filter.
     #[arg(long, default_value_t = 50)]
     changes: usize,
 }
 
-/// What `edit-load` takes.
+/// Arguments of `edit-load`.
 #[derive(clap::Args)]
 struct EditLoadArgs {
-    /// Edits a second; what the API server cannot answer in time is left out.
+    /// Edits a second; edits that the API server cannot answer in time are skipped.
     #[arg(long, default_value_t = 500.0)]
     rate: f64,
-    /// For so many seconds.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Expositions, each with a filter set of its own.
+    /// Expositions, each with its own filter set.
     #[arg(long, default_value_t = 40)]
     expositions: usize,
 }

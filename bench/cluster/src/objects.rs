@@ -1,4 +1,4 @@
-//! What people would have applied: services, filter sets, expositions; many at once.
+//! The objects that users would apply: services, filter sets and expositions, created many at a time.
 
 use anyhow::{Context, Result};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -6,16 +6,16 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Map, Value, json};
 
-/// Where the expositions are.
+/// The namespace of the expositions.
 pub(crate) const TEAM: &str = "team-a";
-/// Where the gateways are, and their configuration.
+/// The namespace of the gateways and their configuration.
 pub(crate) const GROUP: &str = "tamis-public";
-/// Requests under way at once while a cluster is filled.
+/// Concurrent requests while a cluster is filled.
 const WRITERS: usize = 32;
 /// Filter sets of each service.
 pub(crate) const SETS: usize = 4;
 
-/// One of our kinds in a namespace.
+/// Returns the API of one of Tamis' kinds in a namespace.
 pub(crate) fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let plural = format!("{}s", kind.to_lowercase().trim_end_matches('s'));
     tamis_tests::cluster::objects(client.clone(), namespace, kind, &plural)
@@ -30,7 +30,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// A service of so many tools.
+/// Returns a service with this number of tools.
 pub(crate) fn service(name: &str, url: &str, tools: usize) -> Value {
     let tool = |number: usize| {
         let action = json!({
@@ -69,7 +69,7 @@ pub(crate) fn service(name: &str, url: &str, tools: usize) -> Value {
     )
 }
 
-/// A set that filters every tool of a service.
+/// Returns a filter set with a filter for every tool of a service.
 pub(crate) fn filters(service: &str, set: &str, tools: usize) -> Value {
     let filter = json!({"select": {"number": "number", "title": "title", "by": "user.login"}, "dropNulls": true});
     let mut filters: Map<String, Value> = (0..tools).map(|tool| (format!("tool-{tool}"), filter.clone())).collect();
@@ -81,7 +81,7 @@ pub(crate) fn filters(service: &str, set: &str, tools: usize) -> Value {
     )
 }
 
-/// The set that an edit writes: `get-issue` shows its number as `mark`.
+/// Returns the filter set that an edit writes: `get-issue` shows its number as `mark`.
 pub(crate) fn marked(service: &str, set: &str, mark: &str) -> Value {
     let spec = json!({
         "name": set,
@@ -91,7 +91,7 @@ pub(crate) fn marked(service: &str, set: &str, mark: &str) -> Value {
     object("ToolsFilters", &format!("{service}-{set}"), &spec)
 }
 
-/// An exposition for everybody.
+/// Returns an exposition for anonymous callers.
 pub(crate) fn exposition(name: &str, service: &str, set: &str) -> Value {
     let spec =
         json!({"service": {"name": service, "version": "1.0.0"}, "filters": [set], "access": {"anonymous": true}});
@@ -116,7 +116,7 @@ pub(crate) async fn create(
     stream::iter(objects).map(create).buffer_unordered(WRITERS).try_collect().await
 }
 
-/// Fills the team's namespace: expositions over services, which have a few sets each.
+/// Fills the team's namespace with services, a few filter sets for each, and expositions.
 pub(crate) async fn fill(client: &Client, url: &str, expositions: usize, services: usize, tools: usize) -> Result<()> {
     let services = services.min(expositions);
     let name = |service: usize| format!("service-{service}");

@@ -1,4 +1,4 @@
-//! What the programs beside us take of the machine, from `/proc`.
+//! The processor time and memory of this program's child processes, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) struct Usage {
     pub(crate) peak: f64,
 }
 
-/// Our children by name: `operator`, `gateway`, `kube-apiserver`, `etcd`.
+/// Returns the child processes by name: `operator`, `gateway`, `kube-apiserver`, `etcd`.
 pub(crate) fn usage() -> BTreeMap<String, Usage> {
     let own = std::process::id().to_string();
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
@@ -24,7 +24,7 @@ pub(crate) fn usage() -> BTreeMap<String, Usage> {
 
 fn child(folder: &std::path::Path, parent: &str) -> Option<(String, Usage)> {
     let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    // The name is in parentheses and may hold anything; the fields after it are numbers.
+    // The name is in parentheses and may contain any character; the fields after it are numbers.
     let (before, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     if *fields.get(1)? != parent {
@@ -43,12 +43,12 @@ fn child(folder: &std::path::Path, parent: &str) -> Option<(String, Usage)> {
         let line = status.lines().find_map(|line| line.strip_prefix(label))?;
         line.split_whitespace().next()?.parse().ok()
     };
-    // Linux counts in hundredths of a second on every machine that we run on.
+    // Linux counts in hundredths of a second on every supported platform.
     let usage = Usage { cpu: ticks / 100.0, memory: kb("VmRSS:")? / 1000.0, peak: kb("VmHWM:")? / 1000.0 };
     Some((name, usage))
 }
 
-/// Adds what operator and gateway hold.
+/// Adds the memory of operator and gateway.
 pub(crate) fn report_memory(report: &mut Report) {
     let usage = usage();
     for name in ["operator", "gateway"] {
@@ -58,7 +58,7 @@ pub(crate) fn report_memory(report: &mut Report) {
     }
 }
 
-/// Adds how much processor time each program took since `before`. One that was started since began at none.
+/// Adds the processor time of each program since `before`. A program that was started later counts from zero.
 pub(crate) fn report_cpu(report: &mut Report, before: &BTreeMap<String, Usage>) {
     for (name, now) in usage() {
         let then = before.get(&name).map_or(0.0, |then| then.cpu);

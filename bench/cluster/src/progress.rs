@@ -1,4 +1,4 @@
-//! What a watch of our own sees of the expositions.
+//! The state of the expositions, from a watch of this program.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::objects::{TEAM, api};
 
-/// How an exposition stands: the generation that it is served in.
+/// The generation in which each exposition is served.
 type Served = HashMap<String, Option<i64>>;
 
 /// Follows the expositions of the team until dropped.
@@ -35,7 +35,7 @@ impl Progress {
             let mut events = watcher(api, Config::default()).default_backoff().boxed();
             let mut loaded = 0;
             while let Some(event) = events.next().await {
-                // After an interruption it begins anew by itself.
+                // The watch restarts by itself after an interruption.
                 let (Ok(Event::Apply(object)) | Ok(Event::InitApply(object))) = event else { continue };
                 let now = programmed(&object);
                 let name = object.metadata.name.unwrap_or_default();
@@ -47,12 +47,12 @@ impl Progress {
         Self { served, count, task }
     }
 
-    /// How many are served in their present generation.
+    /// Returns the number of expositions that are served in their current generation.
     pub(crate) fn count(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// Waits until so many are.
+    /// Waits until this number of expositions is served.
     pub(crate) async fn reach(&mut self, wanted: usize, within: Duration) -> Result<()> {
         let reached = self.count.wait_for(|count| *count >= wanted);
         let outcome = tokio::time::timeout(within, reached).await.map(|reached| reached.map(drop));
@@ -60,7 +60,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Waits until one is served in a generation.
+    /// Waits until an exposition is served in a generation.
     pub(crate) async fn served(&mut self, name: &str, generation: i64, within: Duration) -> Result<()> {
         let served = Arc::clone(&self.served);
         let is_served = |_: &usize| {
@@ -79,7 +79,7 @@ impl Drop for Progress {
     }
 }
 
-/// The generation, where gateways have loaded what was made of it.
+/// Returns the generation if gateways have loaded its document.
 fn programmed(object: &DynamicObject) -> Option<i64> {
     let generation = object.metadata.generation?;
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array)?;

@@ -1,10 +1,10 @@
-//! Figures, for people and for programs.
+//! Figures, as text and as JSON.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What a run found.
+/// The figures of a run.
 pub(crate) struct Report {
     name: &'static str,
     load_before: String,
@@ -24,7 +24,7 @@ impl Report {
 
     pub(crate) fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         let name = name.into();
-        // Long runs can be followed.
+        // Printed immediately, so that long runs can be followed.
         eprintln!("{}: {name}: {value:.2} {unit}", self.name);
         self.figures.push(Figure { name, value, unit });
     }
@@ -33,7 +33,7 @@ impl Report {
         self.figure(name, value as f64, "");
     }
 
-    /// p50, p99 and the greatest of some times.
+    /// Adds p50, p99 and the maximum of some times.
     pub(crate) fn times(&mut self, name: &str, mut times: Vec<Duration>) {
         times.sort_unstable();
         for (label, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
@@ -67,7 +67,7 @@ impl Report {
     }
 }
 
-/// Of sorted times the one that a share of them does not exceed.
+/// Returns the percentile of sorted times.
 fn percentile(times: &[Duration], share: f64) -> Duration {
     let rank = (times.len() as f64 * share).ceil() as usize;
     times.get(rank.saturating_sub(1)).copied().unwrap_or_default()
@@ -77,7 +77,7 @@ pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The machine's load average over one minute, where it says so: what else runs is part of every figure.
+/// Returns the machine's load average over one minute, if it is known: other processes influence every figure.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! What the API server was asked, by its own count.
+//! The requests to the API server, from its own metrics.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::report::Report;
 /// Verbs that write.
 const WRITES: [&str; 5] = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
 
-/// Requests by `VERB resource/subresource`, and events that watches were sent by `EVENT resource`.
+/// Requests by `VERB resource/subresource`, and events sent to watches by `EVENT resource`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Requests(BTreeMap<String, f64>);
 
 impl Requests {
-    /// All since the API server started.
+    /// Reads the counts since the start of the API server.
     pub(crate) async fn read(client: &Client) -> Result<Self> {
         let text = client.request_text(Request::get("/metrics").body(Vec::new())?).await?;
         Ok(Self::parse(&text))
@@ -42,7 +42,7 @@ impl Requests {
         Self(counts)
     }
 
-    /// What was asked since `before`, without what goes on whatever happens: Leases, and watches that end and begin.
+    /// Returns the requests since `before`, without background traffic: Leases, and watches that end and restart.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let difference = |(name, count): (&String, &f64)| {
             let more = count - before.0.get(name).copied().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Requests {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// All writes, refused ones among them.
+    /// Returns the number of writes, including rejected ones.
     pub(crate) fn writes(&self) -> f64 {
         let is_write = |name: &str| WRITES.iter().any(|verb| name.split(' ').next() == Some(*verb));
         self.0.iter().filter(|(name, _)| is_write(name)).map(|(_, count)| count).sum()
@@ -70,7 +70,7 @@ impl Requests {
     }
 }
 
-/// The value of a label; no value that we look at holds a quote.
+/// Returns the value of a label. None of the values contains a quote.
 fn label<'l>(labels: &'l str, name: &str) -> &'l str {
     let found = labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\""));
     found.and_then(|value| value.split('"').next()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Calls a second and latency.
+//! Measures calls a second and latency.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use crate::process::Server;
 use crate::targets::{Call, load_folder};
 
-/// What one measurement of one target gave.
+/// The result of one measurement of one target.
 struct Measured {
     /// Latency of each call, sorted.
     latencies: Vec<Duration>,
@@ -24,7 +24,7 @@ struct Measured {
     answer: usize,
 }
 
-/// Runs all of it and prints the tables.
+/// Runs all measurements and prints the tables.
 pub(crate) async fn run(tamis: &Path, sizes: &[usize], rounds: usize, calls: usize, connections: usize) -> Result<()> {
     let upstream = Server::own(&["upstream"])?;
     let proxy = Server::own(&["proxy", &format!("http://127.0.0.1:{}", upstream.port)])?;
@@ -32,7 +32,7 @@ pub(crate) async fn run(tamis: &Path, sizes: &[usize], rounds: usize, calls: usi
     load_folder(folder.path(), upstream.port, sizes)?;
     let patience = Duration::from_secs(20);
     let gateway = Server::tamis(tamis, folder.path(), &[], patience).await?;
-    // Every call, sent to who takes spans and does nothing with them.
+    // Traces every call; the receiver discards the spans.
     let collector = format!("http://127.0.0.1:{}", upstream.port);
     let traced = Server::tamis(tamis, folder.path(), &["--otlp-endpoint", &collector], patience).await?;
     println!(
@@ -95,7 +95,7 @@ fn micros(sorted: &[Duration], percent: usize) -> f64 {
     sorted[(sorted.len() - 1) * percent / 100].as_secs_f64() * 1e6
 }
 
-/// `calls` calls over `connections` connections, each a closed loop.
+/// Makes `calls` calls over `connections` connections, each in a closed loop.
 async fn measure(server: &Server, call: &Call, calls: usize, connections: usize) -> Result<Measured> {
     let before = server.cpu()?;
     let mut workers = tokio::task::JoinSet::new();
@@ -131,7 +131,7 @@ async fn connect(port: u16) -> Result<SendRequest<Full<Bytes>>> {
     Ok(sender)
 }
 
-/// One call; gives the size of the answer, and fails unless it is the answer of a call that worked.
+/// Makes one call and returns the size of the answer. Fails unless the call succeeded.
 async fn send(sender: &mut SendRequest<Full<Bytes>>, port: u16, call: &Call) -> Result<usize> {
     let mut request = Request::builder().uri(&call.path).header(header::HOST, format!("127.0.0.1:{port}"));
     if !call.body.is_empty() {

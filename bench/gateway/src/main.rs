@@ -1,8 +1,8 @@
-//! How many calls a second, and how much later, a call through Tamis is than (a) the upstream called directly and
-//! (b) a bare pass-through proxy made of the same server and client libraries; and what an exposition weighs.
+//! Compares throughput and latency of calls through Tamis with (a) direct calls to the upstream and (b) a bare
+//! pass-through proxy built with the same server and client libraries, and measures the memory of an exposition.
 //!
-//! Every target is a process of its own, all are up at once, and rounds alternate between them, so that a machine
-//! that slows down slows all of them. Calls a second are per second of the target's own CPU time, read from `/proc`:
+//! Every target is a separate process. All run at the same time, and rounds alternate between them, so that a slowdown
+//! of the machine affects all of them. Calls a second are per second of the target's own CPU time, read from `/proc`:
 //! on a machine with few cores the wall clock would measure the load generator.
 
 mod load;

@@ -1,4 +1,4 @@
-//! What an exposition weighs.
+//! Measures the memory of an exposition.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

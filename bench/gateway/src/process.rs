@@ -24,7 +24,7 @@ impl Server {
         Ok(Self { child, port: line.trim().parse().context("the server printed no port")? })
     }
 
-    /// Starts `tamis serve` on a folder, with further options, and waits until it is ready.
+    /// Starts `tamis serve` on a folder, with additional options, and waits until it is ready.
     pub(crate) async fn tamis(binary: &Path, folder: &Path, options: &[&str], patience: Duration) -> Result<Self> {
         let (port, admin) = (free_port()?, free_port()?);
         let mut child = Command::new(binary)
@@ -51,7 +51,7 @@ impl Server {
         Ok(Self { child, port })
     }
 
-    /// User and system CPU time so far.
+    /// Returns the user and system CPU time so far.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields: Vec<&str> = stat.rsplit_once(')').context("/proc stat")?.1.split_whitespace().collect();
@@ -60,7 +60,7 @@ impl Server {
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    /// Resident memory that is the process's own, in bytes.
+    /// Returns the process's private resident memory in bytes.
     pub(crate) fn memory(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find(|l| l.starts_with("RssAnon:")).context("RssAnon")?;

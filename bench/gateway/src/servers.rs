@@ -26,7 +26,7 @@ async fn serve(router: Router) -> Result<()> {
     Ok(())
 }
 
-/// Answers `GET /items/KB` with a prepared JSON list of that many kB, and takes spans.
+/// Answers `GET /items/KB` with a prepared JSON list of that many kB, and accepts spans.
 pub(crate) async fn upstream() -> Result<()> {
     let answers: Arc<HashMap<String, Bytes>> =
         Arc::new([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].map(|kb| (format!("/items/{kb}"), payload(kb))).into());
@@ -45,9 +45,9 @@ pub(crate) async fn upstream() -> Result<()> {
     serve(router).await
 }
 
-/// A bare proxy: axum in front, reqwest behind, the answer collected in memory and passed on.
+/// A bare proxy with axum as server and reqwest as client, which collects the answer in memory and forwards it.
 pub(crate) async fn proxy(upstream: String) -> Result<()> {
-    // The gateway's client follows no redirect either and sends no cookie.
+    // Like the gateway's client, it follows no redirects and sends no cookies.
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true).build()?;
     let router = Router::new().fallback(forward).with_state((client, Arc::<str>::from(upstream)));
     serve(router).await

@@ -1,4 +1,4 @@
-//! What is called: payloads, resources and requests.
+//! The payloads, resources and requests of the measurements.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use bytes::Bytes;
 
-/// A JSON list of about `kb` kB: items of 250 bytes, shaped like an issue.
+/// Returns a JSON list of about `kb` kB: items of 250 bytes, shaped like issues.
 pub(crate) fn payload(kb: usize) -> Bytes {
     let mut out = String::from("[");
     let mut number = 1;
@@ -26,7 +26,8 @@ pub(crate) fn payload(kb: usize) -> Bytes {
     Bytes::from(out)
 }
 
-/// Writes a folder with one service of one tool a size, published twice: `plain` without a filter, and `filtered`.
+/// Writes a folder with one service, which has one tool for each size, and two expositions of it: `plain` without a
+/// filter, and `filtered`.
 pub(crate) fn load_folder(folder: &Path, upstream: u16, sizes: &[usize]) -> Result<()> {
     let mut yaml = format!(
         "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: bench}}\nspec:\n  version: 1.0.0\n  http:\n    baseUrl: http://127.0.0.1:{upstream}\n    actions:\n"
@@ -92,7 +93,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A plain `GET` of the sample upstream or of the proxy before it.
+    /// A plain `GET` to the sample upstream or to the proxy in front of it.
     pub(crate) fn get(kb: usize) -> Self {
         Self { path: format!("/items/{kb}"), body: Bytes::new() }
     }

@@ -19,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::payload;
 
-/// Calls before the one that counts: connections are open and tables are filled by then.
+/// Calls before the counted ones, to open connections and fill tables.
 const WARM: usize = 20;
-/// Calls that are counted. The least is what a call takes; what a timer or a table that grows adds is in some of them.
+/// Counted calls. Their minimum is recorded, because a timer or a growing table adds to some of them.
 const COUNTED: usize = 50;
-/// Sizes of answers. Each is small enough to come in one read.
+/// Sizes of answers. Each is small enough for one read.
 const ANSWERS: [usize; 2] = [2_000, 12_000];
 
-/// How often something was read and written.
+/// The numbers of reads and writes.
 #[derive(Debug, Default)]
 struct Tally {
     reads: AtomicU64,
@@ -39,7 +39,7 @@ impl Tally {
     }
 }
 
-/// A stream whose reads and writes that moved bytes are counted.
+/// A stream that counts the reads and writes that moved bytes.
 #[derive(Debug)]
 struct Counted(DuplexStream, Arc<Tally>);
 
@@ -67,7 +67,8 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Answers every request with `body`, on threads of its own, and counts the reads that a request takes. Gives its URL.
+/// Starts a server on its own threads that answers every request with `body` and counts the reads of a request. Returns
+/// its URL.
 fn upstream(body: Vec<u8>, tally: Arc<Tally>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -124,7 +125,7 @@ fn id() -> ExpositionId {
     ExpositionId { namespace: "default".to_owned(), name: "issues".to_owned() }
 }
 
-/// One call: a line in, a line out. Allocates nothing itself.
+/// Makes one call: a line in, a line out. Allocates nothing itself.
 async fn call(client: &mut DuplexStream, line: &[u8], buffer: &mut [u8]) -> usize {
     client.write_all(line).await.expect("the gateway reads");
     let mut filled = 0;
@@ -134,7 +135,7 @@ async fn call(client: &mut DuplexStream, line: &[u8], buffer: &mut [u8]) -> usiz
     filled
 }
 
-/// What the least of some calls takes.
+/// Returns the minimum over some calls.
 #[derive(Debug)]
 struct Least {
     allocations: u64,
@@ -146,8 +147,8 @@ struct Least {
     input: usize,
 }
 
-/// What calls take. Of the bytes that a call allocates, those are recorded that a larger answer adds: the others are the
-/// sizes of the gateway's own types, which differ with each field.
+/// Returns the counts of calls. Of the bytes that a call allocates, only those that a larger answer adds are recorded:
+/// the others are the sizes of the gateway's own types, which change with every field.
 pub(super) fn table() -> String {
     let calls = ANSWERS.map(least);
     let mut out = String::from("\na call of a tool, from standard input to HTTP and back\n");

@@ -1,5 +1,5 @@
-//! A control group of our own, in which all our processes and all pods are: what is in it can be ended without knowing
-//! where it came from.
+//! A control group that contains all processes of the run and all pods, so that all of them can be killed without
+//! knowing how they were started.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 const MOUNT: &str = "/sys/fs/cgroup";
-/// In our group, beside those of pods: version 2 keeps processes to the leaves.
+/// A subgroup for the run's own processes, next to those of pods: in version 2, only leaves contain processes.
 const OURS: &str = "run";
 
-/// Our group in each hierarchy.
+/// The run's group in each hierarchy.
 pub(crate) struct Cgroups {
-    /// The hierarchy in which processes are counted as ours, then the others (version 1 has one a controller).
+    /// The hierarchy that identifies the run's processes, followed by the others (version 1 has one for each
+    /// controller).
     groups: Vec<PathBuf>,
 }
 
 impl Cgroups {
-    /// Finds the hierarchies; makes nothing.
+    /// Finds the hierarchies without creating anything.
     pub(crate) fn find(name: &str) -> Result<Self> {
         let mount = Path::new(MOUNT);
         let mut hierarchies = Vec::new();
@@ -28,7 +29,7 @@ impl Cgroups {
         } else {
             let entries = fs::read_dir(mount).context("no control groups")?;
             hierarchies.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
-            // Links are other names of the same.
+            // Symbolic links are aliases.
             hierarchies.retain(|path| path.join("cgroup.procs").exists() && !path.is_symlink());
             hierarchies.sort_by_key(|path| (!path.ends_with("pids"), path.clone()));
         }
@@ -37,12 +38,12 @@ impl Cgroups {
         Ok(Self { groups })
     }
 
-    /// Makes them, and enters: what we start is in them too.
+    /// Creates the groups and moves this process into them. Child processes inherit them.
     pub(crate) fn create(&self) -> Result<()> {
         for group in &self.groups {
             fs::create_dir_all(group).with_context(|| group.display().to_string())?;
             for file in ["cpuset.cpus", "cpuset.mems"] {
-                // Version 1 starts with none, and lets no process in.
+                // Version 1 starts with an empty set, and rejects processes.
                 if let Some(text) = group.parent().and_then(|above| fs::read_to_string(above.join(file)).ok()) {
                     fs::write(group.join(file), text).with_context(|| group.join(file).display().to_string())?;
                 }
@@ -53,7 +54,7 @@ impl Cgroups {
         enter(&ours)
     }
 
-    /// Ends every process in them but this one, and removes them.
+    /// Kills every process in the groups except this one, and removes the groups.
     pub(crate) fn remove(&self) -> Result<()> {
         let first = &self.groups[0];
         if !first.exists() {
@@ -66,7 +67,7 @@ impl Cgroups {
                 break;
             }
             anyhow::ensure!(Instant::now() < until, "processes do not end: {processes:?}");
-            // One may be gone before we come to it.
+            // A process may have exited already.
             let _ = Command::new("kill").arg("-KILL").args(&processes).output();
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -80,7 +81,7 @@ fn enter(group: &Path) -> Result<()> {
     fs::write(&file, std::process::id().to_string()).with_context(|| file.display().to_string())
 }
 
-/// The processes in a group and those below it, without this one.
+/// Returns the processes in a group and its subgroups, except this one.
 fn processes(group: &Path) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found: Vec<String> =
@@ -95,7 +96,7 @@ fn below(group: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// Removes a group and those below it; one whose last process has just ended is busy for a moment.
+/// Removes a group and its subgroups. A group whose last process has just exited is busy for a moment.
 fn remove(group: &Path) -> Result<()> {
     below(group).iter().try_for_each(|path| remove(path))?;
     let until = Instant::now() + Duration::from_secs(5);

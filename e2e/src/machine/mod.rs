@@ -1,6 +1,7 @@
-//! What the run takes of the machine, and gives back: a folder, a network namespace, control groups, processes.
+//! The resources that a run takes from the machine and releases: a folder, a network namespace, control groups and
+//! processes.
 //!
-//! Everything has one name, so that a run finds and removes what one before it left, however that ended.
+//! Everything has one name, so that a run finds and removes the leftovers of an earlier one, however that ended.
 
 mod cgroups;
 mod network;
@@ -16,11 +17,12 @@ pub(crate) use network::{HOST, NODE, PODS};
 
 use cgroups::Cgroups;
 
-/// The name of everything that is taken.
+/// The name of all resources.
 pub(crate) const NAME: &str = "tamis-e2e";
-/// Short, since it holds sockets, whose paths may not be long; not in memory, since it holds images.
+/// The path is short, because the folder holds sockets, whose paths are limited. It is not in memory, because it holds
+/// images.
 const FOLDER: &str = "/var/tmp/tamis-e2e";
-/// Programs of the system, and the Debian package that has them.
+/// System programs and their Debian packages.
 const NEEDED: &[(&str, &str)] = &[
     ("containerd", "containerd"),
     ("containerd-shim-runc-v2", "containerd"),
@@ -36,19 +38,19 @@ const NEEDED: &[(&str, &str)] = &[
     ("ldd", "libc-bin"),
     ("strip", "binutils"),
 ];
-/// Where CNI plugins are: Debian's place, and everybody else's.
+/// The folders of CNI plugins: Debian's and the usual one.
 const PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 
-/// The machine, as long as this lives ours alone; when it is dropped all is as it was.
+/// Exclusive use of the machine. On drop, everything is restored.
 pub(crate) struct Machine {
     cgroups: Cgroups,
     plugins: PathBuf,
-    /// Held to the end.
+    /// The lock, held until the end.
     _lock: File,
 }
 
 impl Machine {
-    /// Takes it: after everything that another run has left is gone.
+    /// Takes the machine, after removing the leftovers of earlier runs.
     pub(crate) fn claim() -> Result<Self> {
         let lock = lock()?;
         let plugins = check()?;
@@ -61,7 +63,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Removes what a run has left that could not do it itself.
+    /// Removes the leftovers of a run that could not do so itself.
     pub(crate) fn clean() -> Result<()> {
         let _lock = lock()?;
         ensure!(is_root(), "run as root: a node is made of mounts, namespaces and control groups");
@@ -69,20 +71,20 @@ impl Machine {
         Ok(())
     }
 
-    /// Everything that is written lies here.
+    /// Returns the folder for all files of the run.
     #[expect(clippy::unused_self, reason = "there is no folder before the machine is claimed")]
     pub(crate) fn folder(&self) -> &'static Path {
         Path::new(FOLDER)
     }
 
-    /// The folder of CNI plugins.
+    /// Returns the folder of CNI plugins.
     pub(crate) fn plugins(&self) -> &Path {
         &self.plugins
     }
 
-    /// A program, run on the node's network.
+    /// Returns a command that runs a program in the node's network namespace.
     pub(crate) fn on_node(program: &Path) -> Command {
-        // Not `ip netns exec`, which mounts another /sys, without control groups.
+        // Not `ip netns exec`, which mounts a new /sys without control groups.
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{NAME}")).arg("--").arg(program);
         command
@@ -95,12 +97,12 @@ impl Drop for Machine {
     }
 }
 
-/// Runs a program of the system; what it printed.
+/// Runs a system program and returns its output.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<String> {
     output(Command::new(program).args(args))
 }
 
-/// Runs a command; what it printed.
+/// Runs a command and returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");
     let output = command.stdin(Stdio::null()).output().with_context(|| shown.clone())?;
@@ -119,7 +121,7 @@ fn lock() -> Result<File> {
     }
 }
 
-/// Fails with all that is missing; gives the folder of CNI plugins.
+/// Fails with a list of everything that is missing. Returns the folder of CNI plugins.
 fn check() -> Result<PathBuf> {
     ensure!(is_root(), "run as root: a node is made of mounts, namespaces and control groups");
     let missing = missing();
@@ -127,7 +129,7 @@ fn check() -> Result<PathBuf> {
     plugins().context("no CNI plugins")
 }
 
-/// The Debian packages that are needed and not there.
+/// Returns the required Debian packages that are not installed.
 pub(crate) fn missing() -> Vec<&'static str> {
     let absent = NEEDED.iter().filter(|(program, _)| !is_on_path(program)).map(|&(_, package)| package);
     let mut missing: Vec<_> = absent.chain(plugins().is_none().then_some("containernetworking-plugins")).collect();

@@ -1,4 +1,4 @@
-//! A network namespace as the node, and a cable between it and this machine.
+//! The node's network namespace, and a veth pair that connects it to this machine.
 
 use std::net::Ipv4Addr;
 
@@ -6,13 +6,13 @@ use anyhow::Result;
 
 use super::{NAME, run};
 
-/// This machine, as the node and its pods see it: the API server and callers are here.
+/// The address of this machine for the node and its pods. The API server and the callers use it.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 254);
-/// The node.
+/// The address of the node.
 pub(crate) const NODE: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
-/// Pods' addresses.
+/// The addresses of pods.
 pub(crate) const PODS: &str = "10.244.0.0/24";
-/// Services' addresses, as the API server gives them.
+/// The addresses of Services, as the API server assigns them.
 const SERVICES: &str = "10.96.0.0/16";
 
 pub(super) fn create() -> Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn create() -> Result<()> {
         &["-netns", NAME, "address", "add", &node_net, "dev", "eth0"],
         &["-netns", NAME, "link", "set", "eth0", "up"],
         &["-netns", NAME, "route", "add", "default", "via", &host],
-        // As a router in front of a cluster has them: Services can be called from here.
+        // Like the routes of a router in front of a cluster: callers on this machine reach Services.
         &["route", "add", PODS, "via", &node],
         &["route", "add", SERVICES, "via", &node],
         &["-netns", NAME, "link", "show", "eth0"],

@@ -1,4 +1,4 @@
-//! Removes everything of a run, whether it has ended well, badly, or not at all.
+//! Removes everything of a run, however it ended.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use super::cgroups::Cgroups;
 use super::{FOLDER, NAME, run};
 
-/// Does all that can be done; says what could not.
+/// Removes as much as possible and reports what could not be removed.
 pub(super) fn sweep(cgroups: &Cgroups) {
-    // In this order: processes hold mounts, mounts hold folders.
+    // In this order: processes keep mounts busy, and mounts keep folders busy.
     let steps: [(&str, Result<()>); 4] = [
         ("processes", cgroups.remove()),
         ("mounts", unmount(Path::new(FOLDER))),
@@ -25,7 +25,7 @@ pub(super) fn sweep(cgroups: &Cgroups) {
     }
 }
 
-/// Unmounts all that lies in a folder, the last mount first.
+/// Unmounts everything below a folder, the last mount first.
 fn unmount(folder: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("/proc/self/mountinfo")?;
     let mut points: Vec<PathBuf> =
@@ -33,13 +33,13 @@ fn unmount(folder: &Path) -> Result<()> {
     points.reverse();
     for point in points {
         let point = point.to_string_lossy();
-        // What is still looked at goes when nobody looks any more.
+        // Lazy: a mount that is in use disappears once it is no longer used.
         run("umount", &[&point]).or_else(|_| run("umount", &["--lazy", &point]))?;
     }
     Ok(())
 }
 
-/// The fifth word of a line, in which blanks and the like are octal.
+/// Returns the fifth word of a line, in which spaces and similar characters are octal escapes.
 fn mount_point(line: &str) -> Option<PathBuf> {
     let word = line.split(' ').nth(4)?;
     Some(word.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\").into())
@@ -49,7 +49,7 @@ fn network() -> Result<()> {
     if Path::new("/run/netns").join(NAME).exists() {
         run("ip", &["netns", "delete", NAME])?;
     }
-    // The other end goes with the namespace, a moment later.
+    // The other end disappears with the namespace, a moment later.
     if Path::new("/sys/class/net").join(NAME).exists() {
         let _ = run("ip", &["link", "delete", NAME]);
     }
@@ -60,13 +60,13 @@ fn files() -> Result<()> {
     if Path::new(FOLDER).exists() {
         fs::remove_dir_all(FOLDER).context(FOLDER)?;
     }
-    // Three places that cannot be chosen: logs of containers, results of network plugins, sockets of shims.
+    // Three paths that cannot be configured: logs of containers, results of network plugins, sockets of shims.
     each("/var/log/containers", |path| path.read_link().is_ok_and(|target| target.starts_with(FOLDER)))?;
     each("/var/lib/cni/results", |path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME)))?;
     each("/run/containerd/s", |path| UnixStream::connect(path).is_err())
 }
 
-/// Removes the files of a folder for which this holds.
+/// Removes the files of a folder that satisfy a predicate.
 fn each(folder: &str, is_ours: impl Fn(&Path) -> bool) -> Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {

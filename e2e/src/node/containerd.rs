@@ -1,4 +1,4 @@
-//! containerd, and what it is given to run pods.
+//! containerd and its configuration to run pods.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tamis_tests::cluster::{Process, eventually};
 
 use crate::machine::{Machine, NAME, PODS, output};
 
-/// The image of pods' sandboxes.
+/// The image of pod sandboxes.
 pub(crate) const PAUSE: &str = "localhost/tamis-e2e/pause:1";
 
 /// A running containerd.
@@ -38,12 +38,12 @@ impl Containerd {
         Ok(containerd)
     }
 
-    /// Where it answers.
+    /// Returns the path of its socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Runs its client in the namespace of Kubernetes.
+    /// Runs `ctr` in the namespace of Kubernetes.
     pub(crate) fn ctr(&self, args: &[&str]) -> Result<String> {
         output(Command::new("ctr").arg("--address").arg(&self.socket).args(["--namespace", "k8s.io"]).args(args))
     }
@@ -53,13 +53,13 @@ impl Containerd {
         self.ctr(&["images", "import", &archive.display().to_string()]).map(drop)
     }
 
-    /// Gives an image one more name.
+    /// Adds a name to an image.
     pub(crate) fn tag(&self, from: &str, to: &str) -> Result<()> {
         self.ctr(&["images", "tag", "--force", &whole_name(from), &whole_name(to)]).map(drop)
     }
 }
 
-/// The name by which containerd keeps what Kubernetes calls so.
+/// Returns containerd's name of an image for the name that Kubernetes uses.
 fn whole_name(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("docker.io/library/{name}") }
 }
@@ -96,8 +96,8 @@ state = "{folder}/containerd/state"
     )
 }
 
-/// A cable to each pod, and routes between them: no bridge, so that packets between pods pass the node's rules without
-/// a kernel module.
+/// A veth pair for each pod and routes between them, without a bridge, so that packets between pods pass the node's
+/// rules without a kernel module.
 fn network(folder: &Path) -> serde_json::Value {
     json!({
         "cniVersion": "0.4.0",

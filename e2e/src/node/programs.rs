@@ -1,11 +1,11 @@
-//! Where the programs of a node are.
+//! Finds the programs of a node.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use tamis_tests::cluster::find_programs;
 
-/// A program that `cargo xtask e2e` builds.
+/// Returns the path of a program that `cargo xtask e2e` builds.
 pub(crate) fn program(name: &str) -> Result<PathBuf> {
     let found = find_programs("e2e", [name]).map(|[file]| file);
     found.with_context(|| {

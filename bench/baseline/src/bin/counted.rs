@@ -1,4 +1,4 @@
-//! How often and how much one operation allocates: `counted FILE OPERATION` prints `allocations peak-bytes`.
+//! Counts the allocations of one operation: `counted FILE OPERATION` prints `allocations peak-bytes`.
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
