@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::assemble::{self, Assembler, Decision, Event, Offer, Verdict};
 use super::cache::{Cache, Write};
-use super::vault::Vault;
+use super::credential_store::CredentialStore;
 use super::watch::Message;
 use crate::admin::AdminToken;
 use crate::gateway::{Gateway, Readiness};
@@ -30,7 +30,7 @@ const SWEEP: Duration = Duration::from_secs(30);
 /// What follows a group's configuration, on a thread of its own.
 pub(super) struct Follower {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) vault: Arc<Vault>,
+    pub(super) credentials: Arc<CredentialStore>,
     pub(super) token: Arc<AdminToken>,
     pub(super) keyring: Arc<Keyring>,
     pub(super) group: String,
@@ -104,7 +104,7 @@ impl Follower {
                 state.shards.insert(shard);
                 let handles = values.keys().cloned().collect();
                 // What is decided on must be there.
-                self.vault.put(shard, values, Instant::now());
+                self.credentials.put(shard, values, Instant::now());
                 state.assembler.observe(Event::Values(shard, handles));
             }
             Message::Token(token) => {
@@ -157,7 +157,7 @@ impl Follower {
         );
         state.recalled = true;
         let handles = recalled.values.keys().cloned().collect();
-        self.vault.recall(recalled.values, Instant::now());
+        self.credentials.recall(recalled.values, Instant::now());
         if !self.token.is_known() {
             self.token.set(recalled.token.as_ref());
         }
@@ -182,7 +182,7 @@ impl Follower {
         }
         if state.swept.elapsed() >= SWEEP {
             state.swept = Instant::now();
-            self.vault.sweep(state.swept, || state.used.values().flatten().cloned().collect());
+            self.credentials.sweep(state.swept, || state.used.values().flatten().cloned().collect());
         }
         if let Some(missing) = state.assembler.waits_for() {
             let mut why: Vec<_> = state.failing.iter().map(|(what, error)| format!("{what}: {error}")).collect();
@@ -244,7 +244,7 @@ impl Follower {
         if failure.is_none() || !self.gateway.serves(id) {
             // One that is refused and leaves nothing behind would be refused again.
             let handles: Vec<_> = assemble::credentials(&offer.document).map(|(_, handle)| handle.clone()).collect();
-            let values = |handle: &CredentialHandle| Some((handle.clone(), self.vault.by_handle(handle)?));
+            let values = |handle: &CredentialHandle| Some((handle.clone(), self.credentials.by_handle(handle)?));
             let parts =
                 offer.parts.iter().map(|spec| (names::service_object(&spec.digest, spec.part), Arc::clone(spec)));
             self.put(id, Arc::clone(&offer.spec), parts.collect(), handles.iter().filter_map(values).collect());

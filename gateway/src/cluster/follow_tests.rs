@@ -51,8 +51,8 @@ struct Following {
 
 impl Following {
     fn start(folder: Option<&Path>) -> Self {
-        let vault = Arc::new(Vault::default());
-        let gateway = Gateway::new(Options::new(Arc::clone(&vault) as _)).unwrap();
+        let credentials = Arc::new(CredentialStore::default());
+        let gateway = Gateway::new(Options::new(Arc::clone(&credentials) as _)).unwrap();
         let (tell, inbox) = mpsc::channel(64);
         let (loaded, is_loaded) = watch::channel(false);
         let mut keeper = None;
@@ -65,7 +65,7 @@ impl Following {
         });
         let follower = Follower {
             gateway: Arc::clone(&gateway),
-            vault,
+            credentials,
             token: Arc::default(),
             keyring: Arc::default(),
             group: GROUP.to_owned(),

@@ -4,7 +4,7 @@
 //! ```text
 //! watch       GatewayConfigs by label, Secrets by name
 //! assemble    objects and credentials -> what to serve     pure
-//! vault       credentials by handle
+//! credential_store  credentials by handle
 //! follow      takes, decides, changes the gateway, acknowledges
 //! neighbours  addresses that no upstream may have
 //! cache       the last good set on disk
@@ -12,9 +12,9 @@
 
 mod assemble;
 mod cache;
+mod credential_store;
 mod follow;
 mod neighbours;
-mod vault;
 mod watch;
 
 use std::io;
@@ -33,8 +33,8 @@ use crate::seal::Keyring;
 use crate::upstream::Credentials;
 
 use cache::{Cache, Keeper, Write};
+use credential_store::CredentialStore;
 use follow::Follower;
-use vault::Vault;
 
 /// How long the API server may take for its first list before the disk is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -73,7 +73,7 @@ pub struct Source {
     namespace: String,
     group: String,
     cache: Option<PathBuf>,
-    vault: Arc<Vault>,
+    credentials: Arc<CredentialStore>,
     token: Arc<AdminToken>,
     keyring: Arc<Keyring>,
 }
@@ -86,7 +86,7 @@ impl Source {
             namespace: namespace.to_owned(),
             group: group.to_owned(),
             cache,
-            vault: Arc::default(),
+            credentials: Arc::default(),
             token: Arc::default(),
             keyring: Arc::default(),
         }
@@ -101,7 +101,7 @@ impl Source {
     /// The group's credentials: what [`crate::Options::credentials`] must be.
     #[must_use]
     pub fn credentials(&self) -> Arc<dyn Credentials> {
-        Arc::clone(&self.vault) as Arc<dyn Credentials>
+        Arc::clone(&self.credentials) as Arc<dyn Credentials>
     }
 
     /// The group's token: what [`crate::Options::admin_token`] must be.
@@ -121,7 +121,7 @@ impl Source {
         gateway: Arc<Gateway>,
         shutdown: CancellationToken,
     ) -> io::Result<Following> {
-        let Self { namespace, group, cache, vault, token, keyring } = self;
+        let Self { namespace, group, cache, credentials, token, keyring } = self;
         gateway.set_readiness(Readiness::WaitsFor("the API server".to_owned()));
         let cache = cache.map(|folder| Cache::open(&folder, &namespace, &group)).transpose()?;
         let (tell, inbox) = mpsc::channel(INBOX);
@@ -137,7 +137,7 @@ impl Source {
         let mut watches = watch::start(client, &namespace, &group, &tell);
         watches.spawn(watch::patience(PATIENCE, tell));
         watches.spawn(neighbours::learn(client.clone(), Arc::clone(&gateway), namespace.clone(), group.clone()));
-        let follower = Follower { gateway, vault, token, keyring, group, cache: keeper, loaded };
+        let follower = Follower { gateway, credentials, token, keyring, group, cache: keeper, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {
             // Without watches the follower ends, and without the follower the keeper, each with its work done.

@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// Values by handle. A handle names one value for ever, so none is ever taken for another.
 #[derive(Debug, Default)]
-pub(super) struct Vault {
+pub(super) struct CredentialStore {
     entries: RwLock<HashMap<CredentialHandle, Arc<Entry>>>,
     shards: Mutex<Shards>,
 }
@@ -34,7 +34,7 @@ struct Shards {
     leaving: HashMap<CredentialHandle, Instant>,
 }
 
-impl Vault {
+impl CredentialStore {
     /// Takes the content of a shard. What it held before and does not hold now is kept for a while.
     pub(super) fn put(&self, shard: usize, values: HashMap<CredentialHandle, Secret>, now: Instant) {
         let handles: HashSet<_> = values.keys().cloned().collect();
@@ -92,7 +92,7 @@ impl Vault {
     }
 }
 
-impl Credentials for Vault {
+impl Credentials for CredentialStore {
     /// Nothing: in a cluster a name says nothing.
     fn get(&self, _namespace: &str, _credential: &CredentialRef) -> Option<Secret> {
         None
@@ -126,44 +126,44 @@ mod tests {
 
     #[test]
     fn a_value_outlives_its_shard_for_as_long_as_it_is_used() {
-        let (vault, start) = (Vault::default(), Instant::now());
-        let has = |name: &str| vault.by_handle(&handle(name)).is_some();
-        vault.put(0, values(&[("a", "1"), ("b", "2"), ("c", "3")]), start);
-        vault.put(1, values(&[("d", "4")]), start);
-        vault.put(0, values(&[("b", "2")]), start);
-        vault.sweep(start + GRACE / 2, || panic!("too early to ask"));
+        let (store, start) = (CredentialStore::default(), Instant::now());
+        let has = |name: &str| store.by_handle(&handle(name)).is_some();
+        store.put(0, values(&[("a", "1"), ("b", "2"), ("c", "3")]), start);
+        store.put(1, values(&[("d", "4")]), start);
+        store.put(0, values(&[("b", "2")]), start);
+        store.sweep(start + GRACE / 2, || panic!("too early to ask"));
         assert!(has("a") && has("c"), "calls under way may ask for them");
-        vault.sweep(start + GRACE, || HashSet::from([handle("c")]));
+        store.sweep(start + GRACE, || HashSet::from([handle("c")]));
         assert!(!has("a") && has("b") && has("c") && has("d"));
         // A value that comes back stays.
-        vault.put(0, values(&[("c", "3")]), start + GRACE);
-        vault.sweep(start + 3 * GRACE, HashSet::new);
+        store.put(0, values(&[("c", "3")]), start + GRACE);
+        store.sweep(start + 3 * GRACE, HashSet::new);
         assert!(has("c") && !has("b"));
-        assert!(!format!("{vault:?}").contains('4'), "{vault:?}");
+        assert!(!format!("{store:?}").contains('4'), "{store:?}");
     }
 
     #[test]
     fn what_was_recalled_gives_way_to_what_is_there() {
-        let (vault, start) = (Vault::default(), Instant::now());
-        vault.put(0, values(&[("a", "new")]), start);
-        vault.recall(values(&[("a", "old"), ("b", "old")]), start);
-        assert_eq!(vault.by_handle(&handle("a")), Some(Secret::new("new")));
-        assert_eq!(vault.by_handle(&handle("b")), Some(Secret::new("old")));
-        vault.sweep(start + GRACE, HashSet::new);
-        assert_eq!(vault.by_handle(&handle("b")), None);
+        let (store, start) = (CredentialStore::default(), Instant::now());
+        store.put(0, values(&[("a", "new")]), start);
+        store.recall(values(&[("a", "old"), ("b", "old")]), start);
+        assert_eq!(store.by_handle(&handle("a")), Some(Secret::new("new")));
+        assert_eq!(store.by_handle(&handle("b")), Some(Secret::new("old")));
+        store.sweep(start + GRACE, HashSet::new);
+        assert_eq!(store.by_handle(&handle("b")), None);
     }
 
     #[test]
     fn callers_are_read_from_their_handle_alone() {
-        let vault = Vault::default();
+        let store = CredentialStore::default();
         let hex = "ab".repeat(32);
         let callers = format!("{{\"ada\":\"sha256:{hex}\"}}");
-        vault.put(0, values(&[("u.1.all", callers.as_str()), ("bad.all", "not json")]), Instant::now());
-        assert_eq!(vault.callers("n", "s", Some(&handle("u.1.all"))).unwrap().len(), 1);
-        assert!(vault.callers("n", "s", Some(&handle("bad.all"))).is_none());
-        assert!(vault.callers("n", "s", Some(&handle("none"))).is_none());
-        assert!(vault.callers("n", "s", None).is_none());
+        store.put(0, values(&[("u.1.all", callers.as_str()), ("bad.all", "not json")]), Instant::now());
+        assert_eq!(store.callers("n", "s", Some(&handle("u.1.all"))).unwrap().len(), 1);
+        assert!(store.callers("n", "s", Some(&handle("bad.all"))).is_none());
+        assert!(store.callers("n", "s", Some(&handle("none"))).is_none());
+        assert!(store.callers("n", "s", None).is_none());
         let named = CredentialRef { name: "u".to_owned(), key: "1".to_owned() };
-        assert!(vault.get("n", &named).is_none());
+        assert!(store.get("n", &named).is_none());
     }
 }
