@@ -50,7 +50,7 @@ impl Slot {
     }
 
     /// Adds what a tool counted that is going.
-    pub(crate) fn bury(&self, totals: Totals) {
+    pub(crate) fn retire_totals(&self, totals: Totals) {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).add(totals);
     }
 

@@ -365,7 +365,7 @@ fn retire(metrics: &Metrics, slot: &Slot, before: Option<&Exposition>, kept: Opt
             kept.is_some_and(|k| k.tools.get(name).is_some_and(same) || k.tools.values().next().is_some_and(same));
         // Without series of their own all tools count into one.
         if !lives && retired.is_none_or(|retired| !Arc::ptr_eq(retired, &tool.series)) {
-            slot.bury(tool.series.totals());
+            slot.retire_totals(tool.series.totals());
             tool.series.retire(metrics);
             retired = Some(&tool.series);
         }
