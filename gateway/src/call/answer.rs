@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tamis_engine::Structured;
 
-use super::Noted;
+use super::ActiveCall;
 use crate::audit;
 use crate::compute::NotRun;
 use crate::mcp::encode::{self, ToolResult};
@@ -63,38 +63,38 @@ pub(super) fn signed(keyring: &Keyring, is_logged: bool, answer: Vec<u8>) -> (Ve
 
 /// Says how many bytes an output's answer takes at most.
 pub(super) async fn measure(
-    noted: &mut Noted<'_>,
+    active: &mut ActiveCall<'_>,
     output: Output,
     deadline: Instant,
 ) -> Result<(usize, Output), NotRun> {
     if output.len() <= LIGHT_WRITTEN {
         return Ok((output.result().size(), output));
     }
-    let offload = noted.gateway.offload(&noted.exposition.id);
+    let offload = active.gateway.offload(&active.exposition.id);
     offload.run(Work::Answer, deadline, None, move |_| (output.result().size(), output)).await
 }
 
 /// Writes and signs an answer of at most `size` bytes. Its memory is left in the call's reservation.
 pub(super) async fn write(
-    noted: &mut Noted<'_>,
+    active: &mut ActiveCall<'_>,
     output: Output,
     size: usize,
     deadline: Instant,
 ) -> Result<Vec<u8>, NotRun> {
-    let need = output.held() + (size + noted.call.id.len()) as u64;
-    let (keyring, service) = (Arc::clone(&noted.gateway.keyring), Arc::clone(&noted.exposition.service));
-    let (id, era, is_logged) = (noted.call.id.clone(), noted.call.era, audit::is_logged());
+    let need = output.held() + (size + active.call.id.len()) as u64;
+    let (keyring, service) = (Arc::clone(&active.gateway.keyring), Arc::clone(&active.exposition.service));
+    let (id, era, is_logged) = (active.call.id.clone(), active.call.era, audit::is_logged());
     let work = move |_: &dyn Fn() -> bool| {
         let id = std::str::from_utf8(&id).unwrap_or("null");
         signed(&keyring, is_logged, encode::tool_result(id, &output.result(), era, &service.server_meta))
     };
     let (answer, signature) = if size <= LIGHT_WRITTEN {
-        noted.held.take(need).await.map_err(|Exhausted| NotRun::Exhausted)?;
+        active.held.take(need).await.map_err(|Exhausted| NotRun::Exhausted)?;
         work(&|| false)
     } else {
-        let offload = noted.gateway.offload(&noted.exposition.id);
-        offload.run(Work::Answer, deadline, Some((noted.held, need)), work).await?
+        let offload = active.gateway.offload(&active.exposition.id);
+        offload.run(Work::Answer, deadline, Some((active.held, need)), work).await?
     };
-    noted.signature = signature;
+    active.signature = signature;
     Ok(answer)
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tamis_config::{CredentialRef, ServiceTool};
 use tamis_engine::Enforcement;
 
-use super::Noted;
+use super::ActiveCall;
 use crate::metrics::{NoStatus, Outcome};
 use crate::upstream::UpstreamError;
 
@@ -26,9 +26,9 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
 }
 
 /// Explains a failed call to its caller. Under `Enforced` the text holds nothing that the upstream said.
-pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
-    let advisory = noted.exposition.enforcement == Enforcement::Advisory;
-    noted.outcome = match error {
+pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
+    let advisory = active.exposition.enforcement == Enforcement::Advisory;
+    active.outcome = match error {
         UpstreamError::Argument { .. } => Outcome::InvalidArguments,
         UpstreamError::Timeout { .. } => Outcome::Timeout,
         UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
@@ -37,8 +37,8 @@ pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &Ups
     let mut message = match error {
         UpstreamError::Argument { .. } => return format!("Invalid arguments: {error}"),
         UpstreamError::Status { status, mapped, body } => {
-            noted.status = *status;
-            noted.output = Some(body.clone());
+            active.status = *status;
+            active.output = Some(body.clone());
             let mut message = match mapped {
                 Some(mapped) => format!("The upstream answered {status}: {mapped}"),
                 None => format!("The upstream answered {status}."),
@@ -52,15 +52,15 @@ pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &Ups
         UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
         UpstreamError::Credential(credential) => {
             let event = "credential is not available";
-            withheld(noted, Some(credential), event, "The gateway has no credential for the upstream.")
+            withheld(active, Some(credential), event, "The gateway has no credential for the upstream.")
         }
         UpstreamError::CredentialUse(credential) => {
             let event = "credential may not be used for this request";
-            withheld(noted, Some(credential), event, "The gateway may not use its credential for this request.")
+            withheld(active, Some(credential), event, "The gateway may not use its credential for this request.")
         }
         UpstreamError::CredentialReturned => {
             let event = "answer withheld: it contains the credential that it was called with";
-            withheld(noted, None, event, "The upstream's answer was withheld: it contains a credential.")
+            withheld(active, None, event, "The upstream's answer was withheld: it contains a credential.")
         }
         other => format!("{}.", capitalised(&other.to_string())),
     };
@@ -79,9 +79,9 @@ pub(super) fn explain(noted: &mut Noted<'_>, declared: &ServiceTool, error: &Ups
 }
 
 /// Logs what is wrong with a credential. Returns the text for the caller, which does not name it.
-fn withheld(noted: &Noted<'_>, credential: Option<&CredentialRef>, event: &'static str, told: &str) -> String {
+fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: &'static str, told: &str) -> String {
     let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));
-    tracing::error!(exposition = %noted.exposition.id, tool = noted.tool, secret, key, "{event}");
+    tracing::error!(exposition = %active.exposition.id, tool = active.tool, secret, key, "{event}");
     told.to_owned()
 }
 

@@ -101,8 +101,8 @@ impl Caller {
     }
 }
 
-/// What one call came to, noted when it ends, however it ends.
-struct Noted<'a> {
+/// What one call came to, active when it ends, however it ends.
+struct ActiveCall<'a> {
     gateway: &'a Gateway,
     exposition: &'a Exposition,
     tool: &'a str,
@@ -120,7 +120,7 @@ struct Noted<'a> {
     held: &'a mut Reservation,
 }
 
-impl Drop for Noted<'_> {
+impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         let tool = &self.exposition.tools[self.call.tool];
@@ -174,7 +174,7 @@ pub(crate) async fn run(
         trace.outcome("rejected", true);
     }
     let (place, admitted) = entered?;
-    let mut noted = Noted {
+    let mut active = ActiveCall {
         gateway,
         exposition,
         tool: name,
@@ -190,9 +190,9 @@ pub(crate) async fn run(
         trace,
         held: &mut held,
     };
-    let answered = perform(&mut noted, name, tool).await;
-    noted.result_bytes = answered.as_ref().map_or(0, Vec::len);
-    drop(noted);
+    let answered = perform(&mut active, name, tool).await;
+    active.result_bytes = answered.as_ref().map_or(0, Vec::len);
+    drop(active);
     drop((admitted, place));
     let bytes = answered.map_err(|Exhausted| RpcError::exhausted())?;
     Ok(Held::new(bytes, held))
@@ -213,26 +213,26 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
     })
 }
 
-async fn perform(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u8>, Exhausted> {
-    let exposition = noted.exposition;
+async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result<Vec<u8>, Exhausted> {
+    let exposition = active.exposition;
     let declared = &exposition.service.document.tools[name];
     let limits = &exposition.limits;
-    let deadline = noted.started + Duration::from_millis(limits.timeout_ms);
-    let tree = arguments_need(noted.call.arguments.as_ref().map_or(0, Bytes::len));
-    if noted.held.take(tree).await.is_err() {
-        return exhausted(noted, declared, false);
+    let deadline = active.started + Duration::from_millis(limits.timeout_ms);
+    let tree = arguments_need(active.call.arguments.as_ref().map_or(0, Bytes::len));
+    if active.held.take(tree).await.is_err() {
+        return exhausted(active, declared, false);
     }
-    let checked = check(noted, name, tool, declared, deadline).await;
-    noted.held.give(tree);
+    let checked = check(active, name, tool, declared, deadline).await;
+    active.held.give(tree);
     let (target, arguments, asked) = match checked {
         Ok(checked) => checked,
         Err(Unsent::Invalid(InvalidArguments(message))) => {
-            noted.outcome = Outcome::InvalidArguments;
-            return Ok(failure(noted, &format!("Invalid arguments: {message}")));
+            active.outcome = Outcome::InvalidArguments;
+            return Ok(failure(active, &format!("Invalid arguments: {message}")));
         }
         Err(Unsent::Overdue) => {
-            noted.outcome = Outcome::Timeout;
-            return Ok(failure(noted, "The call exceeded its timeout while its arguments were validated."));
+            active.outcome = Outcome::Timeout;
+            return Ok(failure(active, "The call exceeded its timeout while its arguments were validated."));
         }
     };
     let context = CallContext {
@@ -241,25 +241,25 @@ async fn perform(noted: &mut Noted<'_>, name: &str, tool: &Tool) -> Result<Vec<u
             max_response_bytes: limits.max_response_bytes,
             detect_list: exposition.enforcement == Enforcement::Advisory,
         },
-        hops: noted.call.hops,
-        credentials: exposition.credentials(noted.gateway.options.credentials.as_ref()),
-        trace: noted.trace.as_ref(),
-        offload: noted.gateway.offload(&exposition.id),
-        memory: noted.held,
+        hops: active.call.hops,
+        credentials: exposition.credentials(active.gateway.options.credentials.as_ref()),
+        trace: active.trace.as_ref(),
+        offload: active.gateway.offload(&exposition.id),
+        memory: active.held,
     };
     let begun = Instant::now();
     match exposition.service.upstream.call(&target, &arguments, context).await {
         Ok(answer) => {
-            noted.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
-            filtered(noted, name, tool, declared, answer, asked, deadline).await
+            active.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
+            filtered(active, name, tool, declared, answer, asked, deadline).await
         }
         Err(error) => {
-            noted.gateway.metrics.upstream(category(&error), begun.elapsed());
+            active.gateway.metrics.upstream(category(&error), begun.elapsed());
             if let UpstreamError::Exhausted { sent } = error {
-                return exhausted(noted, declared, sent);
+                return exhausted(active, declared, sent);
             }
-            let message = explain(noted, declared, &error);
-            Ok(failure(noted, &message))
+            let message = explain(active, declared, &error);
+            Ok(failure(active, &message))
         }
     }
 }
@@ -271,41 +271,41 @@ fn executed(declared: &ServiceTool) -> &'static str {
 
 /// There is no memory for the call. Where it may have had an effect the caller learns that in an answer: an error that
 /// invites to try again would have it done twice.
-fn exhausted(noted: &mut Noted<'_>, declared: &ServiceTool, sent: bool) -> Result<Vec<u8>, Exhausted> {
-    noted.outcome = Outcome::Error;
-    noted.exposition.series.rejected(&noted.gateway.metrics, Rejection::Memory);
-    noted.gateway.refusals.note(Rejection::Memory, Some(&noted.exposition.id), Default::default());
-    if noted.held.can_never_fit() {
+fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) -> Result<Vec<u8>, Exhausted> {
+    active.outcome = Outcome::Error;
+    active.exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
+    active.gateway.refusals.note(Rejection::Memory, Some(&active.exposition.id), Default::default());
+    if active.held.can_never_fit() {
         // An invitation to try again would be taken for ever.
         let executed = if sent { executed(declared) } else { "" };
         let message = format!(
             "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, such as \
              fewer items or a shorter range.{executed}"
         );
-        return Ok(failure(noted, &message));
+        return Ok(failure(active, &message));
     }
     if sent && declared.risk.mutating {
         let message = format!("The gateway had no memory for the upstream's answer.{}", executed(declared));
-        return Ok(failure(noted, &message));
+        return Ok(failure(active, &message));
     }
     Err(Exhausted)
 }
 
 /// The tool that is called, arguments as they go upstream, and what the reserved inputs ask for.
 async fn check<'e>(
-    noted: &Noted<'e>,
+    active: &ActiveCall<'e>,
     name: &'e str,
     tool: &Tool,
     declared: &ServiceTool,
     deadline: Instant,
 ) -> Result<(Cow<'e, str>, Arguments, Call<'static>), Unsent> {
-    let (gateway, exposition) = (noted.gateway, noted.exposition);
-    let mut arguments = fit::read(gateway, &exposition.id, noted.call.arguments.as_ref(), deadline).await?;
+    let (gateway, exposition) = (active.gateway, active.exposition);
+    let mut arguments = fit::read(gateway, &exposition.id, active.call.arguments.as_ref(), deadline).await?;
     let asked = tool.reserved.take(&mut arguments)?;
     if sealed(exposition, declared)
         && let Some(cursor) = arguments.get_mut(PaginationKind::Cursor.argument())
     {
-        let scope = scope(noted, name);
+        let scope = scope(active, name);
         let opened = match paging::cursor(cursor.get()) {
             Some(token) => gateway.keyring.open(&scope, &token),
             None => Err(SealError::Invalid),
@@ -329,11 +329,11 @@ fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
 }
 
 /// Where a sealed cursor is good: one tool of one exposition, and one caller where callers have names.
-fn scope(noted: &Noted<'_>, tool: &str) -> String {
+fn scope(active: &ActiveCall<'_>, tool: &str) -> String {
     // No name of an exposition or a tool holds a space.
-    match noted.call.caller.name() {
-        Some(caller) => format!("{} {tool} {caller}", noted.exposition.id),
-        None => format!("{} {tool}", noted.exposition.id),
+    match active.call.caller.name() {
+        Some(caller) => format!("{} {tool} {caller}", active.exposition.id),
+        None => format!("{} {tool}", active.exposition.id),
     }
 }
 
@@ -357,14 +357,14 @@ fn with_pages<'a>(asked: Call<'a>, pagination: Option<&'a str>) -> Call<'a> {
 /// Filters an output, and says how long it took, not counting the wait for a turn: in passing where that takes no time
 /// to speak of, else off the serving threads and no longer than until `deadline`.
 async fn apply(
-    noted: &mut Noted<'_>,
+    active: &mut ActiveCall<'_>,
     tool: &Tool,
     output: &upstream::Output,
     (asked, pagination): (Call<'static>, Option<Arc<str>>),
     deadline: Instant,
 ) -> (Applied, Duration) {
     let bytes = output.bytes().len();
-    if noted.held.take(light_need(bytes)).await.is_err() {
+    if active.held.take(light_need(bytes)).await.is_err() {
         return (Applied::Exhausted, Duration::ZERO);
     }
     let begun = Instant::now();
@@ -375,7 +375,7 @@ async fn apply(
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
     }
-    let offload = noted.gateway.offload(&noted.exposition.id);
+    let offload = active.gateway.offload(&active.exposition.id);
     let (program, output) = (Arc::clone(&tool.program), output.clone());
     let need = if bytes <= LIGHT_COPIED {
         Ok(program.memory_for(output.input(), &asked) as u64)
@@ -396,7 +396,7 @@ async fn apply(
         (applied, begun.elapsed())
     };
     let done = match need {
-        Ok(need) => offload.run(Work::Filter, deadline, Some((noted.held, need)), work).await,
+        Ok(need) => offload.run(Work::Filter, deadline, Some((active.held, need)), work).await,
         Err(not_run) => Err(not_run),
     };
     match done {
@@ -407,7 +407,7 @@ async fn apply(
 }
 
 async fn filtered(
-    noted: &mut Noted<'_>,
+    active: &mut ActiveCall<'_>,
     name: &str,
     tool: &Tool,
     declared: &ServiceTool,
@@ -415,15 +415,15 @@ async fn filtered(
     asked: Call<'static>,
     deadline: Instant,
 ) -> Result<Vec<u8>, Exhausted> {
-    let (gateway, exposition) = (noted.gateway, noted.exposition);
+    let (gateway, exposition) = (active.gateway, active.exposition);
     let metrics = &gateway.metrics;
     let enforcement = exposition.enforcement;
-    let pagination = pagination(noted, name, declared, &answer).map(Arc::from);
-    noted.status = answer.status;
-    noted.output = Some(answer.output.bytes().clone());
-    let mut span = noted.trace.as_ref().map(CallTrace::filter);
-    let before = noted.held.used();
-    let (applied, took) = apply(noted, tool, &answer.output, (asked, pagination), deadline).await;
+    let pagination = pagination(active, name, declared, &answer).map(Arc::from);
+    active.status = answer.status;
+    active.output = Some(answer.output.bytes().clone());
+    let mut span = active.trace.as_ref().map(CallTrace::filter);
+    let before = active.held.used();
+    let (applied, took) = apply(active, tool, &answer.output, (asked, pagination), deadline).await;
     metrics.filter_duration.observe(took.as_secs_f64());
     let executed = executed(declared);
     match applied {
@@ -432,62 +432,62 @@ async fn filtered(
             let filter = tool.filtered.then(|| report.meta(enforcement));
             let output = Output { text, notice, structured, filter };
             // What the filter needed is gone but for what it made.
-            noted.held.keep(before);
-            let written = match answer::measure(noted, output, deadline).await {
+            active.held.keep(before);
+            let written = match answer::measure(active, output, deadline).await {
                 Ok((size, output)) => {
                     tool.series.bytes(metrics, report.original_bytes, report.output_bytes);
                     if let Some(span) = &mut span {
                         span.sizes(report.original_bytes, report.output_bytes);
                     }
-                    answer::write(noted, output, size, deadline).await
+                    answer::write(active, output, size, deadline).await
                 }
                 Err(not_run) => Err(not_run),
             };
             match written {
                 Ok(answer) => {
-                    noted.outcome = Outcome::Ok;
-                    noted.failed_stage = failed_stage(&report);
+                    active.outcome = Outcome::Ok;
+                    active.failed_stage = failed_stage(&report);
                     Ok(answer)
                 }
                 Err(NotRun::Overdue) => {
-                    noted.outcome = Outcome::Timeout;
+                    active.outcome = Outcome::Timeout;
                     Ok(failure(
-                        noted,
+                        active,
                         &format!("The call exceeded its timeout while its answer was written.{executed}"),
                     ))
                 }
-                Err(NotRun::Exhausted) => exhausted(noted, declared, true),
+                Err(NotRun::Exhausted) => exhausted(active, declared, true),
             }
         }
         Applied::Done(Err(Refused { stage, report })) => {
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(tool, metrics, &report);
-            noted.outcome = Outcome::Refused;
+            active.outcome = Outcome::Refused;
             // Names fields of the filter, never a value of the output.
             let reason = report.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
             tracing::warn!(exposition = %exposition.id, tool = name, stage = stage.as_str(), reason, "output withheld");
             if let Some(span) = &mut span {
                 span.failed(stage.as_str());
             }
-            Ok(failure(noted, &format!("The output was withheld: its filter could not be applied.{executed}")))
+            Ok(failure(active, &format!("The output was withheld: its filter could not be applied.{executed}")))
         }
         Applied::Overdue => {
-            noted.outcome = Outcome::Timeout;
+            active.outcome = Outcome::Timeout;
             if let Some(span) = &mut span {
                 span.failed("deadline");
             }
-            Ok(failure(noted, &format!("The call exceeded its timeout while its output was filtered.{executed}")))
+            Ok(failure(active, &format!("The call exceeded its timeout while its output was filtered.{executed}")))
         }
         Applied::Exhausted => {
             if let Some(span) = &mut span {
                 span.failed("exhausted");
             }
-            exhausted(noted, declared, true)
+            exhausted(active, declared, true)
         }
         Applied::Panicked => {
-            noted.outcome = Outcome::Error;
+            active.outcome = Outcome::Error;
             tracing::error!(exposition = %exposition.id, tool = name, "the filter panicked");
-            Ok(failure(noted, "The output was withheld: internal error."))
+            Ok(failure(active, "The output was withheld: internal error."))
         }
     }
 }
@@ -509,24 +509,26 @@ fn count(tool: &Tool, metrics: &Metrics, report: &Report) {
 }
 
 /// The JSON of `_pagination`, where the gateway fetched pages.
-fn pagination(noted: &Noted<'_>, name: &str, declared: &ServiceTool, answer: &Answer) -> Option<String> {
+fn pagination(active: &ActiveCall<'_>, name: &str, declared: &ServiceTool, answer: &Answer) -> Option<String> {
     let report = answer.pagination.as_ref()?;
     let kind = declared.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);
     let next = match &report.next {
         None => Next::End,
-        Some(next) if sealed(noted.exposition, declared) => {
-            noted.gateway.keyring.seal(&scope(noted, name), next).map_or(Next::Unavailable, |t| Next::At(Cow::Owned(t)))
-        }
+        Some(next) if sealed(active.exposition, declared) => active
+            .gateway
+            .keyring
+            .seal(&scope(active, name), next)
+            .map_or(Next::Unavailable, |t| Next::At(Cow::Owned(t))),
         Some(next) => Next::At(Cow::Borrowed(next)),
     };
-    Some(paging::describe(report, kind, &next, noted.exposition.enforcement))
+    Some(paging::describe(report, kind, &next, active.exposition.enforcement))
 }
 
-fn failure(noted: &mut Noted<'_>, message: &str) -> Vec<u8> {
+fn failure(active: &mut ActiveCall<'_>, message: &str) -> Vec<u8> {
     let result = ToolResult { text: message, notice: None, structured: None, is_error: true, filter: None };
-    let server = &noted.exposition.service.server_meta;
-    let answer = encode::tool_result(noted.call.id(), &result, noted.call.era, server);
-    let (answer, signature) = answer::signed(&noted.gateway.keyring, audit::is_logged(), answer);
-    noted.signature = signature;
+    let server = &active.exposition.service.server_meta;
+    let answer = encode::tool_result(active.call.id(), &result, active.call.era, server);
+    let (answer, signature) = answer::signed(&active.gateway.keyring, audit::is_logged(), answer);
+    active.signature = signature;
     answer
 }
