@@ -206,7 +206,7 @@ pub(super) enum Write {
 
 /// Keeps a folder as it should be. Changes are gathered and then written together: of several to one object the last
 /// counts.
-pub(super) struct Keeper {
+pub(super) struct CacheWriter {
     cache: Cache,
     pending: HashMap<String, Write>,
     token: Option<Option<Secret>>,
@@ -218,7 +218,7 @@ pub(super) struct Keeper {
     needed: HashMap<String, usize>,
 }
 
-impl Keeper {
+impl CacheWriter {
     /// Knows of nothing in the folder yet.
     pub(super) fn new(cache: Cache) -> Self {
         Self {

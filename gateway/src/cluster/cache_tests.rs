@@ -62,11 +62,11 @@ fn put(name: &str, message: &str, service: Option<&str>, handles: &[&str]) -> Wr
     }
 }
 
-fn flushed(folder: &Folder, writes: impl IntoIterator<Item = Write>) -> Keeper {
-    let mut keeper = Keeper::new(folder.cache());
-    writes.into_iter().for_each(|write| keeper.note(write));
-    keeper.flush().unwrap();
-    keeper
+fn flushed(folder: &Folder, writes: impl IntoIterator<Item = Write>) -> CacheWriter {
+    let mut writer = CacheWriter::new(folder.cache());
+    writes.into_iter().for_each(|write| writer.note(write));
+    writer.flush().unwrap();
+    writer
 }
 
 /// Names of the objects and the values that come back.
@@ -80,21 +80,21 @@ fn read(folder: &Folder) -> Option<(Vec<String>, BTreeMap<String, String>)> {
 #[test]
 fn what_was_put_comes_back_once_it_was_complete() {
     let folder = Folder::new();
-    let mut keeper = flushed(
+    let mut writer = flushed(
         &folder,
         [put("a", "1", Some("s"), &["h"]), put("b", "1", None, &[]), Write::Token(Some(Secret::new("t")))],
     );
     assert!(read(&folder).is_none(), "it may be a part");
-    keeper.note(Write::Complete);
-    keeper.flush().unwrap();
+    writer.note(Write::Complete);
+    writer.flush().unwrap();
     let (objects, values) = read(&folder).unwrap();
     let mut all = vec![named("a"), named("b"), part("s").0];
     all.sort_unstable();
     assert_eq!(objects, all);
     assert_eq!(values, [("h".to_owned(), "value-h".to_owned())].into());
     assert_eq!(folder.cache().read().unwrap().unwrap().token, Some(Secret::new("t")));
-    keeper.note(Write::Token(None));
-    keeper.flush().unwrap();
+    writer.note(Write::Token(None));
+    writer.flush().unwrap();
     assert_eq!(folder.cache().read().unwrap().unwrap().token, None);
 }
 
@@ -103,10 +103,10 @@ fn the_group_s_keys_survive_a_restart() {
     let folder = Folder::new();
     let key = |byte| RootKey::new([byte; 32]);
     let keys = GroupKeys::new(key(1), key(2), 7).rotate(key(3), 8);
-    let mut keeper = flushed(&folder, [Write::Keys(Some(keys.clone())), Write::Complete]);
+    let mut writer = flushed(&folder, [Write::Keys(Some(keys.clone())), Write::Complete]);
     assert_eq!(folder.cache().read().unwrap().unwrap().keys, Some(keys));
-    keeper.note(Write::Keys(None));
-    keeper.flush().unwrap();
+    writer.note(Write::Keys(None));
+    writer.flush().unwrap();
     assert_eq!(folder.cache().read().unwrap().unwrap().keys, None);
 }
 
@@ -114,7 +114,7 @@ fn the_group_s_keys_survive_a_restart() {
 fn services_stay_as_long_as_an_exposition_needs_them() {
     let folder = Folder::new();
     let writes = [put("a", "1", Some("s"), &[]), put("b", "1", Some("s"), &[]), Write::Complete];
-    let mut keeper = flushed(&folder, writes);
+    let mut writer = flushed(&folder, writes);
     let service = part("s").0;
     for (write, stays) in [
         (Write::Remove(named("a")), true),
@@ -123,8 +123,8 @@ fn services_stay_as_long_as_an_exposition_needs_them() {
         (put("b", "4", Some("s"), &[]), true),
         (put("b", "5", None, &[]), false),
     ] {
-        keeper.note(write);
-        keeper.flush().unwrap();
+        writer.note(write);
+        writer.flush().unwrap();
         assert_eq!(folder.files().contains(&service), stays, "{:?}", folder.files());
     }
     assert!(!folder.files().contains(&part("t").0));
@@ -175,12 +175,12 @@ fn a_broken_file_is_not_used_and_costs_nobody_else() {
 #[test]
 fn of_several_changes_the_last_is_written_and_what_is_as_it_was_is_not() {
     let folder = Folder::new();
-    let mut keeper = flushed(&folder, [put("a", "1", None, &[]), put("a", "2", None, &[]), Write::Complete]);
+    let mut writer = flushed(&folder, [put("a", "1", None, &[]), put("a", "2", None, &[]), Write::Complete]);
     let modified = || fs::metadata(folder.path(&named("a"))).unwrap().modified().unwrap();
     let (at, two) = (modified(), fs::read(folder.path(&named("a"))).unwrap());
-    keeper.note(put("a", "1", None, &[]));
-    keeper.note(put("a", "2", None, &[]));
-    keeper.flush().unwrap();
+    writer.note(put("a", "1", None, &[]));
+    writer.note(put("a", "2", None, &[]));
+    writer.flush().unwrap();
     assert_eq!((modified(), fs::read(folder.path(&named("a"))).unwrap()), (at, two));
 }
 

@@ -110,7 +110,7 @@ impl Follower {
             Message::Token(token) => {
                 recovered(state, &format!("Secret {}", names::token_secret(&self.group)));
                 self.token.set(token.as_ref());
-                self.keep(Write::Token(token));
+                self.write_to_cache(Write::Token(token));
             }
             Message::Keys(keys) => {
                 recovered(state, &format!("Secret {}", names::keys_secret(&self.group)));
@@ -120,7 +120,7 @@ impl Follower {
                     );
                 }
                 self.keyring.set(keys.as_ref());
-                self.keep(Write::Keys(keys));
+                self.write_to_cache(Write::Keys(keys));
             }
             Message::Failed(what, error) => {
                 if state.failing.insert(what.clone(), error.clone()).is_none() {
@@ -193,7 +193,7 @@ impl Follower {
         }
         if state.is_complete() && !state.completed {
             state.completed = true;
-            self.keep(Write::Complete);
+            self.write_to_cache(Write::Complete);
             if state.recalled {
                 tracing::info!("the API server has told everything, what was kept on disk is not needed any more");
             }
@@ -228,7 +228,7 @@ impl Follower {
                 }
                 Verdict::Remove => {
                     state.used.remove(&id);
-                    self.keep(Write::Remove(names::exposition_object(&id)));
+                    self.write_to_cache(Write::Remove(names::exposition_object(&id)));
                     None
                 }
             };
@@ -263,13 +263,13 @@ impl Follower {
         parts: Vec<(String, Arc<GatewayConfigSpec>)>,
         values: HashMap<CredentialHandle, crate::upstream::Secret>,
     ) {
-        self.keep(Write::Put { name: names::exposition_object(id), spec, parts, values });
+        self.write_to_cache(Write::Put { name: names::exposition_object(id), spec, parts, values });
     }
 
-    fn keep(&self, write: Write) {
-        if let Some((_, keeper)) = &self.cache {
-            // The keeper ends after this does.
-            let _ = keeper.send(write);
+    fn write_to_cache(&self, write: Write) {
+        if let Some((_, writes)) = &self.cache {
+            // The writer ends after this does.
+            let _ = writes.send(write);
         }
     }
 }

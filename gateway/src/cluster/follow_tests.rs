@@ -46,7 +46,7 @@ struct Following {
     tell: mpsc::Sender<Message>,
     loaded: watch::Receiver<bool>,
     thread: std::thread::JoinHandle<()>,
-    keeper: Option<std::thread::JoinHandle<()>>,
+    writer: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Following {
@@ -55,12 +55,12 @@ impl Following {
         let gateway = Gateway::new(Options::new(Arc::clone(&credentials) as _)).unwrap();
         let (tell, inbox) = mpsc::channel(64);
         let (loaded, is_loaded) = watch::channel(false);
-        let mut keeper = None;
+        let mut writer = None;
         let cache = folder.map(|folder| {
             let cache = Cache::open(folder, "tamis-public", GROUP).unwrap();
             let (writes, written) = blocking::channel();
-            let kept = super::super::cache::Keeper::new(cache.clone());
-            keeper = Some(std::thread::spawn(move || super::super::keep(kept, &written)));
+            let kept = super::super::cache::CacheWriter::new(cache.clone());
+            writer = Some(std::thread::spawn(move || super::super::write_cache(kept, &written)));
             (cache, writes)
         });
         let follower = Follower {
@@ -73,7 +73,7 @@ impl Following {
             loaded,
         };
         let thread = std::thread::spawn(move || follower.run(inbox));
-        Self { gateway, tell, loaded: is_loaded, thread, keeper }
+        Self { gateway, tell, loaded: is_loaded, thread, writer }
     }
 
     fn say(&self, messages: impl IntoIterator<Item = Message>) {
@@ -108,8 +108,8 @@ impl Following {
     fn end(self) {
         drop(self.tell);
         self.thread.join().unwrap();
-        if let Some(keeper) = self.keeper {
-            keeper.join().unwrap();
+        if let Some(writer) = self.writer {
+            writer.join().unwrap();
         }
     }
 }

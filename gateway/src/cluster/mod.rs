@@ -32,7 +32,7 @@ use crate::gateway::{Gateway, Readiness};
 use crate::seal::Keyring;
 use crate::upstream::Credentials;
 
-use cache::{Cache, Keeper, Write};
+use cache::{Cache, CacheWriter, Write};
 use credential_store::CredentialStore;
 use follow::Follower;
 
@@ -126,26 +126,26 @@ impl Source {
         let cache = cache.map(|folder| Cache::open(&folder, &namespace, &group)).transpose()?;
         let (tell, inbox) = mpsc::channel(INBOX);
         let (loaded, is_loaded) = latest::channel(false);
-        let (keeper, kept) = match cache {
+        let (sender, writer_task) = match cache {
             None => (None, None),
             Some(cache) => {
-                let (keeper, writes) = blocking::channel();
-                let kept = Keeper::new(cache.clone());
-                (Some((cache, keeper)), Some(tokio::task::spawn_blocking(move || keep(kept, &writes))))
+                let (sender, writes) = blocking::channel();
+                let writer = CacheWriter::new(cache.clone());
+                (Some((cache, sender)), Some(tokio::task::spawn_blocking(move || write_cache(writer, &writes))))
             }
         };
         let mut watches = watch::start(client, &namespace, &group, &tell);
         watches.spawn(watch::patience(PATIENCE, tell));
         watches.spawn(neighbours::learn(client.clone(), Arc::clone(&gateway), namespace.clone(), group.clone()));
-        let follower = Follower { gateway, credentials, token, keyring, group, cache: keeper, loaded };
+        let follower = Follower { gateway, credentials, token, keyring, group, cache: sender, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {
-            // Without watches the follower ends, and without the follower the keeper, each with its work done.
+            // Without watches the follower ends, and without the follower the writer, each with its work done.
             shutdown.cancelled().await;
             watches.shutdown().await;
             let ended = follows.await;
-            if let Some(kept) = kept {
-                let _ = kept.await;
+            if let Some(writer) = writer_task {
+                let _ = writer.await;
             }
             if let Err(error) = ended {
                 tracing::error!("following the configuration ended: {error}");
@@ -180,15 +180,15 @@ impl Following {
 }
 
 /// Writes what is to be kept, at most once in a while.
-fn keep(mut keeper: Keeper, writes: &blocking::Receiver<Write>) {
+fn write_cache(mut writer: CacheWriter, writes: &blocking::Receiver<Write>) {
     let mut failing = false;
     while let Ok(write) = writes.recv() {
-        keeper.note(write);
+        writer.note(write);
         let until = std::time::Instant::now() + WRITE_EVERY;
         while let Ok(write) = writes.recv_timeout(until.saturating_duration_since(std::time::Instant::now())) {
-            keeper.note(write);
+            writer.note(write);
         }
-        match keeper.flush() {
+        match writer.flush() {
             Ok(()) => failing = false,
             Err(error) if failing => tracing::debug!("the cache cannot be written: {error}"),
             Err(error) => {
