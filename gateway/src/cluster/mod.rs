@@ -6,7 +6,7 @@
 //! assemble    objects and credentials -> what to serve     pure
 //! credential_store  credentials by handle
 //! follow      takes, decides, changes the gateway, acknowledges
-//! neighbours  addresses that no upstream may have
+//! reserved_addresses  addresses that no upstream may have
 //! cache       the last good set on disk
 //! ```
 
@@ -14,7 +14,7 @@ mod assemble;
 mod cache;
 mod credential_store;
 mod follow;
-mod neighbours;
+mod reserved_addresses;
 mod watch;
 
 use std::io;
@@ -136,7 +136,12 @@ impl Source {
         };
         let mut watches = watch::start(client, &namespace, &group, &tell);
         watches.spawn(watch::patience(PATIENCE, tell));
-        watches.spawn(neighbours::learn(client.clone(), Arc::clone(&gateway), namespace.clone(), group.clone()));
+        watches.spawn(reserved_addresses::watch(
+            client.clone(),
+            Arc::clone(&gateway),
+            namespace.clone(),
+            group.clone(),
+        ));
         let follower = Follower { gateway, credentials, token, keyring, group, cache: sender, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {

@@ -12,7 +12,7 @@ use crate::gateway::Gateway;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Asks the API server where it is, and the nameserver where the group's own Service is, again and again.
-pub(super) async fn learn(client: kube::Client, gateway: Arc<Gateway>, namespace: String, group: String) {
+pub(super) async fn watch(client: kube::Client, gateway: Arc<Gateway>, namespace: String, group: String) {
     let service = format!("{}.{namespace}.svc", names::group_object(&group));
     loop {
         // Every account may ask this: discovery tells under which address the API server that answers is reached.
