@@ -129,7 +129,7 @@ impl Follower {
                     tracing::debug!("{what} cannot be watched, trying again: {error}");
                 }
             }
-            Message::Patience => self.recall(state),
+            Message::InitialListTimeout => self.recall(state),
         }
     }
 

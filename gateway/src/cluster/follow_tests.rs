@@ -154,7 +154,7 @@ fn the_disk_serves_until_everything_has_come() {
     let folder = tempfile::tempdir().unwrap();
     let following = Following::start(Some(folder.path()));
     following.shards();
-    following.say([Message::Patience]);
+    following.say([Message::InitialListTimeout]);
     following.list([part(), applied("kept", "/a"), applied("gone", "/a"), applied("refused", "/a")]);
     following.until("all are loaded", ready(""));
     // Refused, with something before it that may stay.
@@ -169,7 +169,7 @@ fn the_disk_serves_until_everything_has_come() {
     following.say([Message::Config(Event::ListBegins), applied("kept", "/b")]);
     std::thread::sleep(Duration::from_millis(50));
     assert!(!following.is_loaded() && following.gateway.registry.all().is_empty());
-    following.say([Message::Patience]);
+    following.say([Message::InitialListTimeout]);
     following.until("the disk is read", ready("kept on disk"));
     let serves = |name: &str| following.gateway.serves(&id(name));
     assert!(serves("kept") && serves("gone") && serves("refused"));

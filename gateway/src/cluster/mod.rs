@@ -37,7 +37,7 @@ use credential_store::CredentialStore;
 use follow::Follower;
 
 /// How long the API server may take for its first list before the disk is asked.
-const PATIENCE: Duration = Duration::from_secs(3);
+const INITIAL_LIST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Messages of watches that wait to be taken.
 const INBOX: usize = 4_096;
 /// How often the disk is written to at most.
@@ -124,9 +124,9 @@ impl Source {
         let Self { namespace, group, cache, credentials, token, keyring } = self;
         gateway.set_readiness(Readiness::WaitsFor("the API server".to_owned()));
         let cache = cache.map(|folder| Cache::open(&folder, &namespace, &group)).transpose()?;
-        let (tell, inbox) = mpsc::channel(INBOX);
+        let (messages, inbox) = mpsc::channel(INBOX);
         let (loaded, is_loaded) = latest::channel(false);
-        let (sender, writer_task) = match cache {
+        let (cache, writer_task) = match cache {
             None => (None, None),
             Some(cache) => {
                 let (sender, writes) = blocking::channel();
@@ -134,15 +134,15 @@ impl Source {
                 (Some((cache, sender)), Some(tokio::task::spawn_blocking(move || write_cache(writer, &writes))))
             }
         };
-        let mut watches = watch::start(client, &namespace, &group, &tell);
-        watches.spawn(watch::patience(PATIENCE, tell));
+        let mut watches = watch::start(client, &namespace, &group, &messages);
+        watches.spawn(watch::initial_list_timeout(INITIAL_LIST_TIMEOUT, messages));
         watches.spawn(reserved_addresses::watch(
             client.clone(),
             Arc::clone(&gateway),
             namespace.clone(),
             group.clone(),
         ));
-        let follower = Follower { gateway, credentials, token, keyring, group, cache: sender, loaded };
+        let follower = Follower { gateway, credentials, token, keyring, group, cache, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {
             // Without watches the follower ends, and without the follower the writer, each with its work done.

@@ -38,28 +38,28 @@ pub(super) enum Message {
     /// A watch failed, and why; it goes on trying.
     Failed(String, String),
     /// The time to wait for the first list is over.
-    Patience,
+    InitialListTimeout,
 }
 
 /// Starts all watches of a group. They end with the set, or when nobody listens any more.
-pub(super) fn start(client: &kube::Client, namespace: &str, group: &str, tell: &Sender<Message>) -> JoinSet<()> {
+pub(super) fn start(client: &kube::Client, namespace: &str, group: &str, messages: &Sender<Message>) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let resource = ApiResource::erase::<GatewayConfig>(&());
     let configs: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let selector = format!("{}={group}", names::GROUP_LABEL);
     let stream = watcher(configs, watcher::Config::default().labels(&selector)).backoff(watch_backoff());
-    watches.spawn(forward("GatewayConfigs".to_owned(), stream, tell.clone(), config));
+    watches.spawn(forward("GatewayConfigs".to_owned(), stream, messages.clone(), config));
     for shard in 0..CREDENTIAL_SHARDS {
         let name = names::credentials_secret(group, shard);
-        watch_secret(client, namespace, &name, tell, &mut watches, move |data| Message::Shard(shard, values(data)));
+        watch_secret(client, namespace, &name, messages, &mut watches, move |data| Message::Shard(shard, values(data)));
     }
     let token = |data: Option<Data>| {
         let token = data.and_then(|mut data| data.remove(names::TOKEN_KEY));
         Message::Token(token.and_then(|bytes| text(&bytes)))
     };
-    watch_secret(client, namespace, &names::token_secret(group), tell, &mut watches, token);
+    watch_secret(client, namespace, &names::token_secret(group), messages, &mut watches, token);
     let keys = |data: Option<Data>| Message::Keys(data.and_then(|data| keys(&data)));
-    watch_secret(client, namespace, &names::keys_secret(group), tell, &mut watches, keys);
+    watch_secret(client, namespace, &names::keys_secret(group), messages, &mut watches, keys);
     watches
 }
 
@@ -69,7 +69,7 @@ fn watch_secret(
     client: &kube::Client,
     namespace: &str,
     name: &str,
-    tell: &Sender<Message>,
+    messages: &Sender<Message>,
     watches: &mut JoinSet<()>,
     message: impl Fn(Option<Data>) -> Message + Send + 'static,
 ) {
@@ -89,11 +89,16 @@ fn watch_secret(
         watcher::Event::Apply(secret) => Some(message(Some(content(secret)))),
         watcher::Event::Delete(_) => Some(message(None)),
     };
-    watches.spawn(forward(format!("Secret {name}"), watcher(api, config).backoff(watch_backoff()), tell.clone(), each));
+    watches.spawn(forward(
+        format!("Secret {name}"),
+        watcher(api, config).backoff(watch_backoff()),
+        messages.clone(),
+        each,
+    ));
 }
 
 /// Why a watch failed: what the API server said, where it said something. The library's text has that twice.
-fn said(error: &watcher::Error) -> String {
+fn error_message(error: &watcher::Error) -> String {
     watch_status(error).map_or_else(|| error.to_string(), |status| status.message.clone())
 }
 
@@ -126,19 +131,19 @@ fn keys(data: &Data) -> Option<GroupKeys> {
 
 /// Passes on what a watch sees until nobody listens.
 async fn forward<K>(
-    what: String,
+    watched: String,
     stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
-    tell: Sender<Message>,
+    messages: Sender<Message>,
     mut message: impl FnMut(watcher::Event<K>) -> Option<Message>,
 ) {
     let mut stream = std::pin::pin!(stream);
     while let Some(event) = stream.next().await {
         let message = match event {
             Ok(event) => message(event),
-            Err(error) => Some(Message::Failed(what.clone(), said(&error))),
+            Err(error) => Some(Message::Failed(watched.clone(), error_message(&error))),
         };
         if let Some(message) = message
-            && tell.send(message).await.is_err()
+            && messages.send(message).await.is_err()
         {
             return;
         }
@@ -172,10 +177,10 @@ fn read(mut object: DynamicObject) -> Object {
 }
 
 /// Tells when a while is over.
-pub(super) async fn patience(after: Duration, tell: Sender<Message>) {
+pub(super) async fn initial_list_timeout(after: Duration, messages: Sender<Message>) {
     tokio::time::sleep(after).await;
     // Nobody listens any more: nobody waits.
-    let _ = tell.send(Message::Patience).await;
+    let _ = messages.send(Message::InitialListTimeout).await;
 }
 
 #[cfg(test)]
@@ -194,8 +199,8 @@ mod tests {
             watcher::Error::WatchStartFailed(kube::Error::Api(forbidden().into())),
             watcher::Error::WatchError(forbidden().into()),
         ] {
-            assert_eq!(said(&error), forbidden().message);
+            assert_eq!(error_message(&error), forbidden().message);
         }
-        assert_eq!(said(&watcher::Error::NoResourceVersion), watcher::Error::NoResourceVersion.to_string());
+        assert_eq!(error_message(&watcher::Error::NoResourceVersion), watcher::Error::NoResourceVersion.to_string());
     }
 }
