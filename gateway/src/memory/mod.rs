@@ -22,11 +22,11 @@ pub(crate) use needs::{STREAM, arguments_need, connection_part, light_need};
 /// Bytes that are taken from the pool at once.
 pub(crate) const STEP: u64 = 64 << 10;
 /// How long an exposition above an equal share waits for room.
-const PATIENCE_ABOVE: Duration = Duration::from_millis(100);
+const MAX_WAIT_ABOVE: Duration = Duration::from_millis(100);
 /// How long the others wait. What they wait for is held by calls of those above, which have their own time limits.
-const PATIENCE_BELOW: Duration = Duration::from_secs(10);
+const MAX_WAIT_BELOW: Duration = Duration::from_secs(10);
 /// How often one that waits looks again. Giving back wakes nobody, so that it costs nothing.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// There is no memory for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -183,10 +183,10 @@ impl Held {
 }
 
 /// How long one of a standing waits.
-fn patience(standing: Standing) -> Duration {
+fn max_wait(standing: Standing) -> Duration {
     match standing {
-        Standing::Above => PATIENCE_ABOVE,
-        Standing::Crowded | Standing::Below => PATIENCE_BELOW,
+        Standing::Above => MAX_WAIT_ABOVE,
+        Standing::Crowded | Standing::Below => MAX_WAIT_BELOW,
     }
 }
 
@@ -199,10 +199,10 @@ async fn wait<T>(mut attempt: impl FnMut() -> Result<T, Standing>) -> Result<T, 
     let start = Instant::now();
     let mut standing = refused;
     loop {
-        if start.elapsed() >= patience(standing) {
+        if start.elapsed() >= max_wait(standing) {
             return Err(Exhausted);
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
         match attempt() {
             Ok(taken) => return Ok(taken),
             Err(now) => standing = now,
@@ -253,14 +253,14 @@ mod tests {
 
     #[tokio::test]
     async fn above_an_equal_share_one_is_refused_and_below_it_served_as_soon_as_there_is_room() {
-        assert_eq!(patience(Standing::Above), Duration::from_millis(100));
-        assert_eq!([Standing::Crowded, Standing::Below].map(patience), [Duration::from_secs(10); 2]);
+        assert_eq!(max_wait(Standing::Above), Duration::from_millis(100));
+        assert_eq!([Standing::Crowded, Standing::Below].map(max_wait), [Duration::from_secs(10); 2]);
         let (shares, greedy, modest) = shares(16 * STEP);
         let start = Instant::now();
         let mut held = Reservation::open(&greedy).await.unwrap();
         held.take(12 * STEP).await.unwrap();
         assert_eq!(held.take(STEP).await, Err(Exhausted));
-        assert!(start.elapsed() >= PATIENCE_ABOVE, "it waited");
+        assert!(start.elapsed() >= MAX_WAIT_ABOVE, "it waited");
 
         let mut served = Reservation::open(&modest).await.unwrap();
         served.take(2 * STEP).await.unwrap();
@@ -268,7 +268,7 @@ mod tests {
         third.take(2 * STEP).await.unwrap();
         assert_eq!(served.grant.grow(1), Err(Standing::Below), "there is nothing left");
         let give = async {
-            tokio::time::sleep(2 * LOOK_AGAIN).await;
+            tokio::time::sleep(2 * RETRY_INTERVAL).await;
             held.give(8 * STEP);
         };
         let (taken, ()) = tokio::join!(served.take(STEP), give);

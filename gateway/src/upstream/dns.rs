@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 /// How long one nameserver may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Questions to each nameserver.
 const ATTEMPTS: usize = 2;
 /// Bytes of an answer over UDP, as EDNS announces it (RFC 6891).
@@ -60,7 +60,7 @@ async fn ask_all(nameservers: &[SocketAddr], name: &str, kind: u16) -> io::Resul
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no nameserver is known");
     for _ in 0..ATTEMPTS {
         for server in nameservers {
-            let asked = timeout(PATIENCE, ask(*server, name, kind)).await;
+            let asked = timeout(TIMEOUT, ask(*server, name, kind)).await;
             match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => last = error,
