@@ -223,7 +223,7 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         return exhausted(active, declared, false);
     }
     let checked = check(active, name, tool, declared, deadline).await;
-    active.held.give(tree);
+    active.held.release(tree);
     let (target, arguments, asked) = match checked {
         Ok(checked) => checked,
         Err(Unsent::Invalid(InvalidArguments(message))) => {
@@ -432,7 +432,7 @@ async fn filtered(
             let filter = tool.filtered.then(|| report.meta(enforcement));
             let output = Output { text, notice, structured, filter };
             // What the filter needed is gone but for what it made.
-            active.held.keep(before);
+            active.held.shrink_to(before);
             let written = match answer::measure(active, output, deadline).await {
                 Ok((size, output)) => {
                     tool.series.bytes(metrics, report.original_bytes, report.output_bytes);

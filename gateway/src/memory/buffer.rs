@@ -83,7 +83,7 @@ impl<'a> Buffer<'a> {
         self.reserve(capacity).await?;
         self.held.take(old as u64).await?;
         let all = BytesMut::with_capacity(capacity);
-        self.held.give(old as u64);
+        self.held.release(old as u64);
         Ok(all)
     }
 
@@ -100,7 +100,7 @@ impl<'a> Buffer<'a> {
 
 impl Drop for Buffer<'_> {
     fn drop(&mut self) {
-        self.held.give(self.reserved);
+        self.held.release(self.reserved);
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(buffer.len(), expected.len());
             assert_eq!(buffer.finish(), expected, "{pieces:?}");
             assert!(held.used >= expected.len() as u64);
-            held.keep(0);
+            held.shrink_to(0);
         }
     }
 

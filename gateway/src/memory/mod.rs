@@ -110,12 +110,12 @@ impl Reservation {
     }
 
     /// Gives bytes back; whole steps go back to the pool.
-    pub(crate) fn give(&mut self, bytes: u64) {
-        self.keep(self.used.saturating_sub(bytes));
+    pub(crate) fn release(&mut self, bytes: u64) {
+        self.shrink_to(self.used.saturating_sub(bytes));
     }
 
     /// Keeps so many bytes and gives the rest back.
-    pub(crate) fn keep(&mut self, bytes: u64) {
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
         self.used = bytes.min(self.used);
         self.grant.shrink_to(self.used.next_multiple_of(STEP).max(STEP));
     }
@@ -170,14 +170,14 @@ impl Held {
         }
         bytes.push(b']');
         if let Some(held) = &mut held {
-            held.keep(bytes.len() as u64);
+            held.shrink_to(bytes.len() as u64);
         }
         Self { bytes, held }
     }
 
     /// Keeps what the answer needs of a reservation.
     pub(crate) fn new(bytes: Vec<u8>, mut held: Reservation) -> Self {
-        held.keep(bytes.capacity() as u64);
+        held.shrink_to(bytes.capacity() as u64);
         Self { bytes, held: Some(held) }
     }
 }
@@ -237,15 +237,15 @@ mod tests {
             assert_eq!(used(), steps, "{bytes}");
         }
         for (bytes, steps) in [(STEP - 1, 12), (1, 11), (9 * STEP, 2)] {
-            held.give(bytes);
+            held.release(bytes);
             assert_eq!(used(), steps, "{bytes}");
         }
         let part = held.split(STEP + 1);
         assert_eq!((part.used, held.used, used()), (STEP + 1, STEP - 1, 2));
         held.absorb(part);
-        held.keep(5);
+        held.shrink_to(5);
         assert_eq!((held.used, used()), (5, 1));
-        held.keep(100);
+        held.shrink_to(100);
         assert_eq!(held.used, 5, "keeping takes nothing");
         drop(held);
         assert_eq!(used(), 0);
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(served.grant.grow(1), Err(Standing::Below), "there is nothing left");
         let give = async {
             tokio::time::sleep(2 * RETRY_INTERVAL).await;
-            held.give(8 * STEP);
+            held.release(8 * STEP);
         };
         let (taken, ()) = tokio::join!(served.take(STEP), give);
         assert_eq!(taken, Ok(()));

@@ -191,7 +191,7 @@ impl McpRequest<'_> {
         };
         let offload = self.gateway.offload(&self.exposition.id);
         let done = offload.run(Work::Request, deadline, Some((held, need)), work).await;
-        held.give(need);
+        held.release(need);
         done.map_err(|not_run| match not_run {
             NotRun::Overdue => RpcError::busy(503, "the request could not be read in time", 1),
             NotRun::Exhausted => RpcError::exhausted(),
