@@ -93,7 +93,7 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         let given = given.map_err(|e| RpcError::invalid_params(e.0))?;
         headers::check_params(headers, rules, given.root(), request.era)?;
     }
-    let hops = request.headers.map_or(0, hops::passed);
+    let hops = request.headers.map_or(0, hops::hop_count);
     if hops::is_loop(hops) {
         return Err(RpcError::looped());
     }

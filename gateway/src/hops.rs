@@ -12,7 +12,7 @@ pub(crate) const HEADER: HeaderName = HeaderName::from_static("tamis-hops");
 pub(crate) const MAX: u8 = 4;
 
 /// How many gateways a request has passed. What cannot be read counts as too many.
-pub(crate) fn passed(headers: &HeaderMap) -> u8 {
+pub(crate) fn hop_count(headers: &HeaderMap) -> u8 {
     let mut values = headers.get_all(HEADER).iter();
     match (values.next(), values.next()) {
         (None, _) => 0,
@@ -52,7 +52,7 @@ mod tests {
             for value in values {
                 headers.append(HEADER, value.parse().unwrap());
             }
-            assert_eq!(passed(&headers), expected, "{values:?}");
+            assert_eq!(hop_count(&headers), expected, "{values:?}");
             assert_eq!(is_loop(expected), expected > 3, "{values:?}");
         }
         assert_eq!(next(0), "1");
