@@ -16,7 +16,7 @@
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
-//! fit               arguments: read, validated, made into another tool's
+//! validation        arguments: read, validated, made into another tool's
 //! refusals          log lines for refused requests, sampled
 //! memory            a budget in bytes for all of it
 //! shares            who may take how much         pure
@@ -35,7 +35,6 @@ mod descriptors;
 mod dispatch;
 mod exposition;
 mod expressions;
-mod fit;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
@@ -59,6 +58,7 @@ mod shares;
 mod stdio;
 mod trace;
 pub mod upstream;
+mod validation;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use admin::AdminToken;

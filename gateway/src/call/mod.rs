@@ -17,7 +17,6 @@ use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, St
 use crate::audit::{self, Record};
 use crate::compute::NotRun;
 use crate::exposition::{Exposition, Tool};
-use crate::fit::{self, Unsent};
 use crate::gateway::Gateway;
 use crate::limiter::{Admitted, Refusal};
 use crate::mcp::arguments::InvalidArguments;
@@ -31,6 +30,7 @@ use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{self, Answer, Arguments, CallBounds, CallContext, UpstreamError};
+use crate::validation::{self, ArgumentsError};
 use answer::Output;
 use explain::{category, explain};
 
@@ -226,11 +226,11 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
     active.held.release(tree);
     let (target, arguments, asked) = match checked {
         Ok(checked) => checked,
-        Err(Unsent::Invalid(InvalidArguments(message))) => {
+        Err(ArgumentsError::Invalid(InvalidArguments(message))) => {
             active.outcome = Outcome::InvalidArguments;
             return Ok(failure(active, &format!("Invalid arguments: {message}")));
         }
-        Err(Unsent::Overdue) => {
+        Err(ArgumentsError::Overdue) => {
             active.outcome = Outcome::Timeout;
             return Ok(failure(active, "The call exceeded its timeout while its arguments were validated."));
         }
@@ -298,9 +298,9 @@ async fn check<'e>(
     tool: &Tool,
     declared: &ServiceTool,
     deadline: Instant,
-) -> Result<(Cow<'e, str>, Arguments, Call<'static>), Unsent> {
+) -> Result<(Cow<'e, str>, Arguments, Call<'static>), ArgumentsError> {
     let (gateway, exposition) = (active.gateway, active.exposition);
-    let mut arguments = fit::read(gateway, &exposition.id, active.call.arguments.as_ref(), deadline).await?;
+    let mut arguments = validation::read(gateway, &exposition.id, active.call.arguments.as_ref(), deadline).await?;
     let asked = tool.reserved.take(&mut arguments)?;
     if sealed(exposition, declared)
         && let Some(cursor) = arguments.get_mut(PaginationKind::Cursor.argument())
@@ -318,7 +318,7 @@ async fn check<'e>(
         })?;
         *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
     }
-    let (made_of, arguments) = fit::validate(gateway, exposition, name, arguments, deadline).await?;
+    let (made_of, arguments) = validation::validate(gateway, exposition, name, arguments, deadline).await?;
     Ok((made_of.map_or(Cow::Borrowed(name), Cow::Owned), arguments, asked))
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
 ///
 /// # Errors
 /// Names the first invalid arguments and why, or says that validation takes too many steps.
-pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64>) -> Result<(), Unfit> {
+pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64>) -> Result<(), ValidationError> {
     let mut text = String::with_capacity(2 + arguments.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum::<usize>());
     text.push('{');
     for (name, value) in arguments {
@@ -137,21 +137,21 @@ pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64
     let allowed = steps_for(document.bytes());
     match schema.check_within(&document, steps.unwrap_or(allowed).min(allowed)) {
         Ok(_) => Ok(()),
-        Err(Invalid::Work(taken)) if taken < allowed => Err(Unfit::Heavy),
+        Err(Invalid::Work(taken)) if taken < allowed => Err(ValidationError::Heavy),
         Err(invalid) => Err(InvalidArguments(invalid.to_string()).into()),
     }
 }
 
 /// Why arguments were not passed on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum ValidationError {
     /// They are not valid.
     Invalid(InvalidArguments),
     /// Validating them takes more steps than were given.
     Heavy,
 }
 
-impl From<InvalidArguments> for Unfit {
+impl From<InvalidArguments> for ValidationError {
     fn from(invalid: InvalidArguments) -> Self {
         Self::Invalid(invalid)
     }

@@ -94,14 +94,14 @@ fn what_does_not_fit_is_named_without_its_value() {
     });
     let schema = tamis_schema::compile(&schema.to_string(), &mut tamis_schema::Patterns::default()).unwrap();
     let given = |text| read(Some(text)).unwrap();
-    let unfit = validate(&schema, &given(r#"{"state":"hunter2","n":"hunter2","extra":1}"#), None);
-    let Err(Unfit::Invalid(InvalidArguments(message))) = unfit else { panic!("{unfit:?}") };
+    let error = validate(&schema, &given(r#"{"state":"hunter2","n":"hunter2","extra":1}"#), None);
+    let Err(ValidationError::Invalid(InvalidArguments(message))) = error else { panic!("{error:?}") };
     for part in ["`state`", "`n`", "`owner`", "`extra`"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(!message.contains("hunter2"), "{message}");
     assert_eq!(validate(&schema, &given(r#"{"owner":"a"}"#), None), Ok(()));
-    assert_eq!(validate(&schema, &given(r#"{"owner":"a"}"#), Some(2)), Err(Unfit::Heavy));
+    assert_eq!(validate(&schema, &given(r#"{"owner":"a"}"#), Some(2)), Err(ValidationError::Heavy));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_megabyte_of_wrong_arguments_takes_a_few_megabytes() {
     let text = format!("{{\"ss\":[{}1]}}", "1,".repeat((LIMITS.bytes - 9) / 2));
     let mut refused = None;
     let measured = allocation_counter::measure(|| refused = Some(validate(&schema, &read(Some(&text)).unwrap(), None)));
-    let Some(Err(Unfit::Invalid(InvalidArguments(message)))) = refused else { panic!("{refused:?}") };
+    let Some(Err(ValidationError::Invalid(InvalidArguments(message)))) = refused else { panic!("{refused:?}") };
     assert!(message.starts_with("`ss.0`: is not of type string"), "{message}");
     assert!(measured.bytes_max <= 32 * text.len() as u64, "{} bytes", measured.bytes_max);
 }

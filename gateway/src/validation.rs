@@ -9,7 +9,7 @@ use tamis_config::ExpositionId;
 use crate::compute::NotRun;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
-use crate::mcp::arguments::{self, InvalidArguments, Unfit};
+use crate::mcp::arguments::{self, InvalidArguments, ValidationError};
 use crate::offload::Work;
 use crate::service::Service;
 use crate::upstream::Arguments;
@@ -21,20 +21,20 @@ const LIGHT_STEPS: u64 = 4_000;
 
 /// Why a call ends before anything was sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unsent {
+pub(crate) enum ArgumentsError {
     /// Its arguments are not valid.
     Invalid(InvalidArguments),
     /// Its deadline passed.
     Overdue,
 }
 
-impl From<InvalidArguments> for Unsent {
+impl From<InvalidArguments> for ArgumentsError {
     fn from(invalid: InvalidArguments) -> Self {
         Self::Invalid(invalid)
     }
 }
 
-impl From<NotRun> for Unsent {
+impl From<NotRun> for ArgumentsError {
     fn from(_: NotRun) -> Self {
         // The call's memory was reserved before.
         Self::Overdue
@@ -44,13 +44,13 @@ impl From<NotRun> for Unsent {
 /// Reads the arguments of a call.
 ///
 /// # Errors
-/// [`Unsent`].
+/// [`ArgumentsError`].
 pub(crate) async fn read(
     gateway: &Gateway,
     exposition: &ExpositionId,
     raw: Option<&Bytes>,
     deadline: Instant,
-) -> Result<Arguments, Unsent> {
+) -> Result<Arguments, ArgumentsError> {
     let Some(raw) = raw else { return Ok(Arguments::new()) };
     if raw.len() <= LIGHT_BYTES {
         return Ok(read_text(raw)?);
@@ -67,41 +67,41 @@ fn read_text(raw: &[u8]) -> Result<Arguments, InvalidArguments> {
 /// Validates arguments. Gives the tool that is called in the end, where it is another, and that tool's arguments.
 ///
 /// # Errors
-/// [`Unsent`].
+/// [`ArgumentsError`].
 pub(crate) async fn validate(
     gateway: &Gateway,
     exposition: &Exposition,
     tool: &str,
     arguments: Arguments,
     deadline: Instant,
-) -> Result<(Option<String>, Arguments), Unsent> {
+) -> Result<(Option<String>, Arguments), ArgumentsError> {
     let bytes: usize = arguments.values().map(|value| value.get().len()).sum();
     if bytes <= LIGHT_BYTES {
-        match fit(&exposition.service, tool, &arguments, Some(LIGHT_STEPS)) {
+        match validate_now(&exposition.service, tool, &arguments, Some(LIGHT_STEPS)) {
             Ok(Some((tool, made))) => return Ok((Some(tool), made)),
             Ok(None) => return Ok((None, arguments)),
-            Err(Unfit::Invalid(invalid)) => return Err(invalid.into()),
-            Err(Unfit::Heavy) => {}
+            Err(ValidationError::Invalid(invalid)) => return Err(invalid.into()),
+            Err(ValidationError::Heavy) => {}
         }
     }
     let (service, tool) = (std::sync::Arc::clone(&exposition.service), tool.to_owned());
-    let work = move |_: &dyn Fn() -> bool| match fit(&service, &tool, &arguments, None) {
+    let work = move |_: &dyn Fn() -> bool| match validate_now(&service, &tool, &arguments, None) {
         Ok(Some((tool, made))) => Ok((Some(tool), made)),
         Ok(None) => Ok((None, arguments)),
-        Err(Unfit::Invalid(invalid)) => Err(invalid),
+        Err(ValidationError::Invalid(invalid)) => Err(invalid),
         // Without a bound of its own a validation ends with its verdict.
-        Err(Unfit::Heavy) => Err(InvalidArguments("cannot be validated".to_owned())),
+        Err(ValidationError::Heavy) => Err(InvalidArguments("cannot be validated".to_owned())),
     };
     Ok(gateway.offload(&exposition.id).run(Work::Arguments, deadline, None, work).await??)
 }
 
 /// The same at once, each validation in at most `steps`.
-fn fit(
+fn validate_now(
     service: &Service,
     tool: &str,
     arguments: &Arguments,
     steps: Option<u64>,
-) -> Result<Option<(String, Arguments)>, Unfit> {
+) -> Result<Option<(String, Arguments)>, ValidationError> {
     arguments::validate(&service.contracts[tool].schema, arguments, steps)?;
     let resolved = service.upstream.resolve_alias(tool, arguments);
     let Some((called, made)) = resolved.map_err(|error| InvalidArguments(error.to_string()))? else { return Ok(None) };
