@@ -268,15 +268,15 @@ pub(super) struct Denied;
 /// A name has no address, or none that the policy permits: then a [`Denied`] is what it comes from.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unresolved(#[source] Box<dyn Error + Send + Sync>);
+pub(super) struct ResolveError(#[source] Box<dyn Error + Send + Sync>);
 
-impl From<io::Error> for Unresolved {
+impl From<io::Error> for ResolveError {
     fn from(error: io::Error) -> Self {
         Self(error.into())
     }
 }
 
-impl From<Denied> for Unresolved {
+impl From<Denied> for ResolveError {
     fn from(denied: Denied) -> Self {
         Self(denied.into())
     }
@@ -287,7 +287,7 @@ impl From<Denied> for Unresolved {
 pub(super) struct Resolver(pub(super) Arc<EgressPolicy>);
 
 impl Resolver {
-    async fn resolve(self, name: Name) -> Result<std::vec::IntoIter<SocketAddr>, Unresolved> {
+    async fn resolve(self, name: Name) -> Result<std::vec::IntoIter<SocketAddr>, ResolveError> {
         let Self(policy) = self;
         let host = name.as_str();
         let addresses: Vec<SocketAddr> = match policy.service_addresses(host).await {
@@ -300,10 +300,10 @@ impl Resolver {
 
 impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Unresolved;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
         Poll::Ready(Ok(()))
     }
 

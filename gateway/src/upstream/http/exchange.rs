@@ -15,7 +15,7 @@ use crate::hops;
 use crate::memory::{Buffer, Exhausted, Reservation};
 use crate::trace::{CallTrace, RequestSpan};
 use crate::upstream::auth::Authentication;
-use crate::upstream::egress::{Denied, Unresolved};
+use crate::upstream::egress::{Denied, ResolveError};
 use crate::upstream::pace::Turn;
 use crate::upstream::returned::{Needles, Search};
 use crate::upstream::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
@@ -246,7 +246,7 @@ fn fault(failed: &Failed, earlier: bool) -> Fault {
     // rustls wraps its errors in one of this kind.
     let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
     let category = match error {
-        _ if caused_by(error, &|e| e.is::<Unresolved>()) => "dns",
+        _ if caused_by(error, &|e| e.is::<ResolveError>()) => "dns",
         _ if caused_by(error, &|e| e.downcast_ref().is_some_and(invalid)) => "tls",
         _ if error.is_connect() => "connect",
         _ => "reset",
