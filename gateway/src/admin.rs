@@ -22,7 +22,7 @@ use crate::acks;
 use crate::exposition::hex;
 use crate::gateway::{Gateway, Readiness};
 use crate::hops;
-use crate::metrics::Standing;
+use crate::metrics::GaugeValues;
 use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
@@ -71,7 +71,7 @@ impl Gateway {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());
         }
         match request.uri().path() {
-            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render(self.standing())),
+            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render(self.gauge_values())),
             "/livez" => respond(StatusCode::OK, TEXT, "ok\n".into()),
             "/readyz" => match self.admission() {
                 Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
@@ -147,12 +147,12 @@ impl Gateway {
     }
 
     /// How things stand, for the metrics.
-    fn standing(&self) -> Standing {
+    fn gauge_values(&self) -> GaugeValues {
         let status = self.reload_status();
         // Where there is an operator, both know of a document that cannot be loaded.
         let (refused, waiting) = self.acks.not_loaded(status.failed.keys());
         let tls_expires = self.options.tls.as_ref().and_then(|tls| tls.expires());
-        Standing {
+        GaugeValues {
             ready: self.admission().is_ok(),
             memory: self.options.limits.memory,
             memory_held: self.shares.used(Resource::Bytes),

@@ -136,7 +136,7 @@ pub(crate) struct Metrics {
 
 /// What is looked up when somebody asks for metrics, rather than counted as it happens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct GaugeValues {
     /// Whether the gateway may be given traffic.
     pub(crate) ready: bool,
     /// Bytes that calls and connections may hold.
@@ -396,22 +396,22 @@ impl Metrics {
     }
 
     /// The text format of Prometheus, of how things stand.
-    pub(crate) fn render(&self, standing: Standing) -> Vec<u8> {
-        self.ready.set(i64::from(standing.ready));
+    pub(crate) fn render(&self, values: GaugeValues) -> Vec<u8> {
+        self.ready.set(i64::from(values.ready));
         for (kind, bytes) in
-            [("budget", standing.memory), ("held", standing.memory_held), ("connections", standing.memory_set_aside)]
+            [("budget", values.memory), ("held", values.memory_held), ("connections", values.memory_set_aside)]
         {
             self.memory.with_label_values(&[kind]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
         }
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for (reason, number) in [
-            ("refused", count(standing.refused)),
-            ("waiting", count(standing.waiting)),
-            ("broken", i64::from(standing.broken)),
+            ("refused", count(values.refused)),
+            ("waiting", count(values.waiting)),
+            ("broken", i64::from(values.broken)),
         ] {
             self.not_loaded.with_label_values(&[reason]).set(number);
         }
-        if let Some(end) = standing.tls_expires {
+        if let Some(end) = values.tls_expires {
             self.tls_expires.with_label_values::<&str>(&[]).set(end);
         }
         let mut text = Vec::new();
@@ -438,8 +438,8 @@ pub fn every_metric() -> String {
     for result in ["applied", "failed"] {
         metrics.tls_reloaded(result);
     }
-    let standing = Standing { tls_expires: Some(0), ..Standing::default() };
-    String::from_utf8_lossy(&metrics.render(standing)).into_owned()
+    let values = GaugeValues { tls_expires: Some(0), ..GaugeValues::default() };
+    String::from_utf8_lossy(&metrics.render(values)).into_owned()
 }
 
 #[cfg(test)]
@@ -458,8 +458,8 @@ mod tests {
     #[test]
     fn how_things_stand_is_what_was_last_seen() {
         let metrics = Metrics::new().unwrap();
-        let text = |standing| String::from_utf8(metrics.render(standing)).unwrap();
-        let bad = text(Standing { ready: false, refused: 2, waiting: 1, broken: true, ..Standing::default() });
+        let text = |values| String::from_utf8(metrics.render(values)).unwrap();
+        let bad = text(GaugeValues { ready: false, refused: 2, waiting: 1, broken: true, ..GaugeValues::default() });
         for line in [
             "tamis_ready 0",
             r#"tamis_config_not_loaded{reason="refused"} 2"#,
@@ -470,7 +470,7 @@ mod tests {
             assert!(bad.lines().any(|l| l == line), "{line} is not in\n{bad}");
         }
         assert!(!bad.contains("tamis_tls_certificate"), "{bad}");
-        let good = text(Standing { ready: true, tls_expires: Some(1_927_670_400), ..Standing::default() });
+        let good = text(GaugeValues { ready: true, tls_expires: Some(1_927_670_400), ..GaugeValues::default() });
         assert!(good.contains("tamis_ready 1\n") && good.contains(r#"{reason="refused"} 0"#), "{good}");
         assert!(good.contains("tamis_tls_certificate_expiry_timestamp_seconds 1927670400\n"), "{good}");
     }

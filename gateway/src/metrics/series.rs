@@ -205,7 +205,7 @@ const REJECTIONS: [Rejection; 12] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::Standing;
+    use super::super::GaugeValues;
     use super::*;
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
         let (tool, exposition) = (ToolSeries::new(&id, "t"), ExpositionSeries::new(&id));
         tool.call(&metrics, Outcome::Ok);
         exposition.rejected(&metrics, Rejection::Rate);
-        let text = || String::from_utf8(metrics.render(Standing::default())).unwrap();
+        let text = || String::from_utf8(metrics.render(GaugeValues::default())).unwrap();
         assert_eq!(text().matches("gone").count(), 2);
         tool.retire(&metrics);
         exposition.retire(&metrics);
