@@ -124,19 +124,19 @@ pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) programs: Programs,
     /// How many entries there may be before it is worth looking for ones that nobody uses.
-    enough: usize,
+    prune_above: usize,
 }
 
 impl Shared {
     /// Forgets what nobody uses any more, once that may be half of it: what one change costs does not grow with what
     /// is held.
     pub(crate) fn prune(&mut self) {
-        if self.services.0.len() + self.programs.0.len() <= self.enough {
+        if self.services.0.len() + self.programs.0.len() <= self.prune_above {
             return;
         }
         self.services.0.retain(|_, service| service.strong_count() > 0);
         self.programs.0.retain(|_, program| program.strong_count() > 0);
-        self.enough = 64 + 2 * (self.services.0.len() + self.programs.0.len());
+        self.prune_above = 64 + 2 * (self.services.0.len() + self.programs.0.len());
     }
 }
 

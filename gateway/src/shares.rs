@@ -132,7 +132,7 @@ struct Known {
     namespaces: HashMap<String, Weak<Namespace>>,
     expositions: HashMap<ExpositionId, Weak<Share>>,
     /// How many entries there may be before it is worth looking for unused ones.
-    enough: usize,
+    prune_above: usize,
 }
 
 #[derive(Debug, Default)]
@@ -160,10 +160,10 @@ impl Shares {
         if let Some(share) = known.expositions.get(id).and_then(Weak::upgrade) {
             return share;
         }
-        if known.expositions.len() + known.namespaces.len() > known.enough {
+        if known.expositions.len() + known.namespaces.len() > known.prune_above {
             known.expositions.retain(|_, share| share.strong_count() > 0);
             known.namespaces.retain(|_, namespace| namespace.strong_count() > 0);
-            known.enough = 64 + 2 * (known.expositions.len() + known.namespaces.len());
+            known.prune_above = 64 + 2 * (known.expositions.len() + known.namespaces.len());
         }
         let namespace = known.namespaces.get(&id.namespace).and_then(Weak::upgrade).unwrap_or_default();
         known.namespaces.insert(id.namespace.clone(), Arc::downgrade(&namespace));
