@@ -11,10 +11,10 @@ use crate::access::{Callers, MAX_CALLERS};
 
 /// An entry is 71 bytes long; what is longer than this is some other file.
 const MAX_BYTES: u64 = 256;
-/// How old an answer may be: a folder is looked at no more often.
-const FRESH: Duration = Duration::from_secs(1);
+/// How old an answer may be: a folder is checked at no more often.
+const CACHE_TIME: Duration = Duration::from_secs(1);
 /// A file that changed within the clock's granularity is read again.
-const AT_REST: Duration = Duration::from_secs(2);
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// Callers by the name of their Secret, read again when a file has changed.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub(super) struct LocalCallers(Mutex<HashMap<Box<str>, Cached>>);
 
 #[derive(Debug)]
 struct Cached {
-    looked: Instant,
-    /// What the files looked like, where none may change unseen.
+    checked: Instant,
+    /// What the files checked like, where none may change unseen.
     files: Option<Vec<File>>,
     callers: Option<Arc<Callers>>,
 }
@@ -57,43 +57,43 @@ impl LocalCallers {
         variables: impl FnOnce() -> Vec<(String, String)>,
     ) -> Option<Arc<Callers>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached) = all.get(secret).filter(|cached| cached.looked.elapsed() < FRESH) {
+        if let Some(cached) = all.get(secret).filter(|cached| cached.checked.elapsed() < CACHE_TIME) {
             return cached.callers.clone();
         }
         // The environment of a process stays as it is.
         let variables = variables();
         // Whoever was let in is not, from now on.
-        let mut nobody =
-            || drop(all.insert(secret.into(), Cached { looked: Instant::now(), files: None, callers: None }));
-        let files = match folder.map(|folder| look(folder).map_err(|error| (folder, error))) {
+        let mut admit_none =
+            || drop(all.insert(secret.into(), Cached { checked: Instant::now(), files: None, callers: None }));
+        let files = match folder.map(|folder| list_files(folder).map_err(|error| (folder, error))) {
             Some(Ok(files)) => files,
             Some(Err((_, error))) if error.kind() == io::ErrorKind::NotFound && !variables.is_empty() => Vec::new(),
             Some(Err((folder, error))) => {
                 tracing::warn!(secret, folder = %folder.display(), %error, "callers cannot be read");
-                nobody();
+                admit_none();
                 return None;
             }
             None if variables.is_empty() => {
-                nobody();
+                admit_none();
                 return None;
             }
             None => Vec::new(),
         };
         let now = SystemTime::now();
-        let settled = files.iter().all(|file| now.duration_since(file.modified).is_ok_and(|age| age >= AT_REST));
+        let settled = files.iter().all(|file| now.duration_since(file.modified).is_ok_and(|age| age >= SETTLED_AFTER));
         if let Some(cached) = all.get_mut(secret).filter(|cached| cached.files.as_ref() == Some(&files)) {
-            cached.looked = Instant::now();
+            cached.checked = Instant::now();
             return cached.callers.clone();
         }
         let callers = read(secret, folder, &files, variables);
-        let cached = Cached { looked: Instant::now(), files: settled.then_some(files), callers: callers.clone() };
+        let cached = Cached { checked: Instant::now(), files: settled.then_some(files), callers: callers.clone() };
         all.insert(secret.into(), cached);
         callers
     }
 }
 
 /// The files of a folder in the order of their names. Hidden ones are how Kubernetes swaps them.
-fn look(folder: &Path) -> io::Result<Vec<File>> {
+fn list_files(folder: &Path) -> io::Result<Vec<File>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

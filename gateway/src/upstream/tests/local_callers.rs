@@ -20,7 +20,7 @@ fn names(callers: Option<&Arc<Callers>>, keys: &[&str]) -> Vec<Option<String>> {
 
 /// Longer than an answer is held.
 fn later() {
-    std::thread::sleep(super::FRESH + std::time::Duration::from_millis(50));
+    std::thread::sleep(super::CACHE_TIME + std::time::Duration::from_millis(50));
 }
 
 #[test]
