@@ -9,17 +9,17 @@ use kube::runtime::utils::{Backoff, ResetTimerBackoff};
 use kube::runtime::watcher;
 
 /// Before the first try.
-const FIRST: Duration = Duration::from_millis(250);
+const INITIAL_DELAY: Duration = Duration::from_millis(250);
 /// Between two tries at most. With kube's half a minute an edit would take that long after an outage.
-const LONGEST: Duration = Duration::from_secs(4);
+const MAX_DELAY: Duration = Duration::from_secs(4);
 /// How long a watch has to go well before it begins with the first again.
-const WELL: Duration = Duration::from_secs(30);
+const RESET_AFTER: Duration = Duration::from_secs(30);
 
 /// How long a watch waits after a failure: a quarter of a second, then twice as long each time, four seconds at most;
 /// up to half of it less, so that not all come back at one moment.
 #[must_use]
 pub fn watch_backoff() -> impl Backoff {
-    ResetTimerBackoff::new(Doubling(FIRST), WELL)
+    ResetTimerBackoff::new(Doubling(INITIAL_DELAY), RESET_AFTER)
 }
 
 /// What the API server said when a watch failed; none where it said nothing, or was not reached.
@@ -39,16 +39,16 @@ impl Iterator for Doubling {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let whole = self.0;
-        self.0 = (whole * 2).min(LONGEST);
+        let delay = self.0;
+        self.0 = (delay * 2).min(MAX_DELAY);
         let random = u32::try_from(RandomState::new().hash_one(0_u8) % 500).unwrap_or(0);
-        Some(whole * (500 + random) / 1000)
+        Some(delay * (500 + random) / 1000)
     }
 }
 
 impl Backoff for Doubling {
     fn reset(&mut self) {
-        self.0 = FIRST;
+        self.0 = INITIAL_DELAY;
     }
 }
 
@@ -59,14 +59,14 @@ mod tests {
     #[test]
     fn waits_grow_to_a_limit() {
         let mut backoff = watch_backoff();
-        let mut whole = FIRST;
+        let mut delay = INITIAL_DELAY;
         for _ in 0..10 {
             let wait = backoff.next().expect("it never gives up");
-            assert!(wait >= whole / 2 && wait < whole, "{wait:?} of {whole:?}");
-            whole = (whole * 2).min(LONGEST);
+            assert!(wait >= delay / 2 && wait < delay, "{wait:?} of {delay:?}");
+            delay = (delay * 2).min(MAX_DELAY);
         }
-        assert_eq!(whole, LONGEST);
+        assert_eq!(delay, MAX_DELAY);
         backoff.reset();
-        assert!(backoff.next().is_some_and(|wait| wait < FIRST));
+        assert!(backoff.next().is_some_and(|wait| wait < INITIAL_DELAY));
     }
 }

@@ -145,7 +145,7 @@ pub(crate) fn body(gateway: &Arc<Gateway>, shutdown: &CancellationToken, revoked
         seen: None,
         counted: BTreeMap::new(),
         count_at: now,
-        said_at: now,
+        sent_at: now,
         place,
     };
     Some(Body::stream(stream::unfold(reader, |mut reader| async {
@@ -164,14 +164,14 @@ struct Reader {
     seen: Option<u64>,
     counted: BTreeMap<ExpositionId, Totals>,
     count_at: Instant,
-    said_at: Instant,
+    sent_at: Instant,
     place: Place,
 }
 
 impl Reader {
     async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
         let text = self.text().await.transpose()?;
-        self.said_at = Instant::now();
+        self.sent_at = Instant::now();
         Some(text)
     }
 
@@ -210,7 +210,7 @@ impl Reader {
                     }
                     return Ok(Some(event(&changed)));
                 }
-                () = sleep_until(self.said_at + KEEP_ALIVE) => {
+                () = sleep_until(self.sent_at + KEEP_ALIVE) => {
                     return Ok(Some(Bytes::from_static(b": keep-alive\n\n")));
                 }
             }
