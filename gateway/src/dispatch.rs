@@ -187,14 +187,14 @@ fn set_level(params: &Params<'_>) -> Result<(), RpcError> {
 
 fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
     #[derive(Deserialize)]
-    struct Wanted {
+    struct RequestedNotifications {
         #[serde(rename = "toolsListChanged", default)]
         tools: bool,
     }
     let malformed = || RpcError::invalid_params("notifications must be an object that names kinds of notifications");
-    let wanted = request.params.notifications.filter(|raw| raw.get().starts_with('{')).ok_or_else(malformed)?;
-    let wanted: Wanted = serde_json::from_str(wanted.get()).map_err(|_| malformed())?;
-    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), tools: wanted.tools })
+    let requested = request.params.notifications.filter(|raw| raw.get().starts_with('{')).ok_or_else(malformed)?;
+    let requested: RequestedNotifications = serde_json::from_str(requested.get()).map_err(|_| malformed())?;
+    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), tools: requested.tools })
 }
 
 /// Messages of a modern subscription.
