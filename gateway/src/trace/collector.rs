@@ -9,7 +9,7 @@ use http::{Request, Response};
 use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 
-use crate::upstream::chain;
+use crate::upstream::error_chain;
 
 /// How long one request to the collector may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ impl Collector {
                 .user_agent(concat!("tamis/", env!("CARGO_PKG_VERSION")))
                 .timeout(TIMEOUT)
         };
-        let http = with_system_roots(builder).map_err(|error| chain(&error))?;
+        let http = with_system_roots(builder).map_err(|error| error_chain(&error))?;
         let endpoint = endpoint.to_owned();
         Ok(Self { http, runtime: Handle::current(), endpoint, failing: AtomicBool::new(false) })
     }
@@ -67,7 +67,7 @@ impl HttpClient for Collector {
         match &sent {
             Ok(response) if response.status().is_success() => self.note(None),
             Ok(response) => self.note(Some(&format!("it answers {}", response.status()))),
-            Err(error) => self.note(Some(&chain(error))),
+            Err(error) => self.note(Some(&error_chain(error))),
         }
         Ok(sent?)
     }
@@ -78,7 +78,7 @@ fn with_system_roots(builder: impl Fn() -> reqwest::ClientBuilder) -> Result<req
     builder().build().or_else(|error| {
         // A machine without certificate authorities can still call plain HTTP; TLS then fails with its own reason.
         let fallback = builder().tls_certs_only([]).build()?;
-        tracing::warn!(reason = %chain(&error), "no certificate authorities of the system; https will fail");
+        tracing::warn!(reason = %error_chain(&error), "no certificate authorities of the system; https will fail");
         Ok(fallback)
     })
 }

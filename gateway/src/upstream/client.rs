@@ -101,7 +101,7 @@ fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<Transpor
 }
 
 /// An error and what it comes from.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
-use super::client::chain;
+use super::client::error_chain;
 use super::egress::Resolver;
 use super::pace::Paced;
 
@@ -123,21 +123,21 @@ fn tls(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, String> {
     let mut roots = Vec::new();
     for pem in extra_roots {
         for root in CertificateDer::pem_slice_iter(pem) {
-            roots.push(root.map_err(|error| chain(&error))?);
+            roots.push(root.map_err(|error| error_chain(&error))?);
         }
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| chain(&error))?;
+        .map_err(|error| error_chain(&error))?;
     let builder = match Verifier::new_with_extra_roots(roots.iter().cloned(), provider) {
         Ok(verifier) => builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)),
         Err(missing) => {
             let mut only = RootCertStore::empty();
             for root in roots {
-                only.add(root).map_err(|error| chain(&error))?;
+                only.add(root).map_err(|error| error_chain(&error))?;
             }
-            tracing::warn!(reason = %chain(&missing), "no certificate authorities of the system; https will fail");
+            tracing::warn!(reason = %error_chain(&missing), "no certificate authorities of the system; https will fail");
             builder.with_root_certificates(only)
         }
     };

@@ -44,7 +44,7 @@ pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;
 pub use service::{InvalidService, Upstream};
 
-pub(crate) use client::chain;
+pub(crate) use client::error_chain;
 
 /// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
 pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;
