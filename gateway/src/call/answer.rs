@@ -1,4 +1,4 @@
-//! Writing the answer to a call whose output has been filtered: small ones in passing, large ones off the serving threads.
+//! Writes the answer to a call whose output has been filtered: small answers inline, large ones outside the serving threads.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use crate::memory::Exhausted;
 use crate::offload::{LIGHT_WRITTEN, Work};
 use crate::seal::Keyring;
 
-/// A signature of what a caller got, and the id of its key.
+/// The signature of an answer, and the id of its key.
 type Signature = Option<(String, String)>;
 
-/// A filtered output on its way into an answer.
+/// A filtered output, from which an answer is written.
 pub(super) struct Output {
     pub(super) text: String,
     pub(super) notice: Option<String>,
@@ -30,7 +30,7 @@ impl Output {
         self.text.len() + self.json().map_or(0, String::len)
     }
 
-    /// The structured content, where it is not made of the text.
+    /// Returns the structured content, if it is not derived from the text.
     fn json(&self) -> Option<&String> {
         match &self.structured {
             Structured::Json(json) => Some(json),
@@ -38,7 +38,7 @@ impl Output {
         }
     }
 
-    /// Bytes that it takes in memory.
+    /// Returns the bytes that it takes in memory.
     fn held(&self) -> u64 {
         (self.text.capacity() + self.json().map_or(0, String::capacity)) as u64
     }
@@ -55,13 +55,13 @@ impl Output {
     }
 }
 
-/// An answer with its signature, where records are logged.
+/// Returns an answer with its signature. Without a log of records there is no signature.
 pub(super) fn signed(keyring: &Keyring, is_logged: bool, answer: Vec<u8>) -> (Vec<u8>, Signature) {
     let signature = if is_logged { keyring.sign(&answer) } else { None };
     (answer, signature)
 }
 
-/// Says how many bytes an output's answer takes at most.
+/// Returns the maximum number of bytes of an output's answer.
 pub(super) async fn measure(
     active: &mut ActiveCall<'_>,
     output: Output,
@@ -74,7 +74,7 @@ pub(super) async fn measure(
     offload.run(Work::Answer, deadline, None, move |_| (output.result().size(), output)).await
 }
 
-/// Writes and signs an answer of at most `size` bytes. Its memory is left in the call's reservation.
+/// Writes and signs an answer of at most `size` bytes. Its memory stays in the call's reservation.
 pub(super) async fn write(
     active: &mut ActiveCall<'_>,
     output: Output,

@@ -9,10 +9,10 @@ use super::ActiveCall;
 use crate::metrics::{NoStatus, Outcome};
 use crate::upstream::UpstreamError;
 
-/// Bytes of an upstream's error body that an `Advisory` caller gets.
+/// Maximum bytes of an upstream's error body that an `Advisory` caller gets.
 const ERROR_BODY: usize = 8 << 10;
 
-/// The label of the upstream's metric.
+/// Returns the label for the metric of upstream requests.
 pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     match error {
         UpstreamError::Status { status, .. } => Ok(*status),
@@ -25,7 +25,7 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     }
 }
 
-/// Explains a failed call to its caller. Under `Enforced` the text holds nothing that the upstream said.
+/// Returns the text that explains a failed call to its caller. Under `Enforced` it holds nothing of the upstream's answer.
 pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
     let advisory = active.exposition.enforcement == Enforcement::Advisory;
     active.outcome = match error {
@@ -78,14 +78,14 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
     message
 }
 
-/// Logs what is wrong with a credential. Returns the text for the caller, which does not name it.
-fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: &'static str, told: &str) -> String {
+/// Logs an error of a credential. Returns the text for the caller, which does not name the credential.
+fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: &'static str, text: &str) -> String {
     let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));
     tracing::error!(exposition = %active.exposition.id, tool = active.tool, secret, key, "{event}");
-    told.to_owned()
+    text.to_owned()
 }
 
-/// The beginning of an error body, as text.
+/// Returns the beginning of an error body, as text.
 fn excerpt(body: &[u8]) -> Cow<'_, str> {
     if body.len() <= ERROR_BODY {
         return String::from_utf8_lossy(body);

@@ -34,7 +34,7 @@ use crate::validation::{self, ArgumentsError};
 use answer::Output;
 use explain::{category, explain};
 
-/// A call that is understood, but not checked yet. Owns its parts, so that it can outlive its connection.
+/// A call that was parsed but not checked yet. Owns its parts, so it can outlive its connection.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     /// Gateways that the call has passed before this one.
@@ -47,28 +47,28 @@ pub(crate) struct ToolCall {
     pub(crate) arguments: Option<Bytes>,
     /// How to answer.
     pub(crate) era: Era,
-    /// Who calls, for the audit record.
+    /// The caller, for the audit record.
     pub(crate) caller: Caller,
-    /// The span of the caller's that the call belongs to.
+    /// The caller's span that the call belongs to.
     pub(crate) parent: Parent,
 }
 
 impl ToolCall {
-    /// The request's id, as JSON.
+    /// Returns the request's id, as JSON.
     pub(crate) fn id(&self) -> &str {
         // Checked when the request was read.
         std::str::from_utf8(&self.id).unwrap_or("null")
     }
 }
 
-/// Who calls.
+/// The sender of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// Nobody in particular, from this address.
+    /// An anonymous caller at this address.
     Peer(IpAddr),
-    /// Whoever has the key of that name, from this address.
+    /// The owner of the key with this name, at this address.
     Key(Arc<str>, IpAddr),
-    /// Whoever started the process.
+    /// The process that started this one.
     Parent,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Caller {
 }
 
 impl Caller {
-    /// What tells callers that listen apart: the key's name, or else the address.
+    /// Returns the identity for streams of notifications: the key's name, or else the address.
     pub(crate) fn listener(&self) -> String {
         match self {
             Self::Key(name, _) => format!("key:{name}"),
@@ -92,7 +92,7 @@ impl Caller {
         }
     }
 
-    /// The name that keeps what is one caller's from others; none where callers are not told apart.
+    /// Returns the caller's name, to which sealed cursors are bound; none if callers have no names.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Key(name, _) => Some(name),
@@ -101,7 +101,7 @@ impl Caller {
     }
 }
 
-/// What one call came to, active when it ends, however it ends.
+/// A call in progress. When it is dropped, it is counted and recorded with the result that it has by then.
 struct ActiveCall<'a> {
     gateway: &'a Gateway,
     exposition: &'a Exposition,
@@ -109,7 +109,7 @@ struct ActiveCall<'a> {
     call: &'a ToolCall,
     started: Instant,
     outcome: Outcome,
-    /// The first stage of the filter that failed, of an output that passed all the same.
+    /// The first filter stage that failed, if the output passed nevertheless.
     failed_stage: Option<Stage>,
     status: u16,
     output: Option<Bytes>,
@@ -146,7 +146,7 @@ impl Drop for ActiveCall<'_> {
     }
 }
 
-/// Takes a place among the gateway's calls in flight.
+/// Reserves one of the gateway's calls in flight.
 fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> {
     exposition.share.take(Resource::Calls, 1).map_err(|_| {
         exposition.series.rejected(&gateway.metrics, Rejection::Calls);
@@ -155,10 +155,10 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
     })
 }
 
-/// Makes the call and writes its answer, which takes the call's memory along.
+/// Makes the call and returns its answer together with the memory reserved for it.
 ///
 /// # Errors
-/// A limit holds the call back; nothing was done, or nothing that may not be done again.
+/// A limit rejected the call. It was not sent, or it may be repeated without harm.
 pub(crate) async fn run(
     gateway: &Gateway,
     exposition: &Exposition,
@@ -180,7 +180,7 @@ pub(crate) async fn run(
         tool: name,
         call,
         started,
-        // What it is if the caller goes away and this future is dropped.
+        // The outcome if the caller disconnects and this future is dropped.
         outcome: Outcome::Cancelled,
         failed_stage: None,
         status: 0,
@@ -264,19 +264,19 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
     }
 }
 
-/// What an error adds once the upstream has answered a call that may have had an effect.
+/// Returns the warning that an error carries once the upstream has answered a mutating call.
 fn executed(declared: &ServiceTool) -> &'static str {
     if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" }
 }
 
-/// There is no memory for the call. Where it may have had an effect the caller learns that in an answer: an error that
-/// invites to try again would have it done twice.
+/// Handles a call for which there is no memory. If the upstream may have executed a mutating call, the caller gets an
+/// answer that says so, since an error that can be retried would execute the call twice.
 fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) -> Result<Vec<u8>, Exhausted> {
     active.outcome = Outcome::Error;
     active.exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
     active.gateway.refusals.note(Rejection::Memory, Some(&active.exposition.id), Default::default());
     if active.held.can_never_fit() {
-        // An invitation to try again would be taken for ever.
+        // A retry can never succeed, so the caller must not be invited to one.
         let executed = if sent { executed(declared) } else { "" };
         let message = format!(
             "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, such as \
@@ -291,7 +291,8 @@ fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) ->
     Err(Exhausted)
 }
 
-/// The tool that is called, arguments as they go upstream, and what the reserved inputs ask for.
+/// Checks the arguments. Returns the tool that is called, the arguments to send upstream, and the options that the reserved
+/// inputs set.
 async fn check<'e>(
     active: &ActiveCall<'e>,
     name: &'e str,
@@ -322,40 +323,40 @@ async fn check<'e>(
     Ok((made_of.map_or(Cow::Borrowed(name), Cow::Owned), arguments, asked))
 }
 
-/// Whether the tool's cursors are sealed.
+/// Returns whether the tool's cursors are sealed.
 fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
     exposition.enforcement == Enforcement::Enforced
         && declared.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
 }
 
-/// Where a sealed cursor is good: one tool of one exposition, and one caller where callers have names.
+/// Returns the scope in which a sealed cursor is valid: one tool of one exposition, and one caller if callers have names.
 fn scope(active: &ActiveCall<'_>, tool: &str) -> String {
-    // No name of an exposition or a tool holds a space.
+    // Names of expositions and tools contain no space.
     match active.call.caller.name() {
         Some(caller) => format!("{} {tool} {caller}", active.exposition.id),
         None => format!("{} {tool}", active.exposition.id),
     }
 }
 
-/// What a filter made of an output.
+/// The result of filtering an output.
 #[expect(clippy::large_enum_variant, reason = "made once a call, and moved")]
 enum Applied {
     Done(Result<Filtered, Refused>),
-    /// The call's deadline has passed, or its caller has left.
+    /// The call's deadline has passed, or its caller has disconnected.
     Overdue,
-    /// There is no memory to filter it.
+    /// There is no memory to filter the output.
     Exhausted,
-    /// A bug of ours: it may cost one call, never the connection or the process.
+    /// The filter panicked, which is a bug. It fails one call, never the connection or the process.
     Panicked,
 }
 
-/// What the caller asked for, with what the gateway attaches.
+/// Adds the gateway's pagination report to the options that the caller set.
 fn with_pages<'a>(asked: Call<'a>, pagination: Option<&'a str>) -> Call<'a> {
     Call { pagination, ..asked }
 }
 
-/// Filters an output, and says how long it took, not counting the wait for a turn: in passing where that takes no time
-/// to speak of, else off the serving threads and no longer than until `deadline`.
+/// Filters an output. Returns the result and the duration without the wait for a slot. Light work runs inline; other work
+/// runs outside the serving threads, until `deadline` at most.
 async fn apply(
     active: &mut ActiveCall<'_>,
     tool: &Tool,
@@ -431,7 +432,7 @@ async fn filtered(
             count(tool, metrics, &report);
             let filter = tool.filtered.then(|| report.meta(enforcement));
             let output = Output { text, notice, structured, filter };
-            // What the filter needed is gone but for what it made.
+            // Of the filter's memory, only its result is still in use.
             active.held.shrink_to(before);
             let written = match answer::measure(active, output, deadline).await {
                 Ok((size, output)) => {
@@ -463,7 +464,7 @@ async fn filtered(
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(tool, metrics, &report);
             active.outcome = Outcome::Refused;
-            // Names fields of the filter, never a value of the output.
+            // The message names fields of the filter, never a value of the output.
             let reason = report.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
             tracing::warn!(exposition = %exposition.id, tool = name, stage = stage.as_str(), reason, "output withheld");
             if let Some(span) = &mut span {
@@ -492,7 +493,7 @@ async fn filtered(
     }
 }
 
-/// The first stage that did not do what its author wanted.
+/// Returns the first stage that failed or warned.
 fn failed_stage(report: &Report) -> Option<Stage> {
     let warned = report.error.iter().chain(&report.warnings).map(|warning| warning.stage).next();
     warned.or(report.compact_error.as_ref().map(|_| Stage::Compact))
@@ -508,7 +509,7 @@ fn count(tool: &Tool, metrics: &Metrics, report: &Report) {
     tool.series.missed(metrics, report.partial_miss.len() + report.unresolved.len());
 }
 
-/// The JSON of `_pagination`, where the gateway fetched pages.
+/// Returns the JSON of `_pagination`, if the gateway fetched pages.
 fn pagination(active: &ActiveCall<'_>, name: &str, declared: &ServiceTool, answer: &Answer) -> Option<String> {
     let report = answer.pagination.as_ref()?;
     let kind = declared.pagination.as_ref().map_or(PaginationKind::Cursor, |p| p.kind);

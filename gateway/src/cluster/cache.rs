@@ -1,8 +1,8 @@
-//! The last good set on disk, for a start while the API server is away.
+//! The last known good set on disk, for a start while the API server is unreachable.
 //!
-//! One file an object, under the object's name, so that what a change costs does not grow with the others; an
-//! exposition's file holds its credentials too, so that none is ever served with another's. Files are for their owner
-//! alone and should lie in memory (an `emptyDir` of `medium: Memory`): they hold secrets in clear text.
+//! Each object has a file under its name, so the cost of a change does not grow with the number of objects. The file of
+//! an exposition also holds its credentials, so an exposition is never served with another's. Only their owner can read
+//! the files. They hold secrets in clear text, so the folder should be in memory (an `emptyDir` of `medium: Memory`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -17,48 +17,47 @@ use tamis_config::{CredentialHandle, Digest, GatewayConfigSpec};
 use super::assemble::Object;
 use crate::upstream::Secret;
 
-/// A file is one object of the API and its credentials; anything larger is none of ours.
+/// Maximum size of a file. A file holds one API object and its credentials; the cache never writes a larger one.
 const MAX_BYTES: u64 = 8 << 20;
 const OWN_FOLDER: &str = "last-good";
 const EXPOSITION: &str = "tamis-exposition-";
 const SERVICE: &str = "tamis-service-";
 const TOKEN: &str = "token";
 const KEYS: &str = "keys";
-/// Is there once everything has been written: a part must never pass for all of it.
+/// Exists once everything has been written. An incomplete set must never be loaded.
 const COMPLETE: &str = "complete";
 
-/// A folder of one group's gateway.
+/// The cache folder of one group's gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// What the first line of each file says before its digest.
+    /// The first line of each file, up to the digest.
     owner: String,
 }
 
-/// What an exposition's file holds.
+/// The content of an exposition's file.
 #[derive(Serialize, Deserialize)]
 struct Exposition {
     spec: GatewayConfigSpec,
     values: HashMap<CredentialHandle, String>,
 }
 
-/// What was read.
+/// The content of the cache.
 #[derive(Default)]
 pub(super) struct Recalled {
     pub(super) objects: Vec<Object>,
     pub(super) values: HashMap<CredentialHandle, Secret>,
     pub(super) token: Option<Secret>,
     pub(super) keys: Option<GroupKeys>,
-    /// Files that were not used, and why.
+    /// Files that could not be used, and why.
     pub(super) broken: Vec<String>,
 }
 
 impl Cache {
-    /// Prepares a folder of our own in `folder`, which may be a volume that belongs to somebody else: made where it is not
-    /// there, for its owner alone.
+    /// Creates a subfolder of `folder` that only its owner can access. `folder` itself may be a volume with another owner.
     ///
     /// # Errors
-    /// It cannot be made, or its permissions cannot be set.
+    /// The subfolder cannot be created, or its permissions cannot be set.
     pub(super) fn open(folder: &Path, namespace: &str, group: &str) -> io::Result<Self> {
         let folder = folder.join(OWN_FOLDER);
         fs::create_dir_all(&folder)?;
@@ -66,7 +65,7 @@ impl Cache {
         Ok(Self { folder, owner: format!("tamis-cache 1 {namespace}/{group} ") })
     }
 
-    /// All that is there and whole. None where no complete set was ever written.
+    /// Reads every valid file. Returns none if no complete set was ever written.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -88,7 +87,7 @@ impl Cache {
             return Ok(());
         }
         let body = self.body(name).map_err(|error| error.to_string())?;
-        let json = |error: serde_json::Error| format!("is not what it should be: {error}");
+        let json = |error: serde_json::Error| format!("has malformed content: {error}");
         let mut object = |spec| recalled.objects.push(Object { name: name.to_owned(), spec: Ok(Arc::new(spec)) });
         if name == TOKEN {
             recalled.token = Some(Secret::new(&String::from_utf8_lossy(&body)));
@@ -102,7 +101,7 @@ impl Cache {
         } else if name.starts_with(SERVICE) {
             object(serde_json::from_slice(&body).map_err(json)?);
         } else {
-            return Err("is none of ours".to_owned());
+            return Err("was not written by this cache".to_owned());
         }
         Ok(())
     }
@@ -114,8 +113,8 @@ impl Cache {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(broken("is too large"));
         }
-        let rest = bytes.strip_prefix(self.owner.as_bytes()).ok_or_else(|| broken("is not of this group"))?;
-        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| broken("is cut"))?;
+        let rest = bytes.strip_prefix(self.owner.as_bytes()).ok_or_else(|| broken("belongs to another group"))?;
+        let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| broken("is truncated"))?;
         let (digest, body) = (&rest[..end], &rest[end + 1..]);
         if Digest::of(body).0.as_bytes() != digest {
             return Err(broken("does not match its digest"));
@@ -123,7 +122,7 @@ impl Cache {
         Ok(body.to_owned())
     }
 
-    /// Names of all files, but for ones that were being written when a process ended.
+    /// Returns the names of all files, except those that a process left half-written.
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -137,7 +136,7 @@ impl Cache {
         Ok(names)
     }
 
-    /// Writes a file as a whole or not at all; one that is there already is left alone.
+    /// Writes a file atomically. A file that already has this content is left alone.
     fn write(&self, name: &str, body: &[u8]) -> io::Result<()> {
         let mut content = format!("{}{}\n", self.owner, Digest::of(body)).into_bytes();
         content.extend_from_slice(body);
@@ -163,7 +162,7 @@ impl Cache {
         }
     }
 
-    /// Makes renames and removals last.
+    /// Syncs the folder, so that renames and removals survive a crash.
     fn settle(&self) -> io::Result<()> {
         #[cfg(unix)]
         File::open(&self.folder)?.sync_all()?;
@@ -183,28 +182,28 @@ fn restrict(_: &Path) -> io::Result<()> {
 
 /// A change of the set.
 pub(super) enum Write {
-    /// An exposition is served, or stopped, as this object says.
+    /// An exposition is served or stopped according to this object.
     Put {
         /// The object's name.
         name: String,
         /// The object.
         spec: Arc<GatewayConfigSpec>,
-        /// The service's objects by name; none for an exposition that is stopped.
+        /// The service's objects by name; empty for a stopped exposition.
         parts: Vec<(String, Arc<GatewayConfigSpec>)>,
         /// The credentials that it names.
         values: HashMap<CredentialHandle, Secret>,
     },
-    /// An exposition is gone.
+    /// An exposition was removed.
     Remove(String),
-    /// The group's token; none where there is none any more.
+    /// The group's token; none if it was removed.
     Token(Option<Secret>),
-    /// The group's keys; none where there are none any more.
+    /// The group's keys; none if they were removed.
     Keys(Option<GroupKeys>),
-    /// All there is has been put.
+    /// Every existing object has been put.
     Complete,
 }
 
-/// Keeps a folder as it should be. Changes are gathered and then written together: of several to one object the last
+/// Writes changes to the cache. Changes are collected and written together; the last of several changes to one object
 /// counts.
 pub(super) struct CacheWriter {
     cache: Cache,
@@ -214,12 +213,12 @@ pub(super) struct CacheWriter {
     completes: bool,
     /// The service parts that each exposition needs.
     needs: HashMap<String, Vec<String>>,
-    /// How many expositions need a part.
+    /// The number of expositions that need a part.
     needed: HashMap<String, usize>,
 }
 
 impl CacheWriter {
-    /// Knows of nothing in the folder yet.
+    /// Creates a writer that has written nothing yet.
     pub(super) fn new(cache: Cache) -> Self {
         Self {
             cache,
@@ -232,7 +231,7 @@ impl CacheWriter {
         }
     }
 
-    /// Takes note of a change.
+    /// Notes a change for the next [`CacheWriter::flush`].
     pub(super) fn note(&mut self, write: Write) {
         match write {
             Write::Put { ref name, .. } | Write::Remove(ref name) => {
@@ -244,11 +243,11 @@ impl CacheWriter {
         }
     }
 
-    /// Writes what was noted: services before the expositions that name them, removals last.
+    /// Writes the noted changes: services before the expositions that name them, removals last.
     ///
     /// # Errors
-    /// A file cannot be written. What was noted and not written is lost to the folder until it changes again, so the
-    /// folder passes for incomplete from then on.
+    /// A file cannot be written. A noted change that was not written is missing from the folder until its object changes
+    /// again, so the set is marked incomplete.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let written = self.write_all();
         if written.is_err() {
@@ -314,11 +313,11 @@ impl CacheWriter {
         self.cache.settle()
     }
 
-    /// Removes what is of another time, and says that all is there.
+    /// Removes files that an earlier process left, and marks the set complete.
     fn complete(&self) -> io::Result<()> {
         for name in self.cache.names()? {
-            let ours = name.starts_with(EXPOSITION) || name.starts_with(SERVICE);
-            if ours && !self.needs.contains_key(&name) && !self.needed.contains_key(&name) {
+            let is_object = name.starts_with(EXPOSITION) || name.starts_with(SERVICE);
+            if is_object && !self.needs.contains_key(&name) && !self.needed.contains_key(&name) {
                 self.cache.remove(&name)?;
             }
         }

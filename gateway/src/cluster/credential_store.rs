@@ -9,11 +9,11 @@ use tamis_config::{CredentialHandle, CredentialRef};
 use crate::access::Callers;
 use crate::upstream::{Credentials, Secret};
 
-/// How long a value outlives its shard at least. The events of Secrets and of GatewayConfigs do not come in one order,
-/// and calls under way may not have asked for it yet.
+/// Minimum time that a value is kept after it was removed from its shard. Events of Secrets and GatewayConfigs are not
+/// ordered, and calls in flight may still need the value.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Values by handle. A handle names one value for ever, so none is ever taken for another.
+/// Credential values by handle. A handle names one value for ever, so a lookup never returns another value.
 #[derive(Debug, Default)]
 pub(super) struct CredentialStore {
     entries: RwLock<HashMap<CredentialHandle, Arc<Entry>>>,
@@ -28,14 +28,14 @@ struct Entry {
 
 #[derive(Debug, Default)]
 struct Shards {
-    /// What each shard holds.
+    /// The handles in each shard.
     held: HashMap<usize, HashSet<CredentialHandle>>,
-    /// Values that no shard holds any more, and since when.
+    /// Values that were removed from their shard, and when.
     leaving: HashMap<CredentialHandle, Instant>,
 }
 
 impl CredentialStore {
-    /// Takes the content of a shard. What it held before and does not hold now is kept for a while.
+    /// Replaces the content of a shard. Values that it no longer has are kept for [`GRACE`].
     pub(super) fn put(&self, shard: usize, values: HashMap<CredentialHandle, Secret>, now: Instant) {
         let handles: HashSet<_> = values.keys().cloned().collect();
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl CredentialStore {
         self.insert(values);
     }
 
-    /// Takes values that were used once, to be kept for as long as they are used.
+    /// Adds values from the cache on disk, which are kept for as long as they are used.
     pub(super) fn recall(&self, values: HashMap<CredentialHandle, Secret>, now: Instant) {
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let unknown = |handle: &CredentialHandle| !shards.held.values().any(|held| held.contains(handle));
@@ -68,8 +68,7 @@ impl CredentialStore {
         }
     }
 
-    /// Forgets values that have left their shard a while ago and that nothing uses. `used` is asked only where there
-    /// are any.
+    /// Removes unused values whose [`GRACE`] is over. `used` is called only if there is such a value.
     pub(super) fn sweep(&self, now: Instant, used: impl FnOnce() -> HashSet<CredentialHandle>) {
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let old = |since: &Instant| now.saturating_duration_since(*since) >= GRACE;
@@ -93,7 +92,7 @@ impl CredentialStore {
 }
 
 impl Credentials for CredentialStore {
-    /// Nothing: in a cluster a name says nothing.
+    /// Returns none: in a cluster, values have handles and no names.
     fn get(&self, _namespace: &str, _credential: &CredentialRef) -> Option<Secret> {
         None
     }
@@ -132,7 +131,7 @@ mod tests {
         store.put(1, values(&[("d", "4")]), start);
         store.put(0, values(&[("b", "2")]), start);
         store.sweep(start + GRACE / 2, || panic!("too early to ask"));
-        assert!(has("a") && has("c"), "calls under way may ask for them");
+        assert!(has("a") && has("c"), "calls in flight may need them");
         store.sweep(start + GRACE, || HashSet::from([handle("c")]));
         assert!(!has("a") && has("b") && has("c") && has("d"));
         // A value that comes back stays.
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recalled_gives_way_to_what_is_there() {
+    fn a_value_from_the_cache_does_not_replace_a_newer_one() {
         let (store, start) = (CredentialStore::default(), Instant::now());
         store.put(0, values(&[("a", "new")]), start);
         store.recall(values(&[("a", "old"), ("b", "old")]), start);

@@ -1,4 +1,4 @@
-//! Takes what watches tell, decides, changes the gateway, and says what became of it.
+//! Applies the messages of watches: decides, changes the gateway, and acknowledges the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,39 +20,40 @@ use crate::reload::{Change, Failure};
 use crate::seal::Keyring;
 use crate::upstream::Credentials as _;
 
-/// Messages that are taken together, where there are so many.
+/// Maximum number of messages that are applied together.
 const MESSAGES: usize = 1_024;
-/// Expositions that are changed together: bounds what is decoded at once.
+/// Maximum number of expositions that are changed together. Bounds the memory of decoded documents.
 const DECISIONS: usize = 128;
-/// How often values that are used no more are looked for.
+/// Interval between two searches for unused credential values.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// What follows a group's configuration, on a thread of its own.
+/// Applies a group's configuration, on its own thread.
 pub(super) struct Follower {
     pub(super) gateway: Arc<Gateway>,
     pub(super) credentials: Arc<CredentialStore>,
     pub(super) token: Arc<AdminToken>,
     pub(super) keyring: Arc<Keyring>,
     pub(super) group: String,
-    /// Where the last good set is read, and who writes it.
+    /// The cache, and the channel to the thread that writes it.
     pub(super) cache: Option<(Cache, blocking::Sender<Write>)>,
-    /// Told once, when all there is has been processed.
+    /// Set once, when every existing document has been processed.
     pub(super) loaded: watch::Sender<bool>,
 }
 
-/// What it knows.
+/// The state of a [`Follower`].
 struct State {
     assembler: Assembler,
-    /// The credentials of what is served.
+    /// The credentials of the expositions that are served.
     used: HashMap<ExpositionId, Vec<CredentialHandle>>,
-    /// What the API server has told: the list of GatewayConfigs, and each shard.
+    /// Whether the API server has sent the list of GatewayConfigs.
     listed: bool,
+    /// The shards that the API server has sent.
     shards: HashSet<usize>,
-    /// Whether what is served came from the disk.
+    /// Whether the cache on disk was loaded.
     recalled: bool,
-    /// Whether the cache was told that it is complete.
+    /// Whether the cache was marked complete.
     completed: bool,
-    /// What watches fail at.
+    /// Watches that fail, each with its error.
     failing: HashMap<String, String>,
     swept: Instant,
 }
@@ -64,7 +65,7 @@ impl State {
 }
 
 impl Follower {
-    /// Follows until all watches have ended.
+    /// Applies messages until all watches have ended.
     pub(super) fn run(self, mut inbox: mpsc::Receiver<Message>) {
         let mut state = State {
             assembler: Assembler::new(&self.group),
@@ -103,7 +104,7 @@ impl Follower {
                 recovered(state, &format!("Secret {}", names::credentials_secret(&self.group, shard)));
                 state.shards.insert(shard);
                 let handles = values.keys().cloned().collect();
-                // What is decided on must be there.
+                // The store must have the values before the assembler decides.
                 self.credentials.put(shard, values, Instant::now());
                 state.assembler.observe(Event::Values(shard, handles));
             }
@@ -133,27 +134,28 @@ impl Follower {
         }
     }
 
-    /// Falls back on the disk, unless everything has come.
+    /// Loads the cache on disk, unless all lists are complete.
     fn recall(&self, state: &mut State) {
         let Some((cache, _)) = &self.cache else { return };
         let Some(missing) = state.assembler.waits_for() else { return };
         let recalled = match cache.read() {
             Ok(Some(recalled)) => recalled,
             Ok(None) => {
-                tracing::warn!("{missing} have not come yet, and nothing was kept on disk");
+                tracing::warn!(%missing, "the API server has not answered yet, and the cache on disk is empty");
                 return;
             }
             Err(error) => {
-                tracing::error!("what was kept on disk cannot be read: {error}");
+                tracing::error!(%error, "the cache on disk cannot be read");
                 return;
             }
         };
         for problem in &recalled.broken {
-            tracing::warn!("a file that was kept is not used: {problem}");
+            tracing::warn!("a file of the cache is ignored: {problem}");
         }
         tracing::warn!(
             objects = recalled.objects.len(),
-            "{missing} have not come yet: serving what was kept on disk until they do"
+            %missing,
+            "the API server has not answered yet; serving the cache on disk until it does"
         );
         state.recalled = true;
         let handles = recalled.values.keys().cloned().collect();
@@ -167,7 +169,7 @@ impl Follower {
         state.assembler.observe(Event::Recalled(recalled.objects, handles));
     }
 
-    /// Does all that can be done now.
+    /// Makes every decision that is possible now, and updates readiness.
     fn advance(&self, state: &mut State) {
         self.gateway.metrics.failing_watches.set(i64::try_from(state.failing.len()).unwrap_or(i64::MAX));
         for problem in state.assembler.strange() {
@@ -195,7 +197,7 @@ impl Follower {
             state.completed = true;
             self.write_to_cache(Write::Complete);
             if state.recalled {
-                tracing::info!("the API server has told everything, what was kept on disk is not needed any more");
+                tracing::info!("the lists of the API server are complete; the cache on disk is no longer served");
             }
         }
         let note = (!state.is_complete()).then(|| "from what was kept on disk, the API server is away".to_owned());
@@ -218,7 +220,7 @@ impl Follower {
                     Some(AckState::Stopped)
                 }
                 Verdict::Wait(message) => {
-                    tracing::info!(exposition = %id, "waits: {message}");
+                    tracing::info!(exposition = %id, "exposition waits: {message}");
                     Some(AckState::Waiting { message })
                 }
                 Verdict::Refuse { reason, message } => {
@@ -234,15 +236,15 @@ impl Follower {
             };
             acks.push((id, ack.map(|state| (digest, state))));
         }
-        // Of several to one exposition the last counts.
+        // The last of several acknowledgements of one exposition counts.
         let last: HashMap<ExpositionId, Option<(Digest, AckState)>> = acks.into_iter().collect();
         self.gateway.acks.note(last);
     }
 
-    /// What became of a document that was offered to the gateway.
+    /// Returns the result of a document that was offered to the gateway.
     fn served(&self, state: &mut State, id: &ExpositionId, offer: &Offer, failure: Option<Failure>) -> AckState {
         if failure.is_none() || !self.gateway.serves(id) {
-            // One that is refused and leaves nothing behind would be refused again.
+            // A refused document that left nothing to serve is cached too: a restart would refuse it again.
             let handles: Vec<_> = assemble::credentials(&offer.document).map(|(_, handle)| handle.clone()).collect();
             let values = |handle: &CredentialHandle| Some((handle.clone(), self.credentials.by_handle(handle)?));
             let parts =
@@ -268,13 +270,13 @@ impl Follower {
 
     fn write_to_cache(&self, write: Write) {
         if let Some((_, writes)) = &self.cache {
-            // The writer ends after this does.
+            // The writer ends after this thread.
             let _ = writes.send(write);
         }
     }
 }
 
-/// A watch works again.
+/// Notes that a watch works again.
 fn recovered(state: &mut State, what: &str) {
     if state.failing.remove(what).is_some() {
         tracing::info!("{what} can be watched again");

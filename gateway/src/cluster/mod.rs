@@ -1,13 +1,13 @@
-//! A gateway in a cluster: its configuration comes through the Kubernetes API, from the operator's GatewayConfigs and
-//! credential Secrets.
+//! A gateway in a cluster. Its configuration comes from the GatewayConfigs and credential Secrets that the operator writes
+//! to the Kubernetes API.
 //!
 //! ```text
-//! watch       GatewayConfigs by label, Secrets by name
-//! assemble    objects and credentials -> what to serve     pure
-//! credential_store  credentials by handle
-//! follow      takes, decides, changes the gateway, acknowledges
+//! watch               GatewayConfigs by label, Secrets by name
+//! assemble            objects and credentials -> what to serve     pure
+//! credential_store    credentials by handle
+//! follow              applies messages, decides, changes the gateway, acknowledges
 //! reserved_addresses  addresses that no upstream may have
-//! cache       the last good set on disk
+//! cache               the last known good set, on disk
 //! ```
 
 mod assemble;
@@ -36,11 +36,11 @@ use cache::{Cache, CacheWriter, Write};
 use credential_store::CredentialStore;
 use follow::Follower;
 
-/// How long the API server may take for its first list before the disk is asked.
+/// How long the gateway waits for the API server's first list before it loads the cache on disk.
 const INITIAL_LIST_TIMEOUT: Duration = Duration::from_secs(3);
-/// Messages of watches that wait to be taken.
+/// Capacity of the queue of watch messages.
 const INBOX: usize = 4_096;
-/// How often the disk is written to at most.
+/// Minimum time between two writes of the cache.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a gateway's configuration comes from: one GatewayGroup.
@@ -64,7 +64,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// let client = kube::Client::try_default().await?;
 /// let mut following = source.follow(&client, Arc::clone(&gateway), CancellationToken::new())?;
 /// following.loaded().await;
-/// // Everything that there is has been processed: listeners may be served.
+/// // Every existing document has been processed: serve the listeners.
 /// # Ok(())
 /// # }
 /// ```
@@ -79,7 +79,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The group `group` in `namespace`. With `cache` the last good set is kept in that folder, credentials included.
+    /// Configures the group `group` in `namespace`. With `cache`, that folder keeps the last known good set, including
+    /// credentials.
     #[must_use]
     pub fn new(namespace: &str, group: &str, cache: Option<PathBuf>) -> Self {
         Self {
@@ -92,29 +93,29 @@ impl Source {
         }
     }
 
-    /// The group's keys: what [`crate::Options::keyring`] must be.
+    /// Returns the group's keys, for [`crate::Options::keyring`].
     #[must_use]
     pub fn keyring(&self) -> Arc<Keyring> {
         Arc::clone(&self.keyring)
     }
 
-    /// The group's credentials: what [`crate::Options::credentials`] must be.
+    /// Returns the group's credentials, for [`crate::Options::credentials`].
     #[must_use]
     pub fn credentials(&self) -> Arc<dyn Credentials> {
         Arc::clone(&self.credentials) as Arc<dyn Credentials>
     }
 
-    /// The group's token: what [`crate::Options::admin_token`] must be.
+    /// Returns the group's token, for [`crate::Options::admin_token`].
     #[must_use]
     pub fn admin_token(&self) -> Arc<AdminToken> {
         Arc::clone(&self.token)
     }
 
-    /// Gives `gateway` what the API server tells, until `shutdown`. Nothing is given before all of it has come, or
-    /// before it is clear that the API server is away and there is something on disk.
+    /// Applies the configuration of the group to `gateway` until `shutdown`. The first configuration is applied when the
+    /// lists are complete. If the API server does not answer in time, the set on disk is applied instead.
     ///
     /// # Errors
-    /// The folder of the cache cannot be used.
+    /// The folder of the cache cannot be created, or its permissions cannot be set.
     pub fn follow(
         self,
         client: &kube::Client,
@@ -145,7 +146,7 @@ impl Source {
         let follower = Follower { gateway, credentials, token, keyring, group, cache, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {
-            // Without watches the follower ends, and without the follower the writer, each with its work done.
+            // The follower ends when the watches have ended, and the writer when the follower has. Each finishes its work.
             shutdown.cancelled().await;
             watches.shutdown().await;
             let ended = follows.await;
@@ -153,14 +154,14 @@ impl Source {
                 let _ = writer.await;
             }
             if let Err(error) = ended {
-                tracing::error!("following the configuration ended: {error}");
+                tracing::error!(%error, "the task that applies configuration failed");
             }
         });
         Ok(Following { loaded: is_loaded, task })
     }
 }
 
-/// A source that is being followed.
+/// A source whose configuration is being applied.
 #[derive(Debug)]
 pub struct Following {
     loaded: latest::Receiver<bool>,
@@ -168,23 +169,23 @@ pub struct Following {
 }
 
 impl Following {
-    /// Waits until all that there is has been processed once. False where following ended before.
+    /// Waits until every existing document has been processed once. Returns false if following ended before that.
     pub async fn loaded(&mut self) -> bool {
         self.loaded.wait_for(|loaded| *loaded).await.is_ok()
     }
 
-    /// Waits until nothing follows any more: only after `shutdown`, unless something broke.
+    /// Waits until following has ended. That happens only after `shutdown`, or after a panic.
     pub async fn broken(&mut self) {
         while self.loaded.changed().await.is_ok() {}
     }
 
-    /// Waits for the end after `shutdown`: what is to be kept on disk is there.
+    /// Waits for the end after `shutdown`. The cache on disk is then complete.
     pub async fn ended(self) {
         let _ = self.task.await;
     }
 }
 
-/// Writes what is to be kept, at most once in a while.
+/// Writes changes to the cache, at most once in [`WRITE_EVERY`].
 fn write_cache(mut writer: CacheWriter, writes: &blocking::Receiver<Write>) {
     let mut failing = false;
     while let Ok(write) = writes.recv() {
@@ -195,12 +196,10 @@ fn write_cache(mut writer: CacheWriter, writes: &blocking::Receiver<Write>) {
         }
         match writer.flush() {
             Ok(()) => failing = false,
-            Err(error) if failing => tracing::debug!("the cache cannot be written: {error}"),
+            Err(error) if failing => tracing::debug!(%error, "the cache cannot be written"),
             Err(error) => {
                 failing = true;
-                tracing::error!(
-                    "the cache cannot be written, this gateway could not start without the API server: {error}"
-                );
+                tracing::error!(%error, "the cache cannot be written; a restart needs the API server until it can");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Learns the addresses in the cluster that no upstream may have, for as long as the gateway runs.
+//! Keeps the list of cluster addresses that no upstream may have up to date while the gateway runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,18 @@ use tamis_config::names;
 
 use crate::gateway::Gateway;
 
-/// How often. A Service that is made again has another address, and of several API servers each tells its own alone.
+/// Interval between two lookups. A Service that is deleted and created again gets another address, and each of several
+/// API servers reports only its own address.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Asks the API server where it is, and the nameserver where the group's own Service is, again and again.
+/// Repeatedly asks the API server for its address, and the nameserver for the address of the group's own Service.
 pub(super) async fn watch(client: kube::Client, gateway: Arc<Gateway>, namespace: String, group: String) {
     let service = format!("{}.{namespace}.svc", names::group_object(&group));
     loop {
-        // Every account may ask this: discovery tells under which address the API server that answers is reached.
+        // Every account may read discovery, which has the address of the API server that answers.
         match client.list_core_api_versions().await {
             Ok(versions) => endpoints(&versions).for_each(|address| gateway.client.reserved().add_api_server(address)),
-            Err(error) => tracing::debug!(%error, "the API server does not say where it is"),
+            Err(error) => tracing::debug!(%error, "the address of the API server could not be read"),
         }
         if let Some(addresses) = gateway.client.service_addresses(&service).await {
             gateway.client.reserved().set_service(addresses);
@@ -27,7 +28,7 @@ pub(super) async fn watch(client: kube::Client, gateway: Arc<Gateway>, namespace
     }
 }
 
-/// The addresses that an API server names as its own.
+/// Returns the addresses that an API server reports as its own.
 fn endpoints(versions: &APIVersions) -> impl Iterator<Item = std::net::IpAddr> {
     let each = versions.server_address_by_client_cidrs.iter();
     each.filter_map(|entry| {
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_api_server_names_itself() {
+    fn the_addresses_of_the_api_server_are_read_from_discovery() {
         let versions = serde_json::json!({
             "versions": ["v1"],
             "serverAddressByClientCIDRs": [

@@ -1,5 +1,5 @@
-//! What a gateway watches: its GatewayConfigs by label, and each of its Secrets by name, so that a Role that lists the
-//! names is enough.
+//! The watches of a gateway: its GatewayConfigs by label, and each of its Secrets by name. A Role that lists these names is
+//! therefore sufficient.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,27 +21,27 @@ use tokio::task::JoinSet;
 use super::assemble::{Event, Malformed, Object};
 use crate::upstream::Secret;
 
-/// Characters of a message that is made of an object's content.
+/// Maximum characters of a message about an object's content.
 const MESSAGE: usize = 300;
 
-/// What a watch tells.
+/// A message from a watch.
 #[derive(Debug)]
 pub(super) enum Message {
     /// GatewayConfigs.
     Config(Event),
-    /// What a shard holds now.
+    /// The current content of a shard.
     Shard(usize, HashMap<CredentialHandle, Secret>),
-    /// The group's token; none where there is none.
+    /// The group's token; none if its Secret does not exist.
     Token(Option<Secret>),
-    /// The group's keys; none where there are none.
+    /// The group's keys; none if their Secret does not exist or is malformed.
     Keys(Option<GroupKeys>),
-    /// A watch failed, and why; it goes on trying.
+    /// The watched resource, and the error of its watch, which is retried.
     Failed(String, String),
-    /// The time to wait for the first list is over.
+    /// The time to wait for the first lists is over.
     InitialListTimeout,
 }
 
-/// Starts all watches of a group. They end with the set, or when nobody listens any more.
+/// Starts all watches of a group. They end with the set, or when the receiver of `messages` is dropped.
 pub(super) fn start(client: &kube::Client, namespace: &str, group: &str, messages: &Sender<Message>) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let resource = ApiResource::erase::<GatewayConfig>(&());
@@ -97,7 +97,7 @@ fn watch_secret(
     ));
 }
 
-/// Why a watch failed: what the API server said, where it said something. The library's text has that twice.
+/// Returns why a watch failed: the message of the API server if there is one, since the library's text repeats it.
 fn error_message(error: &watcher::Error) -> String {
     watch_status(error).map_or_else(|| error.to_string(), |status| status.message.clone())
 }
@@ -114,7 +114,7 @@ fn values(data: Option<Data>) -> HashMap<CredentialHandle, Secret> {
     let each = |(key, bytes): (String, ByteString)| {
         let value = text(&bytes);
         if value.is_none() {
-            tracing::warn!(handle = key, "a credential is left out: it is no text");
+            tracing::warn!(handle = key, "credential ignored: its value is not UTF-8 text");
         }
         value.map(|value| (CredentialHandle(key), value))
     };
@@ -129,7 +129,7 @@ fn keys(data: &Data) -> Option<GroupKeys> {
     keys
 }
 
-/// Passes on what a watch sees until nobody listens.
+/// Forwards the events of a watch until the receiver is dropped.
 async fn forward<K>(
     watched: String,
     stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
@@ -160,7 +160,7 @@ fn config(event: watcher::Event<DynamicObject>) -> Option<Message> {
     Some(Message::Config(event))
 }
 
-/// Reads an object field by field: one that is malformed must not stop the watch of the others.
+/// Reads an object field by field, so that a malformed object does not stop the watch of the others.
 fn read(mut object: DynamicObject) -> Object {
     let spec = object.data["spec"].take();
     let digest = spec["digest"].as_str().map(|digest| Digest(digest.to_owned()));
@@ -176,10 +176,10 @@ fn read(mut object: DynamicObject) -> Object {
     Object { name: object.metadata.name.unwrap_or_default(), spec }
 }
 
-/// Tells when a while is over.
+/// Sends [`Message::InitialListTimeout`] after a delay.
 pub(super) async fn initial_list_timeout(after: Duration, messages: Sender<Message>) {
     tokio::time::sleep(after).await;
-    // Nobody listens any more: nobody waits.
+    // The receiver is gone if the gateway is stopping.
     let _ = messages.send(Message::InitialListTimeout).await;
 }
 
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_the_api_server_are_said_once() {
+    fn an_error_has_the_message_of_the_api_server_once() {
         let forbidden = || kube::core::Status {
             message: "secrets \"tamis-public-token\" is forbidden".to_owned(),
             code: 403,
