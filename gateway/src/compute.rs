@@ -1,5 +1,5 @@
-//! Work that takes a while, off the threads that serve: as much at once as there are cores, the rest in a queue that
-//! takes one from each exposition in turn.
+//! Runs long work outside the serving threads. As many jobs run at once as there are cores; the rest waits in a queue that
+//! serves the expositions in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use crate::memory::{Exhausted, Reservation};
 
-/// What runs off the serving threads, and who waits.
+/// The slots for long work, and the queue for them.
 #[derive(Debug)]
 pub(crate) struct Compute {
     slots: usize,
@@ -27,10 +27,10 @@ struct State {
     waiting: Fair<ExpositionId, oneshot::Sender<()>>,
 }
 
-/// Why work was not done.
+/// Why work was not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotRun {
-    /// Its deadline passed before its turn.
+    /// Its deadline passed in the queue.
     Overdue,
     /// There was no memory for it.
     Exhausted,
@@ -43,17 +43,19 @@ impl Default for Compute {
 }
 
 impl Compute {
-    /// As many slots as `slots` says, at least one.
+    /// Creates a pool with this many slots, at least one.
     pub(crate) fn new(slots: usize) -> Self {
         Self { slots: slots.max(1), state: Mutex::default() }
     }
 
-    /// Runs `work` for an exposition once it is its turn, and there is memory for it: so many bytes, which are held for as
-    /// long as it runs, also after the caller has left, and are left in the reservation. What `work` is given says `true` when the deadline has
-    /// passed, or when this future was dropped because the caller has left: it should then end.
+    /// Runs `work` for an exposition when a slot is free and its memory is reserved.
+    ///
+    /// `memory` is the call's reservation, and the bytes that `work` needs. They are reserved for as long as `work` runs, even
+    /// if the caller disconnects, and stay in the reservation afterwards. The closure passed to `work` returns true when the
+    /// deadline has passed or when this future was dropped because the caller disconnected. `work` should then end.
     ///
     /// # Errors
-    /// [`NotRun::Overdue`] where the deadline passed in the queue. Where it passes later, `work` says so in its result.
+    /// [`NotRun::Overdue`] if the deadline passed in the queue. If it passes later, `work` reports that in its result.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         exposition: &ExpositionId,
@@ -67,11 +69,11 @@ impl Compute {
         let left = SetOnDrop(Arc::default());
         let gone = Arc::clone(&left.0);
         let task = tokio::task::spawn_blocking(move || {
-            // The slot is held as long as the thread, also after the caller has left.
+            // The slot is held until the thread ends, even if the caller disconnects.
             let _slot = slot;
             (work(&|| gone.load(Ordering::Relaxed) || Instant::now() >= deadline), part)
         });
-        // A runtime that is shut down drops its tasks: nobody waits for the answer then.
+        // The task fails only when the runtime shuts down, and then the answer is not needed.
         let (done, part) = task.await.map_err(|_| NotRun::Overdue)?;
         if let (Some((held, _)), Some(part)) = (memory, part) {
             held.absorb(part);
@@ -79,7 +81,7 @@ impl Compute {
         Ok(done)
     }
 
-    /// A slot, with memory. One that has to wait for memory does so without a slot, so that others run.
+    /// Waits for a slot and for memory. Memory is waited for without a slot, so that other work can run.
     async fn ready(
         self: &Arc<Self>,
         exposition: &ExpositionId,
@@ -113,7 +115,7 @@ impl Compute {
         Slot(Arc::clone(self))
     }
 
-    /// Gives a slot to the next that still waits.
+    /// Passes a slot to the next job that still waits.
     fn release(&self) {
         let mut state = self.lock();
         while let Some(next) = state.waiting.pop() {
@@ -129,7 +131,7 @@ impl Compute {
     }
 }
 
-/// A place among the work that runs.
+/// The right to run one job.
 #[derive(Debug)]
 struct Slot(Arc<Compute>);
 
@@ -139,7 +141,7 @@ impl Drop for Slot {
     }
 }
 
-/// A place in the queue. A slot that comes after its owner has left goes to the next.
+/// A place in the queue. If its owner has left when a slot arrives, the slot goes to the next job.
 struct Turn {
     receiver: oneshot::Receiver<()>,
     compute: Arc<Compute>,
@@ -155,7 +157,7 @@ impl Drop for Turn {
     }
 }
 
-/// Says that the future it is part of has gone.
+/// Sets a flag when the future that holds it is dropped.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {
@@ -164,10 +166,10 @@ impl Drop for SetOnDrop {
     }
 }
 
-/// A queue that takes one from each key in turn, and of one key the oldest.
+/// A queue that serves keys in turn, and the items of a key in order of arrival.
 #[derive(Debug)]
 struct Fair<K, T> {
-    /// Keys that have something waiting, the next one first.
+    /// Keys with waiting items, the next one first.
     order: VecDeque<K>,
     waiting: HashMap<K, VecDeque<T>>,
 }

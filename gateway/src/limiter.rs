@@ -1,4 +1,4 @@
-//! The rate and the number of calls of one exposition. Lock-free: a call touches two atomics.
+//! Limits the rate and the number of concurrent calls of one exposition. Lock-free: a call touches two atomics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use tamis_config::CallLimits;
 
-/// Which limit holds a call back.
+/// The limit that rejected a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Too many calls a second; how long until the next may come.
+    /// Too many calls a second; the time until the next call is admitted.
     Rate(Duration),
     /// Too many calls at once.
     Concurrent,
 }
 
-/// Bounds on the calls of one exposition. Survives reloads that leave the limits alone.
+/// Limits on the calls of one exposition. Survives reloads that do not change the limits.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     /// Nanoseconds that one call uses up; 0 is unlimited.
@@ -24,13 +24,13 @@ pub(crate) struct Limiter {
     tolerance: u64,
     concurrent: u32,
     start: Instant,
-    /// When the bucket will be full again, in nanoseconds since `start` (generic cell rate algorithm).
+    /// The time at which the bucket is full again, in nanoseconds since `start` (generic cell rate algorithm).
     full_at: AtomicU64,
     under_way: AtomicU32,
 }
 
 impl Limiter {
-    /// Without a burst, a second's worth of calls may come at once.
+    /// Creates a limiter. Without a burst, the calls of one second may arrive at once.
     pub(crate) fn new(limits: &CallLimits) -> Self {
         let interval = limits.requests_per_second.map_or(0, |rate| 1_000_000_000 / u64::from(rate.max(1)));
         let burst = limits.burst.or(limits.requests_per_second).unwrap_or(1).max(1);
@@ -44,7 +44,7 @@ impl Limiter {
         }
     }
 
-    /// Lets a call in, or says what holds it back.
+    /// Admits a call, or returns the limit that rejects it.
     pub(crate) fn admit(self: &Arc<Self>, now: Instant) -> Result<Admitted, Refusal> {
         let admitted = Admitted(Arc::clone(self));
         if self.under_way.fetch_add(1, Ordering::Relaxed) >= self.concurrent {
@@ -72,7 +72,7 @@ impl Limiter {
     }
 }
 
-/// A call that was let in, until it is dropped.
+/// An admitted call. It counts as concurrent until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Admitted(Arc<Limiter>);
 

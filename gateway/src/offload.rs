@@ -1,5 +1,5 @@
-//! Which work of a call leaves the thread that serves its connection. Work that is estimated above 100 microseconds runs in
-//! the pool of [`Compute`], counted by its kind.
+//! Decides which work of a call runs outside the serving threads. Work with an estimate above 100 microseconds runs in the
+//! pool of [`Compute`], and is counted by its kind.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,11 +10,11 @@ use crate::compute::{Compute, NotRun};
 use crate::memory::Reservation;
 use crate::metrics::Metrics;
 
-/// Bytes of JSON that are read in passing, where nothing is made of them but the place of a few members.
+/// Maximum bytes of JSON that are scanned inline for the position of a few members.
 pub(crate) const LIGHT_READ: usize = 32 << 10;
-/// Bytes of an answer that are escaped, copied and signed in passing.
+/// Maximum bytes of an answer that are escaped, copied and signed inline.
 pub(crate) const LIGHT_WRITTEN: usize = 128 << 10;
-/// Bytes that are only copied in passing.
+/// Maximum bytes that are copied inline.
 pub(crate) const LIGHT_COPIED: usize = 512 << 10;
 
 /// A kind of work; the label of `tamis_offloaded_work_total`.
@@ -24,7 +24,7 @@ pub(crate) enum Work {
     Request,
     /// Reading and validating arguments.
     Arguments,
-    /// Finding a part of what an upstream answered, and merging pages.
+    /// Extracting a part of an upstream's answer, and merging pages.
     Upstream,
     /// Filtering an output.
     Filter,
@@ -33,7 +33,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// All of them.
+    /// All kinds of work.
     pub(crate) const ALL: [Self; 5] = [Self::Request, Self::Arguments, Self::Upstream, Self::Filter, Self::Answer];
 
     /// The name in metrics.
@@ -57,7 +57,7 @@ pub(crate) struct Offload<'a> {
 }
 
 impl<'a> Offload<'a> {
-    /// For the calls of an exposition.
+    /// Creates a runner for the calls of an exposition.
     pub(crate) fn new(compute: &'a Arc<Compute>, metrics: &'a Metrics, exposition: &'a ExpositionId) -> Self {
         Self { compute, metrics, exposition }
     }

@@ -1,17 +1,17 @@
-//! What all expositions of a gateway share (bytes, calls, streams), and how much of it each may take.
+//! Divides the resources of a gateway (bytes, calls, streams) among its expositions.
 //!
-//! While there is plenty, everybody takes. When it runs short, the last eighths are kept for those that hold little:
+//! While a pool has room, any exposition may take from it. The last eighths are kept for those that hold little:
 //!
-//! | who asks | may fill the pool to |
+//! | requester | may fill the pool to |
 //! |---|---|
 //! | an exposition above an equal share | 6/8 |
 //! | an exposition below it, in a namespace that is above an equal share | 7/8 |
 //! | an exposition and a namespace that are both below | 8/8 |
 //!
-//! An equal share of the pool is what each active namespace would get if one more joined, and an exposition's share the
-//! same part of its namespace's. So no exposition, whatever it takes, denies another one its first eighth, and no namespace
-//! denies another one its first eighth. A grant costs three atomic operations, and three when it is given back; there is no
-//! lock.
+//! An equal share of the pool is the part that each active namespace would get if one more joined. An exposition's share is
+//! the same part of its namespace's share. Therefore no exposition can deny another one its first eighth, and no namespace
+//! can deny another one its first eighth. A grant costs three atomic operations, and three more when it is released. There
+//! is no lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tamis_config::ExpositionId;
 
-/// What is shared.
+/// A shared resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// Bytes of memory.
@@ -32,19 +32,19 @@ pub(crate) enum Resource {
 
 const RESOURCES: usize = 3;
 
-/// How an exposition that asks for more compares with an equal share.
+/// How the use of an exposition compares with an equal share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The exposition and its namespace hold no more than an equal share.
     Below,
-    /// The exposition does, its namespace does not.
+    /// The exposition holds no more than an equal share, but its namespace does.
     Crowded,
     /// The exposition holds more.
     Above,
 }
 
 impl Standing {
-    /// How far a pool may be filled for it.
+    /// Returns how far a pool may be filled by a request of this standing.
     fn ceiling(self, limit: u64) -> u64 {
         match self {
             Self::Below => limit,
@@ -54,11 +54,11 @@ impl Standing {
     }
 }
 
-/// What a decision depends on; the uses include what is asked for, and the active ones include who asks.
+/// The input of a decision. The uses include the requested amount, and the counts of active ones include the requester.
 #[derive(Debug, Clone, Copy)]
 struct View {
     limit: u64,
-    /// What an exposition may always hold as if it were its share.
+    /// The minimum of an exposition's share.
     floor: u64,
     namespaces: u64,
     namespace_used: u64,
@@ -93,7 +93,7 @@ struct NamespaceUse {
     active: AtomicU64,
 }
 
-/// Adds to a count of uses, and to the count of active ones where this one becomes active.
+/// Adds to a use, and to the count of active users if this one becomes active.
 fn add(used: &AtomicU64, active: &AtomicU64, amount: u64) {
     if used.fetch_add(amount, Ordering::Relaxed) == 0 {
         active.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +112,7 @@ fn subtract(used: &AtomicU64, active: &AtomicU64, amount: u64) {
 pub(crate) struct Limits {
     /// Bytes.
     pub(crate) bytes: u64,
-    /// Bytes that an exposition may hold as if they were its share, however many expositions there are.
+    /// The minimum of an exposition's share in bytes, however many expositions there are.
     pub(crate) floor: u64,
     /// Calls.
     pub(crate) calls: u64,
@@ -131,14 +131,14 @@ pub(crate) struct Shares {
 struct Known {
     namespaces: HashMap<String, Weak<Namespace>>,
     expositions: HashMap<ExpositionId, Weak<Share>>,
-    /// How many entries there may be before it is worth looking for unused ones.
+    /// The number of entries above which unused ones are removed.
     prune_above: usize,
 }
 
 #[derive(Debug, Default)]
 struct Namespace([NamespaceUse; RESOURCES]);
 
-/// The part of one exposition.
+/// The share of one exposition.
 #[derive(Debug)]
 pub(crate) struct Share {
     pools: Arc<[Pool; RESOURCES]>,
@@ -154,7 +154,7 @@ impl Shares {
         Self { pools: Arc::new([pool(bytes, floor), pool(calls, 1), pool(streams, 1)]), known: Mutex::default() }
     }
 
-    /// The share of an exposition: one and the same for as long as anything holds it, across reloads.
+    /// Returns the share of an exposition. Across reloads it is the same one for as long as anything holds it.
     pub(crate) fn of(&self, id: &ExpositionId) -> Arc<Share> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = known.expositions.get(id).and_then(Weak::upgrade) {
@@ -172,23 +172,23 @@ impl Shares {
         share
     }
 
-    /// How much of a pool is taken.
+    /// Returns how much of a pool is taken.
     pub(crate) fn used(&self, what: Resource) -> u64 {
         self.pools[what as usize].used.load(Ordering::Relaxed)
     }
 }
 
 impl Share {
-    /// A share with pools that no other exposition uses.
+    /// Creates a share with pools that no other exposition uses.
     pub(crate) fn alone(bytes: u64) -> Arc<Self> {
         let limits = Limits { bytes, floor: bytes, calls: 1, streams: 1 };
         Shares::new(limits).of(&ExpositionId { namespace: String::new(), name: String::new() })
     }
 
-    /// Takes some.
+    /// Takes an amount from a pool.
     ///
     /// # Errors
-    /// There is no room for one of this standing.
+    /// The standing of the exposition, if the pool has no room for it.
     pub(crate) fn take(self: &Arc<Self>, what: Resource, amount: u64) -> Result<Grant, Standing> {
         self.charge(what, amount)?;
         Ok(Grant { share: Arc::clone(self), what, amount })
@@ -216,7 +216,7 @@ impl Share {
         Ok(())
     }
 
-    /// Whether this amount can be taken while no other exposition holds any.
+    /// Returns whether this amount can be taken while no other exposition holds any.
     fn fits_alone(&self, what: Resource, amount: u64) -> bool {
         let (pool, ..) = self.counters(what);
         let alone = View {
@@ -245,7 +245,7 @@ impl Share {
     }
 }
 
-/// Something taken; it is given back when this is dropped.
+/// An amount taken from a pool. It is released on drop.
 #[derive(Debug)]
 pub(crate) struct Grant {
     share: Arc<Share>,
@@ -254,27 +254,27 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// How much it is.
+    /// Returns the amount.
     pub(crate) fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// Whether the grant could have this amount while no other exposition holds any.
+    /// Returns whether the grant could have this amount while no other exposition holds any.
     pub(crate) fn could_be(&self, amount: u64) -> bool {
         self.share.fits_alone(self.what, amount)
     }
 
-    /// Takes more.
+    /// Takes more from the pool.
     ///
     /// # Errors
-    /// There is no room for one of this standing; what was taken before stays.
+    /// The standing of the exposition, if the pool has no room for it. The grant then stays as it was.
     pub(crate) fn grow(&mut self, by: u64) -> Result<(), Standing> {
         self.share.charge(self.what, by)?;
         self.amount += by;
         Ok(())
     }
 
-    /// Gives back all but `amount`.
+    /// Releases all but `amount`.
     pub(crate) fn shrink_to(&mut self, amount: u64) {
         if let Some(excess) = self.amount.checked_sub(amount) {
             self.share.give_back(self.what, excess);
@@ -282,7 +282,7 @@ impl Grant {
         }
     }
 
-    /// Moves a part, at most what there is, into a grant of its own.
+    /// Moves a part, at most the whole, into another grant.
     pub(crate) fn split(&mut self, amount: u64) -> Self {
         let amount = amount.min(self.amount);
         self.amount -= amount;

@@ -1,5 +1,4 @@
-//! Arguments, from the text that a caller sent to the values that go upstream. What takes a while does not run on a thread
-//! that serves.
+//! Parses and validates arguments, and converts those of an alias. Long work runs outside the serving threads.
 
 use std::time::Instant;
 
@@ -14,17 +13,17 @@ use crate::offload::Work;
 use crate::service::Service;
 use crate::upstream::Arguments;
 
-/// Bytes of arguments that are read on the thread that serves.
+/// Maximum bytes of arguments that are parsed on the serving thread.
 const LIGHT_BYTES: usize = 4 << 10;
-/// Steps that their validation takes there; then it begins again elsewhere.
+/// Maximum steps of a validation on the serving thread. A longer one starts over outside it.
 const LIGHT_STEPS: u64 = 4_000;
 
-/// Why a call ends before anything was sent.
+/// Why the arguments of a call cannot be used. Nothing was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ArgumentsError {
-    /// Its arguments are not valid.
+    /// The arguments are not valid.
     Invalid(InvalidArguments),
-    /// Its deadline passed.
+    /// The deadline of the call passed.
     Overdue,
 }
 
@@ -36,12 +35,12 @@ impl From<InvalidArguments> for ArgumentsError {
 
 impl From<NotRun> for ArgumentsError {
     fn from(_: NotRun) -> Self {
-        // The call's memory was reserved before.
+        // The memory for arguments is already reserved, so `Exhausted` does not occur.
         Self::Overdue
     }
 }
 
-/// Reads the arguments of a call.
+/// Parses the arguments of a call.
 ///
 /// # Errors
 /// [`ArgumentsError`].
@@ -64,7 +63,7 @@ fn read_text(raw: &[u8]) -> Result<Arguments, InvalidArguments> {
     arguments::read(Some(text))
 }
 
-/// Validates arguments. Gives the tool that is called in the end, where it is another, and that tool's arguments.
+/// Validates arguments. Returns the tool behind an alias, if the tool is one, and the arguments of the tool that is called.
 ///
 /// # Errors
 /// [`ArgumentsError`].
@@ -89,13 +88,13 @@ pub(crate) async fn validate(
         Ok(Some((tool, made))) => Ok((Some(tool), made)),
         Ok(None) => Ok((None, arguments)),
         Err(ValidationError::Invalid(invalid)) => Err(invalid),
-        // Without a bound of its own a validation ends with its verdict.
+        // A validation without a step limit always completes.
         Err(ValidationError::Heavy) => Err(InvalidArguments("cannot be validated".to_owned())),
     };
     Ok(gateway.offload(&exposition.id).run(Work::Arguments, deadline, None, work).await??)
 }
 
-/// The same at once, each validation in at most `steps`.
+/// Validates arguments on this thread, each validation in at most `steps`.
 fn validate_now(
     service: &Service,
     tool: &str,

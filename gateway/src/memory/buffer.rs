@@ -1,11 +1,11 @@
-//! Bytes as they arrive, reserved before they are kept.
+//! A body that is received piece by piece, with its memory reserved in advance.
 
 use bytes::{Bytes, BytesMut};
 
 use super::{Exhausted, Reservation};
 
-/// A body as far as it has arrived. Pieces are copied together, so that many small ones cost no more than their bytes; a
-/// body of one piece is not copied.
+/// The part of a body that has arrived. Pieces are copied into one buffer, so that many small pieces cost no more than their
+/// bytes. A body of one piece is not copied.
 pub(crate) struct Buffer<'a> {
     held: &'a mut Reservation,
     reserved: u64,
@@ -31,7 +31,7 @@ impl<'a> Buffer<'a> {
         Ok(Self { held, reserved, expected, state: State::Empty })
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes that have arrived.
     pub(crate) fn len(&self) -> usize {
         match &self.state {
             State::Empty => 0,
@@ -77,7 +77,7 @@ impl<'a> Buffer<'a> {
         Ok(())
     }
 
-    /// Makes a buffer while another one, of `old` bytes, is still there.
+    /// Allocates a buffer while the previous one, of `old` bytes, still exists.
     async fn allocate(&mut self, least: usize, old: usize) -> Result<BytesMut, Exhausted> {
         let capacity = least.max(self.expected);
         self.reserve(capacity).await?;
@@ -87,7 +87,7 @@ impl<'a> Buffer<'a> {
         Ok(all)
     }
 
-    /// The body. What is reserved for it stays so.
+    /// Returns the body. Its memory stays reserved.
     pub(crate) fn finish(mut self) -> Bytes {
         self.reserved = 0;
         match std::mem::replace(&mut self.state, State::Empty) {

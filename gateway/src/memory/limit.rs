@@ -1,26 +1,26 @@
-//! How much memory the process may use, by its control group (v1 or v2) or else by the machine.
+//! Finds how much memory the process may use: the limit of its control group (v1 or v2), or else the machine's memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The part of the memory that calls may hold, in percent. The rest is for configuration, connections' buffers in the kernel
-/// and what an allocator keeps.
+/// The part of the memory that calls may hold, in percent. The rest is for configuration, the kernel's buffers for
+/// connections and the allocator's overhead.
 const PERCENT: u64 = 60;
-/// The budget where nothing says how much memory there is.
+/// The budget if the amount of memory is unknown.
 const UNKNOWN: u64 = 1 << 30;
 
-/// Where a budget comes from.
+/// The source of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// The limit of the control group, or of one above it.
     ControlGroup(u64),
-    /// The memory of the machine: there is no limit.
+    /// The memory of the machine, if there is no limit.
     Machine(u64),
-    /// A fixed size: this system says neither.
+    /// A fixed size, if the system reports neither.
     Unknown,
 }
 
-/// Bytes that calls may hold, and why so many.
+/// The bytes that calls may hold, and where that number comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// The budget.
@@ -30,7 +30,7 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// 60 % of what this process may use.
+    /// Returns 60 % of the memory that this process may use.
     #[must_use]
     pub fn detect() -> Self {
         Self::below(Path::new("/"))
@@ -43,7 +43,7 @@ impl MemoryLimit {
         let files = groups.map(|(groups, mounts)| files(&groups, &mounts)).unwrap_or_default();
         let limits = files.iter().filter_map(|file| limit(&read(file.to_str()?)?));
         let machine = || total(&read("/proc/meminfo")?);
-        // What exceeds the machine is no limit.
+        // A limit above the machine's memory has no effect.
         match (limits.min(), machine()) {
             (Some(limit), machine) if machine.is_none_or(|machine| limit < machine) => {
                 Self { bytes: part(limit), basis: Basis::ControlGroup(limit) }
@@ -61,7 +61,7 @@ impl fmt::Display for MemoryLimit {
             Basis::Machine(total) => {
                 write!(f, "no control group limits memory: {PERCENT} % of the machine's {total} bytes")
             }
-            Basis::Unknown => f.write_str("this system does not say how much memory there is"),
+            Basis::Unknown => f.write_str("this system does not report how much memory it has"),
         }
     }
 }
@@ -70,7 +70,7 @@ fn part(bytes: u64) -> u64 {
     bytes / 100 * PERCENT
 }
 
-/// A limit in bytes; `max`, and what no machine has, is none.
+/// Parses a limit in bytes. Returns none for `max`, and for more than any machine has.
 fn limit(text: &str) -> Option<u64> {
     // v1 says "unlimited" as the largest number of whole pages.
     text.trim().parse().ok().filter(|limit| *limit > 0 && *limit < 1 << 60)
@@ -82,7 +82,7 @@ fn total(meminfo: &str) -> Option<u64> {
     kilobytes.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The files that may hold a limit: of the process's control group and of all above it that can be seen.
+/// Returns the files that may hold a limit: those of the process's control group and of its visible ancestors.
 fn files(groups: &str, mounts: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -94,7 +94,7 @@ fn files(groups: &str, mounts: &str) -> Vec<PathBuf> {
             _ => continue,
         };
         let Some((root, point)) = mounts.lines().find_map(|line| mount(line, controllers.is_empty())) else { continue };
-        // In a container the group's path may be the host's; the mount then begins at that group, or shows it as its root.
+        // In a container, the group's path may be the host's. The mount then begins at that group, or has it as its root.
         let inside = Path::new(group).strip_prefix(&root).unwrap_or(Path::new(""));
         let mut folder = point.join(inside);
         while folder.starts_with(&point) {
@@ -107,7 +107,7 @@ fn files(groups: &str, mounts: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Root and mount point of the hierarchy that has the memory controller, from a line of `/proc/self/mountinfo`.
+/// Returns the root and mount point of the hierarchy with the memory controller, from a line of `/proc/self/mountinfo`.
 fn mount(line: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(3);

@@ -1,8 +1,8 @@
-//! One budget in bytes for what calls make a gateway hold: requests, upstream answers, trees, answers until they are
-//! written, audit records until they are on disk, streams and connections.
+//! One budget in bytes for the memory of calls: requests, upstream answers, trees, answers until they are written, audit
+//! records until they are on disk, streams and connections.
 //!
 //! A call holds one [`Reservation`]. It takes from the pool in steps of [`STEP`], so that a small call touches the pool
-//! once, and it moves with what it stands for: into the response's body, or into the queue of the audit log.
+//! once. It moves together with the data: into the response's body, or into the queue of the audit log.
 
 mod buffer;
 mod limit;
@@ -21,14 +21,14 @@ pub(crate) use needs::{STREAM, arguments_need, connection_part, light_need};
 
 /// Bytes that are taken from the pool at once.
 pub(crate) const STEP: u64 = 64 << 10;
-/// How long an exposition above an equal share waits for room.
+/// Maximum wait of an exposition above an equal share.
 const MAX_WAIT_ABOVE: Duration = Duration::from_millis(100);
-/// How long the others wait. What they wait for is held by calls of those above, which have their own time limits.
+/// Maximum wait of other expositions. They wait for calls of expositions above an equal share, which have time limits.
 const MAX_WAIT_BELOW: Duration = Duration::from_secs(10);
-/// How often one that waits looks again. Giving back wakes nobody, so that it costs nothing.
+/// Interval between two attempts while waiting. Releasing memory wakes no waiter, so it costs nothing.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// There is no memory for it.
+/// The gateway has no memory for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the gateway's memory is in use")]
 pub struct Exhausted;
@@ -37,14 +37,14 @@ pub struct Exhausted;
 #[derive(Debug)]
 pub struct Reservation {
     grant: Grant,
-    /// How much of it is used.
+    /// The bytes of the grant that are used.
     used: u64,
-    /// How much it would have become when it was last refused more.
+    /// The size that the grant would have had after the last refused increase.
     refused: u64,
 }
 
 impl Reservation {
-    /// Takes a first step.
+    /// Reserves a first step, or waits for room.
     ///
     /// # Errors
     /// [`Exhausted`]: there was no room within the time that the exposition may wait.
@@ -53,12 +53,12 @@ impl Reservation {
         Ok(Self { grant, used: 0, refused: 0 })
     }
 
-    /// A first step if there is room for it now.
+    /// Reserves a first step if there is room now.
     pub(crate) fn try_open(share: &Arc<Share>) -> Option<Self> {
         share.take(Resource::Bytes, STEP).ok().map(|grant| Self { grant, used: 0, refused: 0 })
     }
 
-    /// A reservation in a budget of its own.
+    /// Creates a reservation with a budget that no other shares.
     ///
     /// # Errors
     /// [`Exhausted`]: the budget is smaller than a step.
@@ -93,41 +93,41 @@ impl Reservation {
         taken
     }
 
-    /// Whether the last refusal was for more than one exposition can ever hold, so that waiting cannot help.
+    /// Returns whether the last refused increase exceeds what one exposition can ever hold, so that waiting cannot help.
     pub(crate) fn can_never_fit(&self) -> bool {
         !self.grant.could_be(self.refused)
     }
 
-    /// Bytes that are used.
+    /// Returns the bytes that are used.
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
-    /// Whole steps to be taken before `bytes` more can be used.
+    /// Returns the bytes, in whole steps, that must be taken from the pool before `bytes` more can be used.
     fn missing(&self, bytes: u64) -> u64 {
         let missing = self.used.saturating_add(bytes).saturating_sub(self.grant.amount());
         missing.checked_next_multiple_of(STEP).unwrap_or(missing)
     }
 
-    /// Gives bytes back; whole steps go back to the pool.
+    /// Releases bytes. Whole steps go back to the pool.
     pub(crate) fn release(&mut self, bytes: u64) {
         self.shrink_to(self.used.saturating_sub(bytes));
     }
 
-    /// Keeps so many bytes and gives the rest back.
+    /// Releases all but `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         self.used = bytes.min(self.used);
         self.grant.shrink_to(self.used.next_multiple_of(STEP).max(STEP));
     }
 
-    /// Moves bytes into a reservation of their own.
+    /// Moves bytes into another reservation.
     pub(crate) fn split(&mut self, bytes: u64) -> Self {
         let grant = self.grant.split(bytes);
         self.used = self.used.saturating_sub(bytes);
         Self { used: grant.amount(), grant, refused: 0 }
     }
 
-    /// Takes over all of another one of the same exposition.
+    /// Takes over another reservation of the same exposition.
     pub(crate) fn absorb(&mut self, other: Self) {
         let Self { grant, used, refused: _ } = other;
         self.grant.absorb(grant);
@@ -135,7 +135,7 @@ impl Reservation {
     }
 }
 
-/// An answer, and its memory until it is written; none where it is too small to count.
+/// An answer, and its memory until it is written; none for an answer that is too small to count.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) bytes: Vec<u8>,
@@ -155,7 +155,7 @@ impl AsRef<[u8]> for Held {
 }
 
 impl Held {
-    /// The answers to a batch as one JSON list.
+    /// Joins the answers to a batch into one JSON list.
     pub(crate) fn list(answers: Vec<Self>) -> Self {
         let mut bytes = Vec::with_capacity(answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1);
         let mut held: Option<Reservation> = None;
@@ -175,14 +175,14 @@ impl Held {
         Self { bytes, held }
     }
 
-    /// Keeps what the answer needs of a reservation.
+    /// Combines an answer with its reservation, which is shrunk to the answer's size.
     pub(crate) fn new(bytes: Vec<u8>, mut held: Reservation) -> Self {
         held.shrink_to(bytes.capacity() as u64);
         Self { bytes, held: Some(held) }
     }
 }
 
-/// How long one of a standing waits.
+/// Returns the maximum wait of an exposition with this standing.
 fn max_wait(standing: Standing) -> Duration {
     match standing {
         Standing::Above => MAX_WAIT_ABOVE,
@@ -190,7 +190,7 @@ fn max_wait(standing: Standing) -> Duration {
     }
 }
 
-/// Tries until there is room, for as long as the standing of who asks allows.
+/// Retries until there is room, for as long as the exposition's standing allows.
 async fn wait<T>(mut attempt: impl FnMut() -> Result<T, Standing>) -> Result<T, Exhausted> {
     let refused = match attempt() {
         Ok(taken) => return Ok(taken),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn above_an_equal_share_one_is_refused_and_below_it_served_as_soon_as_there_is_room() {
+    async fn an_exposition_above_its_share_is_refused_and_one_below_waits_for_room() {
         assert_eq!(max_wait(Standing::Above), Duration::from_millis(100));
         assert_eq!([Standing::Crowded, Standing::Below].map(max_wait), [Duration::from_secs(10); 2]);
         let (shares, greedy, modest) = shares(16 * STEP);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_ever() {
+    async fn a_wait_for_memory_is_bounded() {
         let (_, _, other) = shares(3 * STEP);
         let mut mine = Reservation::open(&other).await.unwrap();
         for more_than_there_is in [9 * STEP, u64::MAX] {

@@ -1,34 +1,34 @@
-//! How many bytes things need. All estimates are in this one place.
+//! Estimates of the bytes that work and connections need.
 
 use crate::mcp::arguments;
 
 /// One connection: its buffers, its task, its request line and headers.
 const CONNECTION: u64 = 16 << 10;
-/// What TLS adds to a connection.
+/// Additional bytes of a connection with TLS.
 const TLS: u64 = 16 << 10;
 /// One open stream of notifications, its connection not counted.
 pub(crate) const STREAM: u64 = 8 << 10;
-/// The part of a budget that connections may have: one in eight.
+/// Connections may have one eighth of a budget.
 const CONNECTIONS: u64 = 8;
-/// What reading and validating arguments takes, as a multiple of them.
+/// Memory to parse and validate arguments, as a multiple of their size.
 const ARGUMENTS: u64 = 32;
-/// What a filter that runs in passing holds in addition to its input, as a multiple of it.
+/// Memory of a filter that runs inline, in addition to its input, as a multiple of the input's size.
 const LIGHT: u64 = 10;
-/// Inputs above this many bytes are not filtered in passing.
+/// Inputs above this many bytes are not filtered inline.
 const LIGHT_BYTES: u64 = 128 << 10;
 
-/// Bytes to validate arguments of that length; longer ones than may be are not read.
+/// Returns the bytes to validate arguments of length `len`. Arguments over the limit are not parsed.
 pub(crate) fn arguments_need(len: usize) -> u64 {
     ARGUMENTS * (len.min(arguments::LIMITS.bytes) as u64)
 }
 
-/// Bytes to filter an output of that length in passing, the output itself not counted. What other filters need, the engine
-/// says.
+/// Returns the bytes to filter an output of length `len` inline, without the output itself. The engine estimates other
+/// filters.
 pub(crate) fn light_need(len: usize) -> u64 {
     LIGHT * (len as u64).min(LIGHT_BYTES)
 }
 
-/// How many connections a budget allows, and the bytes that are set aside for them.
+/// Returns how many connections a budget allows, and the bytes reserved for them.
 pub(crate) fn connection_part(budget: u64, wanted: usize, tls: bool) -> (usize, u64) {
     let each = CONNECTION + if tls { TLS } else { 0 };
     let most = budget / CONNECTIONS / each;
