@@ -24,7 +24,7 @@ const PREFIX: &str = "sha256:";
 /// The other header for a key, for clients that use `Authorization` for something else.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// What a request without a valid key is told, and nothing else.
+/// The only text that a request without a valid key gets.
 pub(crate) const KEY_REQUIRED: &str = "API key required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`";
 
 /// Why a request is not authenticated.
@@ -101,10 +101,10 @@ pub struct Callers(Box<[(KeyDigest, Arc<str>)]>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCallers {
     /// Not a JSON object of strings.
-    #[error("is no JSON object of texts")]
+    #[error("is not a JSON object of strings")]
     Malformed,
     /// More than a gateway holds.
-    #[error("has {0} callers, {MAX_CALLERS} is the limit")]
+    #[error("has {0} callers; the limit is {MAX_CALLERS}")]
     TooMany(usize),
 }
 
@@ -130,8 +130,8 @@ impl Callers {
                 None => tracing::warn!(
                     secret,
                     entry = name,
-                    "a caller's entry is left out: it must be a name as keys of Secrets have them, `sha256:` and the 64 hex \
-                     digits of the key's SHA-256"
+                    "caller's entry ignored: expected a valid Secret key as the name, and `sha256:` with the 64 hex digits \
+                     of the key's SHA-256 as the value"
                 ),
             }
         }
@@ -143,7 +143,7 @@ impl Callers {
         table.dedup_by(|(later, name), (first, kept)| {
             let same = later.0 == first.0;
             if same {
-                tracing::warn!(secret, entry = %name, same_as = %kept, "two callers have one key");
+                tracing::warn!(secret, entry = %name, same_as = %kept, "two callers have the same key");
             }
             same
         });

@@ -1,4 +1,4 @@
-//! The admin listener: metrics, probes, what is loaded and what became of it. Never exposed.
+//! The admin listener: metrics, probes, and the loaded configuration with its results. It must not be exposed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use crate::upstream::Secret;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-/// The gateway's proof that it knows the token.
+/// The header with the gateway's proof that it knows the token.
 const PROOF: HeaderName = HeaderName::from_static("tamis-proof");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Gateway {
-    /// Serves `/metrics`, `/livez`, `/readyz`, `/config` and, where there is a token, `/acks` on `listener` until
+    /// Serves `/metrics`, `/livez`, `/readyz`, `/config` and, if the gateway has a token, `/acks` on `listener` until
     /// `shutdown`.
     pub async fn serve_admin(self: Arc<Self>, listener: TcpListener, shutdown: CancellationToken) {
         self.client.listens_on(&listener);
@@ -54,7 +54,7 @@ impl Gateway {
         if !origin_is_allowed(request.headers(), &[]) {
             return respond(StatusCode::FORBIDDEN, TEXT, "this Origin may not call\n".into());
         }
-        // A page that reaches this port by a name of its own has no token.
+        // A web page that reaches this port under its own host name has no token.
         let is_named = || host_is_allowed(request.headers(), request.uri(), &self.options.hostnames);
         let has_token = || self.options.admin_token.is_some() && self.admit(request.headers()).is_ok();
         if !is_named() && !has_token() {
@@ -96,7 +96,8 @@ impl Gateway {
         }
     }
 
-    /// Admits who shows the group's token, or proves to know it, where a token is required; else the answer to give.
+    /// Admits a request that has the group's token, or proves knowledge of it, if a token is required. The error is the
+    /// response.
     fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Box<Response<Body>>> {
         let Some(token) = &self.options.admin_token else {
             return Ok(Admitted { revoked: CancellationToken::new(), proof: None });
@@ -123,16 +124,16 @@ impl Gateway {
         }
     }
 
-    /// Whether a question is for this gateway: another pod may have passed it on.
+    /// Returns whether a question is addressed to this gateway. Another pod may have forwarded it.
     fn is_asked_at(&self, address: &str) -> bool {
         let address: Option<SocketAddr> = address.parse().ok();
         address.is_some_and(|address| self.client.reserved().is_own(address.ip()).unwrap_or(true))
     }
 
-    /// Whether the gateway may be given traffic: a note, or what keeps it from that.
+    /// Returns whether the gateway is ready for traffic: a note for `/readyz`, or the reason why it is not.
     fn admission(&self) -> Result<String, String> {
         if self.draining.load(Ordering::Relaxed) {
-            return Err("stopping: calls under way are ending".to_owned());
+            return Err("stopping: waiting for calls in flight".to_owned());
         }
         match self.readiness() {
             Some(Readiness::WaitsFor(what)) => return Err(format!("waiting for {what}")),
@@ -146,10 +147,10 @@ impl Gateway {
         Ok(self.notes(None))
     }
 
-    /// How things stand, for the metrics.
+    /// Returns the current values of the gauges.
     fn gauge_values(&self) -> GaugeValues {
         let status = self.reload_status();
-        // Where there is an operator, both know of a document that cannot be loaded.
+        // In a cluster, a document that cannot be loaded is in both lists.
         let (refused, waiting) = self.acks.not_loaded(status.failed.keys());
         let tls_expires = self.options.tls.as_ref().and_then(|tls| tls.expires());
         GaugeValues {
@@ -164,7 +165,7 @@ impl Gateway {
         }
     }
 
-    /// What is unusual, after a colon.
+    /// Returns warnings for `/readyz`, after a colon.
     fn notes(&self, note: Option<String>) -> String {
         let tls = self.options.tls.as_ref().and_then(|tls| tls.problem());
         let tls = tls.map(|problem| format!("the TLS certificate before is shown, since {problem}"));
@@ -172,14 +173,15 @@ impl Gateway {
         if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) }
     }
 
-    /// Which expositions lack credentials, and the remedy.
+    /// Returns the expositions that lack credentials, with the remedy.
     fn credential_notes(&self) -> Vec<String> {
         let all = self.missing_credentials();
         let each = all.iter().flat_map(|(id, missing)| missing.iter().map(move |one| (id, one)));
         each.map(|(id, missing)| format!("{id}: {missing}; {}", missing.remedy())).collect()
     }
 
-    /// What is loaded, by digest, and what became of the newest documents. No filter, no schema, no address of an upstream.
+    /// Returns the loaded configuration by digest, and the results of the newest documents. It has no filter, no schema and no
+    /// address of an upstream.
     fn describe(&self) -> Value {
         let status = self.reload_status();
         let slots = self.registry.all();
@@ -231,33 +233,33 @@ fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCre
     entry
 }
 
-/// The token that `/config` and `/acks` want. It may change, and may not be known yet.
+/// The token that `/config` and `/acks` require. It may change, and may not be known yet.
 #[derive(Debug, Default)]
 pub struct AdminToken(ArcSwapOption<Known>);
 
-/// A token, as far as it has to be known.
+/// The digest of a known token.
 #[derive(Debug)]
 struct Known {
-    /// A digest of random bytes gives nothing away, and is of one length.
+    /// SHA-256 of the token. It has a fixed length, and does not reveal a random token.
     digest: [u8; 32],
-    /// Cancelled when it is the token no longer: a stream that it has opened ends then.
+    /// Cancelled when the token is replaced, which ends the streams that it opened.
     revoked: CancellationToken,
 }
 
-/// It is not the token.
+/// The request does not have the token.
 #[derive(Debug)]
 struct Refused;
 
-/// Who knows the token.
+/// An authenticated request.
 struct Admitted {
-    /// Cancelled when the token is another.
+    /// Cancelled when the token is replaced.
     revoked: CancellationToken,
-    /// The gateway's own proof, where the other side gave one.
+    /// The gateway's own proof, if the request had one.
     proof: Option<HeaderValue>,
 }
 
 impl AdminToken {
-    /// Wants another token from now on; none admits nobody. An empty one is none.
+    /// Replaces the token. Without a token, no request is admitted. An empty token counts as none.
     pub fn set(&self, token: Option<&Secret>) {
         let token = token.map(Secret::expose).filter(|token| !token.is_empty());
         let digest: Option<[u8; 32]> = token.map(|token| Sha256::digest(token).into());
@@ -270,13 +272,13 @@ impl AdminToken {
         }
     }
 
-    /// Whether a token is known.
+    /// Returns whether a token is known.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.0.load().is_some()
     }
 
-    /// Whether it is this one, in constant time; none while no token is known.
+    /// Compares a token in constant time; none while no token is known.
     fn admit(&self, presented: &str) -> Option<Result<Admitted, Refused>> {
         let known = self.0.load_full()?;
         let presented: [u8; 32] = Sha256::digest(presented).into();
@@ -284,8 +286,7 @@ impl AdminToken {
         Some(same.map(|()| Admitted { revoked: known.revoked.clone(), proof: None }).map_err(|_| Refused))
     }
 
-    /// Whether the question proves knowledge of the token at an address that is this gateway's; none while no token is
-    /// known.
+    /// Checks that a question proves knowledge of the token, and is addressed to this gateway; none while no token is known.
     fn prove(&self, question: &Question, is_here: impl Fn(&str) -> bool) -> Option<Result<Admitted, Refused>> {
         let known = self.0.load_full()?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &known.digest);

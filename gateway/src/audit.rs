@@ -1,6 +1,7 @@
-//! One record a call: who called what, how it ended, how large the output was, and a signature of what the caller got.
-//! Records are events of the target `audit`; they hold no payload. Where an exposition asks for it, the output before filtering goes into a
-//! file of its own, written by a thread of its own: a slow disk delays no call.
+//! Writes one record for each call: the caller, the tool, the outcome, the sizes, and a signature of the answer.
+//!
+//! Records are events of the target `audit`, without payload. If an exposition asks for it, the output before filtering goes
+//! into a separate file. A separate thread writes these files, so that a slow disk delays no call.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,31 +22,32 @@ use crate::trace::CallTrace;
 
 /// The target of the events.
 pub(crate) const TARGET: &str = "audit";
-/// Files that wait to be written.
+/// Maximum number of files that wait to be written.
 const QUEUE: usize = 1_024;
 
-/// Whether records are logged; a signature costs more than the rest of one.
+/// Returns whether records are logged. If not, signatures are skipped, which cost more than the rest of a record.
 pub(crate) fn is_logged() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::INFO)
 }
 
-/// One call as the record tells it.
+/// The record of one call.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) exposition: &'a ExpositionId,
     pub(crate) tool: &'a str,
     pub(crate) caller: &'a Caller,
     pub(crate) outcome: Outcome,
-    /// The stage of the filter that failed although the output passed: `Advisory`.
+    /// The filter stage that failed although the output passed (`Advisory`).
     pub(crate) failed_stage: Option<Stage>,
-    /// The upstream's status; 0 where there was none.
+    /// The upstream's status; 0 if there was none.
     pub(crate) status: u16,
     /// The output before filtering.
     pub(crate) output: Option<&'a Bytes>,
     /// Bytes that went to the caller.
     pub(crate) result_bytes: usize,
-    /// Their signature, and the id of its key: nobody who reads the log can guess at a short result. None where the gateway
-    /// has no keys. It is of what the caller got, since one of the output would tell equal removed data from unequal.
+    /// The signature of the answer, and the id of its key; none if the gateway has no keys. A keyed signature does not let
+    /// readers of the log guess a short result. It covers the answer, not the output: a signature of the output would show
+    /// whether removed data is equal.
     pub(crate) signature: Option<(String, String)>,
     pub(crate) took: Duration,
     /// The trace that the call is part of.
@@ -53,7 +55,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// How the call ended. An output that passed although a stage failed is not `ok`.
+    /// Returns how the call ended. An output that passed although a stage failed is not `ok`.
     fn verdict(&self) -> &'static str {
         match (self.outcome, self.failed_stage) {
             (Outcome::Ok, Some(_)) => "filter_failed",
@@ -84,10 +86,10 @@ struct Job {
 }
 
 impl Auditor {
-    /// Starts the writer where there is a folder to write to.
+    /// Starts the writing thread if there is a folder.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created, or the thread cannot be started.
     pub(crate) fn new(folder: Option<PathBuf>) -> io::Result<Self> {
         let Some(folder) = folder else { return Ok(Self { files: None }) };
         fs::create_dir_all(&folder)?;
@@ -98,12 +100,12 @@ impl Auditor {
         Ok(Self { files: Some(Files { queue, waiting, count: AtomicU64::new(0) }) })
     }
 
-    /// Whether full records can be kept.
+    /// Returns whether full records can be written.
     pub(crate) fn keeps_files(&self) -> bool {
         self.files.is_some()
     }
 
-    /// Writes one record. An output that waits to be written takes its memory along from the call's.
+    /// Writes one record. An output that waits to be written takes its memory over from the call.
     pub(crate) fn record(&self, record: &Record<'_>, audit: Audit, held: &mut Reservation) {
         let file = match (audit, record.output) {
             (Audit::Full, Some(output)) => self.keep(record, output, held),
@@ -133,7 +135,7 @@ impl Auditor {
         );
     }
 
-    /// Queues an output to be written; its file's name, or `dropped`.
+    /// Queues an output to be written. Returns the name of its file, or `dropped`.
     fn keep(&self, record: &Record<'_>, output: &Bytes, held: &mut Reservation) -> Option<String> {
         let files = self.files.as_ref()?;
         let count = files.count.fetch_add(1, Ordering::Relaxed);
@@ -144,13 +146,13 @@ impl Auditor {
         let job = Job { name: name.clone(), output: output.clone(), _held: held.split(output.len() as u64) };
         if files.queue.try_send(job).is_err() {
             files.waiting.fetch_sub(1, Ordering::Relaxed);
-            tracing::error!(exposition = %id, "full audit record dropped: the disk does not keep up");
+            tracing::error!(exposition = %id, "full audit record dropped: the disk is too slow");
             return Some("dropped".to_owned());
         }
         Some(name)
     }
 
-    /// Whether all files are written.
+    /// Returns whether all files are written.
     pub(crate) fn is_idle(&self) -> bool {
         self.files.as_ref().is_none_or(|files| files.waiting.load(Ordering::Acquire) == 0)
     }
@@ -174,7 +176,7 @@ fn write(path: &Path, output: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(output)
 }
 
-/// A file name of it: whatever is not a letter, a digit, `-`, `_` or `.` becomes `_`.
+/// Returns a safe file name: any character except letters, digits, `-`, `_` and `.` becomes `_`.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect()
 }
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_records_are_files_of_their_own() {
+    fn each_full_record_is_a_separate_file() {
         let folder = tempfile::tempdir().unwrap();
         let auditor = Auditor::new(Some(folder.path().join("audit"))).unwrap();
         let id = ExpositionId { namespace: "team".to_owned(), name: "api".to_owned() };

@@ -1,9 +1,9 @@
-//! File descriptors: how many there may be, and how they are divided.
+//! Divides the file descriptors that the process may have.
 
-/// Idle connections that are kept to one upstream, where descriptors are plenty.
+/// The limit of descriptors from which idle connections to upstreams are not restricted.
 const PLENTY: u64 = 2_048;
 
-/// `RLIMIT_NOFILE` of this process, where the system says it.
+/// Returns `RLIMIT_NOFILE` of this process, if the system reports it.
 pub(crate) fn limit() -> Option<u64> {
     read(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }
@@ -13,13 +13,14 @@ fn read(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Connections of callers: five eighths. The rest is for upstreams, files, watches and the admin port.
+/// Returns the maximum number of callers' connections: five eighths of the limit. The rest is for upstreams, files, watches
+/// and the admin port.
 pub(crate) fn connections(limit: Option<u64>, wanted: usize) -> usize {
     let most = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 8 * 5).unwrap_or(usize::MAX));
     wanted.min(most).max(1)
 }
 
-/// Idle connections that are kept to one upstream.
+/// Returns the maximum number of idle connections to one upstream.
 pub(crate) fn idle_per_host(limit: Option<u64>, wanted: usize) -> usize {
     match limit {
         Some(limit) if limit < PLENTY => wanted.min(usize::try_from(limit / 32).unwrap_or(usize::MAX)).max(1),
@@ -27,7 +28,7 @@ pub(crate) fn idle_per_host(limit: Option<u64>, wanted: usize) -> usize {
     }
 }
 
-/// Whether an error says that no descriptor is left, of the process (`EMFILE`) or of the machine (`ENFILE`).
+/// Returns whether an error means that the process (`EMFILE`) or the machine (`ENFILE`) has no descriptor left.
 pub(crate) fn are_exhausted(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }

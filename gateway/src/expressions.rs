@@ -1,15 +1,15 @@
-//! What the regular expressions of loaded filters take once compiled. Programs with equal lists share one automaton, which
-//! counts once.
+//! Counts the memory of the compiled regular expressions of loaded filters. Programs with equal lists of expressions share
+//! one automaton, which counts once.
 
 use std::collections::HashSet;
 
 use tamis_engine::Program;
 
-/// Lists of expressions, each by its identity, and the bytes that it takes.
+/// Lists of expressions: the identity and the size in bytes of each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expressions(Vec<(usize, usize)>);
 
-/// The bytes of lists that are held at once.
+/// The total size of a set of lists.
 #[derive(Debug, Default)]
 pub(crate) struct Sum {
     counted: HashSet<usize>,
@@ -17,26 +17,26 @@ pub(crate) struct Sum {
 }
 
 impl Expressions {
-    /// Adds what a program holds.
+    /// Adds the lists of a program.
     pub(crate) fn add(&mut self, program: &Program) {
         self.0.extend(program.expressions());
         self.0.sort_unstable();
         self.0.dedup();
     }
 
-    /// The bytes of all of them.
+    /// Returns the size of all lists in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no lists.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Sum {
-    /// Adds lists that are held.
+    /// Adds lists that were not counted yet.
     pub(crate) fn add(&mut self, expressions: &Expressions) {
         for (list, bytes) in &expressions.0 {
             if self.counted.insert(*list) {
@@ -45,7 +45,7 @@ impl Sum {
         }
     }
 
-    /// The bytes of all of them.
+    /// Returns the size of all lists in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,16 +1,16 @@
-//! What `fuzz/` feeds hostile bytes to, and tests of other crates must not use.
+//! Entry points for `fuzz/`. Tests of other crates must not use them.
 
 use std::borrow::Cow;
 
 use crate::mcp::{Era, Incoming, era, message};
 
-/// Messages of a batch that are read.
+/// Maximum number of messages in a batch.
 const BATCH: usize = 16;
 
-/// A message that the gateway takes.
+/// A message that the gateway accepts.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// All of it.
+    /// The whole text.
     pub text: &'a str,
     /// Its method, or `None` for an answer.
     pub method: Option<Cow<'a, str>>,
@@ -18,7 +18,7 @@ pub struct Message<'a> {
     pub id: Option<&'a str>,
 }
 
-/// The messages in the body of a request that are understood.
+/// Returns the valid messages in the body of a request.
 #[must_use]
 pub fn messages(text: &str) -> Vec<Message<'_>> {
     match message::batch(text, BATCH) {
@@ -36,7 +36,7 @@ fn read(text: &str) -> Option<Message<'_>> {
         Err(_) => return None,
     };
     if let Some(params) = params {
-        // The era of a message says which version it is answered in.
+        // The era of a message decides the protocol version of its answer.
         let version = params.meta_version();
         let era = era::decide(None, version.as_deref(), method.as_deref());
         assert!(version.is_some() || era == Era::Legacy || method.as_deref() == Some("server/discover"));

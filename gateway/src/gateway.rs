@@ -1,4 +1,4 @@
-//! The gateway as whoever embeds it sees it: give it options, then snapshots, then listeners.
+//! The public interface of the gateway: create it with options, then apply snapshots, then serve listeners.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::session::{InFlight, Listeners};
 use crate::shares::{self, Share, Shares};
 use crate::upstream::{Client, ClientError};
 
-/// A gateway. Shared by the tasks that serve it and by whoever gives it configurations.
+/// A gateway. Shared by the tasks that serve it and by the task that applies configurations.
 #[derive(Debug)]
 pub struct Gateway {
     pub(crate) options: Options,
@@ -33,15 +33,15 @@ pub struct Gateway {
     pub(crate) metrics: Metrics,
     pub(crate) auditor: Auditor,
     pub(crate) keyring: Arc<Keyring>,
-    /// Memory, calls and streams, as the expositions share them.
+    /// Memory, calls and streams, shared by the expositions.
     pub(crate) shares: Shares,
     /// The share of requests that no exposition admitted.
     pub(crate) unauthenticated: Arc<Share>,
     /// Streams by caller.
     pub(crate) listeners: Listeners,
-    /// Connections at once, as far as memory and descriptors allow them.
+    /// Maximum number of connections, given memory and descriptors.
     pub(crate) connections: usize,
-    /// Bytes that are set aside for them.
+    /// Bytes that are reserved for connections.
     pub(crate) set_aside: u64,
     /// Calls that outlive their connection, waited for when the gateway stops.
     pub(crate) detached: TaskTracker,
@@ -49,36 +49,36 @@ pub struct Gateway {
     /// Legacy calls over HTTP that their clients may cancel by id.
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) client: Arc<Client>,
-    /// Where work runs that would hold up a serving thread.
+    /// Runs work that would block a serving thread.
     pub(crate) compute: Arc<Compute>,
-    /// Held while a configuration is applied: one at a time.
+    /// Locked while a configuration is applied, so that only one is applied at a time.
     pub(crate) shared: Mutex<Shared>,
     pub(crate) status: Mutex<ReloadStatus>,
     pub(crate) acks: Acks,
-    /// Log lines for requests that are refused.
+    /// Log lines for refused requests.
     pub(crate) refusals: Refusals,
-    /// What `GET /` answers.
+    /// The answer to `GET /`.
     pub(crate) index: Index,
     readiness: Mutex<Option<Readiness>>,
 }
 
-/// How the last configurations fared, for `/config` and `/readyz`.
+/// The results of the last configurations, for `/config` and `/readyz`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReloadStatus {
-    /// Configurations that were applied.
+    /// The number of configurations that were applied.
     pub(crate) applied: u64,
-    /// What is wrong with the newest one; none once a good one came.
+    /// The error of the newest configuration, if it has one.
     pub(crate) error: Option<String>,
     /// Expositions whose newest document could not be loaded, and why.
     pub(crate) failed: BTreeMap<ExpositionId, String>,
 }
 
-/// Whether the gateway may be given traffic, as whoever gives it configurations sees it.
+/// Whether the gateway is ready for traffic, as decided by the task that applies configurations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
-    /// It may not: this is not there yet.
+    /// It is not ready, because this is missing.
     WaitsFor(String),
-    /// It may; the text says what is unusual.
+    /// It is ready; the text is a warning for `/readyz`.
     Ready(Option<String>),
 }
 
@@ -96,32 +96,32 @@ pub enum StartError {
     Audit {
         /// Which folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// No key for sealed cursors.
-    #[error("the system gives no random numbers")]
+    #[error("the system has no source of random numbers")]
     Randomness,
 }
 
-/// The address may not be listened on.
+/// The listener's address is reachable from other machines, but an exposition has no `access`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{address} is reachable from other machines and exposition {exposition} has no access: \
      listen on loopback, give it `access`, or pass --insecure-public"
 )]
 pub struct Exposed {
-    /// The address asked for.
+    /// The requested address.
     pub address: SocketAddr,
     /// The first exposition that anyone could call.
     pub exposition: ExpositionId,
 }
 
 impl Gateway {
-    /// Makes a gateway that serves nothing yet.
+    /// Creates a gateway that serves nothing yet.
     ///
     /// # Errors
-    /// [`StartError`] where the client, the audit folder or the random numbers cannot be had.
+    /// [`StartError`] if the client, the metrics, the audit folder or the source of random numbers cannot be used.
     pub fn new(mut options: Options) -> Result<Arc<Self>, StartError> {
         let limits = options.limits;
         let descriptors = descriptors::limit();
@@ -166,17 +166,17 @@ impl Gateway {
         }))
     }
 
-    /// Whether an exposition is served, rather than stopped or unknown.
+    /// Returns whether an exposition is served, rather than stopped or unknown.
     pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
         self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())
     }
 
-    /// Where the work of an exposition's calls runs that would hold up a serving thread.
+    /// Returns the runner for an exposition's work that would block a serving thread.
     pub(crate) fn offload<'a>(&'a self, exposition: &'a ExpositionId) -> Offload<'a> {
         Offload::new(&self.compute, &self.metrics, exposition)
     }
 
-    /// Says what `/readyz` answers. Until this is called, readiness is to have been given a configuration.
+    /// Sets the answer of `/readyz`. Until this is called, the gateway is ready once a configuration was applied.
     pub fn set_readiness(&self, readiness: Readiness) {
         *self.readiness.lock().unwrap_or_else(PoisonError::into_inner) = Some(readiness);
     }
@@ -185,14 +185,14 @@ impl Gateway {
         self.readiness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on `/readyz` fails and kept connections are closed after their answer, so that traffic goes elsewhere,
-    /// while everything that still comes is served. [`Gateway::serve`] does so itself when it is told to stop.
+    /// Begins to drain. From now on `/readyz` fails, and kept connections are closed after their answer, so that traffic goes
+    /// elsewhere. Requests that still arrive are served. [`Gateway::serve`] calls this itself at shutdown.
     pub fn begin_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Sends the spans that wait, for five seconds at most: the last thing to do, since none is sent afterwards. Nothing to
-    /// do where calls are not traced.
+    /// Sends the remaining spans, for five seconds at most. Call this last: no span is sent afterwards. Does nothing if calls
+    /// are not traced.
     pub async fn end_traces(&self) {
         if let Some(traces) = self.options.traces.clone() {
             traces.shut_down().await;
@@ -203,18 +203,17 @@ impl Gateway {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether `address` may be listened on with `snapshot`: beyond loopback only if every exposition says who may
-    /// call.
+    /// Checks that `snapshot` may be served at `address`. Beyond loopback, every exposition must have `access`.
     ///
     /// # Errors
-    /// [`Exposed`] names the first exposition that says nothing.
+    /// [`Exposed`] names the first exposition without `access`.
     pub fn check_listen(&self, address: SocketAddr, snapshot: &Snapshot, insecure_public: bool) -> Result<(), Exposed> {
         if address.ip().is_loopback() || insecure_public {
             return Ok(());
         }
         let open = |document: &ExpositionDocument| match &document.access {
             None => true,
-            // Said on purpose, or with a proof of who calls.
+            // Anonymous on purpose, or authenticated.
             Some(Access::Anonymous | Access::ApiKeys { .. }) => false,
         };
         match snapshot.expositions.values().find(|document| open(document)) {

@@ -1,17 +1,17 @@
-//! Counts the gateways that a call has passed, so that one which reaches itself ends.
+//! Counts the gateways that a call has passed, so that a call that loops ends.
 //!
-//! Each request to an upstream carries `Tamis-Hops`: one more than the call came with. What is too many is refused, and the
-//! admin port refuses every request that has the header: no call leads there. A proxy that removes the header hides the
-//! way; addresses are checked besides (`upstream::egress`).
+//! Each request to an upstream carries `Tamis-Hops`, one more than the call arrived with. A call above the limit is refused.
+//! The admin port refuses every request that has the header, so that no call reaches it. A proxy may remove the header, so
+//! addresses are checked too (`upstream::egress`).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header.
+/// The header with the count.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("tamis-hops");
-/// Gateways that a call may pass, this one included.
+/// Maximum number of gateways that a call may pass, including this one.
 pub(crate) const MAX: u8 = 4;
 
-/// How many gateways a request has passed. What cannot be read counts as too many.
+/// Returns how many gateways a request has passed. A malformed header counts as too many.
 pub(crate) fn hop_count(headers: &HeaderMap) -> u8 {
     let mut values = headers.get_all(HEADER).iter();
     match (values.next(), values.next()) {
@@ -21,12 +21,12 @@ pub(crate) fn hop_count(headers: &HeaderMap) -> u8 {
     }
 }
 
-/// Whether a call that has passed so many gateways may not pass this one.
+/// Returns whether a call has passed too many gateways to pass this one.
 pub(crate) fn is_loop(passed: u8) -> bool {
     passed >= MAX
 }
 
-/// What a call says to an upstream.
+/// Returns the header for a request to an upstream.
 pub(crate) fn next(passed: u8) -> HeaderValue {
     HeaderValue::from(u16::from(passed.saturating_add(1)))
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_too_many() {
+    fn a_malformed_count_is_too_many() {
         for (values, expected) in [
             (&[][..], 0),
             (&["0"], 0),

@@ -1,25 +1,26 @@
 //! The gateway: loads configuration documents, serves MCP, calls upstreams, filters, counts.
 //!
-//! [`Gateway::new`] makes one, [`Gateway::apply`] gives it a snapshot (again and again: calls in flight keep the
-//! version that they started with), [`Gateway::serve`], [`Gateway::serve_admin`] and [`Gateway::serve_stdio`] serve.
+//! [`Gateway::new`] creates a gateway, and [`Gateway::apply`] applies a snapshot. It may be called repeatedly: calls in
+//! flight keep the version that they started with. [`Gateway::serve`], [`Gateway::serve_admin`] and
+//! [`Gateway::serve_stdio`] serve it.
 //!
 //! ```text
-//! serve, stdio      connections and lines        they read, write and spawn
+//! serve, stdio      connections and lines        read, write and spawn
 //! session           message -> action            pure, the same for HTTP and stdio
 //! mcp               messages, eras, errors       pure
 //! dispatch          what a request needs         pure
-//! reload            documents -> expositions     what differs, nothing else
+//! reload            documents -> expositions     only those that differ
 //! registry          path -> exposition           swapped one by one
-//! cluster           GatewayConfigs, Secrets      watched, kept on disk
-//! acks              what became of documents     streamed
+//! cluster           GatewayConfigs, Secrets      watched, cached on disk
+//! acks              results of documents         streamed
 //! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
-//! validation        arguments: read, validated, made into another tool's
+//! validation        arguments: parsed, validated, converted for an alias
 //! refusals          log lines for refused requests, sampled
-//! memory            a budget in bytes for all of it
-//! shares            who may take how much         pure
+//! memory            a budget in bytes for all calls
+//! shares            resources by exposition      pure
 //! upstream          a module for each kind of source
 //! trace             spans of calls
 //! ```

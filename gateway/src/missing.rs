@@ -1,5 +1,5 @@
-//! Credentials that expositions name and that are not there: reported to whoever runs the gateway, since callers learn
-//! only that a call is not possible.
+//! Finds credentials that expositions name but that are missing. They are reported to the user who runs the gateway;
+//! callers only learn that a call is not possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::upstream::{Credentials, environment_variable};
 
-/// A credential that an exposition needs and does not have. Holds names only.
+/// A missing credential of an exposition. Holds names only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MissingCredential {
-    /// The Secret with the keys of the callers: nobody can call the exposition.
+    /// The Secret with the callers' keys. Without it, the exposition rejects every call.
     Callers {
         /// The Secret's name.
         secret: String,
@@ -30,10 +30,10 @@ pub enum MissingCredential {
 }
 
 impl MissingCredential {
-    /// How to provide it to `tamis serve`.
+    /// Returns how to provide the credential to `tamis serve`.
     #[must_use]
     pub fn remedy(&self) -> String {
-        // A caller's name is the caller's own business: `robot` is an example.
+        // The user chooses the callers' names; `robot` is an example.
         let (secret, key, what) = match self {
             Self::Callers { secret } => (secret, "robot", "=sha256:.. for a caller named robot"),
             Self::Upstream { secret, key, .. } => (secret, key.as_str(), ""),
@@ -58,8 +58,8 @@ impl fmt::Display for MissingCredential {
 }
 
 impl Gateway {
-    /// The credentials that are missing now, by the exposition that needs them. Reads each credential that is named. Empty in
-    /// a cluster: there a document waits for its credentials, and the operator reports those that are missing.
+    /// Returns the credentials that are missing now, by exposition. Reads each named credential. Empty in a cluster, where a
+    /// document waits for its credentials and the operator reports missing ones.
     #[must_use]
     pub fn missing_credentials(&self) -> BTreeMap<ExpositionId, Vec<MissingCredential>> {
         if self.options.admin_token.is_some() {
