@@ -1,4 +1,4 @@
-//! What a gateway is told when it starts.
+//! The options of a gateway.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,37 +12,38 @@ use crate::serve::Tls;
 use crate::trace::Traces;
 use crate::upstream::{ClientOptions, Credentials};
 
-/// What a gateway is told when it starts.
+/// The options with which a gateway starts.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where credentials towards upstreams come from.
+    /// The source of credentials for upstreams and of callers' keys.
     pub credentials: Arc<dyn Credentials>,
-    /// How upstreams are reached, egress policy included.
+    /// How upstreams are reached, including the egress policy.
     pub client: ClientOptions,
-    /// Bounds on all expositions together.
+    /// Limits on all expositions together.
     pub limits: GatewayLimits,
-    /// Where full audit records go, one file a call. Without it an exposition that asks for them is not served.
+    /// The folder for full audit records, one file for each call. Without it, an exposition that asks for full records is
+    /// not served.
     pub audit_dir: Option<PathBuf>,
-    /// Whether an exposition without `access` is refused: so in a cluster, where loopback protects nothing.
+    /// Whether an exposition without `access` is refused. Set in a cluster, where the listener is not on loopback.
     pub require_access: bool,
-    /// Whether tools have series of their own; without, a tool's label is empty and its exposition's calls are counted
+    /// Whether each tool has its own series. Otherwise the label `tool` is empty, and the calls of an exposition are counted
     /// together.
     pub tool_series: bool,
-    /// Names under which browsers may reach the gateway: what `Origin` may say beside loopback.
+    /// The host names, other than loopback, that browsers may have in `Origin`.
     pub hostnames: Vec<String>,
-    /// The certificate of the serving listener; none where it speaks plain HTTP.
+    /// The certificate of the serving listener; none for plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// What `/config` and `/acks` want. None: the admin port is not reachable from elsewhere, `/config` is open and
-    /// `/acks` is not there.
+    /// The token that `/config` and `/acks` require. Without one, `/config` is open and `/acks` does not exist: the admin
+    /// port must then not be reachable from other machines.
     pub admin_token: Option<Arc<AdminToken>>,
-    /// The keys of the group that the gateway is of. None: it makes keys of its own, which end with the process.
+    /// The keys of the gateway's group. Without them, the gateway generates keys that last as long as the process.
     pub keyring: Option<Arc<Keyring>>,
-    /// Where spans of calls go; none where calls are not traced.
+    /// Where spans of calls are sent; none if calls are not traced.
     pub traces: Option<Traces>,
 }
 
 impl Options {
-    /// The options of `tamis serve`.
+    /// Returns the options of `tamis serve`.
     #[must_use]
     pub fn new(credentials: Arc<dyn Credentials>) -> Self {
         Self {
@@ -61,39 +62,39 @@ impl Options {
     }
 }
 
-/// Bounds on all expositions together.
+/// Limits on all expositions together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatewayLimits {
-    /// Connections at once on a listener; more are closed as they come.
+    /// Concurrent connections on a listener; further ones are closed as they arrive.
     pub connections: usize,
-    /// Calls under way at once.
+    /// Calls in flight.
     pub calls: usize,
-    /// Streams of notifications at once.
+    /// Concurrent streams of notifications.
     pub streams: usize,
-    /// Bytes that all calls and connections may hold at once.
+    /// Bytes that all calls and connections may hold.
     pub memory: u64,
-    /// The largest `maxResponseBytes` that an exposition can have; a larger one counts as this.
+    /// The largest `maxResponseBytes` of an exposition. A larger value is reduced to this.
     pub max_response_bytes: u64,
-    /// The longest `timeout` that an exposition can have; a longer one counts as this.
+    /// The longest `timeout` of an exposition. A longer one is reduced to this.
     pub max_timeout: Duration,
-    /// Bytes that the regular expressions of all filters may take once compiled. An exposition that would exceed this, or
-    /// the next bound, is not loaded, and keeps what it had where that may stay.
+    /// Bytes of the compiled regular expressions of all filters. An exposition that would exceed this limit, or the next one,
+    /// is not loaded, and keeps its previous version if that may stay.
     pub expressions: usize,
-    /// The same of the filters of one namespace.
+    /// Bytes of the compiled regular expressions of one namespace's filters.
     pub namespace_expressions: usize,
     /// Bytes of a request's body.
     pub request_bytes: usize,
-    /// Messages in a batch, where the version has batches.
+    /// Messages in a batch, in protocol versions that have batches.
     pub batch: usize,
     /// Time for the headers of a request to arrive, and for a kept connection to stay idle.
     pub header_timeout: Duration,
     /// Time for the body of a request to arrive.
     pub body_timeout: Duration,
-    /// Time for an answer to be read by its caller, with one second more for each `answer_rate` bytes of it.
+    /// Time for the caller to read an answer, plus one second for each `answer_rate` bytes of it.
     pub answer_timeout: Duration,
-    /// Bytes of an answer a second that its caller has to read once `answer_timeout` is over.
+    /// Bytes a second at which the caller has to read an answer after `answer_timeout`.
     pub answer_rate: u32,
-    /// Time for calls under way to end when the gateway stops.
+    /// Time for calls in flight to end when the gateway stops.
     pub drain: Duration,
 }
 

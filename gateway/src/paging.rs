@@ -1,4 +1,4 @@
-//! `_pagination`: what a caller needs for further pages. The engine adds it to the filtered output.
+//! `_pagination`: how a caller gets further pages. The engine adds it to the filtered output.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,16 +13,17 @@ use crate::upstream::PageReport;
 /// Where further pages begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next<'a> {
-    /// There are none.
+    /// There are no further pages.
     End,
     /// At this cursor or offset.
     At(Cow<'a, str>),
-    /// At a cursor that the gateway cannot seal at the moment. A caller is told, since silence would say that this was all.
+    /// At a cursor that the gateway cannot seal at the moment. The caller has to know, since the list would otherwise look
+    /// complete.
     Unavailable,
 }
 
-/// The JSON of `_pagination`: `{"pages":2,"items":40,"total":100,"next":{"cursor":".."}}`, `next` being the arguments
-/// that go on. Under `Enforced` the upstream's total stays away: no filter let it pass.
+/// Returns the JSON of `_pagination`: `{"pages":2,"items":40,"total":100,"next":{"cursor":".."}}`. `next` has the argument
+/// for the next page. Under `Enforced` it omits the upstream's total, which no filter allowed.
 pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_>, enforcement: Enforcement) -> String {
     let mut out = format!("{{\"pages\":{}", report.pages);
     if let Some(items) = report.items {
@@ -49,7 +50,7 @@ pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_
     out
 }
 
-/// The JSON Schema of what [`describe`] gives under `Enforced`.
+/// Returns the JSON Schema of the JSON that [`describe`] writes under `Enforced`.
 pub(crate) fn schema(kind: PaginationKind) -> Value {
     let next = match kind {
         PaginationKind::Cursor => json!({"type": "string"}),
@@ -68,7 +69,7 @@ pub(crate) fn schema(kind: PaginationKind) -> Value {
     })
 }
 
-/// The cursor of an argument, where it is text.
+/// Returns the cursor in an argument, if it is a string.
 pub(crate) fn cursor(raw: &str) -> Option<String> {
     serde_json::from_str::<Value>(raw).ok().and_then(|value| value.as_str().map(str::to_owned))
 }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_on_is_named_as_its_argument() {
+    fn the_next_page_is_named_by_its_argument() {
         let report = PageReport { pages: 2, items: Some(40), total: Some(100), next: None };
         let say = |kind, next: Option<&str>, enforcement| {
             describe(&report, kind, &next.map_or(Next::End, |next| Next::At(next.into())), enforcement)

@@ -1,7 +1,7 @@
-//! Log lines for requests that are refused, few enough that a flood of such requests fills no disk.
+//! Log lines for refused requests, sampled so that a flood of such requests does not fill a disk.
 //!
-//! Each line stands for the refusals of one reason at one exposition since the line before it. Exact counts are in
-//! `tamis_requests_rejected_total`. A line holds nothing that a caller sent but the path, escaped and shortened.
+//! Each line stands for the refusals of one reason at one exposition since the previous line. Exact counts are in
+//! `tamis_requests_rejected_total`. Of what the caller sent, a line holds only the path, escaped and shortened.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,23 +12,23 @@ use tamis_config::ExpositionId;
 
 use crate::metrics::Rejection;
 
-/// The shortest time between two lines of one reason at one exposition, and the time over which all lines are counted.
+/// Minimum time between two lines of one reason at one exposition, and the window of [`LINES`].
 const WINDOW: Duration = Duration::from_secs(30);
-/// Lines of all reasons and expositions together, in one window.
+/// Maximum lines in one window, for all reasons and expositions together.
 const LINES: u32 = 60;
-/// Reasons and expositions that are told apart.
+/// Maximum number of pairs of reason and exposition that have their own count.
 const KEYS: usize = 1_024;
-/// Characters of a path.
+/// Maximum characters of a path.
 const SHOWN: usize = 80;
 
 type Key = (Rejection, Option<ExpositionId>);
 
-/// What is known of a refused request.
+/// The details of a refused request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Refused<'a> {
-    /// Where it came from.
+    /// The client's address.
     pub(crate) peer: Option<IpAddr>,
-    /// The path, where no exposition is known.
+    /// The path, if no exposition is known.
     pub(crate) path: Option<&'a str>,
     /// Why the exposition is stopped.
     pub(crate) why: Option<&'a str>,
@@ -39,7 +39,7 @@ pub(crate) struct Refused<'a> {
 pub(crate) struct Refusals(Mutex<Sampler>);
 
 impl Refusals {
-    /// Notes a refusal, and writes a line where one is due.
+    /// Counts a refusal, and writes a line if one is due.
     pub(crate) fn note(&self, reason: Rejection, exposition: Option<&ExpositionId>, refused: Refused<'_>) {
         let key = (reason, exposition.cloned());
         let due = self.0.lock().unwrap_or_else(PoisonError::into_inner).note(key, Instant::now());
@@ -53,7 +53,7 @@ impl Refusals {
     }
 }
 
-/// A path as one word of a line.
+/// Returns a path as one word for a line.
 fn plain(path: &str) -> String {
     path.chars().take(SHOWN).flat_map(char::escape_default).collect()
 }
@@ -62,24 +62,24 @@ fn plain(path: &str) -> String {
 #[derive(Debug, Default)]
 struct Sampler {
     keys: HashMap<Key, Line>,
-    /// When the window began in which lines are counted, and how many there were.
+    /// The start of the current window, and the number of lines in it.
     window: Option<(Instant, u32)>,
 }
 
 #[derive(Debug)]
 struct Line {
     written: Option<Instant>,
-    /// Refusals since.
+    /// Refusals since the last line.
     count: u64,
 }
 
 impl Sampler {
-    /// The refusals that a line is due for, this one included; none where it has to wait.
+    /// Counts a refusal. Returns the number of refusals for a line that is due, including this one; none if no line is due.
     fn note(&mut self, mut key: Key, now: Instant) -> Option<u64> {
         if self.keys.len() >= KEYS && !self.keys.contains_key(&key) {
             self.keys.retain(|_, line| line.written.is_some_and(|written| now - written < WINDOW));
             if self.keys.len() >= KEYS {
-                // Too many at once: counted under the reason alone.
+                // Too many pairs: count under the reason alone.
                 key.1 = None;
             }
         }

@@ -1,4 +1,4 @@
-//! What is served at which path. Readers load a pointer; a reload swaps one exposition at a time.
+//! The expositions by path. Readers load a pointer; a reload swaps one exposition at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,17 +13,17 @@ use crate::exposition::Exposition;
 use crate::metrics::{ToolSeries, Totals};
 use crate::service::Service;
 
-/// What an address answers with.
+/// The state of an address.
 #[derive(Debug, Clone)]
 pub(crate) enum State {
-    /// The exposition.
+    /// It serves this exposition.
     Serving(Arc<Exposition>),
-    /// 503 and why.
+    /// It answers 503, for this reason.
     Stopped(Stopped),
 }
 
 impl State {
-    /// The exposition, where it is served.
+    /// Returns the exposition, if it is served.
     pub(crate) fn serving(&self) -> Option<&Arc<Exposition>> {
         match self {
             Self::Serving(exposition) => Some(exposition),
@@ -38,9 +38,9 @@ pub(crate) struct Slot {
     /// Its name.
     pub(crate) id: ExpositionId,
     state: ArcSwap<State>,
-    /// Bytes that tools took in and gave out which are not published any more.
+    /// The totals of tools that are no longer published.
     past: Mutex<Totals>,
-    /// Counts the changes of its tools; closed when the address goes away.
+    /// Counts the changes of the list of tools; closed when the address is removed.
     changes: watch::Sender<u64>,
 }
 
@@ -49,18 +49,18 @@ impl Slot {
         Self { id, state: ArcSwap::from_pointee(state), past: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
-    /// Adds what a tool counted that is going.
+    /// Adds the totals of a tool that is being removed.
     pub(crate) fn retire_totals(&self, totals: Totals) {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).add(totals);
     }
 
-    /// Bytes of all calls since the address came: a count that never falls.
+    /// Returns the bytes of all calls since the address was added. This count never decreases.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = *self.past.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Serving(exposition) = self.state().as_ref() {
             let mut counted: Option<&ToolSeries> = None;
             for tool in exposition.tools.values() {
-                // Without series of their own all tools count into one.
+                // If tools have no series of their own, all share one, which counts once.
                 if counted.is_none_or(|before| !std::ptr::eq(before, Arc::as_ptr(&tool.series))) {
                     totals.add(tool.series.totals());
                 }
@@ -70,18 +70,17 @@ impl Slot {
         totals
     }
 
-    /// What it answers with now.
+    /// Returns the current state.
     pub(crate) fn state(&self) -> Arc<State> {
         self.state.load_full()
     }
 
-    /// Follows the changes of its tools.
+    /// Subscribes to changes of the list of tools.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Puts another state in place. Calls under way keep theirs. Whoever follows the slot hears of it if the list of
-    /// tools is another.
+    /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools differs.
     pub(crate) fn swap(&self, state: State) {
         let listed = |state: &State| state.serving().map(|e| e.list_digest);
         let after = listed(&state);
@@ -102,34 +101,34 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The slot at `namespace/name`.
+    /// Returns the slot at `namespace/name`.
     pub(crate) fn find(&self, path: &str) -> Option<Arc<Slot>> {
         self.slots.load().get(path).cloned()
     }
 
-    /// All slots.
+    /// Returns all slots.
     pub(crate) fn all(&self) -> Arc<Slots> {
         self.slots.load_full()
     }
 
-    /// Puts another map in place.
+    /// Replaces the map.
     pub(crate) fn replace(&self, slots: Slots) {
         self.slots.store(Arc::new(slots));
     }
 }
 
-/// What is loaded and can be shared, held by the expositions that use it.
+/// Services and programs that expositions share. The expositions that use them hold them.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) programs: Programs,
-    /// How many entries there may be before it is worth looking for ones that nobody uses.
+    /// The number of entries above which unused ones are removed.
     prune_above: usize,
 }
 
 impl Shared {
-    /// Forgets what nobody uses any more, once that may be half of it: what one change costs does not grow with what
-    /// is held.
+    /// Removes unused entries, once they may be half of all. The cost of one change therefore does not grow with the number
+    /// of entries.
     pub(crate) fn prune(&mut self) {
         if self.services.0.len() + self.programs.0.len() <= self.prune_above {
             return;
@@ -140,12 +139,12 @@ impl Shared {
     }
 }
 
-/// Compiled filters, by what they were compiled from: expositions often share a filter set.
+/// Compiled filters, by a digest of filter and options. Expositions often share a filter set.
 #[derive(Debug, Default)]
 pub(crate) struct Programs(HashMap<[u8; 32], Weak<Program>>);
 
 impl Programs {
-    /// The program of a filter.
+    /// Returns the program of a filter, compiled unless an exposition holds it already.
     ///
     /// # Errors
     /// The first error that the compiler found.
@@ -167,12 +166,12 @@ impl Programs {
     }
 }
 
-/// Services that are loaded.
+/// Loaded services, by digest.
 #[derive(Debug, Default)]
 pub(crate) struct Services(BTreeMap<Digest, Weak<Service>>);
 
 impl Services {
-    /// The service of that digest, loaded by `load` unless an exposition holds it already.
+    /// Returns the service with this digest, loaded by `load` unless an exposition holds it already.
     pub(crate) fn get(
         &mut self,
         digest: &Digest,

@@ -1,4 +1,4 @@
-//! Counters and histograms. A call touches handles that its tool holds; a series is born with its first call and dies
+//! The metrics of a gateway. A call uses counters that its tool holds. A series begins with its first call, and is removed
 //! with its exposition.
 
 mod series;
@@ -22,7 +22,7 @@ pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
 pub(crate) enum Outcome {
     /// An answer went to the caller.
     Ok,
-    /// The arguments did not fit; nothing was sent.
+    /// The arguments were invalid; nothing was sent.
     InvalidArguments,
     /// The upstream answered with an error.
     UpstreamError,
@@ -30,9 +30,9 @@ pub(crate) enum Outcome {
     Timeout,
     /// An `Enforced` filter could not be applied.
     Refused,
-    /// The caller went away.
+    /// The caller disconnected or cancelled the call.
     Cancelled,
-    /// Something here broke.
+    /// The gateway failed.
     Error,
 }
 
@@ -51,18 +51,18 @@ impl Outcome {
     }
 }
 
-/// Why a request was turned away before it became a call.
+/// Why a request was rejected before it became a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rejection {
     /// `limits.requestsPerSecond`.
     Rate,
     /// `limits.concurrent`.
     Concurrency,
-    /// The gateway's own number of calls.
+    /// The gateway's limit on calls.
     Calls,
-    /// The gateway's own number of connections.
+    /// The gateway's limit on connections.
     Connections,
-    /// The gateway's own number of streams, or a caller's part of it.
+    /// The gateway's limit on streams, or a caller's part of it.
     Streams,
     /// The gateway's memory.
     Memory,
@@ -70,7 +70,7 @@ pub(crate) enum Rejection {
     Size,
     /// `Origin`.
     Origin,
-    /// Nothing at that address.
+    /// No exposition at that address.
     Unknown,
     /// The exposition is stopped.
     Stopped,
@@ -99,7 +99,7 @@ impl Rejection {
     }
 }
 
-/// All metrics of one gateway, in a registry of its own.
+/// All metrics of one gateway, in their own registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -116,7 +116,7 @@ pub(crate) struct Metrics {
     reloads: IntCounterVec,
     tls_reloads: IntCounterVec,
     upstream_duration: HistogramVec,
-    /// The one that nearly all calls need.
+    /// The series of `200`, which nearly all calls use.
     upstream_ok: Histogram,
     /// `tamis_filter_duration_seconds`.
     pub(crate) filter_duration: Histogram,
@@ -129,42 +129,42 @@ pub(crate) struct Metrics {
     /// `tamis_config_failing_watches`.
     pub(crate) failing_watches: IntGauge,
     not_loaded: IntGaugeVec,
-    /// Without labels: a series only where there is a certificate.
+    /// A vector without labels, so that there is no series without a certificate.
     tls_expires: IntGaugeVec,
     ready: IntGauge,
 }
 
-/// What is looked up when somebody asks for metrics, rather than counted as it happens.
+/// The values of gauges that are read at each scrape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct GaugeValues {
-    /// Whether the gateway may be given traffic.
+    /// Whether the gateway is ready for traffic.
     pub(crate) ready: bool,
     /// Bytes that calls and connections may hold.
     pub(crate) memory: u64,
     /// Bytes that calls hold.
     pub(crate) memory_held: u64,
-    /// Bytes that are set aside for connections.
+    /// Bytes that are reserved for connections.
     pub(crate) memory_set_aside: u64,
     /// Expositions whose newest document was refused.
     pub(crate) refused: usize,
-    /// Expositions whose newest document waits for what it names.
+    /// Expositions whose newest document waits for a service or a credential.
     pub(crate) waiting: usize,
-    /// Whether the folder that is served is in error.
+    /// Whether the folder of `tamis serve` has an error.
     pub(crate) broken: bool,
-    /// When the certificate of the serving port ends, in seconds since 1970; none where there is none.
+    /// When the certificate of the serving port expires, in seconds since 1970; none without a certificate.
     pub(crate) tls_expires: Option<i64>,
 }
 
-/// How an upstream failed to give a status.
+/// Why a request to an upstream has no status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoStatus {
-    /// It did not answer in time.
+    /// The upstream did not answer in time.
     Timeout,
-    /// Its answer is larger than may be.
+    /// Its answer exceeds the limit.
     TooLarge,
     /// There was no memory for its answer.
     Exhausted,
-    /// Its answer is none.
+    /// Its answer is malformed, or contains the credential of the call.
     Malformed,
     /// There was no connection.
     Unreachable,
@@ -188,7 +188,7 @@ impl NoStatus {
     }
 }
 
-/// The label of a status. An upstream may answer with any number: those that are registered are few.
+/// Returns the label of a status. An upstream may answer with any number, so only registered ones have their own label.
 fn code_of(status: u16) -> String {
     let registered = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).is_some();
     if registered { status.to_string() } else { format!("{}xx", status / 100) }
@@ -299,7 +299,7 @@ impl Metrics {
         registry.register(Box::new(started.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
-        // There from the start: what comes later than the first look is not seen to have risen.
+        // These series exist from the start: Prometheus sees no increase in a series that appears after the first scrape.
         for reason in Closed::ALL {
             closed.with_label_values(&[reason.as_str()]);
         }
@@ -360,17 +360,17 @@ impl Metrics {
         })
     }
 
-    /// Counts a configuration that was offered.
+    /// Counts a reload of the configuration.
     pub(crate) fn reloaded(&self, result: &str) {
         self.reloads.with_label_values(&[result]).inc();
     }
 
-    /// Counts a certificate that was offered.
+    /// Counts a reload of the certificate.
     pub(crate) fn tls_reloaded(&self, result: &str) {
         self.tls_reloads.with_label_values(&[result]).inc();
     }
 
-    /// Counts a request that was turned away before its exposition was known.
+    /// Counts a request that was rejected before its exposition was known.
     pub(crate) fn rejected(&self, reason: Rejection) {
         self.rejected.with_label_values(&["", "", reason.as_str()]).inc();
     }
@@ -380,12 +380,12 @@ impl Metrics {
         self.closed.with_label_values(&[why.as_str()]).inc_by(count as u64);
     }
 
-    /// Counts work that leaves the serving threads.
+    /// Counts work that runs outside the serving threads.
     pub(crate) fn offloaded(&self, work: Work) {
         self.offloaded.with_label_values(&[work.as_str()]).inc();
     }
 
-    /// Time spent upstream, by status, or by a word of ours where there was none.
+    /// Observes the time spent upstream, by status, or by the reason why there is none.
     pub(crate) fn upstream(&self, code: Result<u16, NoStatus>, took: Duration) {
         let took = took.as_secs_f64();
         match code {
@@ -395,7 +395,7 @@ impl Metrics {
         }
     }
 
-    /// The text format of Prometheus, of how things stand.
+    /// Returns the metrics in the text format of Prometheus, with the current values of the gauges.
     pub(crate) fn render(&self, values: GaugeValues) -> Vec<u8> {
         self.ready.set(i64::from(values.ready));
         for (kind, bytes) in
@@ -421,8 +421,8 @@ impl Metrics {
     }
 }
 
-/// What `/metrics` of a gateway can say: every metric, with every value of the labels whose values are ours. For the
-/// reference in the documentation.
+/// Returns every metric of a gateway, with every value of the labels whose values the gateway defines. For the reference in
+/// the documentation.
 ///
 /// # Panics
 /// Never: the names are constants.
@@ -447,7 +447,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_few_whatever_an_upstream_answers() {
+    fn the_number_of_status_labels_is_bounded() {
         assert_eq!(code_of(404), "404");
         assert_eq!(code_of(299), "2xx");
         assert_eq!(code_of(999), "9xx");
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn how_things_stand_is_what_was_last_seen() {
+    fn gauges_have_the_values_of_the_last_scrape() {
         let metrics = Metrics::new().unwrap();
         let text = |values| String::from_utf8(metrics.render(values)).unwrap();
         let bad = text(GaugeValues { ready: false, refused: 2, waiting: 1, broken: true, ..GaugeValues::default() });

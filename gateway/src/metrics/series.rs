@@ -1,4 +1,4 @@
-//! The counters of one exposition and of its tools: registered when first counted, taken away when it goes.
+//! The counters of an exposition and of its tools. They are registered at their first count, and removed with the exposition.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,7 +11,7 @@ use super::{Metrics, Outcome, Rejection};
 /// A counter that is registered when it is first needed.
 type Lazy = OnceLock<IntCounter>;
 
-/// For a call that outlives its exposition: a counter that nobody reads, since the name may be another's by now.
+/// Returns an unregistered counter for a call that outlives its exposition. Another exposition may have the name by now.
 fn detached() -> IntCounter {
     IntCounter::new("detached", "Of an exposition that is gone.").expect("a valid name")
 }
@@ -33,12 +33,12 @@ impl Totals {
     }
 }
 
-/// The counters of one tool of one exposition. Small until the first call: most tools of most expositions are idle.
+/// The counters of one tool of an exposition. Small until the first call, since most tools are idle.
 #[derive(Debug)]
 pub(crate) struct ToolSeries {
     id: Arc<ExpositionId>,
     tool: Box<str>,
-    /// Whether the exposition is gone; guards births, which are rare.
+    /// Whether the exposition was removed. The lock guards registration, which is rare.
     retired: Mutex<bool>,
     counters: OnceLock<Box<Counters>>,
 }
@@ -70,7 +70,7 @@ impl ToolSeries {
         self.get(|c| &c.saved, &metrics.saved, None).inc_by(input.saturating_sub(output) as u64);
     }
 
-    /// The bytes that were counted so far.
+    /// Returns the bytes counted so far.
     pub(crate) fn totals(&self) -> Totals {
         let read = |counter: &Lazy| counter.get().map_or(0, IntCounter::get);
         self.counters.get().map_or_else(Totals::default, |c| Totals { input: read(&c.input), output: read(&c.output) })
@@ -81,14 +81,14 @@ impl ToolSeries {
         self.get(|c| &c.errors[stage as usize], &metrics.errors, Some(stage.as_str())).inc();
     }
 
-    /// Counts paths that resolved nowhere.
+    /// Counts paths that no item had.
     pub(crate) fn missed(&self, metrics: &Metrics, paths: usize) {
         if paths > 0 {
             self.get(|c| &c.missed, &metrics.missed, None).inc_by(paths as u64);
         }
     }
 
-    /// Brings every series into being.
+    /// Registers every series.
     pub(super) fn everything(&self, metrics: &Metrics) {
         self.bytes(metrics, 0, 0);
         self.missed(metrics, 1);
@@ -107,11 +107,11 @@ impl ToolSeries {
         })
     }
 
-    /// Takes the tool's series away; calls under way may still count into what they hold.
+    /// Removes the tool's series. Calls in flight may still count into the counters that they hold.
     pub(crate) fn retire(&self, metrics: &Metrics) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         *retired = true;
-        // What was never registered cannot be removed, which is fine.
+        // Removing a series that was never registered is an error that does not matter.
         let remove = |family: &IntCounterVec, extra| drop(family.remove_label_values(&self.labels(extra)));
         for family in [&metrics.input, &metrics.output, &metrics.saved, &metrics.missed] {
             remove(family, None);
@@ -125,7 +125,7 @@ impl ToolSeries {
     }
 }
 
-/// The counters of one exposition as a whole.
+/// The counters of an exposition as a whole.
 #[derive(Debug)]
 pub(crate) struct ExpositionSeries {
     id: Arc<ExpositionId>,
@@ -138,7 +138,7 @@ impl ExpositionSeries {
         Self { id: Arc::clone(id), retired: Mutex::new(false), rejected: Default::default() }
     }
 
-    /// Brings every series into being.
+    /// Registers every series.
     pub(super) fn everything(&self, metrics: &Metrics) {
         REJECTIONS.iter().for_each(|reason| self.rejected(metrics, *reason));
     }
@@ -147,7 +147,7 @@ impl ExpositionSeries {
         [&self.id.namespace, &self.id.name, reason.as_str()]
     }
 
-    /// Counts a request that was turned away.
+    /// Counts a rejected request.
     pub(crate) fn rejected(&self, metrics: &Metrics, reason: Rejection) {
         let counter = self.rejected[reason as usize].get_or_init(|| {
             let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,7 @@ impl ExpositionSeries {
         counter.inc();
     }
 
-    /// Takes the series away.
+    /// Removes the series.
     pub(crate) fn retire(&self, metrics: &Metrics) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         *retired = true;
@@ -209,14 +209,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_has_its_place() {
+    fn every_value_is_at_its_index() {
         assert!(OUTCOMES.iter().enumerate().all(|(at, outcome)| *outcome as usize == at));
         assert!(STAGES.iter().enumerate().all(|(at, stage)| *stage as usize == at));
         assert!(REJECTIONS.iter().enumerate().all(|(at, reason)| *reason as usize == at));
     }
 
     #[test]
-    fn a_call_that_outlives_its_exposition_brings_no_series_back() {
+    fn a_call_that_outlives_its_exposition_registers_no_series() {
         let metrics = Metrics::new().unwrap();
         let id = Arc::new(ExpositionId { namespace: "n".to_owned(), name: "gone".to_owned() });
         let (tool, exposition) = (ToolSeries::new(&id, "t"), ExpositionSeries::new(&id));
