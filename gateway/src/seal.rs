@@ -1,7 +1,7 @@
-//! The keys that all gateways of a group share: sealed cursors, and the signatures of audit records.
+//! The keys that all gateways of a group share. They seal cursors and sign audit records.
 //!
-//! Under `Enforced` a cursor of the upstream may hold data that the filter removed, so the caller gets a token that only
-//! the group's gateways can open, for the same exposition, tool and caller.
+//! Under `Enforced`, a cursor of the upstream may hold data that the filter removed. The caller therefore gets a token that
+//! only the group's gateways can open, for the same exposition, tool and caller.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -13,22 +13,22 @@ use tamis_config::group_keys::{GroupKeys, RootKey};
 
 use crate::exposition::hex;
 
-/// Tokens are padded to a multiple of this: their length says little of the cursor's.
+/// Tokens are padded to a multiple of this, so that their length reveals little about the cursor's.
 const PADDED_TO: usize = 64;
 const NONCE: usize = 12;
 /// Bytes that name the key in front of a token.
 const ID: usize = 4;
 
-/// Why a cursor is neither sealed nor opened.
+/// Why a cursor could not be sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SealError {
     /// The gateway has no keys at the moment.
     NoKeys,
-    /// The token is not one that these keys sealed for this scope, or the cursor is too long.
+    /// These keys did not seal the token for this scope, or the cursor is too long.
     Invalid,
 }
 
-/// The keys of a gateway. Empty until they have been read; a gateway never makes up keys in place of its group's.
+/// The keys of a gateway. Empty until they are read. A gateway never generates keys in place of its group's.
 #[derive(Debug, Default)]
 pub struct Keyring(RwLock<Option<Arc<Keys>>>);
 
@@ -36,11 +36,11 @@ pub struct Keyring(RwLock<Option<Arc<Keys>>>);
 #[derive(Debug)]
 struct Keys {
     current: Derived,
-    /// They open, and do nothing else.
+    /// The previous and the next key, which only open.
     others: Vec<Derived>,
 }
 
-/// What is derived from one root key.
+/// The keys that are derived from one root key.
 struct Derived {
     id: [u8; ID],
     seal: LessSafeKey,
@@ -55,7 +55,8 @@ impl std::fmt::Debug for Derived {
 }
 
 impl Keyring {
-    /// With keys that live as long as the process, for a gateway without a group. None where the system has no randomness.
+    /// Creates a keyring with keys that last as long as the process, for a gateway without a group. Returns none if the system
+    /// has no random numbers.
     pub(crate) fn of_the_process() -> Option<Self> {
         let fresh = || {
             let mut key = [0; 32];
@@ -67,13 +68,13 @@ impl Keyring {
         Some(keyring)
     }
 
-    /// Takes the keys of the group; none where its Secret is gone.
+    /// Replaces the keys of the group; none if their Secret was deleted.
     pub(crate) fn set(&self, keys: Option<&GroupKeys>) {
         let keys = keys.and_then(Keys::new).map(Arc::new);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Whether there are keys.
+    /// Returns whether the keyring has keys.
     pub(crate) fn is_known(&self) -> bool {
         self.keys().is_some()
     }
@@ -82,13 +83,13 @@ impl Keyring {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A token for `cursor` that is good for `scope` (exposition, tool and caller).
+    /// Returns a token for `cursor` that is valid in `scope` (exposition, tool and caller).
     pub(crate) fn seal(&self, scope: &str, cursor: &str) -> Result<String, SealError> {
         let keys = self.keys().ok_or(SealError::NoKeys)?;
         keys.current.seal(scope, cursor).ok_or(SealError::Invalid)
     }
 
-    /// The cursor in `token`, sealed with the current key, the one before or the next one.
+    /// Returns the cursor in `token`, which was sealed with the current, the previous or the next key.
     pub(crate) fn open(&self, scope: &str, token: &str) -> Result<String, SealError> {
         let keys = self.keys().ok_or(SealError::NoKeys)?;
         let token = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| SealError::Invalid)?;
@@ -97,7 +98,7 @@ impl Keyring {
         key.and_then(|key| key.open(scope, sealed)).ok_or(SealError::Invalid)
     }
 
-    /// The signature of what a caller got, and the id of its key, both in hex. None where there are no keys.
+    /// Returns the signature of an answer and the id of its key, both in hex; none without keys.
     pub(crate) fn sign(&self, bytes: &[u8]) -> Option<(String, String)> {
         let keys = self.keys()?;
         Some((hex(hmac::sign(&keys.current.audit, bytes).as_ref()), hex(&keys.current.id)))
@@ -126,9 +127,9 @@ impl Derived {
         })
     }
 
-    /// The nonce is made of what is sealed, by a key of its own: one cursor gives one token for each scope, so that equal
-    /// answers of an upstream give equal answers here. Two different texts share a nonce only where HMAC-SHA256, cut to 96
-    /// bits, collides.
+    /// Seals a cursor. The nonce is derived from the sealed text with a separate key, so a cursor has one token in each
+    /// scope, and equal answers of an upstream give equal answers of the gateway. Two different texts share a nonce only if
+    /// HMAC-SHA256, truncated to 96 bits, collides.
     fn seal(&self, scope: &str, cursor: &str) -> Option<String> {
         let length = u32::try_from(cursor.len()).ok()?;
         let mut text = Vec::with_capacity(cursor.len() + PADDED_TO + 32);
@@ -144,7 +145,7 @@ impl Derived {
         Some(BASE64_URL_SAFE_NO_PAD.encode(token))
     }
 
-    /// The first 96 bits of the HMAC-SHA256 of scope and text, told apart by the scope's length.
+    /// Returns the first 96 bits of the HMAC-SHA256 of scope and text. The scope's length separates the two.
     fn nonce(&self, scope: &str, text: &[u8]) -> Option<[u8; NONCE]> {
         let mut context = hmac::Context::with_key(&self.nonces);
         context.update(&u64::try_from(scope.len()).ok()?.to_be_bytes());

@@ -1,5 +1,5 @@
-//! A service that is loaded: its upstream and, for each tool, the contract that arguments are held to. Shared by all
-//! expositions of it, and held once for equal services.
+//! A loaded service: its upstream and, for each tool, the contract that validates arguments. All expositions of the service
+//! share it, and equal services are held once.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::upstream::{Client, Upstream};
 /// One service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// What it was made of.
+    /// The document that it was loaded from.
     pub(crate) document: Arc<ServiceDocument>,
-    /// Its name.
+    /// The digest of the document.
     pub(crate) digest: Digest,
-    /// Where calls go.
+    /// The upstream that is called.
     pub(crate) upstream: Upstream,
-    /// What each tool takes, in the order of the document.
+    /// The contract of each tool, in the order of the document.
     pub(crate) contracts: IndexMap<String, Contract>,
     /// The member of a modern `_meta` that names the server.
     pub(crate) server_meta: String,
@@ -31,7 +31,7 @@ pub(crate) struct Service {
     pub(crate) server_info: String,
 }
 
-/// What a tool takes.
+/// The arguments that a tool takes.
 #[derive(Debug)]
 pub(crate) struct Contract {
     /// The input schema, compiled.
@@ -40,7 +40,7 @@ pub(crate) struct Contract {
     pub(crate) param_headers: Vec<ParamHeader>,
     /// Names of the schema's properties.
     pub(crate) arguments: Vec<String>,
-    /// SHA-256 of all that a list shows of the tool, but for what an exposition adds.
+    /// SHA-256 of everything that a list shows of the tool, except what an exposition adds.
     pub(crate) listed: [u8; 32],
 }
 
@@ -48,7 +48,7 @@ impl Service {
     /// Compiles a document.
     ///
     /// # Errors
-    /// Names the tool and what is wrong with it.
+    /// Names the tool and its problem.
     pub(crate) fn load(digest: &Digest, document: &Arc<ServiceDocument>, client: &Arc<Client>) -> Result<Self, String> {
         if !reads(document.format_version) {
             return Err(format!("service {}: {}", document.name, Unreadable::TooNew(document.format_version)));
@@ -92,7 +92,8 @@ impl Contract {
     }
 }
 
-/// The input schema, with the argument that goes on where the gateway fetches pages and the manifest does not name it.
+/// Returns the input schema. If the gateway fetches pages and the manifest does not declare the argument for the next page,
+/// that argument is added.
 pub(crate) fn declared_input(tool: &ServiceTool) -> Result<Value, String> {
     let mut schema: Value = serde_json::from_str(tool.input_schema.as_str()).map_err(|e| e.to_string())?;
     let Some(object) = schema.as_object_mut() else { return Err("must be an object".to_owned()) };

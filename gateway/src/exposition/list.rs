@@ -1,4 +1,4 @@
-//! `tools/list`: every tool serialised once, pages cut out of that.
+//! `tools/list`: every tool is serialised once, and pages are slices of that text.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use super::{Exposition, Tool, schema};
 use crate::mcp::arguments::Reserved;
 use crate::service::{Service, declared_input};
 
-/// Tools on one page.
+/// Maximum tools on one page.
 const PAGE: usize = 250;
 
 /// The tools of an exposition as they are listed.
@@ -21,7 +21,7 @@ pub(crate) struct ToolList {
     names: Vec<String>,
 }
 
-/// Tools in JSON, one after the other with commas between, and where each ends.
+/// Tools in JSON, separated by commas, and the end of each.
 #[derive(Debug, Default)]
 struct Fragments {
     text: String,
@@ -41,7 +41,7 @@ impl Fragments {
 /// One page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page<'a> {
-    /// Tools in JSON with commas between, without the list's brackets.
+    /// Tools in JSON, separated by commas, without the list's brackets.
     pub(crate) tools: &'a str,
     /// The cursor of the next page.
     pub(crate) next: Option<String>,
@@ -56,9 +56,9 @@ impl ToolList {
         Self { fragments, names: exposition.tools.keys().cloned().collect() }
     }
 
-    /// The page that `cursor` names; the first without one. None for a cursor that names no tool of this list.
+    /// Returns the page at `cursor`, or the first page without one. Returns none for a cursor that names no tool of this list.
     ///
-    /// A cursor is the name of a page's first tool, so that it stays good over a reload that leaves the tool in place.
+    /// A cursor is the name of a page's first tool, so it stays valid across a reload that keeps the tool.
     pub(crate) fn page(&self, cursor: Option<&str>) -> Option<Page<'_>> {
         let fragments = &self.fragments;
         let first = match cursor {
@@ -76,7 +76,7 @@ impl ToolList {
     }
 }
 
-/// Equal for lists that no client can tell apart, without making one.
+/// Returns a digest that is equal for equal lists, without building the list.
 pub(super) fn digest(service: &Service, tools: &IndexMap<String, Tool>) -> [u8; 32] {
     let mut hash = Sha256::new();
     for (name, tool) in tools {
@@ -100,7 +100,7 @@ fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     if let Some(description) = &declared.description {
         entry["description"] = json!(description);
     }
-    // Read before, when the service was loaded.
+    // The schema was parsed when the service was loaded, so parsing does not fail.
     let input = declared_input(declared).unwrap_or_else(|_| json!({"type": "object"}));
     entry["inputSchema"] = schema::input(input, &tool.reserved);
     if let Some(output) = tool.output_schema(declared) {

@@ -1,5 +1,5 @@
-//! An exposition that is loaded: the programs of its tools, what it lists, what bounds its calls. Immutable; a reload
-//! makes a new one, and a call in flight keeps the one that it started with.
+//! A loaded exposition: the programs of its tools, its list and its limits. Immutable: a reload creates another one, and a
+//! call in flight keeps the one that it started with.
 
 mod list;
 mod schema;
@@ -39,11 +39,11 @@ pub(crate) struct Exposition {
     pub(crate) enforcement: Enforcement,
     /// Who may call.
     pub(crate) access: Option<Access>,
-    /// How it knows the credentials of its service.
+    /// The handles of its service's credentials.
     handles: Handles,
-    /// Bounds on calls.
+    /// Limits on calls.
     pub(crate) limits: CallLimits,
-    /// What an audit record holds.
+    /// The content of an audit record.
     pub(crate) audit: Audit,
     /// The service that it publishes.
     pub(crate) service: Arc<Service>,
@@ -51,34 +51,34 @@ pub(crate) struct Exposition {
     pub(crate) tools: IndexMap<String, Tool>,
     /// The regular expressions of its filters.
     pub(crate) expressions: Expressions,
-    /// Its part of the gateway's memory, calls and streams.
+    /// Its share of the gateway's memory, calls and streams.
     pub(crate) share: Arc<Share>,
-    /// Keeps calls within their rate and number.
+    /// Limits the rate and the number of calls.
     pub(crate) limiter: Arc<Limiter>,
     /// Its counters.
     pub(crate) series: Arc<ExpositionSeries>,
-    /// Says whether two versions list the same.
+    /// Equal for two versions with the same list.
     pub(crate) list_digest: [u8; 32],
-    /// Made when it is first asked for: most memory of an exposition would be this.
+    /// Built when it is first requested, since it would be most of an exposition's memory.
     list: OnceLock<ToolList>,
 }
 
 /// One published tool.
 #[derive(Debug)]
 pub(crate) struct Tool {
-    /// The filter; one that changes nothing where none is declared.
+    /// The filter. If none is declared, it changes nothing.
     pub(crate) program: Arc<Program>,
-    /// Whether a filter applies: its report then goes into `_meta`.
+    /// Whether a filter applies. Its report then goes into `_meta`.
     pub(crate) filtered: bool,
-    /// Inputs that the gateway takes for itself.
+    /// Inputs that the gateway handles itself.
     pub(crate) reserved: Reserved,
     /// Its counters.
     pub(crate) series: Arc<ToolSeries>,
 }
 
 impl Exposition {
-    /// Compiles a document for a gateway, whose ceilings hold whatever the document says. What `previous` has and this one
-    /// needs unchanged (counters, limits) is taken over.
+    /// Compiles a document. The gateway's ceilings apply, whatever the document says. Unchanged counters and limits are taken
+    /// over from `previous`.
     ///
     /// # Errors
     /// Names the tool and the field.
@@ -96,7 +96,7 @@ impl Exposition {
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
         let mut tools = IndexMap::with_capacity(document.tools.len());
         let mut expressions = Expressions::default();
-        // An empty label is to Prometheus one that is not there.
+        // To Prometheus, an empty label is an absent one.
         let shared = (!gateway.options.tool_series).then(|| {
             let kept = previous.and_then(|p| p.tools.values().next()).map(|tool| Arc::clone(&tool.series));
             kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, "")))
@@ -141,12 +141,12 @@ impl Exposition {
         })
     }
 
-    /// Whether it was made of this very document.
+    /// Returns whether it was loaded from this document.
     pub(crate) fn is_of(&self, document: &ExpositionDocument) -> bool {
         self.digest == digest(document)
     }
 
-    /// Its service's credentials.
+    /// Returns the credentials of its service.
     pub(crate) fn credentials<'a>(&'a self, store: &'a dyn Credentials) -> CredentialScope<'a> {
         CredentialScope { store, namespace: &self.id.namespace, handles: &self.handles }
     }
@@ -171,13 +171,13 @@ impl Exposition {
         }
     }
 
-    /// What `tools/list` answers.
+    /// Returns the list for `tools/list`.
     pub(crate) fn list(&self) -> &ToolList {
         self.list.get_or_init(|| ToolList::build(self))
     }
 }
 
-/// Says that the regular expressions of `whose` filters take more than `most` bytes, and the remedy.
+/// Returns the error for regular expressions of `whose` filters that take more than `most` bytes, with the remedy.
 pub(crate) fn too_large(whose: &str, most: usize) -> String {
     format!(
         "the regular expressions of the {whose}'s filters take more than {} KiB once compiled: use smaller counted \
@@ -186,8 +186,8 @@ pub(crate) fn too_large(whose: &str, most: usize) -> String {
     )
 }
 
-/// The limits of a document, none above the gateway's. The compile step refuses what is above; this holds where another
-/// version compiled.
+/// Returns the limits of a document, reduced to the gateway's ceilings. The compile step refuses limits above them, but the
+/// document may come from another version.
 fn ceilings(limits: &CallLimits, gateway: &GatewayLimits) -> CallLimits {
     let longest = u64::try_from(gateway.max_timeout.as_millis()).unwrap_or(u64::MAX);
     CallLimits {
@@ -201,7 +201,7 @@ fn digest(document: &ExpositionDocument) -> [u8; 32] {
     Sha256::digest(serde_json::to_vec(document).expect("documents serialise")).into()
 }
 
-/// Bytes in lower-case hex.
+/// Returns bytes in lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -219,7 +219,7 @@ impl Tool {
         let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
         let enforced = document.enforcement == Enforcement::Enforced;
         if enforced && published.filter.is_none() {
-            return Err(format!("tool {name} has no filter, which an Enforced exposition needs; passthrough is one"));
+            return Err(format!("tool {name} has no filter; an Enforced exposition needs one for each tool, such as passthrough"));
         }
         let options = CompileOptions {
             enforcement: document.enforcement,
@@ -243,7 +243,7 @@ impl Tool {
         })
     }
 
-    /// The schema that the structured content of every answer conforms to, where there is one.
+    /// Returns the schema of the structured content of every answer, if there is one.
     fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
         let pages = declared.pagination.as_ref().map(|pagination| paging::schema(pagination.kind));
         if self.filtered { self.program.output_schema(pages.as_ref()) } else { None }

@@ -1,10 +1,10 @@
-//! Schemas as they are advertised.
+//! The schemas that a list advertises.
 
 use serde_json::{Value, json};
 
 use crate::mcp::arguments::Reserved;
 
-/// The input schema with the reserved inputs that apply.
+/// Returns the input schema with the reserved inputs that apply.
 pub(super) fn input(mut schema: Value, reserved: &Reserved) -> Value {
     if !reserved.apply {
         return schema;

@@ -1,4 +1,4 @@
-//! Sends spans, on the HTTP stack that the gateway has anyway.
+//! Sends spans to a collector over HTTP.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::upstream::error_chain;
 
 /// How long one request to the collector may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a collector's answer that are read.
+/// Maximum bytes of a collector's answer.
 const ANSWER: usize = 64 << 10;
 
-/// A collector, and whether it takes what is sent. Trouble is said when it begins and when it is over, not each time.
+/// A collector, and whether it accepts spans. The log has the beginning and the end of a failure, not each failed request.
 #[derive(Debug)]
 pub(super) struct Collector {
     http: reqwest::Client,
@@ -26,10 +26,10 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// For the runtime that this is called from: the thread that sends spans has none.
+    /// Creates a client that uses the current runtime, because the thread that sends spans has none.
     ///
     /// # Errors
-    /// The HTTP client cannot be set up.
+    /// The HTTP client cannot be created.
     pub(super) fn new(endpoint: &str) -> Result<Self, String> {
         let builder = || {
             reqwest::Client::builder()
@@ -73,12 +73,12 @@ impl HttpClient for Collector {
     }
 }
 
-/// A client that trusts the system's certificate authorities.
+/// Creates a client that trusts the system's certificate authorities.
 fn with_system_roots(builder: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, reqwest::Error> {
     builder().build().or_else(|error| {
         // A machine without certificate authorities can still call plain HTTP; TLS then fails with its own reason.
         let fallback = builder().tls_certs_only([]).build()?;
-        tracing::warn!(reason = %error_chain(&error), "no certificate authorities of the system; https will fail");
+        tracing::warn!(reason = %error_chain(&error), "the system has no certificate authorities; https will fail");
         Ok(fallback)
     })
 }

@@ -1,4 +1,4 @@
-//! What a caller says of the trace that its call is part of: W3C Trace Context, in `params._meta` or in HTTP headers.
+//! Reads the trace context of a call (W3C Trace Context), from `params._meta` or from HTTP headers.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use crate::mcp::message::string;
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
-/// Characters of a `tracestate` that are passed on: what Trace Context (3.3.1.5) asks of everyone, and no more, since it
-/// is a stranger's text that goes upstream.
+/// Maximum characters of a `tracestate` that is forwarded: the minimum that Trace Context (3.3.1.5) requires, since the text
+/// is the caller's and goes upstream.
 const TRACESTATE_LENGTH: usize = 512;
 
-/// The span of the caller's that a call belongs to; none where it says none, or something malformed.
+/// The caller's span that a call belongs to; none if the call has none, or a malformed one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Parent(pub(super) Option<SpanContext>);
 
 impl Parent {
-    /// Reads it: from the message where that names one (MCP, SEP-414), since a connection may carry messages of many
-    /// traces; else from the headers.
+    /// Reads the span from the message if it has one (MCP, SEP-414), since a connection may carry messages of many traces.
+    /// Otherwise reads it from the headers.
     pub(crate) fn read(params: &Params<'_>, headers: Option<&HeaderMap>) -> Self {
         let meta = params.meta.as_ref().and_then(|meta| {
             let parent = meta.traceparent.and_then(string)?;
@@ -34,7 +34,7 @@ impl Parent {
     }
 }
 
-/// The two fields, as their carrier has them.
+/// The two fields of a trace context.
 struct Carrier<'a> {
     parent: Cow<'a, str>,
     state: Option<Cow<'a, str>>,
@@ -52,7 +52,7 @@ impl<'a> Carrier<'a> {
         Some(Self { parent: Cow::Borrowed(parent.to_str().ok()?), state })
     }
 
-    /// Whether the fields have their fixed shape. The library is less strict, and takes shorter ids.
+    /// Returns whether `traceparent` has its fixed format. The library is less strict, and accepts shorter ids.
     fn is_sound(&self) -> bool {
         let parent = self.parent.as_bytes();
         let shape = parent.iter().take(55).enumerate().all(|(at, byte)| match at {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_as_if_it_were_not_there() {
+    fn a_malformed_trace_context_is_ignored() {
         let later = format!("cc{}-what-is-to-come", &A[2..]);
         assert!(read("{}", &[("traceparent", &later)]).is_some(), "a later version");
         let trailing = format!("{A}-more");

@@ -1,14 +1,14 @@
-//! Traces of tool calls, sent to an OpenTelemetry collector by OTLP over HTTP. Off unless an endpoint is named.
+//! Traces of tool calls, sent to an OpenTelemetry collector by OTLP over HTTP. Off unless an endpoint is configured.
 //!
 //! ```text
-//! settings    what the options and the environment ask for     pure
-//! context     what a caller says of its trace                  pure
+//! settings    options and environment      pure
+//! context     the caller's trace context   pure
 //! span        a call, its requests, its filter
-//! collector   sending, on the gateway's own HTTP stack
+//! collector   sends spans
 //! ```
 //!
-//! Spans hold names, sizes, times and statuses. They never hold an argument, a URL with arguments in it, a payload, a
-//! header or who called: a collector is read by others than those who may read what the tools answer.
+//! Spans hold names, sizes, times and statuses. They never hold an argument, a URL with arguments, a payload, a header or
+//! the caller: people who read the collector may not be allowed to read the answers of the tools.
 
 mod collector;
 mod context;
@@ -33,17 +33,17 @@ pub use settings::TraceOptions;
 pub use span::CallTrace;
 pub(crate) use span::RequestSpan;
 
-/// What spans that wait may take to be sent when the gateway stops.
+/// Maximum time to send the remaining spans when the gateway stops.
 const FLUSH: Duration = Duration::from_secs(5);
-/// `service.name`, where the environment names none.
+/// The default of `service.name`.
 const SERVICE: &str = "tamis-gateway";
 
-/// Traces cannot be sent as they were asked for.
+/// The options or the environment configure traces incorrectly.
 #[derive(Debug, thiserror::Error)]
 #[error("traces: {0}")]
 pub struct TraceError(String);
 
-/// Where spans go. A copy is cheap and means the same.
+/// The destination of spans. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct Traces {
     provider: SdkTracerProvider,
@@ -58,11 +58,13 @@ impl fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Prepares to send spans, from within a runtime; connects to nothing yet. None where nothing asks for traces:
-    /// neither `options` nor the variables that the OpenTelemetry specification names
-    /// (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`), or where these switch them off
-    /// (`OTEL_SDK_DISABLED`, `OTEL_TRACES_EXPORTER=none`). Its other variables hold too: `OTEL_EXPORTER_OTLP_HEADERS`,
-    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`.
+    /// Prepares to send spans, without connecting. Must be called from within a runtime.
+    ///
+    /// Returns none if traces are not configured, neither by `options` nor by the variables of the OpenTelemetry
+    /// specification (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`), or if they are disabled
+    /// (`OTEL_SDK_DISABLED`, `OTEL_TRACES_EXPORTER=none`). Other variables of the specification apply too:
+    /// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+    /// `OTEL_TRACES_SAMPLER`, `OTEL_BSP_*`.
     ///
     /// # Errors
     /// [`TraceError`] names the option or the variable that cannot be used, and the remedy.
@@ -81,7 +83,7 @@ impl Traces {
         let mut builder =
             SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource(options, &variable));
         if let Some(ratio) = sampling {
-            // A caller that has decided is followed, as everyone on the way is, or traces would have holes.
+            // A caller's sampling decision is kept, otherwise traces would be incomplete.
             builder = builder.with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(ratio))));
         }
         let provider = builder.build();
@@ -89,15 +91,15 @@ impl Traces {
         Ok(Some(Self { provider, tracer, endpoint }))
     }
 
-    /// Where spans are sent: a URL without credentials.
+    /// Returns the URL to which spans are sent. It has no credentials.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Sends what waits, for five seconds at most; nothing is sent afterwards.
+    /// Sends the remaining spans, for five seconds at most. No span is sent afterwards.
     pub(crate) async fn shut_down(self) {
-        // The library waits by blocking.
+        // The library blocks the thread.
         let ended = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(FLUSH)).await;
         if let Ok(Err(error)) = ended {
             tracing::warn!(%error, "the last spans were not sent");
@@ -105,11 +107,11 @@ impl Traces {
     }
 }
 
-/// Who sends: ours first, then what the environment says instead.
+/// Returns the attributes of this process: the defaults, overridden by the environment.
 fn resource(options: &TraceOptions, variable: &dyn Fn(&str) -> Option<String>) -> Resource {
-    let ours = [("service.name", SERVICE.to_owned()), ("service.version", env!("CARGO_PKG_VERSION").to_owned())];
+    let defaults = [("service.name", SERVICE.to_owned()), ("service.version", env!("CARGO_PKG_VERSION").to_owned())];
     let instance = variable("HOSTNAME").map(|name| ("service.instance.id", name));
-    let all = ours.into_iter().chain(instance).chain(options.resource.iter().cloned());
+    let all = defaults.into_iter().chain(instance).chain(options.resource.iter().cloned());
     let resource = Resource::builder_empty()
         .with_attributes(all.map(|(key, value)| KeyValue::new(key, value)))
         .with_detector(Box::new(TelemetryResourceDetector))
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_says_who_it_is_and_the_environment_may_say_its_name() {
+    fn the_environment_may_override_the_name_of_the_process() {
         let options =
             TraceOptions { resource: vec![("tamis.gateway_group", "public".to_owned())], ..Default::default() };
         let said = |environment: &[(&str, &str)], key: &'static str| {

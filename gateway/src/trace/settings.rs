@@ -1,35 +1,35 @@
-//! Whether traces are asked for, and how. Pure.
+//! Decides from options and environment whether traces are sent, and where. Pure.
 
 use url::Url;
 
-/// Where an OTLP receiver takes spans, below its base URL (OTLP specification 1, "OTLP/HTTP Request").
+/// The path of an OTLP receiver below its base URL (OTLP specification 1, "OTLP/HTTP Request").
 const PATH: &str = "v1/traces";
 
-/// What the command line or a GatewayGroup says of traces.
+/// The settings for traces of the command line or a GatewayGroup.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TraceOptions {
-    /// The base URL of a collector that takes OTLP over HTTP, `http://HOST:4318`; `/v1/traces` is appended.
+    /// The base URL of a collector that accepts OTLP over HTTP, `http://HOST:4318`; `/v1/traces` is appended.
     pub endpoint: Option<String>,
-    /// The share of calls that are traced, from 0 to 1, where the caller has not decided. All, if neither this nor the
-    /// environment says another.
+    /// The share of calls that are traced, from 0 to 1, if the caller has not decided. The default is the environment's value,
+    /// or all calls.
     pub sampling: Option<f64>,
-    /// What is said of this process beside its name, version and host: OpenTelemetry resource attributes.
+    /// OpenTelemetry resource attributes of this process, in addition to its name, version and host.
     pub resource: Vec<(&'static str, String)>,
 }
 
-/// Traces as they are to be sent.
+/// Where and how traces are sent.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
     /// The whole URL.
     pub(super) endpoint: String,
-    /// The share of calls; none: as the environment says.
+    /// The share of calls; none for the environment's value.
     pub(super) sampling: Option<f64>,
 }
 
-/// What options and environment ask for; options first. None: no traces.
+/// Combines options and environment; options have precedence. Returns none if no traces are sent.
 ///
 /// # Errors
-/// What cannot be used, and the remedy.
+/// Names the invalid value and the remedy.
 pub(super) fn plan(options: &TraceOptions, variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Plan>, String> {
     let is = |name: &str, wanted: &str| variable(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted));
     if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
@@ -45,7 +45,8 @@ pub(super) fn plan(options: &TraceOptions, variable: &dyn Fn(&str) -> Option<Str
         match variable(name) {
             Some(protocol) if protocol != "http/protobuf" => {
                 return Err(format!(
-                    "{name} is {protocol}: only http/protobuf is spoken, write that, and the collector's port for it, usually 4318"
+                    "{name} is {protocol}, but only http/protobuf is supported; set it to that, and use the collector's port for \
+                     it, usually 4318"
                 ));
             }
             Some(_) => break,
@@ -55,24 +56,24 @@ pub(super) fn plan(options: &TraceOptions, variable: &dyn Fn(&str) -> Option<Str
     if let Some(ratio) = options.sampling
         && !(0.0..=1.0).contains(&ratio)
     {
-        return Err(format!("the sampling ratio is {ratio}: write a number from 0 to 1"));
+        return Err(format!("the sampling ratio is {ratio}; set it to a number from 0 to 1"));
     }
     Ok(Some(Plan { endpoint, sampling: options.sampling }))
 }
 
 fn endpoint(text: &str, is_whole: bool) -> Result<String, String> {
-    // The text is not repeated: it may hold a password.
-    let mut url = Url::parse(text).map_err(|_| "is no URL: write http://HOST:4318".to_owned())?;
+    // The error omits the text, which may hold a password.
+    let mut url = Url::parse(text).map_err(|_| "is not a URL; write http://HOST:4318".to_owned())?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err("must begin with http:// or https://: write http://HOST:4318".to_owned());
+        return Err("must begin with http:// or https://; write http://HOST:4318".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
         let remedy = "put credentials into OTEL_EXPORTER_OTLP_HEADERS";
-        return Err(format!("must hold no user, password, query or fragment: {remedy}"));
+        return Err(format!("must not have a user, password, query or fragment; {remedy}"));
     }
     if !is_whole {
         let path = url.path().trim_end_matches('/');
-        // Many a collector's manual shows the whole URL.
+        // Manuals of many collectors show the whole URL.
         if !path.ends_with(&format!("/{PATH}")) {
             url.set_path(&format!("{path}/{PATH}"));
         }
@@ -126,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named_with_the_remedy() {
+    fn an_invalid_setting_is_named_with_the_remedy() {
         let cases: [(Option<&str>, Option<f64>, Environment, &str); 7] = [
             (Some("otel:4318"), None, &[], "the endpoint must begin with http://"),
-            (Some("/v1"), None, &[], "the endpoint is no URL"),
+            (Some("/v1"), None, &[], "the endpoint is not a URL"),
             (Some("http://user:hunter2@otel"), None, &[], "OTEL_EXPORTER_OTLP_HEADERS"),
             (Some("http://otel/?key=hunter2"), None, &[], "OTEL_EXPORTER_OTLP_HEADERS"),
-            (None, None, &[("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")], "OTEL_EXPORTER_OTLP_ENDPOINT is no URL"),
+            (None, None, &[("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")], "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"),
             (Some("http://otel"), None, &[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "only http/protobuf"),
             (Some("http://otel"), Some(1.5), &[], "from 0 to 1"),
         ];

@@ -1,8 +1,8 @@
 //! The spans of a call: the call itself, each request that it sends, and the filter.
 //!
-//! Names and attributes are those of the OpenTelemetry semantic conventions for MCP (server spans) and HTTP (client
-//! spans), where they have one; ours begin with `tamis.`. An HTTP client span's `url.full` is left out on purpose: a
-//! path and a query hold arguments, and at times a credential. `url.template` is what the manifest says.
+//! Names and attributes follow the OpenTelemetry semantic conventions for MCP (server spans) and HTTP (client spans).
+//! Attributes that these do not define begin with `tamis.`. HTTP client spans have no `url.full` on purpose: a path and a
+//! query hold arguments, and sometimes a credential. `url.template` is the path in the manifest.
 
 use http::{HeaderMap, Method, StatusCode};
 use opentelemetry::propagation::TextMapPropagator as _;
@@ -19,7 +19,7 @@ use super::{Parent, Traces};
 /// Characters of a request id that a span shows.
 const REQUEST_ID: usize = 64;
 
-/// A call under way, as its trace sees it. It ends when this is dropped.
+/// The span of a call in flight. It ends when this is dropped.
 #[derive(Debug)]
 pub struct CallTrace {
     tracer: SdkTracer,
@@ -54,7 +54,7 @@ impl Traces {
 }
 
 impl CallTrace {
-    /// How the call came out: a value of the label `outcome` of `tamis_tool_calls_total`, or `rejected`.
+    /// Sets the outcome: a value of the label `outcome` of `tamis_tool_calls_total`, or `rejected`.
     pub(crate) fn outcome(&mut self, outcome: &'static str, is_error: bool) {
         self.span.set_attribute(KeyValue::new("tamis.outcome", outcome));
         if is_error {
@@ -62,7 +62,7 @@ impl CallTrace {
         }
     }
 
-    /// The trace, in hexadecimal digits, where it is sent.
+    /// Returns the id of the trace in hex, if the trace is sampled.
     pub(crate) fn sampled_id(&self) -> Option<String> {
         let context = self.span.span_context();
         context.is_sampled().then(|| context.trace_id().to_string())
@@ -73,8 +73,8 @@ impl CallTrace {
         self.tracer.build_with_context(span, &holding(self.span.span_context()))
     }
 
-    /// Begins the span of a request upstream. `template` is the path of the manifest, where the request goes there;
-    /// `sent` counts the requests that the call has sent before.
+    /// Begins the span of a request to the upstream. `template` is the path in the manifest, if the request goes there. `sent`
+    /// is the number of requests that the call has sent before.
     pub(crate) fn request(&self, method: &Method, url: &Url, template: Option<&str>, sent: u32) -> RequestSpan {
         let name = template.map_or_else(|| method.to_string(), |template| format!("{method} {template}"));
         let mut span = self.child(name, SpanKind::Client);
@@ -102,16 +102,16 @@ impl CallTrace {
     }
 }
 
-/// A request upstream, from its sending to the end of its answer. It ends when this is dropped.
+/// The span of a request to the upstream, until the end of its answer. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Whether it is known how it came out.
+    /// Whether the result is known.
     is_over: bool,
 }
 
 impl RequestSpan {
-    /// Tells the upstream which span its own belong to, whatever the headers said before.
+    /// Writes the trace context of this span into the headers, in place of any other.
     pub(crate) fn inject(&self, headers: &mut HeaderMap) {
         headers.remove("tracestate");
         let context = holding(self.span.span_context());
@@ -121,7 +121,7 @@ impl RequestSpan {
         }
     }
 
-    /// An answer has begun.
+    /// Notes the status of the answer.
     pub(crate) fn answered(&mut self, status: StatusCode) {
         self.is_over = true;
         self.span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
@@ -130,7 +130,7 @@ impl RequestSpan {
         }
     }
 
-    /// There was none, or it broke off; a category, as errors name it.
+    /// Notes a failure: there was no answer, or it ended early. `category` is that of the error.
     pub(crate) fn failed(&mut self, category: &'static str) {
         self.is_over = true;
         fail(&mut self.span, category);
@@ -140,31 +140,31 @@ impl RequestSpan {
 impl Drop for RequestSpan {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody waits any more: the deadline has passed, or the caller is gone.
+            // The request was dropped: the deadline has passed, or the caller has disconnected.
             fail(&mut self.span, "cancelled");
         }
     }
 }
 
-/// The filter at work. It ends when this is dropped.
+/// The span of the filter. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct FilterSpan(Span);
 
 impl FilterSpan {
-    /// Bytes before and after.
+    /// Sets the sizes before and after filtering.
     pub(crate) fn sizes(&mut self, input: usize, output: usize) {
         let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.0.set_attribute(KeyValue::new("tamis.filter.input_bytes", number(input)));
         self.0.set_attribute(KeyValue::new("tamis.filter.output_bytes", number(output)));
     }
 
-    /// The stage that failed.
+    /// Notes the stage that failed.
     pub(crate) fn failed(&mut self, stage: &'static str) {
         fail(&mut self.0, stage);
     }
 }
 
-/// Says more of a span, where anybody will read it: a call that is not sampled makes no attributes.
+/// Adds attributes to a span if it is sampled. Otherwise they are not computed.
 fn record(span: &mut Span, attributes: impl FnOnce() -> Vec<KeyValue>) {
     if span.is_recording() {
         span.set_attributes(attributes());

@@ -137,7 +137,7 @@ fn tls(extra_roots: &[Vec<u8>]) -> Result<ClientConfig, String> {
             for root in roots {
                 only.add(root).map_err(|error| error_chain(&error))?;
             }
-            tracing::warn!(reason = %error_chain(&missing), "no certificate authorities of the system; https will fail");
+            tracing::warn!(reason = %error_chain(&missing), "the system has no certificate authorities; https will fail");
             builder.with_root_certificates(only)
         }
     };
