@@ -42,8 +42,9 @@ pub struct ExpositionDocument {
     /// The published tools, in the order of the service.
     #[serde(deserialize_with = "crate::shared::deserialize")]
     pub tools: IndexMap<String, ExpositionTool>,
-    /// The service's credentials by `name/key` of the Secret: where each value lies, and how it may be used. Empty under
-    /// `tamis serve`, which reads them by their names. A document that names a value is loaded when the value is there.
+    /// The service's credentials by `name/key` of the Secret: where each value lies, and how it may be used. Empty
+    /// under `tamis serve`, which reads them by their names. A document that names a value is loaded when the value is
+    /// there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, CredentialGrant>,
     /// Who may call; `None` is what `tamis serve` on loopback allows.
@@ -144,8 +145,8 @@ impl Access {
     }
 }
 
-/// A key in a group's credential shards. Made of the uid and the resourceVersion of the Secret that the value comes from,
-/// so that it names one value for ever and tells nothing about it.
+/// A key in a group's credential shards. Made of the uid and the resourceVersion of the Secret that the value comes
+/// from, so that it names one value for ever and tells nothing about it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CredentialHandle(pub String);

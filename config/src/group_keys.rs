@@ -1,7 +1,7 @@
 //! The keys of a group: a Secret that the operator writes and rotates, and that all gateways of the group read.
 //!
-//! A key is published before it is used and accepted after it was used, so that a cursor that one gateway sealed opens at
-//! every other one while a rotation is on its way.
+//! A key is published before it is used and accepted after it was used, so that a cursor that one gateway sealed opens
+//! at every other one while a rotation is on its way.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,9 @@
 //! How operator and gateway prove to each other that both know the group's token, without sending it.
 //!
-//! Who may create pods in a group's namespace can make one that claims to be a gateway. The operator asks it for `/acks`
-//! all the same, so it must not hand over the token: it signs a nonce, the pod's address and the time, and listens only to
-//! an answer that signs the nonce. The address keeps a pod from passing the question on to a real gateway.
+//! Who may create pods in a group's namespace can make one that claims to be a gateway. The operator asks it for
+//! `/acks` all the same, so it must not hand over the token: it signs a nonce, the pod's address and the time, and
+//! listens only to an answer that signs the nonce. The address keeps a pod from passing the question on to a real
+//! gateway.
 
 use std::fmt;
 use std::str::FromStr;

@@ -65,8 +65,8 @@ impl ServiceDocument {
         }
     }
 
-    /// Returns the tool whose call a call of `tool` makes: the tool itself, or the one that it is an alias of. `None` for an
-    /// alias of a tool that is not there, or that is an alias itself.
+    /// Returns the tool whose call a call of `tool` makes: the tool itself, or the one that it is an alias of. `None`
+    /// for an alias of a tool that is not there, or that is an alias itself.
     #[must_use]
     pub fn called<'d>(&'d self, tool: &'d ServiceTool) -> Option<&'d ServiceTool> {
         match tool.alias() {
@@ -75,8 +75,8 @@ impl ServiceDocument {
         }
     }
 
-    /// Returns the credential that calls of one of the service's tools send, with the request that carries it, or `None`
-    /// for a tool without one. An alias sends what the tool behind it sends.
+    /// Returns the credential that calls of one of the service's tools send, with the request that carries it, or
+    /// `None` for a tool without one. An alias sends what the tool behind it sends.
     #[must_use]
     pub fn sent_credential<'d>(&'d self, tool: &'d ServiceTool) -> Option<SentCredential<'d>> {
         match (&self.source, &self.called(tool)?.call) {
@@ -129,7 +129,8 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    /// Returns how a call is authenticated: as the call says, or else as the service says. `None` without authentication.
+    /// Returns how a call is authenticated: as the call says, or else as the service says. `None` without
+    /// authentication.
     #[must_use]
     pub fn auth_of<'d>(&'d self, call: &'d HttpCall) -> Option<&'d Auth> {
         call.auth.as_ref().or(self.auth.as_ref()).filter(|auth| auth.kind != AuthKind::None)

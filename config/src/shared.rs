@@ -1,5 +1,5 @@
-//! Equal filters are held once. A thousand tools often have the same filter, and a filter that was read takes six times the
-//! bytes of its JSON.
+//! Equal filters are held once. A thousand tools often have the same filter, and a filter that was read takes six times
+//! the bytes of its JSON.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! Callers and their keys. The gateway knows only the SHA-256 of a key.
 //!
-//! A key is looked up by the first bytes of its digest and then compared in constant time. The time of the lookup reveals
-//! nothing useful: an attacker who tries keys cannot choose their digests, and part of a digest leads to no key.
+//! A key is looked up by the first bytes of its digest and then compared in constant time. The time of the lookup
+//! reveals nothing useful: an attacker who tries keys cannot choose their digests, and part of a digest leads to no
+//! key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,8 +37,8 @@ pub(crate) enum AuthError {
     CallersUnknown,
 }
 
-/// Returns the digest of the key that a request presents: `Authorization: Bearer KEY` or `X-API-Key: KEY`. Returns none if
-/// there is no key, or if there are several that differ: the gateway must check the key that the client meant.
+/// Returns the digest of the key that a request presents: `Authorization: Bearer KEY` or `X-API-Key: KEY`. Returns none
+/// if there is no key, or if there are several that differ: the gateway must check the key that the client meant.
 pub(crate) fn presented(headers: &HeaderMap) -> Option<KeyDigest> {
     let mut keys = headers
         .get_all(AUTHORIZATION)
@@ -48,8 +49,8 @@ pub(crate) fn presented(headers: &HeaderMap) -> Option<KeyDigest> {
     if keys.all(|other| other == key) { KeyDigest::of(key) } else { None }
 }
 
-/// Returns the token after the scheme `Bearer`, in upper or lower case (RFC 9110, 11.1). Other schemes are meant for others, such
-/// as a proxy.
+/// Returns the token after the scheme `Bearer`, in upper or lower case (RFC 9110, 11.1). Other schemes are meant for
+/// others, such as a proxy.
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(b"bearer".len())?;
     (scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(|byte| *byte == b' ')).then(|| rest.trim_ascii())
@@ -92,8 +93,8 @@ impl fmt::Debug for KeyDigest {
     }
 }
 
-/// The callers of an exposition: names, and the digests of their keys. Read from a Secret once, looked up at every request.
-/// An empty list admits no caller.
+/// The callers of an exposition: names, and the digests of their keys. Read from a Secret once, looked up at every
+/// request. An empty list admits no caller.
 #[derive(Clone, Default)]
 pub struct Callers(Box<[(KeyDigest, Arc<str>)]>);
 
@@ -109,8 +110,8 @@ pub enum InvalidCallers {
 }
 
 impl Callers {
-    /// Reads a Secret's entries, from a caller's name to `sha256:` and 64 hex digits. Any other entry is skipped, with a
-    /// warning that names `secret` and the entry, never its value.
+    /// Reads a Secret's entries, from a caller's name to `sha256:` and 64 hex digits. Any other entry is skipped, with
+    /// a warning that names `secret` and the entry, never its value.
     ///
     /// # Errors
     /// [`InvalidCallers::TooMany`].

@@ -18,7 +18,8 @@ use crate::gateway::Gateway;
 use crate::metrics::Totals;
 use crate::serve::{Body, Cut};
 
-/// Changes that a reader may lag behind. The stream of a slower reader is cut, and its next stream begins with a snapshot.
+/// Changes that a reader may lag behind. The stream of a slower reader is cut, and its next stream begins with a
+/// snapshot.
 const LAG: usize = 16_384;
 /// Concurrent streams.
 const STREAMS: usize = 32;

@@ -180,8 +180,8 @@ impl Gateway {
         each.map(|(id, missing)| format!("{id}: {missing}; {}", missing.remedy())).collect()
     }
 
-    /// Returns the loaded configuration by digest, and the results of the newest documents. It has no filter, no schema and no
-    /// address of an upstream.
+    /// Returns the loaded configuration by digest, and the results of the newest documents. It has no filter, no schema
+    /// and no address of an upstream.
     fn describe(&self) -> Value {
         let status = self.reload_status();
         let slots = self.registry.all();
@@ -286,7 +286,8 @@ impl AdminToken {
         Some(same.map(|()| Admitted { revoked: known.revoked.clone(), proof: None }).map_err(|_| Refused))
     }
 
-    /// Checks that a question proves knowledge of the token, and is addressed to this gateway; none while no token is known.
+    /// Checks that a question proves knowledge of the token, and is addressed to this gateway; none while no token is
+    /// known.
     fn prove(&self, question: &Question, is_here: impl Fn(&str) -> bool) -> Option<Result<Admitted, Refused>> {
         let known = self.0.load_full()?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &known.digest);

@@ -1,7 +1,7 @@
 //! Writes one record for each call: the caller, the tool, the outcome, the sizes, and a signature of the answer.
 //!
-//! Records are events of the target `audit`, without payload. If an exposition asks for it, the output before filtering goes
-//! into a separate file. A separate thread writes these files, so that a slow disk delays no call.
+//! Records are events of the target `audit`, without payload. If an exposition asks for it, the output before filtering
+//! goes into a separate file. A separate thread writes these files, so that a slow disk delays no call.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -45,9 +45,9 @@ pub(crate) struct Record<'a> {
     pub(crate) output: Option<&'a Bytes>,
     /// Bytes that went to the caller.
     pub(crate) result_bytes: usize,
-    /// The signature of the answer, and the id of its key; none if the gateway has no keys. A keyed signature does not let
-    /// readers of the log guess a short result. It covers the answer, not the output: a signature of the output would show
-    /// whether removed data is equal.
+    /// The signature of the answer, and the id of its key; none if the gateway has no keys. A keyed signature does not
+    /// let readers of the log guess a short result. It covers the answer, not the output: a signature of the output
+    /// would show whether removed data is equal.
     pub(crate) signature: Option<(String, String)>,
     pub(crate) took: Duration,
     /// The trace that the call is part of.

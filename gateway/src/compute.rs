@@ -1,5 +1,5 @@
-//! Runs long work outside the serving threads. As many jobs run at once as there are cores; the rest waits in a queue that
-//! serves the expositions in turn.
+//! Runs long work outside the serving threads. As many jobs run at once as there are cores; the rest waits in a queue
+//! that serves the expositions in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -50,9 +50,10 @@ impl Compute {
 
     /// Runs `work` for an exposition when a slot is free and its memory is reserved.
     ///
-    /// `memory` is the call's reservation, and the bytes that `work` needs. They are reserved for as long as `work` runs, even
-    /// if the caller disconnects, and stay in the reservation afterwards. The closure passed to `work` returns true when the
-    /// deadline has passed or when this future was dropped because the caller disconnected. `work` should then end.
+    /// `memory` is the call's reservation, and the bytes that `work` needs. They are reserved for as long as `work`
+    /// runs, even if the caller disconnects, and stay in the reservation afterwards. The closure passed to `work`
+    /// returns true when the deadline has passed or when this future was dropped because the caller disconnected.
+    /// `work` should then end.
     ///
     /// # Errors
     /// [`NotRun::Overdue`] if the deadline passed in the queue. If it passes later, `work` reports that in its result.

@@ -13,8 +13,8 @@ fn read(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the maximum number of callers' connections: five eighths of the limit. The rest is for upstreams, files, watches
-/// and the admin port.
+/// Returns the maximum number of callers' connections: five eighths of the limit. The rest is for upstreams, files,
+/// watches and the admin port.
 pub(crate) fn connections(limit: Option<u64>, wanted: usize) -> usize {
     let most = limit.map_or(usize::MAX, |limit| usize::try_from(limit / 8 * 5).unwrap_or(usize::MAX));
     wanted.min(most).max(1)

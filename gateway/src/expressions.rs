@@ -1,5 +1,5 @@
-//! Counts the memory of the compiled regular expressions of loaded filters. Programs with equal lists of expressions share
-//! one automaton, which counts once.
+//! Counts the memory of the compiled regular expressions of loaded filters. Programs with equal lists of expressions
+//! share one automaton, which counts once.
 
 use std::collections::HashSet;
 

@@ -185,14 +185,14 @@ impl Gateway {
         self.readiness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Begins to drain. From now on `/readyz` fails, and kept connections are closed after their answer, so that traffic goes
-    /// elsewhere. Requests that still arrive are served. [`Gateway::serve`] calls this itself at shutdown.
+    /// Begins to drain. From now on `/readyz` fails, and kept connections are closed after their answer, so that
+    /// traffic goes elsewhere. Requests that still arrive are served. [`Gateway::serve`] calls this itself at shutdown.
     pub fn begin_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Sends the remaining spans, for five seconds at most. Call this last: no span is sent afterwards. Does nothing if calls
-    /// are not traced.
+    /// Sends the remaining spans, for five seconds at most. Call this last: no span is sent afterwards. Does nothing if
+    /// calls are not traced.
     pub async fn end_traces(&self) {
         if let Some(traces) = self.options.traces.clone() {
             traces.shut_down().await;

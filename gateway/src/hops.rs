@@ -1,8 +1,8 @@
 //! Counts the gateways that a call has passed, so that a call that loops ends.
 //!
-//! Each request to an upstream carries `Tamis-Hops`, one more than the call arrived with. A call above the limit is refused.
-//! The admin port refuses every request that has the header, so that no call reaches it. A proxy may remove the header, so
-//! addresses are checked too (`upstream::egress`).
+//! Each request to an upstream carries `Tamis-Hops`, one more than the call arrived with. A call above the limit is
+//! refused. The admin port refuses every request that has the header, so that no call reaches it. A proxy may remove
+//! the header, so addresses are checked too (`upstream::egress`).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

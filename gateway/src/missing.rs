@@ -58,8 +58,8 @@ impl fmt::Display for MissingCredential {
 }
 
 impl Gateway {
-    /// Returns the credentials that are missing now, by exposition. Reads each named credential. Empty in a cluster, where a
-    /// document waits for its credentials and the operator reports missing ones.
+    /// Returns the credentials that are missing now, by exposition. Reads each named credential. Empty in a cluster,
+    /// where a document waits for its credentials and the operator reports missing ones.
     #[must_use]
     pub fn missing_credentials(&self) -> BTreeMap<ExpositionId, Vec<MissingCredential>> {
         if self.options.admin_token.is_some() {

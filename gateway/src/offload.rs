@@ -1,5 +1,5 @@
-//! Decides which work of a call runs outside the serving threads. Work with an estimate above 100 microseconds runs in the
-//! pool of [`Compute`], and is counted by its kind.
+//! Decides which work of a call runs outside the serving threads. Work with an estimate above 100 microseconds runs in
+//! the pool of [`Compute`], and is counted by its kind.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -21,20 +21,20 @@ pub struct Options {
     pub client: ClientOptions,
     /// Limits on all expositions together.
     pub limits: GatewayLimits,
-    /// The folder for full audit records, one file for each call. Without it, an exposition that asks for full records is
-    /// not served.
+    /// The folder for full audit records, one file for each call. Without it, an exposition that asks for full records
+    /// is not served.
     pub audit_dir: Option<PathBuf>,
     /// Whether an exposition without `access` is refused. Set in a cluster, where the listener is not on loopback.
     pub require_access: bool,
-    /// Whether each tool has its own series. Otherwise the label `tool` is empty, and the calls of an exposition are counted
-    /// together.
+    /// Whether each tool has its own series. Otherwise the label `tool` is empty, and the calls of an exposition are
+    /// counted together.
     pub tool_series: bool,
     /// The host names, other than loopback, that browsers may have in `Origin`.
     pub hostnames: Vec<String>,
     /// The certificate of the serving listener; none for plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// The token that `/config` and `/acks` require. Without one, `/config` is open and `/acks` does not exist: the admin
-    /// port must then not be reachable from other machines.
+    /// The token that `/config` and `/acks` require. Without one, `/config` is open and `/acks` does not exist: the
+    /// admin port must then not be reachable from other machines.
     pub admin_token: Option<Arc<AdminToken>>,
     /// The keys of the gateway's group. Without them, the gateway generates keys that last as long as the process.
     pub keyring: Option<Arc<Keyring>>,
@@ -77,8 +77,8 @@ pub struct GatewayLimits {
     pub max_response_bytes: u64,
     /// The longest `timeout` of an exposition. A longer one is reduced to this.
     pub max_timeout: Duration,
-    /// Bytes of the compiled regular expressions of all filters. An exposition that would exceed this limit, or the next one,
-    /// is not loaded, and keeps its previous version if that may stay.
+    /// Bytes of the compiled regular expressions of all filters. An exposition that would exceed this limit, or the
+    /// next one, is not loaded, and keeps its previous version if that may stay.
     pub expressions: usize,
     /// Bytes of the compiled regular expressions of one namespace's filters.
     pub namespace_expressions: usize,

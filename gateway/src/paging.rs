@@ -17,13 +17,13 @@ pub(crate) enum Next<'a> {
     End,
     /// At this cursor or offset.
     At(Cow<'a, str>),
-    /// At a cursor that the gateway cannot seal at the moment. The caller has to know, since the list would otherwise look
-    /// complete.
+    /// At a cursor that the gateway cannot seal at the moment. The caller has to know, since the list would otherwise
+    /// look complete.
     Unavailable,
 }
 
-/// Returns the JSON of `_pagination`: `{"pages":2,"items":40,"total":100,"next":{"cursor":".."}}`. `next` has the argument
-/// for the next page. Under `Enforced` it omits the upstream's total, which no filter allowed.
+/// Returns the JSON of `_pagination`: `{"pages":2,"items":40,"total":100,"next":{"cursor":".."}}`. `next` has the
+/// argument for the next page. Under `Enforced` it omits the upstream's total, which no filter allowed.
 pub(crate) fn describe(report: &PageReport, kind: PaginationKind, next: &Next<'_>, enforcement: Enforcement) -> String {
     let mut out = format!("{{\"pages\":{}", report.pages);
     if let Some(items) = report.items {

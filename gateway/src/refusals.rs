@@ -74,7 +74,8 @@ struct Line {
 }
 
 impl Sampler {
-    /// Counts a refusal. Returns the number of refusals for a line that is due, including this one; none if no line is due.
+    /// Counts a refusal. Returns the number of refusals for a line that is due, including this one; none if no line is
+    /// due.
     fn note(&mut self, mut key: Key, now: Instant) -> Option<u64> {
         if self.keys.len() >= KEYS && !self.keys.contains_key(&key) {
             self.keys.retain(|_, line| line.written.is_some_and(|written| now - written < WINDOW));

@@ -80,7 +80,8 @@ impl Slot {
         self.changes.subscribe()
     }
 
-    /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools differs.
+    /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools
+    /// differs.
     pub(crate) fn swap(&self, state: State) {
         let listed = |state: &State| state.serving().map(|e| e.list_digest);
         let after = listed(&state);
@@ -127,8 +128,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Removes unused entries, once they may be half of all. The cost of one change therefore does not grow with the number
-    /// of entries.
+    /// Removes unused entries, once they may be half of all. The cost of one change therefore does not grow with the
+    /// number of entries.
     pub(crate) fn prune(&mut self) {
         if self.services.0.len() + self.programs.0.len() <= self.prune_above {
             return;

@@ -1,7 +1,7 @@
 //! The keys that all gateways of a group share. They seal cursors and sign audit records.
 //!
-//! Under `Enforced`, a cursor of the upstream may hold data that the filter removed. The caller therefore gets a token that
-//! only the group's gateways can open, for the same exposition, tool and caller.
+//! Under `Enforced`, a cursor of the upstream may hold data that the filter removed. The caller therefore gets a token
+//! that only the group's gateways can open, for the same exposition, tool and caller.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -55,8 +55,8 @@ impl std::fmt::Debug for Derived {
 }
 
 impl Keyring {
-    /// Creates a keyring with keys that last as long as the process, for a gateway without a group. Returns none if the system
-    /// has no random numbers.
+    /// Creates a keyring with keys that last as long as the process, for a gateway without a group. Returns none if the
+    /// system has no random numbers.
     pub(crate) fn of_the_process() -> Option<Self> {
         let fresh = || {
             let mut key = [0; 32];
@@ -128,8 +128,8 @@ impl Derived {
     }
 
     /// Seals a cursor. The nonce is derived from the sealed text with a separate key, so a cursor has one token in each
-    /// scope, and equal answers of an upstream give equal answers of the gateway. Two different texts share a nonce only if
-    /// HMAC-SHA256, truncated to 96 bits, collides.
+    /// scope, and equal answers of an upstream give equal answers of the gateway. Two different texts share a nonce
+    /// only if HMAC-SHA256, truncated to 96 bits, collides.
     fn seal(&self, scope: &str, cursor: &str) -> Option<String> {
         let length = u32::try_from(cursor.len()).ok()?;
         let mut text = Vec::with_capacity(cursor.len() + PADDED_TO + 32);

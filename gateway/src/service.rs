@@ -1,5 +1,5 @@
-//! A loaded service: its upstream and, for each tool, the contract that validates arguments. All expositions of the service
-//! share it, and equal services are held once.
+//! A loaded service: its upstream and, for each tool, the contract that validates arguments. All expositions of the
+//! service share it, and equal services are held once.
 
 use std::sync::Arc;
 
@@ -92,8 +92,8 @@ impl Contract {
     }
 }
 
-/// Returns the input schema. If the gateway fetches pages and the manifest does not declare the argument for the next page,
-/// that argument is added.
+/// Returns the input schema. If the gateway fetches pages and the manifest does not declare the argument for the next
+/// page, that argument is added.
 pub(crate) fn declared_input(tool: &ServiceTool) -> Result<Value, String> {
     let mut schema: Value = serde_json::from_str(tool.input_schema.as_str()).map_err(|e| e.to_string())?;
     let Some(object) = schema.as_object_mut() else { return Err("must be an object".to_owned()) };

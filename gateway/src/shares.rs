@@ -8,10 +8,10 @@
 //! | an exposition below it, in a namespace that is above an equal share | 7/8 |
 //! | an exposition and a namespace that are both below | 8/8 |
 //!
-//! An equal share of the pool is the part that each active namespace would get if one more joined. An exposition's share is
-//! the same part of its namespace's share. Therefore no exposition can deny another one its first eighth, and no namespace
-//! can deny another one its first eighth. A grant costs three atomic operations, and three more when it is released. There
-//! is no lock.
+//! An equal share of the pool is the part that each active namespace would get if one more joined. An exposition's
+//! share is the same part of its namespace's share. Therefore no exposition can deny another one its first eighth, and
+//! no namespace can deny another one its first eighth. A grant costs three atomic operations, and three more when it is
+//! released. There is no lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -63,7 +63,8 @@ fn read_text(raw: &[u8]) -> Result<Arguments, InvalidArguments> {
     arguments::read(Some(text))
 }
 
-/// Validates arguments. Returns the tool behind an alias, if the tool is one, and the arguments of the tool that is called.
+/// Validates arguments. Returns the tool behind an alias, if the tool is one, and the arguments of the tool that is
+/// called.
 ///
 /// # Errors
 /// [`ArgumentsError`].

@@ -1,4 +1,5 @@
-//! Writes the answer to a call whose output has been filtered: small answers inline, large ones outside the serving threads.
+//! Writes the answer to a call whose output has been filtered: small answers inline, large ones outside the serving
+//! threads.
 
 use std::sync::Arc;
 use std::time::Instant;

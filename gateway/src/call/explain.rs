@@ -25,7 +25,8 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     }
 }
 
-/// Returns the text that explains a failed call to its caller. Under `Enforced` it holds nothing of the upstream's answer.
+/// Returns the text that explains a failed call to its caller. Under `Enforced` it holds nothing of the upstream's
+/// answer.
 pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
     let advisory = active.exposition.enforcement == Enforcement::Advisory;
     active.outcome = match error {

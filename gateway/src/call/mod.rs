@@ -291,8 +291,8 @@ fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) ->
     Err(Exhausted)
 }
 
-/// Checks the arguments. Returns the tool that is called, the arguments to send upstream, and the options that the reserved
-/// inputs set.
+/// Checks the arguments. Returns the tool that is called, the arguments to send upstream, and the options that the
+/// reserved inputs set.
 async fn check<'e>(
     active: &ActiveCall<'e>,
     name: &'e str,
@@ -329,7 +329,8 @@ fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
         && declared.pagination.as_ref().is_some_and(|p| p.kind == PaginationKind::Cursor)
 }
 
-/// Returns the scope in which a sealed cursor is valid: one tool of one exposition, and one caller if callers have names.
+/// Returns the scope in which a sealed cursor is valid: one tool of one exposition, and one caller if callers have
+/// names.
 fn scope(active: &ActiveCall<'_>, tool: &str) -> String {
     // Names of expositions and tools contain no space.
     match active.call.caller.name() {
@@ -355,8 +356,8 @@ fn with_pages<'a>(asked: Call<'a>, pagination: Option<&'a str>) -> Call<'a> {
     Call { pagination, ..asked }
 }
 
-/// Filters an output. Returns the result and the duration without the wait for a slot. Light work runs inline; other work
-/// runs outside the serving threads, until `deadline` at most.
+/// Filters an output. Returns the result and the duration without the wait for a slot. Light work runs inline; other
+/// work runs outside the serving threads, until `deadline` at most.
 async fn apply(
     active: &mut ActiveCall<'_>,
     tool: &Tool,

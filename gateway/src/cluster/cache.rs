@@ -54,7 +54,8 @@ pub(super) struct Recalled {
 }
 
 impl Cache {
-    /// Creates a subfolder of `folder` that only its owner can access. `folder` itself may be a volume with another owner.
+    /// Creates a subfolder of `folder` that only its owner can access. `folder` itself may be a volume with another
+    /// owner.
     ///
     /// # Errors
     /// The subfolder cannot be created, or its permissions cannot be set.
@@ -246,8 +247,8 @@ impl CacheWriter {
     /// Writes the noted changes: services before the expositions that name them, removals last.
     ///
     /// # Errors
-    /// A file cannot be written. A noted change that was not written is missing from the folder until its object changes
-    /// again, so the set is marked incomplete.
+    /// A file cannot be written. A noted change that was not written is missing from the folder until its object
+    /// changes again, so the set is marked incomplete.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let written = self.write_all();
         if written.is_err() {

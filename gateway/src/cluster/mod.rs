@@ -1,5 +1,5 @@
-//! A gateway in a cluster. Its configuration comes from the GatewayConfigs and credential Secrets that the operator writes
-//! to the Kubernetes API.
+//! A gateway in a cluster. Its configuration comes from the GatewayConfigs and credential Secrets that the operator
+//! writes to the Kubernetes API.
 //!
 //! ```text
 //! watch               GatewayConfigs by label, Secrets by name
@@ -111,8 +111,8 @@ impl Source {
         Arc::clone(&self.token)
     }
 
-    /// Applies the configuration of the group to `gateway` until `shutdown`. The first configuration is applied when the
-    /// lists are complete. If the API server does not answer in time, the set on disk is applied instead.
+    /// Applies the configuration of the group to `gateway` until `shutdown`. The first configuration is applied when
+    /// the lists are complete. If the API server does not answer in time, the set on disk is applied instead.
     ///
     /// # Errors
     /// The folder of the cache cannot be created, or its permissions cannot be set.
@@ -146,7 +146,8 @@ impl Source {
         let follower = Follower { gateway, credentials, token, keyring, group, cache, loaded };
         let follows = tokio::task::spawn_blocking(move || follower.run(inbox));
         let task = tokio::spawn(async move {
-            // The follower ends when the watches have ended, and the writer when the follower has. Each finishes its work.
+            // The follower ends when the watches have ended, and the writer when the follower has. Each finishes its
+            // work.
             shutdown.cancelled().await;
             watches.shutdown().await;
             let ended = follows.await;

@@ -1,5 +1,5 @@
-//! The watches of a gateway: its GatewayConfigs by label, and each of its Secrets by name. A Role that lists these names is
-//! therefore sufficient.
+//! The watches of a gateway: its GatewayConfigs by label, and each of its Secrets by name. A Role that lists these
+//! names is therefore sufficient.
 
 use std::collections::HashMap;
 use std::time::Duration;

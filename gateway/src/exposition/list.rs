@@ -56,7 +56,8 @@ impl ToolList {
         Self { fragments, names: exposition.tools.keys().cloned().collect() }
     }
 
-    /// Returns the page at `cursor`, or the first page without one. Returns none for a cursor that names no tool of this list.
+    /// Returns the page at `cursor`, or the first page without one. Returns none for a cursor that names no tool of
+    /// this list.
     ///
     /// A cursor is the name of a page's first tool, so it stays valid across a reload that keeps the tool.
     pub(crate) fn page(&self, cursor: Option<&str>) -> Option<Page<'_>> {

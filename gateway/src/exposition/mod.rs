@@ -1,5 +1,5 @@
-//! A loaded exposition: the programs of its tools, its list and its limits. Immutable: a reload creates another one, and a
-//! call in flight keeps the one that it started with.
+//! A loaded exposition: the programs of its tools, its list and its limits. Immutable: a reload creates another one,
+//! and a call in flight keeps the one that it started with.
 
 mod list;
 mod schema;
@@ -77,8 +77,8 @@ pub(crate) struct Tool {
 }
 
 impl Exposition {
-    /// Compiles a document. The gateway's ceilings apply, whatever the document says. Unchanged counters and limits are taken
-    /// over from `previous`.
+    /// Compiles a document. The gateway's ceilings apply, whatever the document says. Unchanged counters and limits are
+    /// taken over from `previous`.
     ///
     /// # Errors
     /// Names the tool and the field.
@@ -186,8 +186,8 @@ pub(crate) fn too_large(whose: &str, most: usize) -> String {
     )
 }
 
-/// Returns the limits of a document, reduced to the gateway's ceilings. The compile step refuses limits above them, but the
-/// document may come from another version.
+/// Returns the limits of a document, reduced to the gateway's ceilings. The compile step refuses limits above them, but
+/// the document may come from another version.
 fn ceilings(limits: &CallLimits, gateway: &GatewayLimits) -> CallLimits {
     let longest = u64::try_from(gateway.max_timeout.as_millis()).unwrap_or(u64::MAX);
     CallLimits {
@@ -219,7 +219,9 @@ impl Tool {
         let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
         let enforced = document.enforcement == Enforcement::Enforced;
         if enforced && published.filter.is_none() {
-            return Err(format!("tool {name} has no filter; an Enforced exposition needs one for each tool, such as passthrough"));
+            return Err(format!(
+                "tool {name} has no filter; an Enforced exposition needs one for each tool, such as passthrough"
+            ));
         }
         let options = CompileOptions {
             enforcement: document.enforcement,

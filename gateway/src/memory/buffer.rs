@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Exhausted, Reservation};
 
-/// The part of a body that has arrived. Pieces are copied into one buffer, so that many small pieces cost no more than their
-/// bytes. A body of one piece is not copied.
+/// The part of a body that has arrived. Pieces are copied into one buffer, so that many small pieces cost no more than
+/// their bytes. A body of one piece is not copied.
 pub(crate) struct Buffer<'a> {
     held: &'a mut Reservation,
     reserved: u64,

@@ -94,7 +94,8 @@ fn files(groups: &str, mounts: &str) -> Vec<PathBuf> {
             _ => continue,
         };
         let Some((root, point)) = mounts.lines().find_map(|line| mount(line, controllers.is_empty())) else { continue };
-        // In a container, the group's path may be the host's. The mount then begins at that group, or has it as its root.
+        // In a container, the group's path may be the host's. The mount then begins at that group, or has it as its
+        // root.
         let inside = Path::new(group).strip_prefix(&root).unwrap_or(Path::new(""));
         let mut folder = point.join(inside);
         while folder.starts_with(&point) {

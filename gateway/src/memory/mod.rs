@@ -1,5 +1,5 @@
-//! One budget in bytes for the memory of calls: requests, upstream answers, trees, answers until they are written, audit
-//! records until they are on disk, streams and connections.
+//! One budget in bytes for the memory of calls: requests, upstream answers, trees, answers until they are written,
+//! audit records until they are on disk, streams and connections.
 //!
 //! A call holds one [`Reservation`]. It takes from the pool in steps of [`STEP`], so that a small call touches the pool
 //! once. It moves together with the data: into the response's body, or into the queue of the audit log.
@@ -93,7 +93,8 @@ impl Reservation {
         taken
     }
 
-    /// Returns whether the last refused increase exceeds what one exposition can ever hold, so that waiting cannot help.
+    /// Returns whether the last refused increase exceeds what one exposition can ever hold, so that waiting cannot
+    /// help.
     pub(crate) fn can_never_fit(&self) -> bool {
         !self.grant.could_be(self.refused)
     }

@@ -1,5 +1,5 @@
-//! The metrics of a gateway. A call uses counters that its tool holds. A series begins with its first call, and is removed
-//! with its exposition.
+//! The metrics of a gateway. A call uses counters that its tool holds. A series begins with its first call, and is
+//! removed with its exposition.
 
 mod series;
 
@@ -299,7 +299,8 @@ impl Metrics {
         registry.register(Box::new(started.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         started.set(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
-        // These series exist from the start: Prometheus sees no increase in a series that appears after the first scrape.
+        // These series exist from the start: Prometheus sees no increase in a series that appears after the first
+        // scrape.
         for reason in Closed::ALL {
             closed.with_label_values(&[reason.as_str()]);
         }
@@ -421,8 +422,8 @@ impl Metrics {
     }
 }
 
-/// Returns every metric of a gateway, with every value of the labels whose values the gateway defines. For the reference in
-/// the documentation.
+/// Returns every metric of a gateway, with every value of the labels whose values the gateway defines. For the
+/// reference in the documentation.
 ///
 /// # Panics
 /// Never: the names are constants.

@@ -1,4 +1,5 @@
-//! The counters of an exposition and of its tools. They are registered at their first count, and removed with the exposition.
+//! The counters of an exposition and of its tools. They are registered at their first count, and removed with the
+//! exposition.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,7 +12,8 @@ use super::{Metrics, Outcome, Rejection};
 /// A counter that is registered when it is first needed.
 type Lazy = OnceLock<IntCounter>;
 
-/// Returns an unregistered counter for a call that outlives its exposition. Another exposition may have the name by now.
+/// Returns an unregistered counter for a call that outlives its exposition. Another exposition may have the name by
+/// now.
 fn detached() -> IntCounter {
     IntCounter::new("detached", "Of an exposition that is gone.").expect("a valid name")
 }

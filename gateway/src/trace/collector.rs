@@ -16,7 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum bytes of a collector's answer.
 const ANSWER: usize = 64 << 10;
 
-/// A collector, and whether it accepts spans. The log has the beginning and the end of a failure, not each failed request.
+/// A collector, and whether it accepts spans. The log has the beginning and the end of a failure, not each failed
+/// request.
 #[derive(Debug)]
 pub(super) struct Collector {
     http: reqwest::Client,

@@ -13,8 +13,8 @@ use crate::mcp::message::string;
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
-/// Maximum characters of a `tracestate` that is forwarded: the minimum that Trace Context (3.3.1.5) requires, since the text
-/// is the caller's and goes upstream.
+/// Maximum characters of a `tracestate` that is forwarded: the minimum that Trace Context (3.3.1.5) requires, since the
+/// text is the caller's and goes upstream.
 const TRACESTATE_LENGTH: usize = 512;
 
 /// The caller's span that a call belongs to; none if the call has none, or a malformed one.
@@ -22,8 +22,8 @@ const TRACESTATE_LENGTH: usize = 512;
 pub(crate) struct Parent(pub(super) Option<SpanContext>);
 
 impl Parent {
-    /// Reads the span from the message if it has one (MCP, SEP-414), since a connection may carry messages of many traces.
-    /// Otherwise reads it from the headers.
+    /// Reads the span from the message if it has one (MCP, SEP-414), since a connection may carry messages of many
+    /// traces. Otherwise reads it from the headers.
     pub(crate) fn read(params: &Params<'_>, headers: Option<&HeaderMap>) -> Self {
         let meta = params.meta.as_ref().and_then(|meta| {
             let parent = meta.traceparent.and_then(string)?;

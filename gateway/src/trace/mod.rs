@@ -7,8 +7,8 @@
 //! collector   sends spans
 //! ```
 //!
-//! Spans hold names, sizes, times and statuses. They never hold an argument, a URL with arguments, a payload, a header or
-//! the caller: people who read the collector may not be allowed to read the answers of the tools.
+//! Spans hold names, sizes, times and statuses. They never hold an argument, a URL with arguments, a payload, a header
+//! or the caller: people who read the collector may not be allowed to read the answers of the tools.
 
 mod collector;
 mod context;

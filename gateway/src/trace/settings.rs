@@ -10,8 +10,8 @@ const PATH: &str = "v1/traces";
 pub struct TraceOptions {
     /// The base URL of a collector that accepts OTLP over HTTP, `http://HOST:4318`; `/v1/traces` is appended.
     pub endpoint: Option<String>,
-    /// The share of calls that are traced, from 0 to 1, if the caller has not decided. The default is the environment's value,
-    /// or all calls.
+    /// The share of calls that are traced, from 0 to 1, if the caller has not decided. The default is the environment's
+    /// value, or all calls.
     pub sampling: Option<f64>,
     /// OpenTelemetry resource attributes of this process, in addition to its name, version and host.
     pub resource: Vec<(&'static str, String)>,

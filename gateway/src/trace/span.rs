@@ -1,8 +1,8 @@
 //! The spans of a call: the call itself, each request that it sends, and the filter.
 //!
 //! Names and attributes follow the OpenTelemetry semantic conventions for MCP (server spans) and HTTP (client spans).
-//! Attributes that these do not define begin with `tamis.`. HTTP client spans have no `url.full` on purpose: a path and a
-//! query hold arguments, and sometimes a credential. `url.template` is the path in the manifest.
+//! Attributes that these do not define begin with `tamis.`. HTTP client spans have no `url.full` on purpose: a path and
+//! a query hold arguments, and sometimes a credential. `url.template` is the path in the manifest.
 
 use http::{HeaderMap, Method, StatusCode};
 use opentelemetry::propagation::TextMapPropagator as _;
@@ -73,8 +73,8 @@ impl CallTrace {
         self.tracer.build_with_context(span, &holding(self.span.span_context()))
     }
 
-    /// Begins the span of a request to the upstream. `template` is the path in the manifest, if the request goes there. `sent`
-    /// is the number of requests that the call has sent before.
+    /// Begins the span of a request to the upstream. `template` is the path in the manifest, if the request goes there.
+    /// `sent` is the number of requests that the call has sent before.
     pub(crate) fn request(&self, method: &Method, url: &Url, template: Option<&str>, sent: u32) -> RequestSpan {
         let name = template.map_or_else(|| method.to_string(), |template| format!("{method} {template}"));
         let mut span = self.child(name, SpanKind::Client);

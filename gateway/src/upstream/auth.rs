@@ -1,4 +1,4 @@
-//! How a request proves who sends it.
+//! Authenticates requests to upstreams.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,8 +10,7 @@ use super::returned::Needles;
 use super::syntax::{encoded, header_name};
 use super::{CredentialScope, InvalidService, Permission, Secret, UpstreamError};
 
-/// Bytes of a query parameter that holds a credential, percent-encoded: with it a URL is still one that HTTP's own types
-/// take.
+/// Maximum bytes of a percent-encoded query parameter with a credential. A URL with it still fits HTTP's types.
 const MAX_PARAMETER: usize = 4 << 10;
 
 /// A credential and its place in the request.
@@ -19,7 +18,7 @@ const MAX_PARAMETER: usize = 4 << 10;
 pub(super) struct AuthPlan {
     credential: CredentialRef,
     kind: AuthKind,
-    /// The header, parameter or member, as the document has it.
+    /// The name of the header, parameter or member in the document.
     name: Option<Box<str>>,
     place: Place,
 }
@@ -42,12 +41,12 @@ enum Place {
     },
 }
 
-/// What authentication adds to one request. Goes to the service's own origin only.
+/// The parts that authentication adds to one request. They go only to the service's own origin.
 #[derive(Default)]
 pub(super) struct Authentication<'a> {
-    /// How the credential may be used; none where there is no credential.
+    /// How the credential may be used; none without a credential.
     guard: Option<Guard<'a>>,
-    /// What no answer may contain; none where there is no credential, or a very short one.
+    /// The texts that no answer may contain; none without a credential, or with a very short one.
     pub(super) needles: Option<Needles>,
     /// Marked sensitive.
     pub(super) header: Option<(HeaderName, HeaderValue)>,
@@ -57,7 +56,7 @@ pub(super) struct Authentication<'a> {
     pub(super) body: Option<Secret>,
 }
 
-/// What is asked before a credential goes into a request.
+/// The rules that are checked before a credential goes into a request.
 struct Guard<'a> {
     permission: Permission<'a>,
     kind: AuthKind,
@@ -65,7 +64,8 @@ struct Guard<'a> {
 }
 
 impl Authentication<'_> {
-    /// Whether the credential's owner lets it go into a request to `url`. Asked for each request, redirects included.
+    /// Returns whether the credential's owner allows it in a request to `url`. Checked for each request, including
+    /// redirects.
     pub(super) fn may_go_to(&self, url: &Url) -> bool {
         let Some(Guard { permission, kind, name }) = &self.guard else { return true };
         match permission {
@@ -85,8 +85,10 @@ impl Authentication<'_> {
 }
 
 impl AuthPlan {
+    /// Parses the authentication of a document. Returns none for the type `none`.
+    ///
     /// # Errors
-    /// Where the credential is missing, or the place that the kind needs.
+    /// The credential, or a field that the type needs, is missing or invalid.
     pub(super) fn new(field: &str, auth: &Auth) -> Result<Option<Self>, InvalidService> {
         let invalid = |message: &str| InvalidService::new(field, message);
         let name = || auth.name.as_deref().filter(|n| !n.is_empty()).ok_or_else(|| invalid("needs a `name`"));
@@ -110,12 +112,12 @@ impl AuthPlan {
         Ok(Some(Self { credential, kind: auth.kind, name: auth.name.as_deref().map(Into::into), place }))
     }
 
-    /// Which credential.
+    /// Returns the reference to the credential.
     pub(super) fn credential(&self) -> &CredentialRef {
         &self.credential
     }
 
-    /// The body's member that holds the credential.
+    /// Returns the body's member that holds the credential.
     pub(super) fn body_member(&self) -> Option<&str> {
         match &self.place {
             Place::Body { name } => Some(name),
@@ -123,7 +125,7 @@ impl AuthPlan {
         }
     }
 
-    /// The query parameter that holds the credential, percent-encoded.
+    /// Returns the name of the query parameter that holds the credential, percent-encoded.
     pub(super) fn query_parameter(&self) -> Option<&str> {
         match &self.place {
             Place::Query { name } => Some(name),
@@ -131,10 +133,10 @@ impl AuthPlan {
         }
     }
 
-    /// Reads the credential and puts it in its form.
+    /// Reads the credential and writes it in the form that its place needs.
     ///
     /// # Errors
-    /// [`UpstreamError::Credential`] where it is not there, empty, holds control characters, or is too long for its place.
+    /// [`UpstreamError::Credential`] if it is missing, empty, too long for its place, or has control characters.
     pub(super) fn authenticate<'a>(
         &'a self,
         credentials: CredentialScope<'a>,
@@ -151,7 +153,7 @@ impl AuthPlan {
             Ok(Some((name, header)))
         };
         let guard = Guard { permission, kind: self.kind, name: self.name.as_deref() };
-        // A value without a user name of its own is `user:password`: the password by itself is one too.
+        // Without `username`, the value is `user:password`. An answer must not contain the password alone either.
         let password = match &self.place {
             Place::Basic { username: None } => value.split_once(':').map(|(_, password)| password),
             _ => None,

@@ -1,4 +1,4 @@
-//! The one HTTP client that all services share.
+//! The HTTP client that all services share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -7,16 +7,16 @@ use super::egress::{EgressPolicy, Resolver};
 use super::reserved::Reserved;
 use super::transport::Transport;
 
-/// How the shared client behaves.
+/// The options of the shared client.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// Which addresses may be connected to.
     pub egress: EgressPolicy,
-    /// Certificate authorities that are trusted beside the system's, each in PEM.
+    /// Certificate authorities that are trusted in addition to the system's, each in PEM.
     pub extra_roots: Vec<Vec<u8>>,
-    /// How long a connection may take to be made, TLS included.
+    /// Time limit for establishing a connection, including TLS.
     pub connect_timeout: Duration,
-    /// Idle connections that are kept for each host.
+    /// Maximum idle connections to each host.
     pub max_idle_per_host: usize,
 }
 
@@ -31,59 +31,60 @@ impl Default for ClientOptions {
     }
 }
 
-/// The client could not be made.
+/// The client could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client cannot be set up: {0}")]
 pub struct ClientError(String);
 
 /// Connections to upstreams, shared by all services of a gateway.
 ///
-/// Reuses connections, speaks HTTP/2 where the server offers it, decompresses brotli and zstd. Keeps no cookies,
-/// follows no redirect by itself (see `exchange`), and takes no proxy from the environment: what a call may reach is
-/// what the egress policy says, and a proxy would connect on its behalf.
+/// Reuses connections, uses HTTP/2 if the server offers it, and decompresses brotli and zstd. It keeps no cookies and
+/// follows no redirect by itself (see `exchange`). It ignores proxies in the environment: a proxy would connect on
+/// behalf of the call, around the egress policy.
 #[derive(Debug)]
 pub struct Client {
     options: ClientOptions,
     policy: Arc<EgressPolicy>,
     http: Transport,
-    /// For where an upstream redirects to: never loopback, never a Service by its name. Made when first needed.
+    /// The transport for redirects to another origin: without loopback and without Services by name. Created when first
+    /// needed.
     redirected: OnceLock<Option<(Arc<EgressPolicy>, Transport)>>,
 }
 
 impl Client {
-    /// Makes the client.
+    /// Creates the client.
     ///
     /// # Errors
-    /// [`ClientError`] where an extra certificate authority cannot be read.
+    /// [`ClientError`] if an extra certificate authority cannot be parsed.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
         let policy = Arc::new(options.egress.clone());
         let http = build(&options, &policy)?;
         Ok(Self { options, policy, http, redirected: OnceLock::new() })
     }
 
-    /// Keeps calls away from a listener of this gateway.
+    /// Forbids calls to a listener of this gateway.
     pub(crate) fn listens_on(&self, listener: &tokio::net::TcpListener) {
         if let Ok(address) = listener.local_addr() {
             self.policy.reserved().add_port(address.port());
         }
     }
 
-    /// What calls are kept away from.
+    /// Returns the addresses that calls may not reach.
     pub(crate) fn reserved(&self) -> &Reserved {
         self.policy.reserved()
     }
 
-    /// The addresses of a Service of the cluster, by its name. None where they cannot be had.
+    /// Returns the addresses of a Service of the cluster, by its name; none if they cannot be resolved.
     pub(crate) async fn service_addresses(&self, name: &str) -> Option<Vec<std::net::IpAddr>> {
         self.policy.service_addresses(name).await?.ok()
     }
 
-    /// For what a manifest names.
+    /// Returns the policy and transport for destinations of a manifest.
     pub(super) fn direct(&self) -> (&EgressPolicy, &Transport) {
         (&self.policy, &self.http)
     }
 
-    /// For another origin that an upstream redirects to. None where the client cannot be made.
+    /// Returns the policy and transport for redirects to another origin; none if the transport cannot be created.
     pub(super) fn redirected(&self) -> Option<(&EgressPolicy, &Transport)> {
         if !self.policy.is_privileged() {
             return Some(self.direct());
@@ -100,7 +101,7 @@ fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<Transpor
     Transport::new(options, Resolver(Arc::clone(policy))).map_err(ClientError)
 }
 
-/// An error and what it comes from.
+/// Returns the text of an error and its causes.
 pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -27,9 +27,9 @@ use super::pace::Paced;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// When further attempts to connect begin, counted from the first. A packet filter that learns a moment too late where a
-/// Service of the cluster is keeps dropping the packets of the first attempt, retransmitted ones included, because they
-/// belong to a flow that it has seen. A further attempt has another local port, so it is another flow.
+/// When further attempts to connect begin, counted from the first. A packet filter that learns a moment too late where
+/// a Service of the cluster is keeps dropping the packets of the first attempt, retransmitted ones included, because
+/// they belong to a flow that it has seen. A further attempt has another local port, so it is another flow.
 const FURTHER_ATTEMPTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
 /// A TCP connection that is read in turns.
@@ -98,8 +98,8 @@ impl Service<Uri> for TcpConnector {
     }
 }
 
-/// Begins an attempt, and a further one at each of `times`, counted from the first, while none has ended. Returns the result
-/// of the first attempt that ends, and drops the others.
+/// Begins an attempt, and a further one at each of `times`, counted from the first, while none has ended. Returns the
+/// result of the first attempt that ends, and drops the others.
 async fn first_of<F: Future>(mut attempt: impl FnMut() -> F, times: &[Duration]) -> F::Output {
     let begun = tokio::time::Instant::now();
     let mut attempts = FuturesUnordered::from_iter([attempt()]);

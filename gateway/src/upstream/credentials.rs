@@ -1,4 +1,4 @@
-//! Credentials from a folder or the environment, as `tamis serve` has them.
+//! Credentials from a folder or the environment, for `tamis serve`.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -13,15 +13,15 @@ use super::local_callers::LocalCallers;
 use super::{Credentials, Secret};
 use crate::access::Callers;
 
-/// A Secret's value is small; anything larger is some other file.
+/// Maximum size of a value. A larger file is not a credential.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Credentials of a standalone gateway: `<folder>/<name>/<key>`, as Kubernetes mounts Secrets, then the environment
-/// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are not told apart.
+/// variable `TAMIS_SECRET_<NAME>_<KEY>`. Namespaces are ignored.
 ///
-/// A file is looked at on each call and read again when it has changed. Callers come from the folder and from variables
-/// `TAMIS_SECRET_<NAME>_<CALLER>`, where the caller's name is of letters and digits, so that no variable can belong to two
-/// Secrets: `TAMIS_SECRET_A_B_ROBOT` is a caller of `a-b`, never of `a`.
+/// Each call checks the file, and reads it again if it has changed. Callers come from the folder and from variables
+/// `TAMIS_SECRET_<NAME>_<CALLER>`. The caller's name consists of letters and digits, so that no variable can belong to
+/// two Secrets: `TAMIS_SECRET_A_B_ROBOT` is a caller of `a-b`, never of `a`.
 #[derive(Debug)]
 pub struct LocalCredentials {
     folder: Option<PathBuf>,
@@ -39,7 +39,7 @@ struct CachedFile {
 }
 
 impl LocalCredentials {
-    /// Reads from `folder`, where there is one, and from the environment.
+    /// Creates a store that reads from `folder`, if given, and from the environment.
     #[must_use]
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl LocalCredentials {
         let path = folder.join(&credential.name).join(&credential.key);
         let unreadable = |error: &io::Error| {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "a credential cannot be read");
+                tracing::warn!(path = %path.display(), %error, "credential cannot be read");
             }
         };
         self.read(credential, &path).inspect_err(unreadable).ok()
@@ -80,7 +80,7 @@ impl LocalCredentials {
         let mut text = String::new();
         fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
         let value = Secret::new(&text);
-        // A file that changed within the clock's granularity must not be held: only one at rest is kept.
+        // A file could change again within the clock's granularity, so only one that is older is cached.
         if modified.elapsed().is_ok_and(|age| age.as_secs() >= 2) {
             files.insert(credential.clone(), CachedFile { modified, length, value: value.clone() });
         } else {
@@ -96,7 +96,8 @@ impl Credentials for LocalCredentials {
         self.file(credential).or_else(|| variable().map(|value| Secret::new(&value)))
     }
 
-    /// Every file of `<folder>/<secret>/` is a caller, by its name, and every variable. At most a second old.
+    /// Returns one caller for each file in `<folder>/<secret>/`, by its name, and for each variable. At most a second
+    /// old.
     fn callers(&self, _: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
         if handle.is_some() || !is_one_component(secret) {
             return None;
@@ -106,7 +107,7 @@ impl Credentials for LocalCredentials {
     }
 }
 
-/// `TAMIS_SECRET_<NAME>_<KEY>` in upper case, with `_` for everything that is no letter or digit.
+/// Returns `TAMIS_SECRET_<NAME>_<KEY>` in upper case, with `_` for every character that is not a letter or digit.
 #[must_use]
 pub fn environment_variable(credential: &CredentialRef) -> String {
     let mut name = String::from("TAMIS_SECRET_");
@@ -117,7 +118,7 @@ pub fn environment_variable(credential: &CredentialRef) -> String {
     name
 }
 
-/// The callers of a Secret among environment variables: names in lower case, and values.
+/// Returns the callers of a Secret in environment variables: names in lower case, and values.
 fn callers_of(secret: &str, variables: Vec<(String, String)>) -> Vec<(String, String)> {
     let prefix = environment_variable(&CredentialRef { name: secret.to_owned(), key: String::new() });
     let caller = |(name, value): (String, String)| {
@@ -130,7 +131,7 @@ fn callers_of(secret: &str, variables: Vec<(String, String)>) -> Vec<(String, St
     callers
 }
 
-/// Names come from documents: one may not walk out of the folder.
+/// Returns whether a name is a single path component. Names come from documents and must not leave the folder.
 fn is_one_component(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }

@@ -1,8 +1,8 @@
 //! Looks up the names of a cluster's Services.
 //!
-//! The system's resolver follows aliases without saying so, and an alias is what a Service of type `ExternalName` is: a
-//! name of one namespace that leads to any other place. So the answer for a Service's name is read here, and a name that
-//! is an alias has no addresses.
+//! The system's resolver follows aliases silently. A Service of type `ExternalName` is an alias: a name of one
+//! namespace that may lead anywhere. Therefore this module reads the answer for a Service's name itself, and an alias
+//! has no addresses.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-/// How long one nameserver may take.
+/// Time limit for one question to a nameserver.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Questions to each nameserver.
+/// Maximum questions to each nameserver.
 const ATTEMPTS: usize = 2;
-/// Bytes of an answer over UDP, as EDNS announces it (RFC 6891).
+/// Maximum bytes of an answer over UDP, announced with EDNS (RFC 6891).
 const UDP_BYTES: u16 = 1_232;
 
 const A: u16 = 1;
@@ -24,14 +24,14 @@ const CNAME: u16 = 5;
 const AAAA: u16 = 28;
 const DNAME: u16 = 39;
 
-/// What a nameserver answered.
+/// The answer of a nameserver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
-    /// The name has these addresses; none where there is no such name.
+    /// The name has these addresses; empty if the name does not exist.
     Addresses(Vec<IpAddr>),
     /// The name is an alias of another.
     Alias,
-    /// The answer is cut: ask over TCP.
+    /// The answer is truncated: ask over TCP.
     Cut,
 }
 
@@ -39,10 +39,10 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Alias;
 
-/// The addresses of a name, without a final dot. Ok(Err) where it is an alias of another name.
+/// Returns the addresses of a name, or `Ok(Err)` if it is an alias of another name.
 ///
 /// # Errors
-/// No nameserver answers.
+/// No nameserver answered.
 pub(super) async fn addresses(nameservers: &[SocketAddr], name: &str) -> io::Result<Result<Vec<IpAddr>, Alias>> {
     let (v4, v6) = tokio::join!(ask_all(nameservers, name, A), ask_all(nameservers, name, AAAA));
     let mut all = Vec::new();
@@ -50,7 +50,9 @@ pub(super) async fn addresses(nameservers: &[SocketAddr], name: &str) -> io::Res
         match answer {
             Answer::Addresses(addresses) => all.extend(addresses),
             Answer::Alias => return Ok(Err(Alias)),
-            Answer::Cut => return Err(io::Error::new(io::ErrorKind::InvalidData, "the nameserver's answer is cut")),
+            Answer::Cut => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the nameserver's answer is truncated"));
+            }
         }
     }
     Ok(Ok(all))
@@ -76,7 +78,7 @@ async fn ask(server: SocketAddr, name: &str, kind: u16) -> io::Result<Answer> {
     let question = question(id, name, kind).ok_or_else(|| malformed("the name is too long"))?;
     let local: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(local).await?;
-    // Answers of others are dropped by the system.
+    // The system drops packets from other senders.
     socket.connect(server).await?;
     socket.send(&question).await?;
     let mut buffer = vec![0; usize::from(u16::MAX)];
@@ -101,7 +103,7 @@ fn malformed(message: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// A question (RFC 1035, 4.1). None for a name that none can be asked about.
+/// Returns a question (RFC 1035, 4.1), or none for an invalid name.
 fn question(id: [u8; 2], name: &str, kind: u16) -> Option<Vec<u8>> {
     let mut message = id.to_vec();
     // Recursion desired; one question and one additional record.
@@ -128,9 +130,9 @@ fn read(message: &[u8], question: &[u8], kind: u16) -> io::Result<Answer> {
     let [_id, flags, questions, answers, _, _] = [header()?, header()?, header()?, header()?, header()?, header()?];
     let code = flags & 0x000f;
     if flags & 0x8000 == 0 || questions != 1 {
-        return Err(malformed("the nameserver's answer is none"));
+        return Err(malformed("the nameserver's answer is malformed"));
     }
-    // It must be the answer to this question, letter for letter: all but header and EDNS.
+    // The answer must repeat the question, without header and EDNS.
     let asked = &question[12..question.len() - 11];
     if !rest.take(asked.len())?.eq_ignore_ascii_case(asked) {
         return Err(malformed("the nameserver's answer is to another question"));
@@ -140,9 +142,9 @@ fn read(message: &[u8], question: &[u8], kind: u16) -> io::Result<Answer> {
     }
     match code {
         0 => {}
-        // There is no such name.
+        // The name does not exist.
         3 => return Ok(Answer::Addresses(Vec::new())),
-        _ => return Err(io::Error::other("the nameserver fails")),
+        _ => return Err(io::Error::other("the nameserver reports a failure")),
     }
     let mut addresses = Vec::new();
     for _ in 0..answers {
@@ -160,7 +162,7 @@ fn read(message: &[u8], question: &[u8], kind: u16) -> io::Result<Answer> {
     Ok(Answer::Addresses(addresses))
 }
 
-/// The rest of a message.
+/// The unread rest of a message.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,7 +1,7 @@
-//! Which addresses may be connected to.
+//! The egress policy: which addresses calls may connect to.
 //!
-//! The policy is asked about the address itself: once for a literal address in a URL, and for a name by the
-//! [`Resolver`] that every connection goes through, so that neither DNS nor a redirect leads anywhere else.
+//! The policy checks the address itself. A literal address in a URL is checked directly. A name is checked by the
+//! [`Resolver`] of every connection, so that neither DNS nor a redirect can lead to another address.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -23,11 +23,11 @@ use super::cluster::ClusterNetwork;
 use super::dns;
 use super::reserved::Reserved;
 
-/// What calls may reach beside the public network.
+/// The destinations that calls may reach in addition to the public network.
 ///
-/// Never reached, unless `allow` says so: link-local and metadata addresses, a cluster's API server, the gateway's own
-/// addresses, private networks, everything that is not globally routed. `deny` wins over `allow`. The gateway's own
-/// listeners are never reached, whatever `allow` says.
+/// Forbidden unless `allow` covers them: link-local and metadata addresses, a cluster's API server, the gateway's own
+/// addresses, private networks, and every other address that is not globally routed. `deny` has precedence over
+/// `allow`. The gateway's own listeners are always forbidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressPolicy {
     /// Whether `127.0.0.0/8` and `::1` may be reached.
@@ -36,31 +36,32 @@ pub struct EgressPolicy {
     pub allow: Vec<Destination>,
     /// Networks and hosts that may never be reached.
     pub deny: Vec<Destination>,
-    /// The cluster around the gateway: its Services are reached by their names. None standalone.
+    /// The gateway's cluster, whose Services are reached by their names; none outside a cluster.
     pub(super) cluster: Option<ClusterNetwork>,
-    /// What is learned while the gateway runs.
+    /// Forbidden addresses that are learned while the gateway runs.
     pub(super) reserved: Reserved,
 }
 
 impl EgressPolicy {
-    /// The default of `tamis serve`: the public network and loopback.
+    /// Returns the default of `tamis serve`: the public network and loopback.
     #[must_use]
     pub fn standalone() -> Self {
         let reserved = Reserved::of_this_machine();
         Self { allow_loopback: true, allow: Vec::new(), deny: Vec::new(), cluster: None, reserved }
     }
 
-    /// The default of a cluster's gateway: the public network, and Services by their `.svc` names. Whose Services, each
-    /// exposition's load decides ([`Upstream::reachable_from`](super::Upstream::reachable_from)). `api_server`: its
-    /// ClusterIP (`KUBERNETES_SERVICE_HOST`), and its endpoints where they are known.
+    /// Returns the default of a cluster's gateway: the public network, and Services by their `.svc` names. When an
+    /// exposition is loaded, [`Upstream::reachable_from`](super::Upstream::reachable_from) decides whose Services it
+    /// may reach. `api_server` has the API server's ClusterIP (`KUBERNETES_SERVICE_HOST`), and its endpoints if they
+    /// are known.
     #[must_use]
     pub fn cluster(allow: Vec<Destination>, deny: Vec<Destination>, api_server: Vec<IpAddr>) -> Self {
         let reserved = Reserved::of_this_machine();
         Self { allow_loopback: false, allow, deny, cluster: Some(ClusterNetwork::new(api_server)), reserved }
     }
 
-    /// In the cluster domain and with the nameservers that `/etc/resolv.conf`, whose text this is, has in the gateway's
-    /// pod. Without a domain, `cluster.local`; without nameservers, no Service is reached.
+    /// Sets the cluster domain and the nameservers from the text of `/etc/resolv.conf` in the gateway's pod. Without a
+    /// domain, it is `cluster.local`. Without nameservers, no Service can be reached.
     #[must_use]
     pub fn with_resolv_conf(mut self, resolv_conf: &str) -> Self {
         if let Some(cluster) = &mut self.cluster {
@@ -69,7 +70,7 @@ impl EgressPolicy {
         self
     }
 
-    /// Whether a connection to `address`, under the name `host`, is permitted.
+    /// Returns whether a connection to `address`, under the name `host`, is permitted.
     #[must_use]
     pub fn permits(&self, host: &str, address: IpAddr) -> bool {
         let written = address;
@@ -91,26 +92,26 @@ impl EgressPolicy {
         if cluster.is_api_server(address) || reserved.is_api_server(address) || reserved.is_gateway(address) {
             return false;
         }
-        // The name of a Service is of the cluster: it does not lead out of it.
+        // The name of a Service must not lead out of the cluster.
         match cluster.service(host) {
             Some(_) => cluster.serves(host, address),
             None => is_public(address) || (self.allow_loopback && address.is_loopback()),
         }
     }
 
-    /// What is learned while the gateway runs.
+    /// Returns the forbidden addresses that are learned while the gateway runs.
     pub(super) fn reserved(&self) -> &Reserved {
         &self.reserved
     }
 
-    /// Whether a destination names the host, however a Service's name is spelled.
+    /// Returns whether a destination covers the host, in any spelling of a Service's name.
     fn covers_name(&self, destination: &Destination, host: &str) -> bool {
         let spellings = || self.cluster.as_ref().and_then(|cluster| cluster.spellings(host));
         destination.covers_host(host) || spellings().is_some_and(|all| all.iter().any(|s| destination.covers_host(s)))
     }
 
-    /// Checks what a URL says by itself: a literal address, or a name that is denied as such. Names are checked again
-    /// by the [`Resolver`], with their addresses.
+    /// Checks the text of a URL: a literal address, or a name that `deny` covers. The [`Resolver`] checks names again,
+    /// with their addresses.
     pub(super) fn check(&self, url: &Url) -> Result<(), Denied> {
         if self.reserved.is_listener(url) {
             return Err(Denied);
@@ -124,39 +125,41 @@ impl EgressPolicy {
         if permitted { Ok(()) } else { Err(Denied) }
     }
 
-    /// Whether an exposition of `namespace` may have this base URL, as far as its text says. Standalone, calls say it.
+    /// Checks by its text whether an exposition of `namespace` may have this base URL. Outside a cluster, only calls
+    /// are checked.
     ///
     /// # Errors
-    /// What is wrong, and the remedy.
+    /// The reason, and the remedy.
     pub(super) fn check_base(&self, url: &Url, namespace: &str) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let host = url.host_str().unwrap_or_default();
         let refuse = |reason: &str| {
-            Err(format!("the destination {host} {reason}; the GatewayGroup's egress says what else may be reached"))
+            Err(format!("the destination {host} {reason}; change the GatewayGroup's `egress` to allow it"))
         };
         if self.check(url).is_err() {
             return refuse("is an address that the gateway may not reach");
         }
         match cluster.namespace(host) {
             Some(other) if other != namespace && !self.allow.iter().any(|d| self.covers_name(d, host)) => {
-                refuse(&format!("is a Service of namespace {other}, the exposition is of {namespace}"))
+                refuse(&format!("is a Service of namespace {other}, but the exposition is in {namespace}"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether a manifest may name what an upstream may not: where [`restricted`](Self::restricted) differs.
+    /// Returns whether [`restricted`](Self::restricted) differs: a manifest may name destinations that an upstream may
+    /// not.
     pub(super) fn is_privileged(&self) -> bool {
         self.allow_loopback || self.cluster.as_ref().is_some_and(|cluster| cluster.services)
     }
 
-    /// The same policy for what an upstream, rather than a manifest, names: no loopback, no Service by its name.
+    /// Returns the policy for destinations that an upstream names: without loopback, and without Services by name.
     pub(super) fn restricted(&self) -> Self {
         let cluster = self.cluster.clone().map(ClusterNetwork::without_services);
         Self { allow_loopback: false, cluster, ..self.clone() }
     }
 
-    /// The name as the system is asked for it. A name that `allow` holds is its owner's to explain.
+    /// Returns the name that the system's resolver gets. A name that `allow` covers is not changed.
     fn lookup<'a>(&self, host: &'a str) -> Cow<'a, str> {
         match &self.cluster {
             Some(cluster) if !self.allow.iter().any(|d| d.covers_host(host)) => cluster.whole(host),
@@ -164,8 +167,8 @@ impl EgressPolicy {
         }
     }
 
-    /// The addresses of a Service by its name, as the cluster's nameserver gives them. None for another name, and for one
-    /// that `allow` holds.
+    /// Resolves a Service's name with the cluster's nameservers. Returns none for any other name, and for one that
+    /// `allow` covers.
     pub(super) async fn service_addresses(&self, host: &str) -> Option<io::Result<Vec<IpAddr>>> {
         let cluster = self.cluster.as_ref()?;
         cluster.service(host)?;
@@ -174,7 +177,7 @@ impl EgressPolicy {
         }
         Some(match dns::addresses(&cluster.nameservers, &cluster.whole(host)).await {
             Ok(Ok(addresses)) => Ok(addresses),
-            // An ExternalName: the Service's namespace does not say what is there.
+            // An ExternalName leads to another name, whatever the Service's namespace is.
             Ok(Err(dns::Alias)) => Err(io::Error::other(Denied)),
             Err(error) => Err(error),
         })
@@ -265,7 +268,7 @@ impl FromStr for Destination {
 #[error("the egress policy forbids this address")]
 pub(super) struct Denied;
 
-/// A name has no address, or none that the policy permits: then a [`Denied`] is what it comes from.
+/// A name could not be resolved, or the policy permits none of its addresses. The source is then [`Denied`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct ResolveError(#[source] Box<dyn Error + Send + Sync>);
@@ -282,7 +285,7 @@ impl From<Denied> for ResolveError {
     }
 }
 
-/// Resolves names by the system and passes on only what the policy permits.
+/// Resolves names and returns only addresses that the policy permits.
 #[derive(Debug, Clone)]
 pub(super) struct Resolver(pub(super) Arc<EgressPolicy>);
 

@@ -1,8 +1,8 @@
 //! Calls to upstreams. A service's answer becomes bytes; nothing here knows of filters or MCP.
 //!
 //! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`. The modules
-//! beside it are shared: the client and what it may connect to, credentials, the search for a credential in an answer, and
-//! templates.
+//! beside it are shared: the client and what it may connect to, credentials, the search for a credential in an answer,
+//! and templates.
 
 mod alias;
 mod auth;
@@ -171,8 +171,8 @@ pub trait Credentials: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns the callers that a Secret names: by its handle if there is one, otherwise by its name. `None` if the Secret
-    /// is not there or cannot be used; the exposition then rejects every caller. Called for every request.
+    /// Returns the callers that a Secret names: by its handle if there is one, otherwise by its name. `None` if the
+    /// Secret is not there or cannot be used; the exposition then rejects every caller. Called for every request.
     fn callers(&self, namespace: &str, secret: &str, handle: Option<&CredentialHandle>) -> Option<Arc<Callers>> {
         let _ = (namespace, secret, handle);
         None

@@ -44,8 +44,8 @@ impl Turn {
         poll_fn(|cx| self.poll_begin(cx)).await;
     }
 
-    /// Returns `Pending` once after each turn. The scheduler wakes the task after it has run the tasks that are ready, and has
-    /// polled sockets and timers.
+    /// Returns `Pending` once after each turn. The scheduler wakes the task after it has run the tasks that are ready,
+    /// and has polled sockets and timers.
     fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_over() {
             return Poll::Ready(());

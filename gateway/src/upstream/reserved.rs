@@ -1,5 +1,5 @@
-//! Addresses that are learned while a gateway runs, and that no upstream may have: the gateway's own, those of its group's
-//! Service, and those of the API server.
+//! Addresses that are learned while a gateway runs, and that no upstream may have: the gateway's own, those of its
+//! group's Service, and those of the API server.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

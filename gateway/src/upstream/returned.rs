@@ -1,13 +1,13 @@
 //! Finds the credential of a call in what the upstream answers.
 //!
 //! A manifest chooses the request's path and the place of the credential in it, and some paths return what they are
-//! sent. The owner's `tamis.dev/allowed-use` is the boundary; this search is the second one: an answer that contains the
-//! credential it was called with is withheld.
+//! sent. The owner's `tamis.dev/allowed-use` is the boundary; this search is the second one: an answer that contains
+//! the credential it was called with is withheld.
 //!
 //! The answer is searched as it arrives, before any filter, in three readings: as it is, with JSON escapes decoded, and
-//! with these decoded twice (JSON inside a JSON string). Each reading is also searched with percent-encoding decoded. In
-//! every reading the credential is looked for as it is and in base64, at all three alignments and in both alphabets. The
-//! work is linear in the answer, and the memory does not grow with it.
+//! with these decoded twice (JSON inside a JSON string). Each reading is also searched with percent-encoding decoded.
+//! In every reading the credential is looked for as it is and in base64, at all three alignments and in both alphabets.
+//! The work is linear in the answer, and the memory does not grow with it.
 //!
 //! Not found: a credential shorter than eight bytes, parts of one, and one that is compressed, encrypted, hashed,
 //! reversed, in hexadecimal, in HTML entities, in base64 with line breaks, or escaped three times.
@@ -204,7 +204,8 @@ impl PercentDecoder {
     }
 }
 
-/// Decodes the escapes of JSON strings, across pieces. Quotes are not looked for: an escape outside a string is not JSON.
+/// Decodes the escapes of JSON strings, across pieces. Quotes are not looked for: an escape outside a string is not
+/// JSON.
 #[derive(Debug, Default)]
 struct JsonDecoder {
     /// The beginning of an escape, at the end of the last piece.

@@ -63,8 +63,8 @@ impl Upstream {
         Ok(Self { client, destinations, calls, aliases })
     }
 
-    /// Checks that an exposition of this namespace may call the service. A service is loaded once for all its expositions,
-    /// but a Service of the cluster may only be called from its own namespace.
+    /// Checks that an exposition of this namespace may call the service. A service is loaded once for all its
+    /// expositions, but a Service of the cluster may only be called from its own namespace.
     ///
     /// # Errors
     /// What the egress policy forbids, and the remedy.

@@ -1,4 +1,5 @@
-//! How streams of notifications end: complete if the gateway ends them on purpose, cut if the caller may no longer listen.
+//! How streams of notifications end: complete if the gateway ends them on purpose, cut if the caller may no longer
+//! listen.
 
 use std::error::Error as _;
 use std::io::Read as _;

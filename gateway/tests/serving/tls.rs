@@ -1,5 +1,5 @@
-//! TLS on the serving port, with real clients: which certificate they see, and that none of them fails while certificates
-//! change.
+//! TLS on the serving port, with real clients: which certificate they see, and that none of them fails while
+//! certificates change.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -84,8 +84,8 @@ fn labels(mut name: &[u8]) -> impl Iterator<Item = String> {
     })
 }
 
-/// What the cluster of these tests says: `api` is a Service, `web` has no ClusterIP and two pods, `out` and `chain` are of
-/// type ExternalName.
+/// What the cluster of these tests says: `api` is a Service, `web` has no ClusterIP and two pods, `out` and `chain` are
+/// of type ExternalName.
 pub(crate) fn services(name: &str, kind: u16) -> Option<Vec<Vec<u8>>> {
     let v4 = |address: [u8; 4]| if kind == A { vec![record(A, &address)] } else { Vec::new() };
     Some(match name {
