@@ -1,6 +1,6 @@
-//! What a gateway says at `/acks`: server-sent events whose `data` is one [`AckEvent`] in JSON.
+//! The events of a gateway's `/acks`: server-sent events whose `data` is one [`AckEvent`] in JSON.
 //!
-//! The first event of a stream is always a [`AckEvent::Snapshot`]; what follows are differences.
+//! The first event of a stream is always an [`AckEvent::Snapshot`]. Later events are differences.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,27 +10,27 @@ use crate::{Digest, ExpositionId};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "event")]
 pub enum AckEvent {
-    /// All that the gateway has processed.
+    /// Everything that the gateway has processed.
     #[serde(rename_all = "camelCase")]
     Snapshot {
-        /// Differs after a restart: counters begin anew.
+        /// Differs after a restart, which resets the counters.
         instance: String,
-        /// Its version; empty in one that does not say.
+        /// The gateway's version; empty if the gateway does not report one.
         #[serde(default)]
         version: String,
         /// The format versions that it reads.
         format_versions: Vec<u32>,
-        /// Everything that it was given, whether it could load it or not.
+        /// The result of every exposition, whether it was loaded or not.
         expositions: Vec<Ack>,
-        /// What it has saved since it started.
+        /// The totals since the gateway started.
         saved: Vec<Saved>,
     },
-    /// What was loaded, refused or removed since the last event.
+    /// Expositions that were loaded, refused or removed since the last event.
     #[serde(rename_all = "camelCase")]
     Changed {
         /// New states.
         expositions: Vec<Ack>,
-        /// Expositions that are gone.
+        /// Expositions that were removed.
         removed: Vec<ExpositionId>,
     },
     /// Counters that moved since the last event.
@@ -41,7 +41,7 @@ pub enum AckEvent {
     },
 }
 
-/// What became of an exposition's newest document.
+/// The result of an exposition's newest document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ack {
@@ -49,30 +49,30 @@ pub struct Ack {
     pub id: ExpositionId,
     /// `spec.digest` of the GatewayConfig that was processed.
     pub digest: Digest,
-    /// What became of it.
+    /// The result.
     pub state: AckState,
 }
 
-/// What became of a document.
+/// The result of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum AckState {
-    /// Every call that begins now is answered by it.
+    /// The document serves every call that begins now.
     Loaded,
     /// The exposition answers 503, as the document says.
     Stopped,
-    /// What the document names is not there yet.
+    /// The document names a service or a credential that has not arrived yet.
     #[serde(rename_all = "camelCase")]
     Waiting {
-        /// What for.
+        /// What is missing.
         message: String,
     },
-    /// It cannot be loaded; the one before is served where there was one that may stay, else 503.
+    /// The document cannot be loaded. The previous one is served if it may stay; otherwise the exposition answers 503.
     #[serde(rename_all = "camelCase")]
     Refused {
-        /// `GatewayTooOld`, or why it is invalid.
+        /// `GatewayTooOld`, or the reason why the document is invalid.
         reason: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }

@@ -1,9 +1,9 @@
-//! What an address is, as the rules of egress tell them apart: the compile step asks of those that a URL writes out, a
-//! gateway of those that it is about to connect to.
+//! Classifies addresses for the rules of egress. The compile step checks addresses in URLs, and a gateway checks those
+//! that it is about to connect to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The IPv4 address inside an IPv6 one that leads to it (mapped, NAT64, 6to4), so that no notation goes around a rule.
+/// Returns the IPv4 address that an IPv6 address leads to (mapped, NAT64, 6to4), so that no notation evades a rule.
 #[must_use]
 pub fn embedded_v4(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(v6) = address else { return None };
@@ -16,8 +16,8 @@ pub fn embedded_v4(address: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Where clouds tell their machines secrets, beyond the link-local addresses: Alibaba, Azure, Oracle; Amazon, Google,
-/// Oracle and Scaleway over IPv6.
+/// Metadata services of clouds that are not link-local: Alibaba, Azure, Oracle; Amazon, Google, Oracle and Scaleway
+/// over IPv6.
 const METADATA: [IpAddr; 7] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
@@ -28,13 +28,13 @@ const METADATA: [IpAddr; 7] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
 ];
 
-/// Whether a cloud tells its machines secrets at this address.
+/// Returns whether an address is the metadata service of a cloud.
 #[must_use]
 pub fn is_metadata(address: IpAddr) -> bool {
     METADATA.contains(&address)
 }
 
-/// Whether an address is globally routed unicast (IANA special-purpose registries).
+/// Returns whether an address is globally routed unicast (IANA special-purpose registries).
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -58,6 +58,6 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
-    // 2000::/3 is all that is allocated; of it, 2001::/23 (protocol assignments, Teredo) and 2001:db8::/32 are not.
+    // Only 2000::/3 is allocated, without 2001::/23 (protocol assignments, Teredo) and 2001:db8::/32.
     (0x2000..0x4000).contains(&a) && !(a == 0x2001 && (b < 0x200 || b == 0xdb8)) && a != 0x3fff
 }

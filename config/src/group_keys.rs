@@ -92,7 +92,7 @@ impl GroupKeys {
         all.into_iter().chain(previous).map(|(name, text)| (name.to_owned(), text.into_bytes())).collect()
     }
 
-    /// Reads the Secret's data. None where it is incomplete or malformed.
+    /// Reads the Secret's data. Returns none if it is incomplete or malformed.
     pub fn read<'d>(data: impl Fn(&str) -> Option<&'d [u8]>) -> Option<Self> {
         let key = |name: &str| RootKey::read(data(name)?);
         Some(Self {

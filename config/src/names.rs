@@ -50,7 +50,7 @@ pub fn keys_secret(group: &str) -> String {
     format!("tamis-{group}-keys")
 }
 
-/// The group whose token or keys a Secret of this name holds; none where no such Secret has this name.
+/// Returns the group whose token or keys a Secret of this name holds; none for the name of any other Secret.
 #[must_use]
 pub fn group_of_own_secret(secret: &str) -> Option<&str> {
     let name = secret.strip_prefix("tamis-")?;

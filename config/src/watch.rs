@@ -1,4 +1,4 @@
-//! What operator and gateway do alike as they watch the API: how patiently they ask again, and what they were told.
+//! Shared by the watches of operator and gateway: the backoff, and the status that the API server returned.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -8,21 +8,21 @@ use kube::core::Status;
 use kube::runtime::utils::{Backoff, ResetTimerBackoff};
 use kube::runtime::watcher;
 
-/// Before the first try.
+/// The delay before the first retry.
 const INITIAL_DELAY: Duration = Duration::from_millis(250);
-/// Between two tries at most. With kube's half a minute an edit would take that long after an outage.
+/// The longest delay. With kube's 30 seconds, an edit after an outage could take that long.
 const MAX_DELAY: Duration = Duration::from_secs(4);
-/// How long a watch has to go well before it begins with the first again.
+/// How long a watch must succeed before the delay is reset.
 const RESET_AFTER: Duration = Duration::from_secs(30);
 
-/// How long a watch waits after a failure: a quarter of a second, then twice as long each time, four seconds at most;
-/// up to half of it less, so that not all come back at one moment.
+/// Returns the delays of a watch after failures: a quarter of a second, then twice as long each time, four seconds at
+/// most. Each is reduced by up to half at random, so that watches do not all reconnect at the same moment.
 #[must_use]
 pub fn watch_backoff() -> impl Backoff {
     ResetTimerBackoff::new(Doubling(INITIAL_DELAY), RESET_AFTER)
 }
 
-/// What the API server said when a watch failed; none where it said nothing, or was not reached.
+/// Returns the status that the API server sent when a watch failed; none if it sent none or could not be reached.
 #[must_use]
 pub fn watch_status(error: &watcher::Error) -> Option<&Status> {
     match error {
