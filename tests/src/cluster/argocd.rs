@@ -393,3 +393,17 @@ impl Repository {
         Ok(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::without_pods;
+
+    #[test]
+    fn manifests_keep_everything_that_starts_no_pods() {
+        let [service, deployment, set] =
+            ["Service", "Deployment", "StatefulSet"].map(|kind| format!("apiVersion: v1\nkind: {kind}\nspec: {{}}"));
+        let role = "kind: Role\nrules:\n- resources: [x]\n  kind: Deployment";
+        let all = [service.as_str(), &deployment, role, &set].join("\n---\n");
+        assert_eq!(without_pods(&all), format!("{service}\n---\n{role}"));
+    }
+}
