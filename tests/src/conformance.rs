@@ -1,4 +1,4 @@
-//! The public conformance suite, and what of it a gateway that publishes HTTP APIs can be held to.
+//! The public conformance suite, and the part of it that applies to a gateway that publishes HTTP APIs.
 //!
 //! The suite asks for a fixture server with prompts, resources, sampling and tools of given names. Tamis publishes
 //! tools of HTTP APIs, so each scenario is either [held](EXPECTED) or named here with the reason why it is not. A scenario
@@ -31,7 +31,7 @@ pub const RUNS: &[Run] = &[
     Run { revision: "2025-06-18", arguments: &["--spec-version", "2025-06-18", "--suite", "all"] },
 ];
 
-/// What is asked of a scenario.
+/// The expected result of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// At least one check succeeds, and none fails.
@@ -40,7 +40,7 @@ pub enum Expected {
     Except(&'static [&'static str], &'static str),
     /// The suite skips every check, and why.
     Skipped(&'static str),
-    /// It is about something that is not published, and fails.
+    /// The scenario tests something that is not published, and fails.
     Outside(&'static str),
 }
 
@@ -54,7 +54,7 @@ const NOTIFIES: &str = "an HTTP API sends nothing before its answer; progress an
 const TASKS: &str = "the tasks extension is not offered";
 const NO_STREAM: &str = "a call of an HTTP API is answered with JSON, not with a stream that could be resumed";
 
-/// What is asked of each scenario, in every run in which it occurs.
+/// The expected result of each scenario, in every run in which it occurs.
 pub const EXPECTED: &[(&str, Expected)] = &[
     ("server-initialize", Passes),
     ("server-session-lifecycle", Passes),
@@ -129,7 +129,7 @@ pub const EXPECTED: &[(&str, Expected)] = &[
     ("http-custom-header-server-validation", Outside("a manifest declares no `x-mcp-header` arguments")),
 ];
 
-/// What is asked of a scenario, if it is known.
+/// Returns the expected result of a scenario, if it is known.
 #[must_use]
 pub fn expected(scenario: &str) -> Option<Expected> {
     EXPECTED.iter().find(|(name, _)| *name == scenario).map(|&(_, expected)| expected)
@@ -147,14 +147,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// Neither a failure nor a warning.
+    /// Returns whether the check is neither a failure nor a warning.
     #[must_use]
     pub fn holds(&self) -> bool {
         !matches!(self.status.as_str(), "FAILURE" | "WARNING")
     }
 }
 
-/// Runs the suite against an endpoint; the checks of each scenario.
+/// Runs the suite against an endpoint and returns the checks of each scenario.
 ///
 /// # Errors
 /// It is not installed, or wrote no results.
@@ -199,7 +199,7 @@ fn checks(file: &Path) -> Result<Vec<Check>> {
         .collect())
 }
 
-/// What differs from [`EXPECTED`], one line each; empty if nothing does.
+/// Returns the deviations from [`EXPECTED`], one line each.
 #[must_use]
 pub fn deviations(scenarios: &BTreeMap<String, Vec<Check>>) -> Vec<String> {
     scenarios.iter().flat_map(|(scenario, checks)| deviations_of(scenario, expected(scenario), checks)).collect()
@@ -229,7 +229,7 @@ fn deviations_of(scenario: &str, expected: Option<Expected>, checks: &[Check]) -
     found
 }
 
-/// The results as a page of the documentation.
+/// Returns the results as a page of the documentation.
 #[must_use]
 pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
     let mut page = String::from(
@@ -277,7 +277,7 @@ pub fn page(results: &[(Run, BTreeMap<String, Vec<Check>>)]) -> String {
     page
 }
 
-/// The service that the suite's tool scenarios ask for.
+/// Returns the service that the suite's tool scenarios require.
 #[must_use]
 pub fn documents(upstream: &Upstream) -> String {
     DOCUMENTS.replace("URL", &upstream.url)
@@ -320,7 +320,7 @@ spec:
         path: /log
 ";
 
-/// The exposition with or without `test_extra`.
+/// Returns the exposition with or without `test_extra`.
 #[must_use]
 pub fn exposition(extra: bool) -> String {
     let exclude = if extra { "[]" } else { "[test_extra]" };

@@ -1,9 +1,9 @@
-//! A control group with a limit of memory, where this process may make one: v1 or v2.
+//! A control group with a memory limit, v1 or v2, if this process may create one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A group that is removed when dropped, once its processes have ended.
+/// A group that is removed on drop, once its processes have exited.
 #[derive(Debug)]
 pub struct ControlGroup {
     folder: PathBuf,
@@ -11,7 +11,7 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Makes a group; none where that is not possible: no root, or no controller of memory.
+    /// Creates a group. Returns `None` if that is not possible, without root or a memory controller.
     #[must_use]
     pub fn create(name: &str, limit: u64) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -22,7 +22,8 @@ impl ControlGroup {
         let name = format!("{name}-{}", std::process::id());
         let v1 = own("memory:").map(|path| (Path::new("/sys/fs/cgroup/memory").join(path), false));
         let v2 = own(":").map(|path| (Path::new("/sys/fs/cgroup").join(path), true));
-        // Under v2 a group with processes has no groups with limits below it: the root, or the group above ours.
+        // Under v2, a group with processes cannot have subgroups with limits: use the root, or the parent of the
+        // current group.
         let above = |(path, unified): (PathBuf, bool)| match unified {
             true => (
                 path.parent().filter(|above| above.starts_with("/sys/fs/cgroup")).map_or(path.clone(), Path::to_owned),
@@ -39,7 +40,7 @@ impl ControlGroup {
         })
     }
 
-    /// The words before a command that is to run in the group.
+    /// Returns the words to put before a command so that it runs in the group.
     #[must_use]
     pub fn wrapper(&self) -> Vec<String> {
         let enter = format!("echo $$ > '{}/cgroup.procs' && exec \"$@\"", self.folder.display());
@@ -50,13 +51,13 @@ impl ControlGroup {
         fs::read_to_string(self.folder.join(if self.unified { v2 } else { v1 })).ok()
     }
 
-    /// The most that the group has used, in bytes.
+    /// Returns the peak memory of the group in bytes.
     #[must_use]
     pub fn peak(&self) -> Option<u64> {
         self.read("memory.max_usage_in_bytes", "memory.peak")?.trim().parse().ok()
     }
 
-    /// How many processes were killed because memory was short.
+    /// Returns the number of processes killed by the memory limit.
     #[must_use]
     pub fn killed(&self) -> Option<u64> {
         let events = self.read("memory.oom_control", "memory.events")?;
@@ -66,7 +67,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // A process that ends takes a moment to leave.
+        // A process that exits takes a moment to leave the group.
         for _ in 0..100 {
             if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
                 return;

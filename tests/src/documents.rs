@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::Upstream;
 
-/// One service, for [`Upstream`].
+/// Returns the manifest of the sample service for [`Upstream`].
 #[must_use]
 pub fn manifest(upstream: &Upstream) -> String {
     MANIFEST.replace("URL", &upstream.url)
@@ -73,7 +73,7 @@ spec:
         risk: {level: medium, mutating: true}
 "#;
 
-/// Copies a folder; what YAML files say is changed on the way.
+/// Copies a folder and edits the content of YAML files with `yaml`.
 ///
 /// # Errors
 /// The file system's.
@@ -156,7 +156,7 @@ impl Folder {
         Ok(Self(TempDir::new()?))
     }
 
-    /// The sample service with both expositions.
+    /// Creates a folder with the sample service and both expositions.
     ///
     /// # Errors
     /// The file system's.
@@ -182,7 +182,7 @@ impl Folder {
         Ok(fs::write(self.path().join(name), text)?)
     }
 
-    /// Writes a file beside and renames it, as an editor does that saves safely.
+    /// Writes a temporary file and renames it, as an editor does that saves atomically.
     ///
     /// # Errors
     /// The file system's.

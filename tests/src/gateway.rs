@@ -23,14 +23,14 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     found.with_context(|| format!("{name} is not built: run `cargo build --workspace --bins`"))
 }
 
-/// How to start it.
+/// The options of a gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Further arguments of `serve`.
     pub arguments: Vec<String>,
-    /// Words before the command, which end by running it in their own place.
+    /// Words before the command, which finally execute it.
     pub wrapper: Vec<String>,
-    /// Variables for it.
+    /// Environment variables.
     pub environment: Vec<(String, String)>,
 }
 
@@ -126,16 +126,16 @@ impl Gateway {
         Target::Url(self.endpoint(exposition))
     }
 
-    /// What the admin port says under a path.
+    /// Returns the admin port's response to a GET of a path.
     ///
     /// # Errors
-    /// It does not answer with success.
+    /// The response is not a success.
     pub async fn admin(&self, path: &str) -> Result<String> {
         let answer = reqwest::get(format!("{}{path}", self.admin)).await?;
         Ok(answer.error_for_status()?.text().await?)
     }
 
-    /// The sum of a metric over the series whose labels hold all of these texts.
+    /// Returns the sum of a metric over all series whose labels contain each of these texts.
     ///
     /// # Errors
     /// The admin port does not answer.
@@ -151,7 +151,7 @@ impl Gateway {
         Ok(serde_json::from_str(&self.admin("/config").await?)?)
     }
 
-    /// All that it has logged so far.
+    /// Returns the log so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -167,7 +167,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Waits for its end.
+    /// Waits until the process exits.
     ///
     /// # Errors
     /// It still runs.
@@ -182,7 +182,7 @@ impl Gateway {
         bail!("tamis still runs after {within:?}:\n{}", self.log())
     }
 
-    /// The most resident memory so far in bytes, where the system says so.
+    /// Returns the peak resident memory in bytes, if the operating system reports it.
     #[must_use]
     pub fn memory_peak(&self) -> Option<u64> {
         field(self.process.id(), "VmHWM:")

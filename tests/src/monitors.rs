@@ -1,12 +1,12 @@
-//! ServiceMonitors and PodMonitors as scrape configurations: what the Prometheus operator makes of them, as far as the
-//! chart's monitors go. A field that is not known here is an error, so that the chart cannot say what no test evaluates.
+//! Converts ServiceMonitors and PodMonitors to scrape configurations, like the Prometheus operator, for the fields that
+//! the chart's monitors use. An unknown field is an error, so that the chart cannot use a field that no test evaluates.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-/// What a monitor is about.
+/// The kind of a monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Service,
@@ -52,7 +52,7 @@ impl Kind {
 /// the monitor's own relabelings: it leads from the addresses of pods to where they are reached.
 ///
 /// # Errors
-/// It is no monitor, or says something that is not known here.
+/// The object is not a monitor, or has an unknown field.
 pub fn scrape_config(monitor: &Value, kubeconfig: &Path, network: &[Value]) -> Result<Value> {
     let kind = match monitor["kind"].as_str() {
         Some("ServiceMonitor") => Kind::Service,

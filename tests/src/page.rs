@@ -1,11 +1,11 @@
 //! Documentation that is followed word by word.
 //!
-//! A fence's info string says what is done with it. `sh` is run, all of them in one shell that ends at the first command
-//! that fails; `sh fails` must fail; `sh serves` is one command that is stopped two seconds after its first word. `text output`
-//! is what the `sh` before it prints: column widths, ages, times and digests aside, and `...` stands for any lines. `yaml` is a
-//! document that the page shows; `yaml file=NAME` is saved under that name before the next command. `text` is not for
-//! copying: output, forms with placeholders. What is for clusters with nodes alone is in `sh node`, and what that prints in
-//! `text output` as ever.
+//! The info string of a fence selects how the test treats it. `sh` is run, all of them in one shell that ends at the
+//! first command that fails; `sh fails` must fail; `sh serves` is one command that is stopped two seconds after its
+//! first word. `text output` is what the `sh` before it prints: column widths, ages, times and digests aside, and `...`
+//! stands for any lines. `yaml` is a document that the page shows; `yaml file=NAME` is saved under that name before the
+//! next command. `text` is not for copying: output, forms with placeholders. Commands that need a cluster with nodes
+//! are in `sh node`, and their output in `text output`.
 //!
 //! What no test can run is marked `unrun=REASON` after its language, with one of [`REASONS`]. `docs_site` refuses every other
 //! block.
@@ -48,10 +48,10 @@ pub fn unrun(info: &str) -> Option<&str> {
     info.split(' ').nth(1)?.strip_prefix("unrun=")
 }
 
-/// Begins each block's output.
+/// Precedes each block's output.
 const MARK: &str = "@@@ block ";
 
-/// What is run, and what the page says that it prints.
+/// Commands, and the output that the page shows for them.
 #[derive(Debug, Clone)]
 pub struct Block {
     /// Where it begins: page and line.
@@ -70,20 +70,20 @@ pub struct Block {
     pub shown: Option<String>,
 }
 
-/// A page, taken apart.
+/// A parsed page.
 #[derive(Debug)]
 pub struct Page {
-    /// What there is to run, in order.
+    /// The blocks to run, in order.
     pub blocks: Vec<Block>,
     /// Documents that it shows, each with its place.
     pub documents: Vec<(String, String)>,
 }
 
 impl Page {
-    /// Takes a page apart.
+    /// Parses a page.
     ///
     /// # Errors
-    /// A fence says what is not known, or a text follows nothing that prints it.
+    /// An info string is unknown, or an output follows no commands.
     pub fn read(name: &str, text: &str) -> Result<Self> {
         let (mut blocks, mut documents) = (Vec::<Block>::new(), Vec::new());
         for (line, info, body) in fences(text) {
@@ -108,13 +108,13 @@ impl Page {
                     let section = String::new();
                     blocks.push(Block { at, commands, section, fails: false, serves: false, node: false, shown: None });
                 }
-                _ => bail!("{at}: what is a fence `{info}`?"),
+                _ => bail!("{at}: unknown info string `{info}`"),
             }
         }
         Ok(Self { blocks, documents })
     }
 
-    /// With what another page has after it.
+    /// Appends another page.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         self.blocks.extend(other.blocks);
@@ -150,14 +150,14 @@ impl Page {
     }
 
     fn script(&self) -> String {
-        // What runs in the background ends with the shell.
+        // Background processes end with the shell.
         let mut script = "set -eu -o pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n".to_owned();
         for Block { at, commands, fails, serves, .. } in &self.blocks {
             script += &format!("printf '\\n{MARK}%s, after %s s\\n' {at} $SECONDS\n");
             if *fails {
                 script += &format!("if {{\n{commands}}}; then\necho 'did not fail'\nexit 1\nfi\n");
             } else if *serves {
-                // It has begun when it says something.
+                // The program has started once it prints something.
                 let command = commands.trim_end();
                 script += &format!("{command} > served 2>&1 &\nSERVES=$!\n");
                 script += "for _ in $(seq 600); do if [ -s served ]; then break; fi; sleep 0.1; done\nsleep 2\n";
@@ -169,7 +169,7 @@ impl Page {
         script
     }
 
-    /// How what was printed differs from what the page shows: nothing, if it does not.
+    /// Returns the differences between the printed output and the page.
     #[must_use]
     pub fn differences(&self, printed: &str) -> Vec<String> {
         let outputs: Vec<&str> = printed.split(MARK).skip(1).collect();
@@ -200,7 +200,7 @@ fn matches(shown: &[String], printed: &[String]) -> bool {
     }
 }
 
-/// A line without what differs from run to run.
+/// Normalizes the parts of a line that differ from run to run.
 fn comparable(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         if is_age(word) {
@@ -221,7 +221,7 @@ fn is_age(word: &str) -> bool {
     matches!(shape.replace("00", "0").replace("00", "0").as_str(), "0s" | "0m" | "0m0s")
 }
 
-/// What a document is called by; it differs with the port of the upstream.
+/// Returns whether a text is a document's digest, which depends on the port of the upstream.
 fn is_digest(text: &str) -> bool {
     text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

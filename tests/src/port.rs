@@ -1,4 +1,4 @@
-//! Ports that stay ours while the process that listens on them is stopped and started again.
+//! Ports that stay reserved while the process that listens on them is restarted.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-/// Below the range from which systems take ports for outgoing connections, so that none of those gets ours.
+/// Below the range of ephemeral ports, so that no outgoing connection takes a reserved port.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
@@ -20,7 +20,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes a free one.
+    /// Reserves a free port.
     ///
     /// # Errors
     /// None is free, or the folder of temporary files cannot be written.

@@ -1,5 +1,5 @@
-//! A real Prometheus that scrapes what a test starts and evaluates the rules of the chart, in hurried time: thirty of
-//! its seconds are one of ours. Every duration in rules and configuration is divided by [`HURRY`], so that an alert
+//! A real Prometheus that scrapes what a test starts and evaluates the rules of the chart, in accelerated time: one
+//! real second counts as thirty. Every duration in rules and configuration is divided by [`HURRY`], so that an alert
 //! which fires after a quarter of an hour does so after half a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::cluster::{Process, eventually};
 use crate::{Port, root, starts};
 
-/// How much faster than in life time passes for rules.
+/// The factor by which time passes faster for rules.
 pub const HURRY: u64 = 30;
 /// The oldest version that the tests run with: older ones count the ends of ranges otherwise.
 const LEAST: &str = " version 3.";
@@ -38,13 +38,13 @@ pub fn program(name: &str) -> Result<PathBuf> {
     found.map_or_else(|| crate::tool(&format!("prometheus/{name}")), Ok)
 }
 
-/// The files with rules, in the chart.
+/// Returns the path of one of the chart's rule files.
 #[must_use]
 pub fn rules(name: &str) -> PathBuf {
     root().join("charts/tamis/rules").join(format!("{name}.yaml"))
 }
 
-/// What Prometheus scrapes.
+/// A scrape target.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The job, as the chart's monitors name it.
@@ -146,7 +146,7 @@ impl Prometheus {
         Ok(self.query(query).await?.iter().map(|sample| sample.value).sum())
     }
 
-    /// Waits until a query has results that satisfy; gives them.
+    /// Waits until the results of a query satisfy `good`, and returns them.
     ///
     /// # Errors
     /// It has not in time; the message says what it had.
@@ -182,7 +182,7 @@ impl Prometheus {
         Ok(alerts.into_iter().filter(fires).collect())
     }
 
-    /// Waits until an alert fires; gives the first.
+    /// Waits until an alert fires, and returns the first.
     ///
     /// # Errors
     /// It does not in time.

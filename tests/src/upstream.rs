@@ -1,4 +1,4 @@
-//! A sample API, on loopback unless told otherwise, that counts what it is asked and what was given up.
+//! A sample API, on loopback by default, that counts requests and abandoned requests.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 /// Run by a request to `/trigger`.
 type Trigger = Box<dyn Fn() + Send + Sync>;
 
-/// What callers did so far.
+/// Counts of requests.
 #[derive(Default)]
 struct Counts {
     trigger: Option<Trigger>,
@@ -52,7 +52,7 @@ impl Upstream {
     /// Starts on an address of this machine, or on all: a sample API that pods reach.
     ///
     /// # Errors
-    /// The address is not ours, or the port is taken.
+    /// The address is not one of this machine, or the port is taken.
     pub async fn start_on(address: SocketAddr) -> Result<Self> {
         Self::with(address, None).await
     }
@@ -98,13 +98,13 @@ impl Upstream {
         *self.counts.document.lock().unwrap_or_else(PoisonError::into_inner) = (status, text.to_owned());
     }
 
-    /// Requests to `/slow` whose caller went away.
+    /// Returns the number of requests to `/slow` whose caller disconnected.
     #[must_use]
     pub fn abandoned(&self) -> usize {
         self.counts.abandoned.load(Ordering::SeqCst)
     }
 
-    /// Requests to `/slow` under way.
+    /// Returns the number of requests to `/slow` in flight.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.counts.waiting.load(Ordering::SeqCst)

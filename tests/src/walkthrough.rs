@@ -1,4 +1,4 @@
-//! A folder to follow a page in, with ports of its own: several tests run at once.
+//! A folder in which a page is followed, with its own ports, since several tests run at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub fn page(path: &str) -> Result<Page> {
     Page::read(path, &fs::read_to_string(root().join(path)).context(path.to_owned())?)
 }
 
-/// The part of a page before a heading, to be run and not compared: what another page begins with.
+/// Returns the part of a page before a heading, to run without comparing its output, as the start of another page.
 ///
 /// # Errors
 /// As [`page()`]; or there is no such heading.
@@ -34,7 +34,7 @@ pub fn before(path: &str, heading: &str) -> Result<Page> {
     Ok(page)
 }
 
-/// Where a page is followed. Nothing is changed on the way but port numbers.
+/// The folder in which a page is followed. Only port numbers are changed.
 #[derive(Debug)]
 pub struct Walkthrough {
     folder: TempDir,
@@ -65,7 +65,7 @@ impl Walkthrough {
     /// # Errors
     /// As [`Page::run`]; with what operator and gateway have logged.
     pub async fn follow(&self, mut page: Page, programs: &[&Path], kubeconfig: &Path) -> Result<Vec<String>> {
-        // What is for clusters with nodes is followed on one.
+        // Blocks for clusters with nodes are followed by the end-to-end run.
         page.blocks.retain(|block| !block.node);
         page.blocks.iter_mut().for_each(|block| block.commands = self.with_ports(&block.commands));
         let (tamis, python) = (binary("tamis")?, tool("python2/bin/python3")?);
@@ -73,7 +73,7 @@ impl Walkthrough {
         let programs: Vec<&Path> = programs.iter().copied().chain(own).collect();
         let ran = page.run(self.folder.path(), &programs, kubeconfig, PATIENCE).await;
         let printed = ran.with_context(|| self.logs())?;
-        // Which command took how long: shown where the test fails.
+        // Prints the duration of each command, which is shown if the test fails.
         page::times(&printed).for_each(|mark| println!("{mark}"));
         let printed = self.ports.iter().fold(printed, |text, (shown, free)| {
             text.replace(&format!("127.0.0.1:{}", free.number()), &format!("127.0.0.1:{shown}"))

@@ -72,13 +72,13 @@ fn removed() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is removed of one element: some of the members, anything in them, anywhere between the others.
+/// The removed data of one element: some of the members, with any value, at any position.
 fn additions() -> impl Strategy<Value = Vec<(usize, &'static str, Value)>> {
     subsequence(REMOVED, 0..=REMOVED.len())
         .prop_flat_map(|names| names.into_iter().map(|name| (0..4_usize, Just(name), removed())).collect::<Vec<_>>())
 }
 
-/// Two lists that differ only in what is removed.
+/// Two lists that differ only in removed data.
 fn pair() -> impl Strategy<Value = (Value, Value)> {
     let element = subsequence(KEPT, 0..=KEPT.len())
         .prop_flat_map(|names| names.into_iter().map(|name| (Just(name), kept())).collect::<Vec<_>>());
@@ -130,7 +130,7 @@ async fn answers_reveal_no_removed_data() -> Result<()> {
             }
         }
     }
-    // An error of the upstream is nobody's business but its status.
+    // Only the status of an upstream error is revealed.
     for rpc in &eras {
         upstream.set_document(500, "REMOVED one");
         let first = rpc.call("selected", &json!({})).await?;

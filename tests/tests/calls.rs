@@ -112,7 +112,7 @@ async fn cancelling_a_call_cancels_the_upstream_request() -> Result<()> {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(sample.upstream.waiting(), 0);
-        // The connection goes on.
+        // The connection still works.
         client.result("slow", json!({"ms": 1})).await?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The values of the charts are described once, by the comments of `values.yaml`. The tables of the READMEs and the
 //! descriptions of `values.schema.json`, which editors show, are made of them.
 //!
-//! `TAMIS_UPDATE=1 cargo test -p tamis-tests --test chart_values` writes them anew.
+//! `TAMIS_UPDATE=1 cargo test -p tamis-tests --test chart_values` regenerates them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ fn readme_and_schema_describe_values_as_values_yaml_does() {
     }
 }
 
-/// Versions go together: an operator is of the version of its kinds, and of the image that it is.
+/// The operator, its definitions and its image have the same version.
 #[test]
 fn charts_have_the_version_of_the_program() {
     for chart in CHARTS {

@@ -1,4 +1,4 @@
-//! The cluster that tests run against does what they rely on.
+//! The test cluster has the features that the tests rely on.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
 subjects: [{kind: ServiceAccount, name: reader, namespace: here}]
 "#;
 
-/// What the API server refuses with.
+/// Returns the code and reason of an API error.
 fn status(error: kube::Error) -> Result<(u16, String)> {
     match error {
         kube::Error::Api(status) => Ok((status.code, status.reason.clone())),

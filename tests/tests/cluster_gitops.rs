@@ -21,8 +21,8 @@ const SOAK: Duration = Duration::from_secs(15);
 const KEY: &str = "of-the-partner";
 /// Where the examples say that their repository is.
 const EXAMPLE_URL: &str = "https://git.example.com/platform.git";
-/// Everything that has a namespace and could be written anew without need. Not by the category `tamis`: kubectl remembers
-/// the categories of the time before the definitions.
+/// All namespaced kinds that could be rewritten needlessly. Not by the category `tamis`: kubectl caches the categories
+/// from before the definitions were installed.
 const WATCHED: &str = "servicemanifests.tamis.dev,toolsfilters.tamis.dev,customtools.tamis.dev,\
                        configurationplans.tamis.dev,gatewaygroups.tamis.dev,expositions.tamis.dev,\
                        gatewayconfigs.tamis.dev,secrets,serviceaccounts,roles,rolebindings,services,deployments,\
@@ -63,13 +63,13 @@ fn the_health_check_says_what_the_operator_says() -> Result<()> {
     };
     let waiting = "Waiting for the Tamis operator";
     let cases = [
-        ("nobody has looked", Value::Null, "Progressing", waiting),
+        ("no operator has looked", Value::Null, "Progressing", waiting),
         ("as the API makes it", json!({"observedGeneration": -1}), "Progressing", waiting),
         ("the edit has not been looked at", ready("True", 2), "Progressing", waiting),
         ("what was broken before the edit", ready("False", 2), "Progressing", waiting),
         ("gateways are loading it", ready("Unknown", 3), "Progressing", "why"),
         ("all is well", ready("True", 3), "Healthy", "why"),
-        ("somebody has to mend it", ready("False", 3), "Degraded", "why"),
+        ("a user has to fix it", ready("False", 3), "Degraded", "why"),
     ];
     let object = |kind: &str, status: &Value| {
         let metadata = json!({"name": "one", "namespace": "team", "generation": 3});
@@ -92,7 +92,7 @@ fn the_health_check_says_what_the_operator_says() -> Result<()> {
     Ok(())
 }
 
-/// What runs, and the repository that it follows.
+/// The running programs, and the repository that they follow.
 struct Setup {
     env: TestEnv,
     argocd: ArgoCd,

@@ -1,4 +1,4 @@
-//! An operator without any cluster-wide right, as `deploy/namespaced/` installs it, and two operators beside each other.
+//! An operator without cluster-wide permissions, as `deploy/namespaced/` installs it, and two operators in one cluster.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn without_version(text: &str) -> Result<String> {
     Ok(object.to_string())
 }
 
-/// What is missing is said where it is looked for: `/readyz`.
+/// `/readyz` reports the missing permission.
 #[tokio::test(flavor = "multi_thread")]
 async fn readyz_names_a_missing_right() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -149,7 +149,7 @@ async fn two_operators_for_two_teams() -> Result<()> {
         })
         .await?;
     }
-    // Nothing is written any more: none of them finds the other's work to mend.
+    // Nothing is written any more: neither operator repairs the other's objects.
     let written = async || -> Result<String> {
         let all = ["get", "deployments,services,roles,gatewaygroups", "-A", "-l", "!kubernetes.io/bootstrapping", "-o"];
         let version =
@@ -183,7 +183,7 @@ async fn two_operators_share_namespaces_by_controller_name() -> Result<()> {
         "metadata": {"name": "other", "namespace": "other"},
         "spec": {"replicas": 0, "controllerName": "example.com/other", "allowedNamespaces": {"from": "All"}}});
     cluster.apply(&group.to_string()).await?;
-    // One service, its set and a set that nobody uses; an exposition of each operator's.
+    // One service, its filter set and an unused set; an exposition for each operator.
     cluster.apply(&env.manifest()).await?;
     cluster.apply(&TestEnv::filters("small", &json!({"filters": {"get-issue": {"retain": ["/number"]}}}))).await?;
     cluster.apply(&TestEnv::filters("unused", &json!({"name": "unused", "filters": {}}))).await?;
@@ -207,12 +207,12 @@ async fn two_operators_share_namespaces_by_controller_name() -> Result<()> {
         cluster.kubectl(&["get", all, "-A", "-o", version], None).await
     };
     quiet(written).await?;
-    // The older exposition is ours, so what is said of the shared objects is what our gateways have.
+    // The older exposition belongs to the first operator, so the status of shared objects reports its gateways.
     env.condition_is("toolsfilters", "small", "Ready", "True", "Ready").await?;
     env.condition_is("servicemanifest", "tracker", "Ready", "True", "Ready").await.map(drop)
 }
 
-/// Nothing is written for five seconds, soon.
+/// Waits until nothing is written for five seconds.
 async fn quiet(written: impl AsyncFn() -> Result<String>) -> Result<()> {
     eventually("nothing is written any more", SOON, async || {
         let before = written().await?;

@@ -25,8 +25,8 @@ async fn gateways_serve_what_is_applied() -> Result<()> {
     env.ready("toolsfilters", "short").await?;
     env.ready("servicemanifest", "tracker").await?;
 
-    // A folder in the order of its files: what an exposition names comes a moment after it, and nobody is warned. What
-    // does not come is told.
+    // A folder in the order of its files: a reference that resolves a moment later causes no warning. A reference that
+    // stays unresolved causes one.
     let of_early = json!({"service": {"name": "tracker", "version": "1.0.0"}, "filters": ["late"]});
     let late = json!({"name": "late", "filters": {"get-issue": {"select": {"number": "number"}}}});
     let folder = format!("{}\n---\n{}", TestEnv::exposition("early", &of_early), TestEnv::filters("late", &late));
@@ -51,7 +51,7 @@ async fn gateways_serve_what_is_applied() -> Result<()> {
     let events = astray.await?;
     ensure!(!events.contains("Warning early") && !events.contains("InvalidFilter"), "{events}");
 
-    // The gateway is no pod: it counts while it is there.
+    // The gateway is not a pod: it counts while it runs.
     group_has(&env, "1 True/Ready").await?;
     env.gateway.process.kill()?;
     group_has(&env, "0 False/GatewayUnavailable").await?;

@@ -1,4 +1,4 @@
-//! A pause through the real operator and a real gateway: what waits, what does not, and what is said of it.
+//! A pause through the real operator and a real gateway: what waits, what does not, and what the status reports.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_pause_delays_additions_but_no_revocation() -> Result<()> {
         env.issue_has(name, &["number"]).await?;
     }
 
-    // One exposition: its neighbour goes on.
+    // One exposition is paused: another one still follows edits.
     annotate(&env, "team-a", "exposition/one", true).await?;
     eventually("an Event", SOON, async || {
         let reasons = ["-n", "team-a", "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reason}"];
@@ -77,7 +77,7 @@ async fn a_pause_delays_additions_but_no_revocation() -> Result<()> {
         cluster.kubectl(&["-n", "tamis-public", "get", "deployment", "tamis-public", "-o", path], None).await?;
     ensure!(deployed != "tamis:next", "{deployed}");
 
-    // What takes away: a deletion, and access that is withdrawn.
+    // Revocations are not delayed: a deletion, and access that is removed.
     cluster.kubectl(&["-n", "team-a", "delete", "exposition", "two"], None).await?;
     eventually("it is gone", SOON, async || {
         Ok(env.issue("two").await?.err().filter(|(status, _)| *status == 404).map(drop))

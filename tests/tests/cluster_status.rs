@@ -96,7 +96,7 @@ impl Object {
         Ok(self.api.get("one").await?)
     }
 
-    /// What is to be written for the object as it is now.
+    /// Returns the status to write for the object in its current state.
     async fn desired(&self, verdict: &Verdict, programmed: &Programmed) -> Result<Option<Value>> {
         let object = self.get().await?;
         Ok(desired(&StatusInput {
@@ -117,7 +117,7 @@ impl Object {
         written.data.get("status").cloned().context("no status")
     }
 
-    /// Writes what is to be written, and expects that to be the end of it.
+    /// Writes the desired status, and expects no further write.
     async fn settle(&self, verdict: &Verdict, programmed: &Programmed) -> Result<Value> {
         let next = self.desired(verdict, programmed).await?.context("nothing to write")?;
         let stored = self.write("tamis-operator", &next).await?;
@@ -160,7 +160,8 @@ async fn a_status_is_stored_as_it_is_written() -> Result<()> {
     publishes(&cluster, &object).await
 }
 
-/// A condition of somebody else stays when ours are written, and a field that we no longer name goes.
+/// Another manager's condition stays when the operator writes its own, and a field that the operator no longer names is
+/// removed.
 async fn foreign_conditions_stay(object: &Object) -> Result<()> {
     let foreign = json!({
         "type": "Approved", "status": "True", "reason": "Signed", "message": "by security",

@@ -106,7 +106,7 @@ impl Examples {
             ["sh", ..] => {}
             ["yaml", file] if file.starts_with("file=") => {}
             [_] => {}
-            _ => self.wrong.push(format!("{at}: what is a fence `{info}`?")),
+            _ => self.wrong.push(format!("{at}: unknown info string `{info}`")),
         }
     }
 
@@ -135,7 +135,7 @@ impl Examples {
     }
 }
 
-/// The filter, read as it stands in a document.
+/// Parses a filter as part of a document.
 fn filter(body: &str) -> Result<ToolFilter, String> {
     let indented: String = body.lines().map(|line| format!("      {line}\n")).collect();
     let document = format!(
@@ -154,7 +154,7 @@ fn options(flags: &[&str]) -> CompileOptions {
             "enforced" => options.enforcement = Enforcement::Enforced,
             "type=array" => options.response_type = Some(ResponseType::Array),
             "type=text" => options.response_type = Some(ResponseType::Text),
-            other => panic!("what is the flag `{other}`?"),
+            other => panic!("unknown flag `{other}`"),
         }
     }
     options

@@ -1,4 +1,4 @@
-//! The drivers of the clients, against a server that is not ours: what fails here is not Tamis.
+//! The drivers of the clients, against another server: a failure here is not one of Tamis.
 
 use std::time::Duration;
 

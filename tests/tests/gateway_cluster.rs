@@ -249,7 +249,7 @@ async fn admin(gateway: &ClusterGateway, path: &str, token: Option<&str>) -> Res
 async fn upstream() -> Result<String> {
     let answer = |headers: HeaderMap| async move {
         let sent = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        // Not as it is: a test looks for values that got anywhere.
+        // Reversed, because a test searches logs for the values.
         let sent: String = sent.chars().rev().collect();
         ([("content-type", "application/json")], json!({"sent": sent, "a": 1, "b": 2}).to_string())
     };
@@ -429,7 +429,7 @@ async fn unloadable_documents_are_reported(setup: &Setup) -> Result<()> {
         )
         .await?;
         ensure!(call(gateway, "kept").await? == (200, json!({"a": 1})), "the one before stays");
-        // It holds up nobody else.
+        // It does not delay other expositions.
         let digest = writer.serve(&exposition(wanted.to_lowercase().as_str(), api, &["a"], "u1.2.token")).await?;
         ensure!(acks.state(&wanted.to_lowercase(), &digest).await? == AckState::Loaded);
         writer.remove(&wanted.to_lowercase()).await?;
@@ -470,7 +470,7 @@ async fn deletions_during_a_pause_take_effect(setup: &Setup) -> Result<()> {
     gateway.process.pause()?;
     writer.remove("gone").await?;
     writer.serve(&exposition("kept", api, &["b"], "u1.2.token")).await?;
-    // The watch cannot go on where it was: everything is listed again.
+    // The watch cannot resume: everything is listed again.
     cluster.compact().await?;
     gateway.process.resume()?;
     let gone = || async { Ok((call(gateway, "gone").await?.0 == 404).then_some(())) };

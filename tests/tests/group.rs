@@ -110,7 +110,7 @@ async fn a_group_gets_its_objects_and_drift_is_repaired() -> Result<()> {
     let before = operator.versions().await?;
     ensure!(before.len() == 7, "{before:?}");
 
-    // Nothing differs: nothing is written, not even by an operator that starts anew.
+    // Nothing differs: nothing is written, not even after a restart of the operator.
     let outcome = operator.settle(&first).await?;
     ensure!(outcome.token == Some(token.clone()), "the token stays");
     ensure!(operator.versions().await? == before, "{before:?}");
@@ -160,7 +160,7 @@ async fn drift_is_repaired(operator: &Operator, group: &GroupInput) -> Result<()
         .await?;
         operator.settle(group).await?;
     }
-    // What others add is theirs.
+    // Fields that others add stay.
     let theirs = json!({"metadata": {"annotations": {"theirs": "1"}}, "spec": {"progressDeadlineSeconds": 77}});
     operator.api(ChildKind::Deployment).patch(NAME, &merge, &Patch::Merge(&theirs)).await?;
     operator.settle(group).await?;
@@ -170,7 +170,7 @@ async fn drift_is_repaired(operator: &Operator, group: &GroupInput) -> Result<()
     for kind in ChildKind::ALL {
         if operator.get(kind).await?.is_some() {
             operator.api(kind).delete(NAME, &DeleteParams::default()).await?;
-            eventually(&format!("{kind:?} is made anew"), SOON, async || {
+            eventually(&format!("{kind:?} is recreated"), SOON, async || {
                 operator.reconcile(group).await?;
                 operator.get(kind).await
             })
@@ -181,7 +181,7 @@ async fn drift_is_repaired(operator: &Operator, group: &GroupInput) -> Result<()
     let before = operator.settle(group).await?.token;
     secrets.delete("tamis-public-token", &DeleteParams::default()).await?;
     let after = operator.settle(group).await?.token;
-    ensure!(after.is_some() && after != before, "a token that is gone is made anew");
+    ensure!(after.is_some() && after != before, "a deleted token is recreated");
 
     // The keys are rotated when they are old, one step at a time, and not before.
     let keys = async || -> Result<GroupKeys> {
@@ -242,7 +242,7 @@ async fn removed_fields_and_objects_disappear(operator: &Operator, before: &Grou
     ensure!(operator.get(ChildKind::HorizontalPodAutoscaler).await?.is_some());
     let deployment = operator.get(ChildKind::Deployment).await?.context("is there")?;
     let pod = &deployment.data["spec"]["template"]["spec"];
-    ensure!(pod.get("nodeSelector").is_none(), "what is not wanted any more is gone: {pod}");
+    ensure!(pod.get("nodeSelector").is_none(), "a removed field is still there: {pod}");
     // The autoscaler scales; what it says stays.
     let scale = json!({"spec": {"replicas": 7}});
     deployments.patch_scale(NAME, &PatchParams::apply("autoscaler").force(), &Patch::Merge(&scale)).await.ok();
@@ -284,7 +284,7 @@ async fn removed_fields_and_objects_disappear(operator: &Operator, before: &Grou
 async fn foreign_objects_are_left_alone() -> Result<()> {
     let cluster = Cluster::start().await?;
     let operator = Operator::start(&cluster).await?;
-    // Without the group's labels, and with them; owned by nobody, and by another.
+    // Without the group's labels, and with them; without an owner.
     let foreign = [
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME},
                "spec": {"ports": [{"port": 1}], "selector": {"a": "b"}}}),
@@ -312,7 +312,7 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
     {
         ensure!(message.starts_with(name), "{message}");
     }
-    ensure!(outcome.token.is_none(), "a token of somebody else is not used");
+    ensure!(outcome.token.is_none(), "a foreign token is not used");
     ensure!(outcome.retry.is_some(), "no watch tells when it is gone");
     let after = operator.versions().await?;
     for (kind, version) in before {
@@ -338,7 +338,7 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
     let owner = operator.get(ChildKind::Deployment).await?.context("is there")?.metadata.owner_references;
     ensure!(owner.unwrap_or_default()[0].uid == "uid-2");
 
-    // What the API refuses is said, and the rest goes on.
+    // A rejection by the API is reported, and the other objects are still written.
     let wrong = group("uid-2", json!({"replicas": 3, "pod": {"resources": {"requests": {"cpu": "many"}}}}))?;
     let outcome = operator.reconcile(&wrong).await?;
     ensure!(outcome.findings.len() == 1 && outcome.findings[0].reason == "InvalidManifest", "{:?}", outcome.findings);
@@ -354,7 +354,7 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
     );
     ensure!(operator.get(ChildKind::PodDisruptionBudget).await?.is_some());
 
-    // The certificate of the serving port: what is wrong with its Secret is said, as far as that shows.
+    // The certificate of the serving port: visible errors of its Secret are reported.
     let tls = group("uid-2", json!({"listener": {"tls": {"secretRef": {"name": "public-tls"}}}}))?;
     let said = async || -> Result<Vec<(&'static str, String)>> {
         let outcome = operator.reconcile(&tls).await?;
@@ -474,7 +474,7 @@ async fn only_owned_pods_are_gateways(cluster: &Cluster, operator: &Operator, gr
     Ok(())
 }
 
-/// What changes is told, by the group that it belongs to.
+/// Changes are reported with the group that they belong to.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_name_their_group() -> Result<()> {
     let cluster = Cluster::start().await?;

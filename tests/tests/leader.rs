@@ -13,7 +13,7 @@ use tamis_operator::leader::{self, Leadership, LeaseOptions};
 use tamis_tests::cluster::{Cluster, eventually};
 use tokio_util::sync::CancellationToken;
 
-/// Three seconds, of which two for writes to begin; renewed every fifth of a second.
+/// A lease of three seconds, of which writes may begin in the first two, renewed every fifth of a second.
 fn options(identity: &str) -> LeaseOptions {
     LeaseOptions {
         duration: Duration::from_secs(3),
@@ -72,7 +72,7 @@ async fn spec(api: &Api<Lease>) -> Result<LeaseSpec> {
     api.get(LeaseOptions::NAME).await?.spec.context("the Lease has no spec")
 }
 
-/// Looks all the time whether more than one may write.
+/// Continuously counts how many candidates may write.
 fn watch_over(candidates: &[&Candidate]) -> (Arc<AtomicUsize>, tokio::task::JoinHandle<()>) {
     let most = Arc::new(AtomicUsize::new(0));
     let leaderships: Vec<_> = candidates.iter().map(|candidate| candidate.leadership.clone()).collect();
@@ -153,7 +153,7 @@ async fn a_leader_that_loses_its_lease_stops_writing() -> Result<()> {
     let again = spec(&api).await?;
     ensure!(again.holder_identity.as_deref() == Some("a") && again.lease_transitions == Some(1), "{again:?}");
 
-    // Deleted by hand: made anew.
+    // Deleted by hand: the leader recreates it.
     api.delete(LeaseOptions::NAME, &DeleteParams::default()).await?;
     eventually("a new Lease", Duration::from_secs(5), async || Ok(api.get_opt(LeaseOptions::NAME).await?)).await?;
     a.becomes(true, Duration::from_secs(5)).await?;

@@ -70,7 +70,7 @@ const MAY: &[Row] = &[
 
 #[rustfmt::skip]
 const MAY_NOT: &[Row] = &[
-    // Secrets of nobody that has not said so, and in no namespace that has only lent its own are any written.
+    // No Secrets of namespaces that have not opted in, and no writes to namespaces whose Secrets are only read.
     ("/secrets", None, "", ALL),
     ("/secrets", Some(OTHER), "", ALL),
     ("/secrets", Some("kube-system"), "", ALL),
@@ -95,7 +95,7 @@ const MAY_NOT: &[Row] = &[
     ("rbac.authorization.k8s.io/roles", Some(OTHER), "", WRITE),
     ("rbac.authorization.k8s.io/rolebindings", Some(OTHER), "", WRITE),
     ("networking.k8s.io/networkpolicies", Some(OTHER), "", WRITE),
-    // No more rights than it has, for itself or anybody.
+    // No escalation of permissions, for itself or others.
     ("rbac.authorization.k8s.io/roles", Some(GROUP), "", &["escalate", "bind"]),
     ("rbac.authorization.k8s.io/clusterroles", None, "", ALL),
     ("rbac.authorization.k8s.io/clusterrolebindings", None, "", ALL),
@@ -130,7 +130,7 @@ const MAY_NOT: &[Row] = &[
     ("coordination.k8s.io/leases", Some("tamis-system"), "other", &["get", "list", "watch", "update", "patch", "delete"]),
     ("coordination.k8s.io/leases", Some("tamis-system"), "tamis-operator", &["patch", "delete"]),
     ("coordination.k8s.io/leases", Some("kube-system"), "", ALL),
-    // Events are told, not read or taken back.
+    // Events are created, but not read or deleted.
     ("events.k8s.io/events", Some(OTHER), "", &["get", "list", "watch", "update", "delete"]),
     ("/events", Some(OTHER), "", ALL),
 ];
@@ -226,7 +226,7 @@ async fn the_manifests_are_valid() -> Result<()> {
 }
 
 /// The real binary with these rights and no others: it looks after a group, is refused nothing, and leaves the Lease to
-/// the next one when it is told to stop.
+/// the next one when it is asked to stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_runs_with_these_rights() -> Result<()> {
     let cluster = Cluster::start().await?;

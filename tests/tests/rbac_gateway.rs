@@ -144,7 +144,7 @@ async fn a_gateway_has_exactly_the_rights_of_its_role() -> Result<()> {
     Ok(())
 }
 
-/// Nothing but the group's own Role is bound to the account, and the Role is what is listed here.
+/// Only the group's own Role is bound to the account, and the Role has exactly these rules.
 async fn the_account_has_one_role(client: &Client) -> Result<()> {
     let names_the_gateway = |subjects: Option<Vec<Subject>>| {
         let is = |subject: Subject| match subject.kind.as_str() {

@@ -91,7 +91,7 @@ async fn no_call_fails_or_mixes_while_files_change() -> Result<()> {
     let mut delays = Vec::new();
     for number in 1..=reloads {
         written.store(number, Ordering::SeqCst);
-        // As editors save: in place, or beside and renamed.
+        // As editors save: in place, or to a temporary file that is renamed.
         if number % 2 == 0 {
             folder.write("internal.yaml", &version(number))?;
         } else {
@@ -108,7 +108,7 @@ async fn no_call_fails_or_mixes_while_files_change() -> Result<()> {
     delays.sort_unstable();
     let (median, slowest) = (delays[delays.len() / 2], delays[delays.len() - 1]);
     println!("{reloads} reloads under {calls} calls: visible after {median:?} (median), {slowest:?} (slowest)");
-    assert!(calls > reloads, "only {calls} calls ran beside the reloads");
+    assert!(calls > reloads, "only {calls} calls ran during the reloads");
     Ok(())
 }
 
@@ -203,7 +203,7 @@ async fn a_half_written_file_is_not_loaded() -> Result<()> {
     Ok(())
 }
 
-/// Reloads that changed nothing because something was wrong.
+/// Returns the number of failed reloads.
 async fn failures(gateway: &Gateway) -> Result<f64> {
     let all = gateway.metric("tamis_config_reloads_total", &[]).await?;
     Ok(all - gateway.metric("tamis_config_reloads_total", &["result=\"applied\""]).await?)
@@ -243,7 +243,7 @@ async fn clients_of_a_deleted_exposition_get_an_error() -> Result<()> {
         let call = client.call("list-issues", json!({"owner": "o", "repo": "r"}));
         let answer = tokio::time::timeout(Duration::from_secs(120), call).await;
         let answer = answer.with_context(|| format!("{sdk:?} {era:?}: the call hangs"))?;
-        // A client that gives up altogether is an error too, but not one of ours.
+        // A client that gives up entirely also fails, although not with Tamis' error.
         ensure!(!matches!(answer, Ok(Ok(_))), "{sdk:?} {era:?}: {answer:?}");
     }
     Ok(())

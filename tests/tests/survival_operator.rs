@@ -1,4 +1,4 @@
-//! Operators that die, that are two, or that sleep: nobody who calls notices, and the last edit is what is served.
+//! Operators that are killed, run twice or are suspended: callers notice nothing, and the last edit is served.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ async fn an_operator_killed_at_any_moment_loses_nothing() -> Result<()> {
             }
         }
         services.env.operator.process.kill()?;
-        // Edits that no operator sees. So that not each kill takes a lease's time, somebody takes the Lease away.
+        // Edits while no operator runs. The Lease is deleted so that the next operator need not wait until it expires.
         edits(&services, &mut random, &mut shown, 3).await?;
         leases.delete("tamis-operator", &DeleteParams::default()).await?;
         services.env.operator.restart()?;
@@ -171,7 +171,7 @@ async fn a_suspended_leader_resumes_deposed() -> Result<()> {
     Ok(())
 }
 
-/// The worst of it: who slept is the leader again the moment it wakes, with many changes before it that it has not read.
+/// The worst case: a suspended operator leads again as soon as it resumes, with many changes that it has not read yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_resumes_leading_reads_before_it_writes() -> Result<()> {
     const ROUNDS: usize = 6;

@@ -1,5 +1,5 @@
-//! The API server goes and comes back, edits pour in, a gateway sleeps: what is served stays right, and becomes the last
-//! edit.
+//! An outage of the API server, a stream of edits, a suspended gateway: answers stay correct, and the last edit is
+//! served.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const AWAY: Duration = Duration::from_secs(60);
 /// How soon after its return an edit has to be served.
 const BACK: Duration = Duration::from_secs(20);
 
-/// Calls go on for a while; gives how many were answered.
+/// Waits while calls continue, and returns how many were answered.
 async fn count_calls_until(services: &PairedServices, until: Instant) -> Result<usize> {
     let before = services.probe.good();
     while Instant::now() < until {
@@ -39,7 +39,7 @@ async fn callers_notice_no_api_server_outage() -> Result<()> {
 
     services.env.cluster.stop_api_server()?;
     let answered = count_calls_until(&services, Instant::now() + AWAY).await?;
-    // Comes back with its history forgotten: all watches have to begin anew.
+    // Returns without its history: all watches have to restart.
     services.env.cluster.start_compacted().await?;
     let back = Instant::now();
     let version = services.edit(Side::A).await?;
@@ -117,7 +117,7 @@ async fn operator_and_gateway_restart_without_an_api_server() -> Result<()> {
     Ok(())
 }
 
-/// Filter sets that pour in, each with an exposition of its own.
+/// Filter sets that are edited, each with its own exposition.
 const SETS: usize = 10;
 
 fn set_name(index: usize) -> String {
@@ -146,8 +146,8 @@ async fn generations(services: &PairedServices) -> Result<u64> {
     Ok(u64::try_from(found.filter_map(|config| config.metadata.generation).sum::<i64>())?)
 }
 
-/// Edits every set from a version on, as fast as the API server takes it or at a rate, as long as `goes_on` says for the
-/// number of edits so far; gives each one's last version.
+/// Edits every set from a version on, as fast as the API server takes it or at a rate, as long as `keep_going` returns
+/// true for the number of edits so far. Returns the last version of each.
 async fn edits(
     services: &PairedServices,
     from: u64,

@@ -102,7 +102,7 @@ async fn a_call_is_one_trace_from_the_caller_to_the_upstream() -> Result<()> {
     ensure!(spans.iter().all(|span| span.status == 0), "{spans:?}");
     ensure!(server.resource.get("service.name").is_some_and(|name| name == "tamis-gateway"), "{server:?}");
     ensure!(!collector.text().contains(PRIVATE), "an argument is in the spans: {}", collector.text());
-    // The audit record names the trace, for whoever looks from there.
+    // The audit record names the trace.
     ensure!(gateway.log().contains(&format!("trace_id=\"{TRACE}\"")), "{}", gateway.log());
     Ok(())
 }
@@ -145,7 +145,7 @@ async fn failures_are_marked_and_each_request_is_a_span() -> Result<()> {
 async fn the_callers_sampling_decision_holds() -> Result<()> {
     let (env, collector) = (TestEnv::new().await?, Collector::start().await?);
     let gateway = env.gateway(&["--otlp-endpoint", &collector.endpoint(), "--trace-sampling", "0"], &[]).await?;
-    // Nobody has decided: none of ours.
+    // Without a decision of the caller, nothing is sampled.
     let seen = echoed(&gateway, &[]).await?;
     ensure!(seen["traceparent"].as_str().is_some_and(|parent| parent.ends_with("-00")), "{seen}");
     let left_out = format!("00-{}-{CALLER}-00", "2".repeat(32));
@@ -174,7 +174,7 @@ async fn nothing_is_traced_by_default() -> Result<()> {
     Ok(())
 }
 
-/// A collector that is away costs spans, one line in the log, and no call.
+/// An unreachable collector costs spans and one line in the log, but no call.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_collector_delays_no_call() -> Result<()> {
     let (env, mut collector) = (TestEnv::new().await?, Collector::reserve()?);

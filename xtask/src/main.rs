@@ -1,4 +1,4 @@
-//! The project's own commands, run as `cargo xtask ..`: what is needed to test Tamis, installed and run.
+//! The project's own commands, run as `cargo xtask ..`: they install what the tests need and run them.
 
 mod argocd;
 mod checks;

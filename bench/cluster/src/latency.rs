@@ -138,7 +138,7 @@ impl Probe {
 }
 
 async fn next(seen: &mut mpsc::UnboundedReceiver<(Instant, DynamicObject)>) -> Result<(Instant, DynamicObject)> {
-    tokio::time::timeout(GIVE_UP, seen.recv()).await.context("a watch of ours is silent")?.context("a watch ended")
+    tokio::time::timeout(GIVE_UP, seen.recv()).await.context("the watch is silent")?.context("a watch ended")
 }
 
 /// Calls until the answer shows the change.

@@ -9,7 +9,7 @@ use tamis_tests::Answer;
 pub(crate) enum Kind {
     /// A list, whose elements are mostly objects.
     List,
-    /// An object with a list in it, and numbers of items beside it.
+    /// An object with a list and counts of its items.
     Page,
     /// Lines; those that do not begin with `E` are removed, and those beyond the second that does.
     Lines,

@@ -141,7 +141,7 @@ async fn sensible(cluster: &Cluster, name: &str, given: &Value, objects: &[Value
     Ok(())
 }
 
-/// Whether the real binary takes arguments: it prints the help of what they say, or what is wrong with them.
+/// Checks that the real binary accepts arguments: it prints the help of the command, or an error.
 fn understood(arguments: &[&str]) -> Result<()> {
     // `--help` comes last, and is looked at last: what comes before has been parsed then.
     let output = std::process::Command::new(tamis_tests::binary("tamis")?).args(arguments).arg("--help").output()?;

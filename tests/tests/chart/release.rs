@@ -78,7 +78,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed() -> Result<()>
     cluster.helm(&["upgrade", "tamis", "charts/tamis", "-n", SYSTEM, "--reuse-values"]).await?;
     ensure!(cluster.kubectl(&version, None).await? == generation, "a Deployment is written although nothing changed");
 
-    // Expositions use the group: it stays until somebody says that it may go.
+    // Expositions use the group: it stays until its deletion is allowed.
     let group = ["-n", SYSTEM, "patch", "gatewaygroup", "default", "--type=merge", "-p"];
     let attached = r#"{"status": {"attachedExpositions": 2}}"#;
     cluster.kubectl(&[group.as_slice(), &[attached, "--subresource=status"]].concat(), None).await?;

@@ -116,7 +116,7 @@ pub(crate) fn wrong_routes() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// Values that are refused, with what is said of them.
+/// Values that are rejected, with their messages.
 pub(crate) fn refused() -> Vec<(Value, &'static str)> {
     vec![
         (json!({"replica": 2}), "additional properties 'replica' not allowed"),

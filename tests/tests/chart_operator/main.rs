@@ -1,5 +1,6 @@
-//! An operator with the rights that the chart gives it, and no others, under the policies of `tamis-crds`: cluster-wide, in
-//! namespaces, two beside each other. And what the policy `tamis-operator` keeps somebody from who has its token.
+//! An operator with the rights that the chart gives it, and no others, under the policies of `tamis-crds`:
+//! cluster-wide, in namespaces, and two in one cluster. Also tests what the policy `tamis-operator` denies a holder of
+//! its token.
 
 mod objects;
 mod token;
@@ -78,7 +79,7 @@ async fn two_operators_run_with_the_rights_of_the_charts() -> Result<()> {
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
     cluster.helm(&["install", "tamis", "charts/tamis", "-n", SYSTEM, "--set=secretNamespaces={team-a}"]).await?;
 
-    // The second is installed by somebody who administers one namespace, and nothing else.
+    // The second is installed by an administrator of one namespace.
     let administrator = cluster.service_account(TENANT, "administrator").await?;
     let account = "--serviceaccount=tenant:administrator";
     cluster

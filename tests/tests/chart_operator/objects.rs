@@ -1,4 +1,4 @@
-//! What the operator writes, and what somebody else would with its token.
+//! Objects that the operator writes, and objects that an attacker would write with its token.
 
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ pub(crate) fn usual() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What it never writes, and what is said of it.
+/// Objects that the operator never writes, with the policy's messages.
 #[rustfmt::skip]
 pub(crate) fn attacks() -> Vec<(Value, &'static str)> {
     let pod = "/spec/template/spec";

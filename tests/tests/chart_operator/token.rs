@@ -15,7 +15,7 @@ async fn the_operators_token_allows_only_what_the_operator_does() -> Result<()> 
     }
     cluster.helm(&["install", "tamis-crds", "charts/tamis-crds", "-n", SYSTEM, "--create-namespace"]).await?;
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"], None).await?;
-    // Roles let it do everything: what is left to refuse is the policy's.
+    // Roles permit everything, so that only the policy rejects requests.
     let operator = cluster.service_account(SYSTEM, "tamis-operator").await?;
     let account = "--serviceaccount=tamis-system:tamis-operator";
     cluster.kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", account], None).await?;
@@ -40,7 +40,7 @@ async fn the_operators_token_allows_only_what_the_operator_does() -> Result<()> 
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
 
-    // What is there already, of others.
+    // Existing objects of others.
     for (kind, object) in [
         (
             "secret",
@@ -80,7 +80,7 @@ async fn the_operators_token_allows_only_what_the_operator_does() -> Result<()> 
         &["delete", "validatingadmissionpolicy", "tamis-filters", "--dry-run=server"],
     ] {
         let said = tried(arguments, None).await;
-        // Policies cannot be had to protect themselves; that is what Roles are for, and ours give no such right.
+        // Policies cannot protect themselves. Roles do, and the operator's give no such permission.
         if arguments[1] == "validatingadmissionpolicy" {
             ensure!(said.is_none(), "the API server asks no policy about policies: {said:?}");
         } else {
@@ -90,7 +90,7 @@ async fn the_operators_token_allows_only_what_the_operator_does() -> Result<()> 
             );
         }
     }
-    // Nobody else is asked.
+    // The policy does not apply to other users.
     let attacks = attacks();
     let (coredns, _) =
         attacks.iter().find(|(object, _)| object["metadata"]["name"] == "coredns").context("an attack")?;

@@ -36,7 +36,7 @@ fn documents(env: &TestEnv) -> String {
     text
 }
 
-/// What is said of one half: each line that names it, without its name and without numbers.
+/// Returns the lines of a text that name one half, without its name and without numbers.
 fn said_of(half: &str, text: &str) -> Vec<String> {
     let name = format!("\"{half}\"");
     let lines = text.lines().filter(|line| line.contains(&name));

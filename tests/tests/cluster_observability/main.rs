@@ -58,7 +58,8 @@ async fn alerts_and_dashboards_follow_operators_and_gateways() -> Result<()> {
     env.issue_has("short", &["n5", "title"]).await?;
     prometheus.fires("TamisResourcesNotAccepted", SOON).await?;
 
-    // The API server is away: gateways go on, and say that they hear of nothing. One that starts now is not ready.
+    // The API server is away: gateways keep serving, and report that they follow no changes. One that starts now is not
+    // ready.
     env.cluster.stop_api_server()?;
     let fired = prometheus.fires("TamisConfigurationNotFollowed", SOON).await?;
     assert_eq!(fired["labels"]["gateway_group"], json!("public"));

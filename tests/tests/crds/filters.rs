@@ -31,7 +31,7 @@ fn in_manifest(filter: &Value) -> Value {
     )
 }
 
-/// A filter, and what is said of it after the field that holds it.
+/// Filters, and the end of their messages after the field path.
 fn refused() -> Vec<(Value, &'static str)> {
     let patch = |patch: Value| json!({ "patches": [{ "op": "remove", "path": "/x" }, patch] });
     vec![

@@ -27,7 +27,7 @@ const KINDS: [&str; 7] = [
     "gatewayconfigs",
 ];
 
-/// An object of ours, of a kind.
+/// Returns an object of one of Tamis' kinds.
 pub(crate) fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "tamis.dev/v1alpha1",
@@ -59,7 +59,7 @@ async fn apply(client: &Client, object: &Value, dry_run: bool) -> Result<Dynamic
     api(client, kind).patch(name, &params, &Patch::Apply(object)).await
 }
 
-/// What the API server says of an object that it refuses; none where it takes it.
+/// Returns the API server's message if it rejects an object.
 pub(crate) async fn refusal(client: &Client, object: &Value) -> Result<Option<String>> {
     match apply(client, object, true).await {
         Ok(_) => Ok(None),
@@ -304,7 +304,7 @@ async fn stored_before_a_policy(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// A group that publishes something goes by somebody's word, or with its namespace, and in no other way.
+/// A group that publishes something can be deleted only with the annotation, or with its namespace.
 async fn groups_in_use(cluster: &Cluster) -> Result<()> {
     let client = cluster.client();
     let use_it = async |namespace: &str, attached: u32| -> Result<()> {
@@ -345,24 +345,24 @@ async fn groups_in_use(cluster: &Cluster) -> Result<()> {
     // As the namespace controller does it: all of a namespace in one request.
     refused(raw(None).await)?;
     ensure!(api(&client, "GatewayGroup").get_opt("used").await?.is_some());
-    // None, and never looked at.
+    // Without expositions, and never reconciled.
     use_it("default", 0).await?;
     delete("default", &[]).await?;
     cluster.apply(&object("GatewayGroup", "unseen", &json!({})).to_string()).await?;
     cluster.kubectl(&["delete", "gwg", "unseen"], None).await?;
-    // By somebody's word.
+    // With the annotation.
     use_it("default", 3).await?;
     cluster.kubectl(&["annotate", "gwg", "used", "tamis.dev/allow-deletion=false"], None).await?;
     refused(delete("default", &[]).await)?;
     cluster.kubectl(&["annotate", "--overwrite", "gwg", "used", "tamis.dev/allow-deletion=true"], None).await?;
     delete("default", &[]).await?;
-    // By the controllers, under the names that they have.
+    // By the controllers, under their names.
     use_it("default", 3).await?;
     raw(Some("system:serviceaccount:kube-system:namespace-controller")).await?;
     ensure!(api(&client, "GatewayGroup").get_opt("used").await?.is_none());
     use_it("default", 3).await?;
     delete("default", &["--as=system:serviceaccount:kube-system:generic-garbage-collector"]).await?;
-    // In a namespace that is being deleted, by whoever empties it: its deletion must not hang.
+    // In a terminating namespace, by any user: its deletion must not hang.
     cluster.namespace("leaving").await?;
     use_it("leaving", 3).await?;
     refused(delete("leaving", &[]).await)?;

@@ -13,7 +13,7 @@ use tamis_tests::page::{OF_CLUSTER, REASONS, WITHOUT_CLUSTER, unrun};
 
 use crate::{Page, pages, site};
 
-/// Shows what is wrong on purpose; `crds/tests/errors.rs` makes it.
+/// Contains errors on purpose; `crds/tests/errors.rs` generates it.
 const OF_ERRORS: &str = "docs/errors.md";
 /// Examples that `docs.rs` runs, by the second word of their info strings.
 const OF_FILTERS: &str = "docs/filters/";
@@ -55,7 +55,7 @@ fn every_block_is_run_or_says_why_not() {
                 {
                     continue;
                 }
-                _ => format!("what is a block `{info}`?"),
+                _ => format!("unknown info string `{info}`"),
             };
             wrong.push(format!("{path}:{line}: {problem}"));
         }

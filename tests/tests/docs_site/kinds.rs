@@ -9,7 +9,7 @@ use crate::markdown::cell;
 use crate::same_as_committed;
 
 const GENERATED: &str = "<!-- Generated: change the comments in crds/src/resources, then run TAMIS_UPDATE=1 cargo test -p tamis-tests --test docs_site -->";
-/// What is said of a filter's fields in the description of the field that holds one: they have a page of their own.
+/// The start of the description of a filter's fields, which have their own page.
 const FILTER: &str = "\nA filter is an object with the fields below";
 /// The largest number that the API server's schema says of a `u32`, which says nothing to a reader.
 const LARGEST: u64 = 4_294_967_295;
@@ -153,7 +153,7 @@ fn scalar(field: &Json) -> String {
     }
 }
 
-/// The description, what is not allowed, and what is refused.
+/// Returns the description, the bounds and the validation rules of a field.
 fn said(field: &Json) -> String {
     let description = text(&field["description"]);
     if description.contains(FILTER) {

@@ -1,6 +1,6 @@
-//! Holds the documentation together: every link leads somewhere, every page is in the table of contents, every block of
-//! ours is run or says why not, the generated pages are what the code says. `docs.rs`, `docs_operator.rs` and `cluster_quickstart.rs` run
-//! what the pages show.
+//! Holds the documentation together: every link leads somewhere, every page is in the table of contents, every block is
+//! run or says why not, and the generated pages match the code. `docs.rs`, `docs_operator.rs` and
+//! `cluster_quickstart.rs` run what the pages show.
 
 mod blocks;
 mod commands;
@@ -47,7 +47,7 @@ fn collect(folder: &Path, deep: bool, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        // A link may lead into what is installed, which is not ours.
+        // Does not follow symbolic links, which may lead to installed files.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && deep && !name.starts_with('.') && !PASSED_OVER.contains(&&*name) {
             collect(&path, deep, files);

@@ -13,7 +13,7 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
         let mut page = walkthrough::page(path)?;
         assert!(!page.blocks.is_empty(), "{path} has nothing to run");
         for block in page.blocks.iter_mut().filter(|block| block.serves) {
-            // The page's ports are those of whoever reads it. Here others may use them.
+            // The page's ports are the reader's. On this machine they may be in use.
             block.commands = format!("{} --listen 127.0.0.1:8080 --admin 127.0.0.1:9090", block.commands.trim_end());
         }
         let walkthrough = Walkthrough::new(&["8080", "9090"], &["examples/quickstart", "examples/payloads"])?;

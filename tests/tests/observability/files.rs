@@ -82,7 +82,7 @@ fn dashboards_have_the_shape_that_grafana_expects() -> Result<()> {
     for (name, board) in &boards {
         let variables = board["templating"]["list"].as_array().context("variables")?;
         assert_eq!(variables[0]["type"], "datasource", "{name}");
-        assert!(board["id"].is_null(), "{name}: an id is that of somebody's Grafana");
+        assert!(board["id"].is_null(), "{name}: an id belongs to one Grafana installation");
         let panels = board["panels"].as_array().context("panels")?;
         let ids: BTreeSet<u64> = panels.iter().filter_map(|panel| panel["id"].as_u64()).collect();
         assert_eq!(ids.len(), panels.len(), "{name}: ids");
@@ -160,7 +160,7 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-/// Names of things, versions and statuses: their values are not ours to list.
+/// Labels with open values: names, versions and statuses.
 const OPEN: [&str; 4] = ["namespace", "exposition", "tool", "version"];
 
 fn reference(text: &str) -> String {
@@ -185,7 +185,7 @@ fn reference(text: &str) -> String {
     out
 }
 
-/// The part of `docs/metrics.md` that comes from the registries. `TAMIS_UPDATE=1` writes it anew.
+/// Compares the generated part of `docs/metrics.md` with the registries. `TAMIS_UPDATE=1` regenerates it.
 #[test]
 fn the_reference_matches_the_registries() -> Result<()> {
     let path = root().join("docs/metrics.md");
@@ -205,7 +205,8 @@ fn the_reference_matches_the_registries() -> Result<()> {
     Ok(())
 }
 
-/// What every process says of itself it says in the same words, though gateway and operator know nothing of each other.
+/// Metrics that every process has are described in the same words, although gateway and operator share no code for
+/// them.
 #[test]
 fn gateway_and_operator_describe_common_metrics_alike() {
     let (gateway, operator) = (tamis_gateway::every_metric(), tamis_operator::metrics::Metrics::everything());

@@ -170,7 +170,7 @@ async fn cause_trouble(ledger: &mut Ledger<'_>) -> Result<()> {
     }
     let answer = ledger.call("stopped", "get-log").await?;
     ensure!(answer.status == 503, "{} {}", answer.status, answer.text);
-    // More than a limit takes, and more wrong keys than somebody mistypes.
+    // More calls than the limit allows, and more wrong keys than by typing errors.
     for _ in 0..5 {
         ledger.call("limited", "get-log").await?;
     }
@@ -218,7 +218,7 @@ async fn exact(prometheus: &Prometheus, ledger: &Ledger<'_>) -> Result<()> {
     }
     is(prometheus, "sum(sum_over_time(cluster:tamis_filter_saved_bytes:delta1m[10m]))", all).await?;
     for ((exposition, status), count) in &ledger.rejected {
-        // What is stopped has no series of its own.
+        // A stopped exposition has no series of its own.
         let reason = match status {
             401 => "unauthorized",
             429 => "rate",

@@ -1,4 +1,4 @@
-//! Connections that want too much, each in its own way.
+//! Connections that each exhaust a resource in their own way.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// What each attack does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attack {
-    /// Arguments of which none fits the schema.
+    /// Arguments that do not match the schema.
     Arguments,
     /// Filters over much data with many operations and paths.
     Filters,
@@ -26,7 +26,7 @@ pub(crate) enum Attack {
     Patterns,
     /// Large bodies for addresses at which nothing is served.
     UnknownPaths,
-    /// Large answers that nobody reads.
+    /// Large answers that are not read.
     SlowReaders,
     /// Large answers that cannot take the fast path.
     Trees,

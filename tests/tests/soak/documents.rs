@@ -1,4 +1,4 @@
-//! What is served: one service in two namespaces, that of the attackers and that of the victim.
+//! The served documents: one service in two namespaces, the attackers' and the victim's.
 
 use anyhow::Result;
 use tempfile::TempDir;

@@ -1,5 +1,6 @@
-//! All attacks on availability at once, from a few dozen connections, against `tamis serve` in a control group of 512 MiB:
-//! what a well-behaved caller of another exposition notices, and what is left of it afterwards.
+//! All attacks on availability at once, from a few dozen connections, against `tamis serve` in a control group of 512
+//! MiB: measures the effect on a well-behaved caller of another exposition, and the memory that stays in use
+//! afterwards.
 //!
 //! Loopback only; almost two minutes. Where no control group can be made, the peak of the resident memory is held to the
 //! same limit, and the report says so.

@@ -1,4 +1,4 @@
-//! Calls that go on while things change, and what they were answered.
+//! Continuous calls while objects change, and their answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Objects that are nothing that admission would let pass, and definitions of an older version.
+//! Objects that admission would reject, and definitions of an older version.
 
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ async fn force(env: &TestEnv, object: &Value) -> Result<()> {
     eventually("the loose definition", SOON, async || apply(env, object).await.map(Some)).await
 }
 
-/// One of every kind is there that nobody can read, and what is served becomes one after the other: what was good stays, what
-/// is new stops, and everyone else goes on.
+/// An unreadable object of every kind exists, and then the served objects become unreadable one after the other:
+/// existing configuration stays, new objects stop, and others are not affected.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_object_delays_no_other() -> Result<()> {
     let mut env = TestEnv::start().await?;
@@ -101,7 +101,7 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
         object("ToolsFilters", "team-a", "bad", &json!({"name": "bad", "service": service, "filters": "nonsense"})),
         object("GatewayGroup", "team-b", "bad", &json!({"replicas": "many", "listener": []})),
         object("GatewayConfig", "tamis-public", "bad", &json!({"gatewayGroup": "public", "digest": "x", "kind": []})),
-        // The default set of what is served.
+        // The default set of the served exposition.
         object("ToolsFilters", "team-a", "narrow", &json!({"service": tracker, "filters": "nonsense"})),
     ];
     for object in &bad {
@@ -123,12 +123,12 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
         Ok((said == "InvalidManifest").then_some(()))
     });
     group.await?;
-    // What it protects keeps the last filters; what is new and would need it is not published.
+    // Expositions that use the set keep the last filters; a new one that needs it is not published.
     env.condition_is("exposition", "plain", "Ready", "False", "ServingPrevious").await?;
     env.issue_has("plain", &["number", "title"]).await?;
     env.cluster.apply(&TestEnv::exposition("late", &json!({}))).await?;
     env.issue_stopped("late", "InvalidFilter").await?;
-    // An operator that finds all this there starts, and everyone else goes on.
+    // An operator starts with all of these objects, and others are not affected.
     env.operator.restart()?;
     env.operator.ready().await?;
     env.cluster.apply(&set("title")).await?;
@@ -160,9 +160,9 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
         env.issue_has(exposition, &["number", "title"]).await?;
     }
 
-    // Mended.
-    for mended in [env.manifest(), narrow("narrow", None), TestEnv::exposition("plain", &json!({}))] {
-        env.cluster.kubectl(&["replace", "--filename=-"], Some(&mended)).await?;
+    // Fixed.
+    for fixed in [env.manifest(), narrow("narrow", None), TestEnv::exposition("plain", &json!({}))] {
+        env.cluster.kubectl(&["replace", "--filename=-"], Some(&fixed)).await?;
     }
     let group = object(
         "GatewayGroup",
@@ -181,7 +181,7 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
     Ok(())
 }
 
-/// Edits after each of which the status says another generation, and nothing else new.
+/// Edits that each change only the generation in the status.
 const EDITS: usize = 4;
 
 /// How many writes of an exposition's status the API server has accepted.
@@ -198,7 +198,7 @@ async fn status_writes(env: &TestEnv) -> Result<f64> {
     Ok(writes)
 }
 
-/// Definitions of a version that lacks fields: operator and gateway go on, and write each status once.
+/// With definitions that lack fields, operator and gateway keep working, and write each status once.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_works_with_older_definitions() -> Result<()> {
     let mut env = TestEnv::start().await?;

@@ -1,4 +1,5 @@
-//! What is ours and others lay hands on, what is others' and in our way, and what waiting for `Ready` means.
+//! Objects of the operator that others delete or edit, foreign objects with the operator's names, and the meaning of
+//! `Ready`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +32,7 @@ async fn owned_objects_are_recreated_and_foreign_ones_kept() -> Result<()> {
     served(&env).await?;
     let (one, two) = (Calls::of(&env, "one")?, Calls::of(&env, "two")?);
 
-    // Parts of the service, and what the group is made of: nobody notices.
+    // Parts of the service, and the group's objects: callers notice nothing.
     let configs = all_of_group(&env, "gatewayconfigs").await?;
     let used = |digest: &Value| configs.iter().any(|config| config["spec"]["service"] == *digest);
     let parts = configs.iter().filter(|config| config["spec"]["kind"] == "Service" && used(&config["spec"]["digest"]));
@@ -79,11 +80,11 @@ async fn owned_objects_are_recreated_and_foreign_ones_kept() -> Result<()> {
     ensure!(said["state"] == "Serving", "{said}");
     ensure!(one.next().await?.is_ok() && two.next().await?.is_ok(), "it does not serve the one before");
     env.operator.process.resume()?;
-    let mended = eventually("it is mended", SOON, async || {
+    let repaired = eventually("it is repaired", SOON, async || {
         let config = of_group(&env, "gatewayconfig", &name).await?;
         Ok(config.filter(|config| config["spec"]["formatVersion"] == json!(1)).map(drop))
     });
-    mended.await?;
+    repaired.await?;
     env.ready("exposition", "one").await?;
     one.end().await?;
     let answers = two.end().await?;
@@ -92,7 +93,7 @@ async fn owned_objects_are_recreated_and_foreign_ones_kept() -> Result<()> {
     foreign_objects_stay(&env).await
 }
 
-/// The token of the group is made anew, and the operator and the gateway go over to it: what is edited then becomes `Ready`.
+/// The token of the group is recreated, and the operator and the gateway switch to it: a later edit becomes `Ready`.
 async fn a_deleted_token_is_replaced(env: &TestEnv) -> Result<()> {
     let name = "tamis-public-token";
     let (before, secret) = (token(env).await?, of_group(env, "secret", name).await?.context("the token")?);
@@ -101,7 +102,7 @@ async fn a_deleted_token_is_replaced(env: &TestEnv) -> Result<()> {
     recreated(env, "secret", name, &uid(&secret)).await?;
     let after = token(env).await?;
     ensure!(after.len() == before.len() && after != before, "it is no other token");
-    let known = eventually("the gateway wants it", SOON, async || {
+    let known = eventually("the gateway requires it", SOON, async || {
         env.gateway.admin.get_with("/config", &after).await.map(Some)
     });
     known.await?;
@@ -120,7 +121,7 @@ async fn token(env: &TestEnv) -> Result<String> {
     env.cluster.kubectl(&args, None).await
 }
 
-/// Objects that are there before ours and have our names.
+/// Foreign objects that have the operator's names and exist before its own.
 async fn foreign_objects_stay(env: &TestEnv) -> Result<()> {
     let theirs = r#"
 apiVersion: v1
@@ -173,7 +174,7 @@ spec:
     accepted.await?;
     let message = env.condition_is("exposition", "three", "Accepted", "False", "Conflict").await?;
     ensure!(message.contains(&name), "{message}");
-    // The group takes only what is of its own namespace.
+    // The group accepts only expositions of its own namespace.
     let foreign = json!({"filters": ["partner"], "gatewayGroup": {"name": "edge", "namespace": "edge"}});
     env.cluster.apply(&TestEnv::exposition("four", &foreign)).await?;
     env.condition_is("exposition", "four", "ResolvedRefs", "False", "RefNotPermitted").await?;

@@ -27,7 +27,7 @@ pub(crate) async fn prepare(env: &TestEnv) -> Result<()> {
     env.cluster.kubectl(&role, None).await.map(drop)
 }
 
-/// An attack that goes on until it is ended.
+/// An attack that continues until it is ended.
 pub(crate) struct Attacker {
     over: Arc<AtomicBool>,
     task: JoinHandle<Result<String>>,
@@ -172,7 +172,7 @@ impl Attacker {
         })
     }
 
-    /// A set of almost a megabyte, many that use it, and more sets that nobody uses.
+    /// A set of almost a megabyte, many expositions that use it, and more unused sets.
     pub(crate) fn edits_a_large_set(env: &TestEnv) -> Self {
         Self::begin(env, async |tools| {
             tools.create(service("large", "short", 27)).await?;

@@ -1,7 +1,7 @@
-//! One tenant against another in one cluster: a real API server, a real operator and a real gateway. The attacker has all
-//! rights in a namespace of its own, the victim publishes through the same group. Each attack goes on for half a minute;
-//! meanwhile the victim's calls are answered, its edits are served, and the keys that it revokes are refused. Neither the
-//! operator nor the gateway ends. Latencies and memory are printed, not judged: they depend on the machine.
+//! One tenant against another in one cluster: a real API server, a real operator and a real gateway. The attacker has
+//! all rights in a namespace of its own, the victim publishes through the same group. Each attack lasts half a minute;
+//! meanwhile the victim's calls are answered, its edits are served, and the keys that it revokes are refused. Neither
+//! the operator nor the gateway ends. Latencies and memory are printed, not judged: they depend on the machine.
 
 mod attack;
 mod victim;
@@ -15,7 +15,7 @@ use tamis_tests::cluster::{TestEnv, eventually};
 use attack::Attacker;
 use victim::{Edits, Victim};
 
-/// How long each attack goes on.
+/// The duration of each attack.
 const ATTACKED: Duration = Duration::from_secs(30);
 /// Long enough for a slow machine that does other things too; what takes it has failed.
 const SOON: Duration = Duration::from_secs(90);
@@ -41,7 +41,7 @@ async fn is_refused(env: &TestEnv, kind: &str, name: &str, reason: &str, text: &
     found.await.map(drop).with_context(|| format!("{kind}/{name}: wanted {reason} {text}, had {:?}", last.borrow()))
 }
 
-/// Lets the victim work for as long as an attack goes on, and reports.
+/// Lets the victim work during an attack, and prints a report.
 async fn work_under_attack(env: &mut TestEnv, victim: &mut Victim, what: &str, attack: Attacker) -> Result<Edits> {
     let edits = victim.work(env, ATTACKED).await.with_context(|| format!("during: {what}"))?;
     let said = attack.end().await.with_context(|| what.to_owned())?;
