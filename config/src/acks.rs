@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, ExpositionId};
+use crate::{Digest, ExpositionId, Reason};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,8 +70,10 @@ pub enum AckState {
     /// The document cannot be loaded. The previous one is served if it may stay; otherwise the exposition answers 503.
     #[serde(rename_all = "camelCase")]
     Refused {
-        /// `GatewayTooOld`, or the reason why the document is invalid.
-        reason: String,
+        /// [`Reason::GatewayTooOld`], or the reason why the document is invalid. An operator that does not know the word
+        /// reads [`Reason::GatewayRefused`].
+        #[serde(deserialize_with = "crate::reason::of_refusal")]
+        reason: Reason,
         /// The problem.
         message: String,
     },

@@ -11,7 +11,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, reads};
+use crate::{
+    CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, Reason, ServiceDocument, reads,
+};
 
 /// Bytes of base64 in one object: an object of this size is written and watched without harm to its neighbours.
 const PART_BYTES: usize = 384 << 10;
@@ -107,8 +109,9 @@ pub struct StopDocument {
     pub format_version: u32,
     /// Its name.
     pub id: ExpositionId,
-    /// A reason of `Accepted` or `ResolvedRefs`.
-    pub reason: String,
+    /// The reason. A gateway that does not know the word reads [`Reason::Stopped`], and stops the exposition.
+    #[serde(deserialize_with = "crate::reason::of_stop")]
+    pub reason: Reason,
     /// Names the field and the remedy.
     pub message: String,
 }

@@ -20,7 +20,7 @@ fn stop() -> ExpositionPayload {
     ExpositionPayload::Stop(StopDocument {
         format_version: FORMAT_VERSION,
         id: ExpositionId { namespace: "a".to_owned(), name: "b".to_owned() },
-        reason: "ServiceNotFound".to_owned(),
+        reason: Reason::ServiceNotFound,
         message: "spec.service: none, add one".to_owned(),
     })
 }

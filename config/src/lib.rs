@@ -13,6 +13,7 @@ pub mod group_keys;
 pub mod names;
 pub mod placeholder;
 pub mod proof;
+mod reason;
 mod service;
 pub mod shared;
 mod snapshot;
@@ -23,6 +24,7 @@ pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKi
 pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
 };
+pub use reason::{Condition, Reason};
 pub use service::{
     Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
     PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool, Source,

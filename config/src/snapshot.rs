@@ -1,10 +1,9 @@
 //! Everything a gateway serves at one moment.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Digest, ExpositionDocument, ExpositionId, ServiceDocument};
+use crate::{Digest, ExpositionDocument, ExpositionId, Reason, ServiceDocument};
 
 /// All documents of one compile. A gateway compares it with what it serves and swaps what differs, exposition by
 /// exposition.
@@ -21,8 +20,8 @@ pub struct Snapshot {
 /// Why an exposition is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
-    /// A reason of `Accepted` or `ResolvedRefs`, for example `ServiceNotFound`.
-    pub reason: Cow<'static, str>,
+    /// The reason, for example [`Reason::ServiceNotFound`].
+    pub reason: Reason,
     /// Names the field and the remedy.
     pub message: String,
 }

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use crate::Reason;
 use crate::plain::plain;
 use crate::yaml::Position;
+use serde::Serialize;
+use tamis_config::Reason;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

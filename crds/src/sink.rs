@@ -1,7 +1,9 @@
 //! Collects the diagnostics of one resource.
 
+use tamis_config::Reason;
+
+use crate::Diagnostic;
 use crate::origin::{FieldPath, Origin};
-use crate::{Diagnostic, Reason};
 
 /// Records diagnostics about fields of one resource, and whether any of them is an error.
 pub(crate) struct DiagnosticSink<'a> {

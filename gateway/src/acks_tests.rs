@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tamis_config::{Access, ExpositionDocument, ServiceDocument, Stopped};
+use tamis_config::{Access, ExpositionDocument, Reason, ServiceDocument, Stopped};
 
 use super::*;
 use crate::upstream::LocalCredentials;
@@ -111,7 +111,7 @@ async fn totals_are_told_when_they_move_and_never_fall() {
     gateway.update(&[document(&["read"])]);
     count("read", 1, 1);
     assert_eq!(next(&mut body).await, Some(AckEvent::Counted { saved: total(151, 16) }));
-    let stopped = Stopped { reason: "SecretNotFound".into(), message: String::new() };
+    let stopped = Stopped { reason: Reason::SecretNotFound, message: String::new() };
     gateway.update(&[Change::Stop(id("a"), stopped)]);
     gateway.update(&[document(&["read"])]);
     count("read", 1, 1);
@@ -161,7 +161,7 @@ async fn a_stream_is_cut_when_its_token_is_revoked() {
 fn what_is_not_loaded_is_counted_once() {
     let gateway = gateway();
     let of = |name: &str, state: AckState| (id(name), Some((Digest(String::new()), state)));
-    let refused = || AckState::Refused { reason: "GatewayTooOld".to_owned(), message: String::new() };
+    let refused = || AckState::Refused { reason: Reason::GatewayTooOld, message: String::new() };
     let waiting = AckState::Waiting { message: String::new() };
     gateway.acks.note([
         of("a", refused()),

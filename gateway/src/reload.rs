@@ -1,12 +1,11 @@
 //! How documents become what is served: loads what differs, swaps exposition by exposition, keeps what may stay.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Audit, ExpositionDocument, ExpositionId, ServiceDocument, Snapshot, Stopped, reads};
+use tamis_config::{Audit, ExpositionDocument, ExpositionId, Reason, ServiceDocument, Snapshot, Stopped, reads};
 
 use crate::exposition::{Exposition, Tool, too_large};
 use crate::expressions::Sum;
@@ -61,8 +60,8 @@ pub struct ReloadReport {
 pub struct Failure {
     /// Its name.
     pub id: ExpositionId,
-    /// A reason of `Accepted`, `ResolvedRefs` or `Programmed`.
-    pub reason: Cow<'static, str>,
+    /// The reason.
+    pub reason: Reason,
     /// Names the field and the remedy.
     pub message: String,
 }
@@ -216,7 +215,7 @@ impl<'a> Reload<'a> {
         match bounds.into_iter().find(|(sum, most, _)| sum.bytes() > *most) {
             None => Ok(exposition),
             Some((_, most, whose)) => {
-                let stopped = Stopped { reason: "QuotaExceeded".into(), message: too_large(whose, most) };
+                let stopped = Stopped { reason: Reason::QuotaExceeded, message: too_large(whose, most) };
                 Err(Unloadable { stopped, keeps: true })
             }
         }
@@ -286,34 +285,31 @@ fn load(
     service: Option<&Arc<ServiceDocument>>,
     previous: Option<&Exposition>,
 ) -> Result<Exposition, Unloadable> {
-    let fail = |reason: &'static str, message, keeps| Unloadable {
-        stopped: Stopped { reason: reason.into(), message },
-        keeps,
-    };
+    let fail = |reason, message, keeps| Unloadable { stopped: Stopped { reason, message }, keeps };
     if !reads(document.format_version) {
         let message = Unreadable::TooNew(document.format_version).to_string();
-        return Err(fail("GatewayTooOld", message, true));
+        return Err(fail(Reason::GatewayTooOld, message, true));
     }
     if gateway.options.require_access && document.access.is_none() {
         let message = "access: say who may call, `anonymous: true` for everyone";
-        return Err(fail("AccessRequired", message.to_owned(), false));
+        return Err(fail(Reason::AccessRequired, message.to_owned(), false));
     }
     if document.audit == Audit::Full && !gateway.auditor.keeps_files() {
         let message = "audit.mode: Full needs a folder for the records";
-        return Err(fail("InvalidManifest", message.to_owned(), false));
+        return Err(fail(Reason::InvalidManifest, message.to_owned(), false));
     }
     let Some(service) = service else {
         let message = format!("service {} is not in the snapshot", document.service);
-        return Err(fail("ServiceNotFound", message, false));
+        return Err(fail(Reason::ServiceNotFound, message, false));
     };
     let service = shared
         .services
         .get(&document.service, || Service::load(&document.service, service, &gateway.client))
-        .map_err(|message| fail("InvalidManifest", message, true))?;
+        .map_err(|message| fail(Reason::InvalidManifest, message, true))?;
     let namespace = &document.id.namespace;
-    service.upstream.reachable_from(namespace).map_err(|message| fail("EgressDenied", message, false))?;
+    service.upstream.reachable_from(namespace).map_err(|message| fail(Reason::EgressDenied, message, false))?;
     Exposition::load(document, &service, previous, gateway, &mut shared.programs)
-        .map_err(|message| fail("InvalidFilter", message, true))
+        .map_err(|message| fail(Reason::InvalidFilter, message, true))
 }
 
 /// Counts, logs and remembers what became of a configuration.

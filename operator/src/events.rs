@@ -13,12 +13,13 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{EventType, Recorder, Reporter};
 use serde_json::Value;
+use tamis_config::{Condition, Reason};
 use tamis_crds::resources::API_VERSION;
 use tokio::sync::mpsc;
 
 use crate::object::ObjectKey;
 use crate::status::{self, Seen, Truth, message};
-use crate::verdict::{ConditionType, Verdict};
+use crate::verdict::{PlanCondition, Verdict};
 
 /// Events that wait to be published. More are dropped: an Event is a courtesy, the status says it all.
 const QUEUE: usize = 1024;
@@ -30,8 +31,8 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Event {
     /// `Warning` where somebody should do something.
     pub type_: EventType,
-    /// A reason of the contract.
-    pub reason: String,
+    /// The reason.
+    pub reason: Reason,
     /// What the operator was doing: `Compile`, `Resolve`, `Load` or `Serve`.
     pub action: &'static str,
     /// What there is to know, at most 1 KiB.
@@ -39,12 +40,12 @@ pub struct Event {
 }
 
 impl Event {
-    fn warning(reason: &str, action: &'static str, note: &str) -> Self {
-        Self { type_: EventType::Warning, reason: reason.to_owned(), action, note: message::whole(note) }
+    fn warning(reason: Reason, action: &'static str, note: &str) -> Self {
+        Self { type_: EventType::Warning, reason, action, note: message::whole(note) }
     }
 
-    fn normal(reason: &str, action: &'static str, note: &str) -> Self {
-        Self { type_: EventType::Normal, reason: reason.to_owned(), action, note: message::whole(note) }
+    fn normal(reason: Reason, action: &'static str, note: &str) -> Self {
+        Self { type_: EventType::Normal, reason, action, note: message::whole(note) }
     }
 }
 
@@ -54,41 +55,26 @@ impl Event {
 pub fn events(previous: Option<&Value>, next: &Value, verdict: &Verdict) -> Vec<Event> {
     let pair = |type_| (Seen::find(previous, type_), Seen::find(Some(next), type_));
     let mut events = Vec::new();
-    for (condition, type_, action) in [
-        (ConditionType::Accepted, status::ACCEPTED, "Compile"),
-        (ConditionType::ResolvedRefs, status::RESOLVED_REFS, "Resolve"),
-    ] {
-        if let (before, Some(after)) = pair(type_) {
+    for (condition, action) in [(PlanCondition::Accepted, "Compile"), (PlanCondition::ResolvedRefs, "Resolve")] {
+        if let (before, Some(after)) = pair(condition.condition()) {
             of_findings(&mut events, verdict, condition, action, before, after);
         }
     }
-    let (before, after) = pair(status::PROGRAMMED);
     if verdict.exposed.is_some()
-        && let Some(after) = after
+        && let (before, Some(after)) = pair(Condition::Programmed)
     {
-        // Not the message: which gateway it is may change with each that is replaced.
-        let refused = |seen: &Seen<'_>| seen.truth() == Some(Truth::False) && is_refusal(seen.reason());
-        let was = before.filter(refused).map(Seen::reason);
-        if refused(&after) && was != Some(after.reason()) {
-            events.push(Event::warning(after.reason(), "Load", after.message()));
-        } else if was.is_some() && after.truth() == Some(Truth::True) {
-            events.push(Event::normal(status::PROGRAMMED, "Load", after.message()));
-        }
+        of_programmed(&mut events, before, after);
     }
-    if let (before, Some(after)) = pair(status::READY) {
+    if let (before, Some(after)) = pair(Condition::Ready) {
         of_ready(&mut events, verdict, before, after);
     }
     events
 }
 
-fn is_refusal(reason: &str) -> bool {
-    matches!(reason, status::GATEWAY_TOO_OLD | status::GATEWAY_REFUSED)
-}
-
 fn of_findings(
     events: &mut Vec<Event>,
     verdict: &Verdict,
-    condition: ConditionType,
+    condition: PlanCondition,
     action: &'static str,
     before: Option<Seen<'_>>,
     after: Seen<'_>,
@@ -97,21 +83,22 @@ fn of_findings(
     if after.truth() == Some(Truth::False) {
         let same =
             failed.is_some_and(|failed| failed.reason() == after.reason() && failed.message() == after.message());
-        if !same {
-            // The warnings are in its message, after the errors.
-            events.push(Event::warning(after.reason(), action, after.message()));
+        if let Some(reason) = after.reason().filter(|_| !same) {
+            // The message lists the warnings after the errors.
+            events.push(Event::warning(reason, action, after.message()));
         }
         return;
     }
     if let Some(failed) = failed {
-        let note = format!("{} is resolved", failed.reason());
-        events.push(Event::normal(after.text("type").unwrap_or_default(), action, &note));
+        let note = format!("{} is resolved", failed.text("reason").unwrap_or_default());
+        events.push(Event::normal(condition.met(), action, &note));
     }
     let said = before.map(Seen::message).unwrap_or_default();
     let mut new: Vec<String> = Vec::new();
     for finding in verdict.findings.iter().filter(|finding| !finding.is_error && finding.condition == condition) {
         let text = status::warning(finding);
-        // What did not fit into the message is not remembered there: it is not said, rather than again and again.
+        // A warning that does not fit into the message is not remembered there: without this check, each write would
+        // report it again.
         if after.message().contains(&text) && !said.contains(&text) && !new.contains(&text) {
             events.push(Event::warning(finding.reason, action, &message::part(&finding.message)));
             new.push(text);
@@ -119,25 +106,40 @@ fn of_findings(
     }
 }
 
+/// Only the reason counts: which gateway the message names may change with each pod that is replaced.
+fn of_programmed(events: &mut Vec<Event>, before: Option<Seen<'_>>, after: Seen<'_>) {
+    let refusal = |seen: Seen<'_>| {
+        let is_refusal = |reason: &Reason| matches!(reason, Reason::GatewayTooOld | Reason::GatewayRefused);
+        seen.reason().filter(is_refusal).filter(|_| seen.truth() == Some(Truth::False))
+    };
+    match (before.and_then(refusal), refusal(after)) {
+        (was, Some(reason)) if was != Some(reason) => events.push(Event::warning(reason, "Load", after.message())),
+        (Some(_), None) if after.truth() == Some(Truth::True) => {
+            events.push(Event::normal(Reason::Programmed, "Load", after.message()));
+        }
+        _ => {}
+    }
+}
+
 fn of_ready(events: &mut Vec<Event>, verdict: &Verdict, before: Option<Seen<'_>>, after: Seen<'_>) {
-    let said = |reason: &str, seen: Seen<'_>| seen.truth() == Some(Truth::False) && seen.reason() == reason;
-    let (unavailable, previous) = (status::GATEWAY_UNAVAILABLE, status::SERVING_PREVIOUS);
+    let said = |reason: Reason, seen: Seen<'_>| seen.truth() == Some(Truth::False) && seen.reason() == Some(reason);
+    let (unavailable, previous) = (Reason::GatewayUnavailable, Reason::ServingPrevious);
     let is_true = after.truth() == Some(Truth::True);
     if verdict.group.is_some() {
         let was = before.is_some_and(|before| said(unavailable, before));
         if said(unavailable, after) && !was {
             events.push(Event::warning(unavailable, "Serve", after.message()));
         } else if was && is_true {
-            events.push(Event::normal(status::READY, "Serve", after.message()));
+            events.push(Event::normal(Reason::Ready, "Serve", after.message()));
         }
     }
-    // Where a finding of its own has just been said, that is the reason.
+    // An Event about a finding of the object already gives the cause.
     if events.is_empty() {
         let was = before.filter(|before| said(previous, *before));
         if said(previous, after) && was.is_none_or(|was| was.message() != after.message()) {
             events.push(Event::warning(previous, "Serve", after.message()));
         } else if was.is_some() && is_true {
-            events.push(Event::normal(status::READY, "Serve", "What the resources say is served again"));
+            events.push(Event::normal(Reason::Ready, "Serve", "What the resources say is served again"));
         }
     }
 }
@@ -185,7 +187,7 @@ impl Publisher {
             while let Some((object, event)) = receiver.recv().await {
                 let event = kube::runtime::events::Event {
                     type_: event.type_,
-                    reason: event.reason,
+                    reason: event.reason.to_string(),
                     note: Some(event.note),
                     action: event.action.to_owned(),
                     secondary: None,

@@ -2,12 +2,7 @@
 
 use std::fmt;
 
-use tamis_crds::Reason;
-
 use crate::cluster_state::Held;
-
-/// The reason of conditions and stopped expositions when a quota of the namespace is used up.
-pub(crate) const QUOTA_EXCEEDED: Reason = Reason::QuotaExceeded;
 
 /// The quotas of each namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What the operator thinks of an object: made by the plan, read by the status. Values only.
 
-use tamis_config::{Digest, ExpositionId};
+use tamis_config::{Condition, Digest, ExpositionId, Reason};
 use tamis_crds::ObjectName;
 
 /// What is said of one object at one generation.
@@ -23,26 +23,75 @@ pub struct Verdict {
     pub unwritten: bool,
 }
 
-/// One thing that is wrong.
+/// A problem of an object, or a warning about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The condition that it makes false.
-    pub condition: ConditionType,
-    /// A reason of the contract: `InvalidFilter`, `ServiceNotFound`, ..
-    pub reason: &'static str,
+    /// The condition that reports it.
+    pub condition: PlanCondition,
+    /// The reason.
+    pub reason: Reason,
     /// Names the field and the remedy.
     pub message: String,
-    /// Whether it makes the condition false; a warning is only said in the message of `Ready` and in an Event.
+    /// Whether the condition becomes false. A warning appears in the messages of the condition and of `Ready`, and in an
+    /// Event.
     pub is_error: bool,
 }
 
-/// The conditions that the plan decides. `Programmed` and `Ready` follow.
+impl Finding {
+    /// Creates an error, for the condition of its reason.
+    pub fn error(reason: Reason, message: impl Into<String>) -> Self {
+        Self { condition: PlanCondition::of(reason), reason, message: message.into(), is_error: true }
+    }
+
+    /// Creates a warning, for the condition of its reason.
+    pub fn warning(reason: Reason, message: impl Into<String>) -> Self {
+        Self { is_error: false, ..Self::error(reason, message) }
+    }
+
+    /// Moves the finding to another condition than that of its reason.
+    #[must_use]
+    pub fn under(self, condition: PlanCondition) -> Self {
+        Self { condition, ..self }
+    }
+}
+
+/// The conditions that the plan decides. `Programmed` and `Ready` follow from them and from what gateways report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ConditionType {
-    /// The object says something that can be done.
+pub enum PlanCondition {
+    /// The object is valid.
     Accepted,
-    /// What it names is there, and permitted.
+    /// Every referenced object exists and is permitted.
     ResolvedRefs,
+}
+
+impl PlanCondition {
+    /// The condition that reports a finding with this reason: what holds back an object before gateways see it counts
+    /// against `Accepted`.
+    #[must_use]
+    pub fn of(reason: Reason) -> Self {
+        match reason.condition() {
+            Condition::Accepted | Condition::Programmed | Condition::Ready => Self::Accepted,
+            Condition::ResolvedRefs => Self::ResolvedRefs,
+        }
+    }
+
+    /// The reason of the condition while it is true.
+    #[must_use]
+    pub fn met(self) -> Reason {
+        match self {
+            Self::Accepted => Reason::Accepted,
+            Self::ResolvedRefs => Reason::ResolvedRefs,
+        }
+    }
+
+    /// The condition of the status.
+    #[must_use]
+    pub fn condition(self) -> Condition {
+        match self {
+            Self::Accepted => Condition::Accepted,
+            Self::ResolvedRefs => Condition::ResolvedRefs,
+        }
+    }
 }
 
 /// A document that gateways must have processed.

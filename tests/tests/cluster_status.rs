@@ -9,13 +9,13 @@ use k8s_openapi::api::events::v1::Event as StoredEvent;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::runtime::events::Reporter;
 use serde_json::{Value, json};
-use tamis_config::{Digest, ExpositionId};
+use tamis_config::{Digest, ExpositionId, Reason};
 use tamis_crds::ObjectName;
 use tamis_operator::acks::{Programmed, Totals};
 use tamis_operator::events::{Publisher, Regarding, events};
 use tamis_operator::object::{Kind, ObjectKey};
 use tamis_operator::status::{StatusInput, desired};
-use tamis_operator::verdict::{ConditionType, Exposed, Finding, GroupFacts, RequiredDocument, Verdict};
+use tamis_operator::verdict::{Exposed, Finding, GroupFacts, RequiredDocument, Verdict};
 use tamis_tests::cluster::{Cluster, eventually, objects};
 
 const NAMESPACE: &str = "team";
@@ -38,10 +38,6 @@ fn spec(kind: Kind) -> Value {
             "service": {"name": "one", "version": "1.0.0"}, "access": {"anonymous": true}, "filters": [],
         }),
     }
-}
-
-fn finding(is_error: bool, reason: &'static str, message: &str) -> Finding {
-    Finding { condition: ConditionType::Accepted, reason, message: message.to_owned(), is_error }
 }
 
 fn verdict(kind: Kind, findings: Vec<Finding>) -> Verdict {
@@ -144,7 +140,7 @@ async fn a_status_is_stored_as_it_is_written() -> Result<()> {
         if kind != Kind::GatewayGroup {
             object.settle(&verdict(kind, vec![]), &waiting).await?;
         }
-        let broken = verdict(kind, vec![finding(true, "InvalidFilter", &"é".repeat(5000))]);
+        let broken = verdict(kind, vec![Finding::error(Reason::InvalidFilter, "é".repeat(5000))]);
         object.settle(&broken, &Programmed::Loaded).await?;
         let stored = object.settle(&verdict(kind, vec![]), &Programmed::Loaded).await?;
         ensure!(condition(&stored, "Ready").context("Ready")?["status"] == "True", "{kind:?}: {stored}");
@@ -207,7 +203,7 @@ async fn publishes(cluster: &Cluster, object: &Object) -> Result<()> {
     let reporter = Reporter { controller: "tamis-operator".to_owned(), instance: Some("test".to_owned()) };
     let publisher = Publisher::start(cluster.client(), reporter);
     for message in ["filters.list: one", "filters.list: another"] {
-        let broken = verdict(object.kind, vec![finding(true, "InvalidFilter", message)]);
+        let broken = verdict(object.kind, vec![Finding::error(Reason::InvalidFilter, message)]);
         let before = object.get().await?;
         let next = object.desired(&broken, &Programmed::Loaded).await?.context("nothing to write")?;
         let found = events(before.data.get("status"), &next, &broken);

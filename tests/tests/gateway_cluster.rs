@@ -17,7 +17,7 @@ use tamis_config::acks::{Ack, AckEvent, AckState};
 use tamis_config::carrier::{encode_exposition, encode_service};
 use tamis_config::names::{self, shard_of};
 use tamis_config::{
-    ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfig, GatewayConfigSpec,
+    ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfig, GatewayConfigSpec, Reason,
     ServiceDocument, StopDocument,
 };
 use tamis_crds::ObjectName;
@@ -419,20 +419,21 @@ async fn unloadable_documents_are_reported(setup: &Setup) -> Result<()> {
     let object = names::exposition_object(&id("kept"));
 
     for (spec, wanted) in [
-        (GatewayConfigSpec { format_version: FORMAT_VERSION + 1, ..spec.clone() }, "GatewayTooOld"),
-        (GatewayConfigSpec { data: "AAAA".to_owned(), ..spec.clone() }, "InvalidManifest"),
+        (GatewayConfigSpec { format_version: FORMAT_VERSION + 1, ..spec.clone() }, Reason::GatewayTooOld),
+        (GatewayConfigSpec { data: "AAAA".to_owned(), ..spec.clone() }, Reason::InvalidManifest),
     ] {
         writer.put(&object, spec.clone()).await?;
         acks.until(
-            wanted,
-            |acks| matches!(acks.now("kept"), Some(AckState::Refused { reason, .. }) if reason == wanted),
+            wanted.as_str(),
+            |acks| matches!(acks.now("kept"), Some(AckState::Refused { reason, .. }) if *reason == wanted),
         )
         .await?;
         ensure!(call(gateway, "kept").await? == (200, json!({"a": 1})), "the one before stays");
         // It does not delay other expositions.
-        let digest = writer.serve(&exposition(wanted.to_lowercase().as_str(), api, &["a"], "u1.2.token")).await?;
-        ensure!(acks.state(&wanted.to_lowercase(), &digest).await? == AckState::Loaded);
-        writer.remove(&wanted.to_lowercase()).await?;
+        let name = wanted.as_str().to_lowercase();
+        let digest = writer.serve(&exposition(&name, api, &["a"], "u1.2.token")).await?;
+        ensure!(acks.state(&name, &digest).await? == AckState::Loaded);
+        writer.remove(&name).await?;
     }
     writer.payload(&newer).await?;
     acks.until("it is healed", |acks| acks.now("kept") == Some(&AckState::Loaded)).await?;
@@ -442,13 +443,13 @@ async fn unloadable_documents_are_reported(setup: &Setup) -> Result<()> {
     open.access = None;
     let digest = writer.serve(&open).await?;
     let state = acks.state("kept", &digest).await?;
-    ensure!(matches!(&state, AckState::Refused { reason, .. } if reason == "AccessRequired"), "{state:?}");
+    ensure!(matches!(&state, AckState::Refused { reason: Reason::AccessRequired, .. }), "{state:?}");
     ensure!(call(gateway, "kept").await?.0 == 503);
 
     let stop = StopDocument {
         format_version: FORMAT_VERSION,
         id: id("kept"),
-        reason: "FilterSetNotFound".to_owned(),
+        reason: Reason::FilterSetNotFound,
         message: "spec.filters: there is no set x".to_owned(),
     };
     let digest = writer.payload(&ExpositionPayload::Stop(stop)).await?;

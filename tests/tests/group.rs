@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tamis_config::Reason;
 use tamis_config::group_keys::{GroupKeys, KEY_LIFETIME};
 use tamis_operator::group::{
     self, Change, ChildKind, GatewayPod, GroupInput, GroupOutcome, Observed, Settings, reconcile,
@@ -302,7 +303,7 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
     let mut messages: Vec<_> = outcome.findings.iter().map(|f| (f.reason, f.is_error, f.message.as_str())).collect();
     messages.sort_unstable();
     ensure!(
-        messages.len() == 3 && messages.iter().all(|(reason, error, _)| *reason == "Conflict" && *error),
+        messages.len() == 3 && messages.iter().all(|(reason, error, _)| *reason == Reason::Conflict && *error),
         "{messages:?}"
     );
     for (name, (_, _, message)) in
@@ -341,7 +342,11 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
     // A rejection by the API is reported, and the other objects are still written.
     let wrong = group("uid-2", json!({"replicas": 3, "pod": {"resources": {"requests": {"cpu": "many"}}}}))?;
     let outcome = operator.reconcile(&wrong).await?;
-    ensure!(outcome.findings.len() == 1 && outcome.findings[0].reason == "InvalidManifest", "{:?}", outcome.findings);
+    ensure!(
+        outcome.findings.len() == 1 && outcome.findings[0].reason == Reason::InvalidManifest,
+        "{:?}",
+        outcome.findings
+    );
     let wrong = group(
         "uid-2",
         json!({"replicas": 3, "pod": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "2"}}}}),
@@ -356,12 +361,12 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
 
     // The certificate of the serving port: visible errors of its Secret are reported.
     let tls = group("uid-2", json!({"listener": {"tls": {"secretRef": {"name": "public-tls"}}}}))?;
-    let said = async || -> Result<Vec<(&'static str, String)>> {
+    let said = async || -> Result<Vec<(Reason, String)>> {
         let outcome = operator.reconcile(&tls).await?;
         Ok(outcome.findings.into_iter().map(|finding| (finding.reason, finding.message)).collect())
     };
     let found = said().await?;
-    ensure!(found.len() == 1 && found[0].0 == "SecretNotFound", "{found:?}");
+    ensure!(found.len() == 1 && found[0].0 == Reason::SecretNotFound, "{found:?}");
     cluster.kubectl(&["-n", "edge", "create", "secret", "generic", "public-tls", "--from-literal=a=b"], None).await?;
     let found = said().await?;
     ensure!(found.len() == 1 && found[0].1.contains("is not of type kubernetes.io/tls"), "{found:?}");
@@ -422,7 +427,7 @@ async fn foreign_objects_are_left_alone() -> Result<()> {
     let outcome = operator.reconcile(&other).await?;
     ensure!(outcome.writes == 0 && outcome.token.is_none(), "{outcome:?}");
     ensure!(
-        !outcome.findings.is_empty() && outcome.findings.iter().all(|f| f.reason == "RefNotPermitted"),
+        !outcome.findings.is_empty() && outcome.findings.iter().all(|f| f.reason == Reason::RefNotPermitted),
         "{outcome:?}"
     );
 

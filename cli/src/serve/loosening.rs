@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tamis_config::{ExpositionId, Snapshot, Stopped};
-use tamis_crds::{Reason, Resources, is_bare, tighten};
+use tamis_config::{ExpositionId, Reason, Snapshot, Stopped};
+use tamis_crds::{Resources, is_bare, tighten};
 
 /// Without any change.
 const QUIET: Duration = Duration::from_millis(250);
@@ -68,8 +68,6 @@ fn guards(resources: &Resources) -> impl Iterator<Item = Guard> {
     sets.chain(groups).chain(broken)
 }
 
-const PENDING: &str = "Pending";
-
 /// Takes out of `next` what is looser than what is served; the rest of each exposition (fewer tools, access, limits)
 /// goes on. Gives the expositions that it changed.
 ///
@@ -83,10 +81,11 @@ pub(super) fn hold(
     let mut held = Vec::new();
     for (id, stopped) in &mut next.stopped {
         let before = served.stopped.get(id);
-        let is_new = !served.expositions.contains_key(id) && before.is_none_or(|before| before.reason == PENDING);
-        if is_new && stopped.reason == Reason::FilterSetNotFound.as_str() {
+        let is_new =
+            !served.expositions.contains_key(id) && before.is_none_or(|before| before.reason == Reason::Pending);
+        if is_new && stopped.reason == Reason::FilterSetNotFound {
             let message = "waiting a moment for its filters".to_owned();
-            *stopped = Stopped { reason: PENDING.into(), message };
+            *stopped = Stopped { reason: Reason::Pending, message };
             held.push(id.clone());
         }
     }
@@ -94,7 +93,7 @@ pub(super) fn hold(
         let kept = match served.expositions.get(&id) {
             Some(previous) => Some(tighten(previous, &document, &is_gone)),
             None => {
-                let below = served.stopped.get(&id).is_some_and(|stopped| stopped.reason == "BelowGroupFloor");
+                let below = served.stopped.get(&id).is_some_and(|stopped| stopped.reason == Reason::BelowGroupFloor);
                 // An exposition that names its sets waits for no others.
                 (!below && (!is_bare(&document) || names_sets(&id))).then_some(Arc::clone(&document))
             }

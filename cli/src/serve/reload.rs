@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tamis_config::{ExpositionId, Snapshot};
+use tamis_config::{ExpositionId, Reason, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ObjectName, ParsedFile, Reason, compile};
+use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ObjectName, ParsedFile, compile};
 
 use super::loosening::{Patience, hold};
 

@@ -125,7 +125,7 @@ spec: {require: {enforced: true}}
 /// What exposition `a` is: its enforcement and the filter of its tool, the reason for which it is stopped, or nothing.
 fn state(reload: &Reload) -> String {
     if let Some(stopped) = reload.snapshot.stopped.values().next() {
-        return stopped.reason.clone().into_owned();
+        return stopped.reason.as_str().to_owned();
     }
     let Some(document) = reload.snapshot.expositions.values().next() else { return "absent".to_owned() };
     let filter = match document.tools.get("get").map(|tool| tool.filter.as_deref()) {

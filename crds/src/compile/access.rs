@@ -1,13 +1,13 @@
 //! Compiles `access`: who may call.
 
-use tamis_config::{Access, CredentialHandle, names};
+use tamis_config::{Access, CredentialHandle, Reason, names};
 
 use super::CompileEnv;
 use super::expose::Stop;
+use crate::Resource;
 use crate::cluster::{Cluster, SecretRole, SecretState};
 use crate::origin::FieldPath;
 use crate::resources::{ApiKeysSpec, ExpositionSpec};
-use crate::{Reason, Resource};
 
 /// Compiles the `access` of an exposition, which is required in a cluster.
 pub(super) fn access(exposition: &Resource<ExpositionSpec>, env: &CompileEnv<'_>) -> Result<Option<Access>, Stop> {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tamis_config::{CredentialGrant, CredentialRef, CredentialUse, SentCredential, ServiceDocument, names};
+use tamis_config::{CredentialGrant, CredentialRef, CredentialUse, Reason, SentCredential, ServiceDocument, names};
 use url::Url;
 
 use super::access::{forbidden, missing};
 use super::expose::Stop;
-use crate::Reason;
 use crate::cluster::{Cluster, SecretFacts, SecretRole, SecretState};
 use crate::origin::FieldPath;
 

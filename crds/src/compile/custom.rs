@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
-use tamis_config::{Alias, Call, ServiceDocument, ServiceTool};
+use tamis_config::{Alias, Call, Reason, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
 use tamis_schema::{Patterns, Segment};
 
@@ -18,7 +18,7 @@ use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{CustomToolSpec, CustomToolsSpec, ServiceRef};
 use crate::sink::DiagnosticSink;
-use crate::{Diagnostic, Reason, Resource};
+use crate::{Diagnostic, Resource};
 
 type Custom = Arc<Resource<CustomToolsSpec>>;
 

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use tamis_config::addresses::{embedded_v4, is_metadata, is_public};
-use tamis_config::{ServiceDocument, names};
+use tamis_config::{Reason, ServiceDocument, names};
 use url::{Host, Url};
 
 use super::expose::Stop;
+use crate::Resource;
 use crate::origin::FieldPath;
 use crate::resources::{EgressSpec, GatewayGroupSpec};
-use crate::{Reason, Resource};
 
 /// Stops an exposition whose upstream the gateways of its group may not call.
 pub(super) fn check(

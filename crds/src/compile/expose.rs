@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tamis_config::{
-    Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, ServiceDocument, Snapshot, Stopped,
+    Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, Reason, ServiceDocument, Snapshot,
+    Stopped,
 };
 use tamis_engine::Enforcement;
 
@@ -17,7 +18,7 @@ use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_na
 use crate::origin::FieldPath;
 use crate::plain::plain;
 use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
-use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable, tighten};
+use crate::{Diagnostic, ObjectName, Resource, Unusable, tighten};
 
 /// The reason why an exposition is stopped.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Stop {
     /// Converts the reason for callers and conditions.
     pub(super) fn stopped(self) -> Stopped {
         let message = format!("{}; {}", self.message, self.remedy);
-        Stopped { reason: self.reason.as_str().into(), message }
+        Stopped { reason: self.reason, message }
     }
 }
 
@@ -151,7 +152,7 @@ fn stopped(
     if !(context.incomplete && stop.reason.is_absence()) {
         compilation.diagnostics.push(diagnostic);
     }
-    compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason.as_str().into(), message });
+    compilation.snapshot.stopped.insert(id, Stopped { reason: stop.reason, message });
 }
 
 /// Compiles a filter that is already served, to judge it.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use tamis_config::Reason;
 use tamis_engine::{CompileOptions, Compiled, Enforcement, PatternBudget, ResponseType, ToolFilter};
 
 use super::service::{Service, Services};
@@ -11,7 +12,7 @@ use super::{Part, duplicate_names};
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
 use crate::resources::{ServiceRef, ToolsFiltersSpec};
-use crate::{Diagnostic, Reason, Resource};
+use crate::{Diagnostic, Resource};
 
 type Set = Arc<Resource<ToolsFiltersSpec>>;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tamis_config::{Access, CallLimits};
+use tamis_config::{Access, CallLimits, Reason};
 use tamis_engine::Enforcement;
 
 use super::expose::Stop;
@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, DEFAULT_CONTROLLER_NAME};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{AuditMode, AuditSink, ExpositionSpec, FloorsSpec, GatewayGroupSpec, NamespacesFrom};
-use crate::{Diagnostic, ObjectName, Reason, Resource, Unusable};
+use crate::{Diagnostic, ObjectName, Resource, Unusable};
 
 type Group = Arc<Resource<GatewayGroupSpec>>;
 

@@ -25,11 +25,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use tamis_config::{ExpositionId, Snapshot};
+use tamis_config::{ExpositionId, Reason, Snapshot};
 
 use crate::cluster::Cluster;
 use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
-use crate::{Diagnostic, Loaded, ParsedFile, Reason, Resource};
+use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use pause::{Paused, pause};
 
 /// The inputs of the compile step besides the resources.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Digest, FORMAT_VERSION, HttpSource, ServiceDocument, ServiceTool, Source};
+use tamis_config::{Digest, FORMAT_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source};
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
@@ -16,7 +16,7 @@ use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ActionSpec, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec};
 use crate::sink::DiagnosticSink;
-use crate::{Diagnostic, Reason, Resource};
+use crate::{Diagnostic, Resource};
 
 /// A manifest and the result of compiling it.
 pub(super) struct Service<'r> {

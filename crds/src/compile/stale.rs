@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tamis_config::{Access, ExpositionDocument, ExpositionTool, ServiceDocument, Stopped};
+use tamis_config::{Access, ExpositionDocument, ExpositionTool, Reason, ServiceDocument, Stopped};
 use tamis_engine::ToolFilter;
 
 use super::expose::{Context, Previous, Stop, id_of, is_taken, judge};
 use super::filters::Sets;
 use super::tools::named_in;
 use super::{Compilation, CompileEnv, Degraded, access, credentials};
-use crate::Reason;
 use crate::origin::FieldPath;
 
 /// Keeps the served version of expositions that cannot be read, with the current Secrets and the current filters of sets that
@@ -32,10 +31,7 @@ pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut 
             (None, None) => {
                 // Callers see this message. Only the author learns what is wrong with the document.
                 let message = format!("{} cannot be read; fix its errors", unusable.file);
-                compilation
-                    .snapshot
-                    .stopped
-                    .insert(id, Stopped { reason: Reason::InvalidManifest.as_str().into(), message });
+                compilation.snapshot.stopped.insert(id, Stopped { reason: Reason::InvalidManifest, message });
             }
             (None, Some(_)) => {}
         }

@@ -169,7 +169,7 @@ fn id() -> ExpositionId {
 /// The tools of exposition `e`, each with where its filter comes from; or why it is stopped.
 fn published(compilation: &Compilation) -> String {
     if let Some(stopped) = compilation.snapshot.stopped.get(&id()) {
-        return stopped.reason.clone().into_owned();
+        return stopped.reason.as_str().to_owned();
     }
     let exposition = &compilation.snapshot.expositions[&id()];
     let tools = exposition.tools.iter().map(|(tool, t)| format!("{tool}={}", t.filter_set.as_deref().unwrap_or("-")));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{ExpositionTool, ServiceDocument, ServiceTool};
+use tamis_config::{ExpositionTool, Reason, ServiceDocument, ServiceTool};
 use tamis_engine::{Enforcement, ToolFilter};
 
 use super::Degraded;
@@ -13,7 +13,7 @@ use super::service::Service;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
 use crate::resources::{ExpositionSpec, ToolSelection, ToolsFiltersSpec};
-use crate::{Diagnostic, Reason, Resource};
+use crate::{Diagnostic, Resource};
 
 /// A filter and its place.
 struct Candidate<'c> {

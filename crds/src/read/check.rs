@@ -1,11 +1,6 @@
 //! Checks of a single document beyond its shape. Checks that involve other documents belong to the compile step, and so do
 //! those of manifests and filters: an error in those stops less than the whole file.
 
-use serde::de::DeserializeOwned;
-use tamis_engine::Enforcement;
-use url::{Host, Url};
-
-use crate::Reason;
 use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
@@ -13,6 +8,10 @@ use crate::resources::{
     Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
+use serde::de::DeserializeOwned;
+use tamis_config::Reason;
+use tamis_engine::Enforcement;
+use url::{Host, Url};
 
 /// The longest timeout of a call: an hour.
 const MAX_TIMEOUT_MS: u64 = 3_600_000;

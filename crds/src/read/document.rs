@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use tamis_config::Reason;
+
 use super::check::Spec;
 use super::head::head;
 use super::schema::{
     CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS,
 };
 use super::{excerpt, kimbap, shape, spelling};
+use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
 use crate::resources::{
@@ -15,7 +18,6 @@ use crate::resources::{
 };
 use crate::sink::DiagnosticSink;
 use crate::yaml::{Entry, Node, Resolved, Value};
-use crate::{Diagnostic, Reason};
 
 /// Members that Kubernetes writes to `metadata` itself; `kubectl get -o yaml` shows them.
 const METADATA: &[&str] = &[

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use tamis_config::Reason;
+
 use super::schema::{Object, Shape, View};
+use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Position, Resolved, Scalar, Value};
-use crate::{Diagnostic, Reason};
 
 /// Returns the tree as JSON. If there was an error, use it only to find more errors.
 pub(super) fn check(

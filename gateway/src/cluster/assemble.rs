@@ -12,7 +12,7 @@ use tamis_config::carrier::{Unreadable, decode_exposition, decode_service};
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
 use tamis_config::{
     Access, CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec,
-    PayloadKind, ServiceDocument, Stopped, reads,
+    PayloadKind, Reason, ServiceDocument, Stopped, reads,
 };
 
 /// A GatewayConfig, as far as it can be read.
@@ -74,8 +74,8 @@ pub(crate) enum Verdict {
     Wait(String),
     /// Keep what is served: this gateway cannot read it.
     Refuse {
-        /// `GatewayTooOld` or `InvalidManifest`.
-        reason: &'static str,
+        /// [`Reason::GatewayTooOld`] or [`Reason::InvalidManifest`].
+        reason: Reason,
         /// What is wrong.
         message: String,
     },
@@ -422,7 +422,9 @@ impl Assembler {
         };
         let verdict = match (open, malformed) {
             (Some(spec), _) => self.judge(id, &spec),
-            (None, message) => Verdict::Refuse { reason: "InvalidManifest", message: message.unwrap_or_default() },
+            (None, message) => {
+                Verdict::Refuse { reason: Reason::InvalidManifest, message: message.unwrap_or_default() }
+            }
         };
         if matches!(verdict, Verdict::Serve(_) | Verdict::Stop(..)) {
             if let Some(entry) = self.expositions.get_mut(id) {
@@ -454,7 +456,7 @@ impl Assembler {
             Ok(ExpositionPayload::Serve(document)) => document,
             Ok(ExpositionPayload::Stop(stop)) => {
                 self.leave(id, before.as_ref());
-                let stopped = Stopped { reason: stop.reason.into(), message: stop.message };
+                let stopped = Stopped { reason: stop.reason, message: stop.message };
                 return Verdict::Stop(stopped, Arc::clone(spec));
             }
             Err(unreadable) => {
@@ -526,8 +528,8 @@ impl Service {
 
 fn refuse(unreadable: &Unreadable, whose: &str) -> Verdict {
     let reason = match unreadable {
-        Unreadable::TooNew(_) | Unreadable::Unknown(_) => "GatewayTooOld",
-        Unreadable::Incomplete(..) | Unreadable::Broken(_) => "InvalidManifest",
+        Unreadable::TooNew(_) | Unreadable::Unknown(_) => Reason::GatewayTooOld,
+        Unreadable::Incomplete(..) | Unreadable::Broken(_) => Reason::InvalidManifest,
     };
     Verdict::Refuse { reason, message: format!("{whose}{unreadable}") }
 }

@@ -77,7 +77,7 @@ fn stop(name: &str) -> Object {
     let stop = StopDocument {
         format_version: FORMAT_VERSION,
         id: id(name),
-        reason: "SecretNotFound".to_owned(),
+        reason: Reason::SecretNotFound,
         message: "gone".to_owned(),
     };
     carried(&ExpositionPayload::Stop(stop))
@@ -120,7 +120,7 @@ impl Served {
                     }
                     Verdict::Stop(stopped, _) => {
                         self.at.insert(id.name.clone(), None);
-                        stopped.reason.into_owned()
+                        stopped.reason.as_str().to_owned()
                     }
                     Verdict::Wait(message) => {
                         self.at.entry(id.name.clone()).or_insert(None);

@@ -4,7 +4,7 @@ use serde_json::json;
 use tamis_config::carrier::{encode_exposition, encode_service};
 use tamis_config::group_keys::RootKey;
 use tamis_config::names::{exposition_object, service_object};
-use tamis_config::{ExpositionId, ExpositionPayload, FORMAT_VERSION, ServiceDocument, StopDocument};
+use tamis_config::{ExpositionId, ExpositionPayload, FORMAT_VERSION, Reason, ServiceDocument, StopDocument};
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn put(name: &str, message: &str, service: Option<&str>, handles: &[&str]) -> Wr
     let stop = StopDocument {
         format_version: FORMAT_VERSION,
         id,
-        reason: "SecretNotFound".to_owned(),
+        reason: Reason::SecretNotFound,
         message: message.to_owned(),
     };
     let spec = encode_exposition("public", &ExpositionPayload::Stop(stop)).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tamis_config::acks::AckState;
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
-use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfigSpec, Stopped};
+use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfigSpec, Reason, Stopped};
 use tokio::sync::{mpsc, watch};
 
 use super::assemble::{self, Assembler, Decision, Event, Offer, Verdict};
@@ -225,8 +225,8 @@ impl Follower {
                 }
                 Verdict::Refuse { reason, message } => {
                     self.gateway.metrics.reloaded("failed");
-                    tracing::error!(exposition = %id, reason, "exposition refused: {message}");
-                    Some(AckState::Refused { reason: reason.to_owned(), message })
+                    tracing::error!(exposition = %id, reason = reason.as_str(), "exposition refused: {message}");
+                    Some(AckState::Refused { reason, message })
                 }
                 Verdict::Remove => {
                     state.used.remove(&id);
@@ -254,7 +254,7 @@ impl Follower {
         }
         match failure {
             None => AckState::Loaded,
-            Some(Failure { reason, message, .. }) => AckState::Refused { reason: reason.into_owned(), message },
+            Some(Failure { reason, message, .. }) => AckState::Refused { reason, message },
         }
     }
 
@@ -285,12 +285,12 @@ fn recovered(state: &mut State, what: &str) {
 
 fn change(decision: &Decision) -> Change {
     let id = decision.id.clone();
-    let stopped = |reason: &'static str, message: &str| Stopped { reason: reason.into(), message: message.to_owned() };
+    let stopped = |reason, message: &str| Stopped { reason, message: message.to_owned() };
     match &decision.verdict {
         Verdict::Serve(offer) => Change::Serve(Arc::clone(&offer.document), Arc::clone(&offer.service)),
         Verdict::Stop(stopped, _) => Change::Stop(id, stopped.clone()),
-        Verdict::Wait(message) => Change::Keep(id, stopped("Pending", message)),
-        Verdict::Refuse { reason, message } => Change::Keep(id, stopped(reason, message)),
+        Verdict::Wait(message) => Change::Keep(id, stopped(Reason::Pending, message)),
+        Verdict::Refuse { reason, message } => Change::Keep(id, stopped(*reason, message)),
         Verdict::Remove => Change::Remove(id),
     }
 }

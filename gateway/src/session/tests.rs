@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::json;
-use tamis_config::{Access, ExpositionDocument, FORMAT_VERSION, ServiceDocument};
+use tamis_config::{Access, ExpositionDocument, FORMAT_VERSION, Reason, ServiceDocument};
 
 use super::*;
 use crate::gateway::Gateway;
@@ -287,7 +287,7 @@ fn messages_of_a_batch_mean_the_same_over_each_transport() {
 
 #[test]
 fn an_exposition_that_is_not_served_answers_requests_with_the_reason() {
-    let stopped = Stopped { reason: "ServiceNotFound".into(), message: "service x".to_owned() };
+    let stopped = Stopped { reason: Reason::ServiceNotFound, message: "service x".to_owned() };
     for (unserved, message, status) in [
         (Unserved::Stopped(&stopped), "not served: ServiceNotFound: service x", 503),
         (Unserved::Deleted, "no exposition at this address", 404),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tamis_config::{ExpositionDocument, ExpositionId, ServiceDocument};
+use tamis_config::{ExpositionDocument, ExpositionId, Reason, ServiceDocument};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_engine::{CompileOptions, Enforcement, compile};
 use tamis_gateway::{Change, GatewayLimits, Options};
@@ -48,14 +48,14 @@ struct Served {
 
 impl Served {
     /// Offers an exposition. The reason and the message of its failure; none where it is loaded.
-    fn offer(&self, document: ExpositionDocument) -> Option<(String, String)> {
+    fn offer(&self, document: ExpositionDocument) -> Option<(Reason, String)> {
         let change = Change::Serve(Arc::new(document), Arc::clone(&self.service));
         let mut failed = self.running.gateway.update(&[change]).failed;
         assert!(failed.len() < 2);
-        failed.pop().map(|failure| (failure.reason.into_owned(), failure.message))
+        failed.pop().map(|failure| (failure.reason, failure.message))
     }
 
-    fn load(&self, namespace: &str, name: &str, words: &[&str]) -> Option<(String, String)> {
+    fn load(&self, namespace: &str, name: &str, words: &[&str]) -> Option<(Reason, String)> {
         self.offer(document(&self.service, namespace, name, words))
     }
 
@@ -79,9 +79,9 @@ async fn served() -> Served {
     Served { running, service }
 }
 
-fn exceeded(failure: Option<(String, String)>, whose: &str) {
+fn exceeded(failure: Option<(Reason, String)>, whose: &str) {
     let (reason, message) = failure.expect("it does not fit");
-    assert_eq!(reason, "QuotaExceeded");
+    assert_eq!(reason, Reason::QuotaExceeded);
     assert!(
         message.contains(&format!("of the {whose}'s filters")) && message.contains("[0-9] instead of"),
         "{message}"
@@ -107,7 +107,7 @@ async fn the_expressions_of_a_namespace_and_of_all_are_bounded() {
     assert_eq!(failed, [(&json!("a"), &json!("z")), (&json!("c"), &json!("x"))], "{config}");
     // One exposition alone does not compile more than its namespace may have.
     let (reason, message) = served.load("d", "x", &["fff", "ggg", "hhh"]).unwrap();
-    assert_eq!(reason, "InvalidFilter");
+    assert_eq!(reason, Reason::InvalidFilter);
     assert!(message.starts_with("tool three: the regular expressions of the exposition's filters"), "{message}");
 }
 

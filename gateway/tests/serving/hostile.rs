@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tamis_config::{Access, Stopped};
+use tamis_config::{Access, Reason, Stopped};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_gateway::{Change, Options};
 
@@ -113,7 +113,7 @@ async fn a_stopped_exposition_tells_callers_nothing_and_the_log_why() {
     let (log, _guard) = Log::start("info");
     let (_upstream, running) = simple(Default::default()).await;
     let stopped = Stopped {
-        reason: "ServiceNotFound".into(),
+        reason: Reason::ServiceNotFound,
         message: "internal-payroll-api in namespace default, Secret \u{1b}[31mrobot\nline".to_owned(),
     };
     running.gateway.update(&[Change::Stop(id("api"), stopped)]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tamis_config::{Snapshot, Stopped};
+use tamis_config::{Reason, Snapshot, Stopped};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_gateway::Change;
 
@@ -128,7 +128,7 @@ async fn stopped_and_removed_expositions_say_so() {
     let document = exposition("api", &service, Advisory, &[("read", None)]);
     running.gateway.apply(&snapshot(&service, [document.clone()]));
     let mut stopped = Snapshot::default();
-    let why = Stopped { reason: "ServiceNotFound".into(), message: "spec.service: no service named sample".to_owned() };
+    let why = Stopped { reason: Reason::ServiceNotFound, message: "spec.service: no service named sample".to_owned() };
     stopped.stopped.insert(id("api"), why);
     running.gateway.apply(&stopped);
     let (status, answer) = running.legacy("api", "tools/list", json!({})).await;
@@ -182,7 +182,7 @@ async fn expositions_change_one_by_one() {
         exposition(name, &service, Enforced, &[("read", Some(filter.as_str()))])
     };
     let serve = |document| Change::Serve(Arc::new(document), Arc::clone(&service));
-    let stopped = |reason: &'static str| Stopped { reason: reason.into(), message: "said".to_owned() };
+    let stopped = |reason| Stopped { reason, message: "said".to_owned() };
     let text = async |name: &str| {
         let (status, answer) = running.legacy(name, "tools/call", json!({"name": "read"})).await;
         if status == 200 { answer["result"]["content"][0]["text"].to_string() } else { status.to_string() }
@@ -196,12 +196,12 @@ async fn expositions_change_one_by_one() {
     assert_eq!(running.gateway.update(&[serve(shows("one", "b"))]).unchanged, 1);
 
     // What cannot be loaded now leaves what was loaded, and answers 503 where nothing was.
-    let waits = |name| Change::Keep(id(name), stopped("Pending"));
+    let waits = |name| Change::Keep(id(name), stopped(Reason::Pending));
     assert_eq!(running.gateway.update(&[waits("one"), waits("new")]).added, [id("new")]);
     assert!(text("one").await.contains("b"));
     assert_eq!(text("new").await, "503");
     // A stop is a stop, and what is kept after it is the stop.
-    running.gateway.update(&[Change::Stop(id("one"), stopped("SecretNotFound"))]);
+    running.gateway.update(&[Change::Stop(id("one"), stopped(Reason::SecretNotFound))]);
     running.gateway.update(&[waits("one")]);
     assert_eq!(text("one").await, "503");
 
@@ -221,7 +221,7 @@ async fn expositions_change_one_by_one() {
     running.gateway.update(&[serve(shows("one", "a"))]);
     let mut broken = shows("one", "a");
     broken.tools = exposition("one", &service, Enforced, &[("read", Some(r#"{"retain":["x"]}"#))]).tools;
-    assert_eq!(running.gateway.update(&[serve(broken)]).failed[0].reason, "InvalidFilter");
+    assert_eq!(running.gateway.update(&[serve(broken)]).failed[0].reason, Reason::InvalidFilter);
     assert!(text("one").await.contains("a") && config().await.contains("retain"));
     running.gateway.update(&[serve(shows("one", "a"))]);
     assert!(!config().await.contains("retain"));

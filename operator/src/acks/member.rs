@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tamis_config::acks::{Ack, AckState, Saved};
-use tamis_config::{Digest, ExpositionId};
+use tamis_config::{Digest, ExpositionId, Reason};
 
 use super::Totals;
 use crate::status::message;
@@ -58,7 +58,7 @@ pub(super) enum Answer<'a> {
     /// The gateway does not know the document's format.
     TooOld(&'a str),
     /// The gateway cannot load the document: the reason and the message.
-    Refused(&'a str, &'a str),
+    Refused(Reason, &'a str),
 }
 
 /// The state of one gateway.
@@ -247,8 +247,8 @@ impl Member {
             None => Answer::Missing,
             Some((_, AckState::Loaded | AckState::Stopped)) => Answer::Processed,
             Some((_, AckState::Waiting { message })) => Answer::Waiting(message),
-            Some((_, AckState::Refused { reason, message })) if reason == "GatewayTooOld" => Answer::TooOld(message),
-            Some((_, AckState::Refused { reason, message })) => Answer::Refused(reason, message),
+            Some((_, AckState::Refused { reason: Reason::GatewayTooOld, message })) => Answer::TooOld(message),
+            Some((_, AckState::Refused { reason, message })) => Answer::Refused(*reason, message),
         }
     }
 }
@@ -257,9 +257,7 @@ impl Member {
 fn bounded(state: AckState) -> AckState {
     match state {
         AckState::Waiting { message } => AckState::Waiting { message: message::part(&message) },
-        AckState::Refused { reason, message } => {
-            AckState::Refused { reason: message::part(&reason), message: message::part(&message) }
-        }
+        AckState::Refused { reason, message } => AckState::Refused { reason, message: message::part(&message) },
         AckState::Loaded | AckState::Stopped => state,
     }
 }

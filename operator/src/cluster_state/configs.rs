@@ -330,7 +330,7 @@ pub(crate) fn is_older(version: &str, than: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use tamis_config::carrier::encode_exposition;
-    use tamis_config::{ExpositionPayload, StopDocument};
+    use tamis_config::{ExpositionPayload, Reason, StopDocument};
 
     use super::*;
 
@@ -339,7 +339,8 @@ mod tests {
     }
 
     fn object(name: &str, version: &str, service: &str) -> ConfigObject {
-        let stop = StopDocument { format_version: 1, id: id(name), reason: String::new(), message: version.to_owned() };
+        let stop =
+            StopDocument { format_version: 1, id: id(name), reason: Reason::Stopped, message: version.to_owned() };
         let mut spec = encode_exposition("g", &ExpositionPayload::Stop(stop)).expect("is small");
         spec.service = Some(Digest(service.to_owned()));
         ConfigObject {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use serde_json::Value;
-use tamis_config::names;
+use tamis_config::{Reason, names};
 use tamis_crds::resources::{Resources, ServiceRef};
 use tamis_crds::yaml::Position;
 use tamis_crds::{Diagnostic, ObjectName, Unusable, read_object};
 
 use crate::object::{Kind, ObjectKey};
-use crate::quota::{Exceeded, QUOTA_EXCEEDED};
+use crate::quota::Exceeded;
 use crate::watched_object::Packed;
 
 /// A service, as other objects of its namespace bind to it.
@@ -133,7 +133,7 @@ impl Object {
             resources: Resources { unusable: vec![Arc::new(unusable)], ..Resources::default() },
             packed: None,
             bytes: 0,
-            diagnostics: vec![diagnostic.because(QUOTA_EXCEEDED)],
+            diagnostics: vec![diagnostic.because(Reason::QuotaExceeded)],
             refused: true,
             ..self
         }

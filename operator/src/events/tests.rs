@@ -53,14 +53,8 @@ impl Life {
         found.iter().map(line).collect()
     }
 
-    fn with(&mut self, findings: &[(ConditionType, bool, &'static str, &str)]) -> Vec<String> {
-        let finding = |(condition, is_error, reason, message): &(ConditionType, bool, &'static str, &str)| Finding {
-            condition: *condition,
-            reason,
-            message: (*message).to_owned(),
-            is_error: *is_error,
-        };
-        self.verdict.findings = findings.iter().map(finding).collect();
+    fn with(&mut self, findings: &[Finding]) -> Vec<String> {
+        self.verdict.findings = findings.to_vec();
         self.step()
     }
 
@@ -70,7 +64,17 @@ impl Life {
     }
 }
 
-use ConditionType::{Accepted, ResolvedRefs};
+fn invalid(message: &str) -> Finding {
+    Finding::error(Reason::InvalidFilter, message)
+}
+
+fn missing(message: &str) -> Finding {
+    Finding::error(Reason::ToolNotFound, message)
+}
+
+fn shadowed(message: &str) -> Finding {
+    Finding::warning(Reason::Conflict, message)
+}
 
 const NONE: [&str; 0] = [];
 
@@ -78,19 +82,13 @@ const NONE: [&str; 0] = [];
 fn a_finding_is_said_once_and_so_is_its_end() {
     let mut set = Life::of(Kind::ToolsFilters);
     assert_eq!(set.step(), NONE, "that all is well is no news");
-    assert_eq!(set.with(&[(Accepted, true, "InvalidFilter", "a: no")]), ["Warning InvalidFilter Compile: a: no"]);
+    assert_eq!(set.with(&[invalid("a: no")]), ["Warning InvalidFilter Compile: a: no"]);
     assert_eq!(set.step(), NONE);
     set.generation += 1;
     assert_eq!(set.step(), NONE, "the same finding at another generation");
-    assert_eq!(set.with(&[(Accepted, true, "InvalidFilter", "b: no")]), ["Warning InvalidFilter Compile: b: no"]);
-    assert_eq!(
-        set.with(&[(Accepted, true, "InvalidFilter", "b: no"), (ResolvedRefs, true, "ToolNotFound", "c: none")]),
-        ["Warning ToolNotFound Resolve: c: none"]
-    );
-    assert_eq!(
-        set.with(&[(ResolvedRefs, true, "ToolNotFound", "c: none")]),
-        ["Normal Accepted Compile: InvalidFilter is resolved"]
-    );
+    assert_eq!(set.with(&[invalid("b: no")]), ["Warning InvalidFilter Compile: b: no"]);
+    assert_eq!(set.with(&[invalid("b: no"), missing("c: none")]), ["Warning ToolNotFound Resolve: c: none"]);
+    assert_eq!(set.with(&[missing("c: none")]), ["Normal Accepted Compile: InvalidFilter is resolved"]);
     assert_eq!(set.with(&[]), ["Normal ResolvedRefs Resolve: ToolNotFound is resolved"]);
     assert_eq!(set.step(), NONE);
 }
@@ -98,36 +96,28 @@ fn a_finding_is_said_once_and_so_is_its_end() {
 #[test]
 fn a_warning_is_said_once_per_text() {
     let mut set = Life::of(Kind::ToolsFilters);
-    let (one, two) = ((Accepted, false, "Shadowed", "a: shadowed"), (Accepted, false, "Shadowed", "b: shadowed"));
-    assert_eq!(set.with(&[one, one]), ["Warning Shadowed Compile: a: shadowed"]);
-    assert_eq!(set.with(&[one, two]), ["Warning Shadowed Compile: b: shadowed"]);
-    assert_eq!(set.with(&[two, one]), NONE, "another order");
+    let (one, two) = (|| shadowed("a: shadowed"), || shadowed("b: shadowed"));
+    assert_eq!(set.with(&[one(), one()]), ["Warning Conflict Compile: a: shadowed"]);
+    assert_eq!(set.with(&[one(), two()]), ["Warning Conflict Compile: b: shadowed"]);
+    assert_eq!(set.with(&[two(), one()]), NONE, "another order");
     // An error takes the warnings along in its note, and they are not news when it ends.
     assert_eq!(
-        set.with(&[one, (Accepted, true, "InvalidFilter", "c: no"), two]),
+        set.with(&[one(), invalid("c: no"), two()]),
         ["Warning InvalidFilter Compile: c: no; warning: a: shadowed; warning: b: shadowed"]
     );
-    assert_eq!(set.with(&[one, two]), ["Normal Accepted Compile: InvalidFilter is resolved"]);
+    assert_eq!(set.with(&[one(), two()]), ["Normal Accepted Compile: InvalidFilter is resolved"]);
     assert_eq!(set.with(&[]), NONE);
-    assert_eq!(set.with(&[one]), ["Warning Shadowed Compile: a: shadowed"], "it is back");
+    assert_eq!(set.with(&[one()]), ["Warning Conflict Compile: a: shadowed"], "it is back");
 }
 
 #[test]
 fn warnings_that_do_not_fit_are_not_said_again_and_again() {
     let mut set = Life::of(Kind::ToolsFilters);
-    set.verdict.findings = (0..100)
-        .map(|n| Finding {
-            condition: Accepted,
-            reason: "Shadowed",
-            message: format!("{n}: {}", "x".repeat(100)),
-            is_error: false,
-        })
-        .collect();
+    set.verdict.findings = (0..100).map(|n| shadowed(&format!("{n}: {}", "x".repeat(100)))).collect();
     assert_eq!(set.step().len(), 8);
     set.generation += 1;
     assert_eq!(set.step(), NONE);
-    set.verdict.findings =
-        vec![Finding { condition: Accepted, reason: "Shadowed", message: "é".repeat(4000), is_error: false }];
+    set.verdict.findings = vec![shadowed(&"é".repeat(4000))];
     let said = set.step();
     assert_eq!(said.len(), 1);
     assert!(said[0].len() < 600);
@@ -201,10 +191,7 @@ fn serving_the_previous_is_said_where_nothing_else_tells() {
     assert_eq!(exposition.step(), ["Normal Ready Serve: What the resources say is served again"]);
 
     keep(&mut exposition, Some("the one before is served"));
-    assert_eq!(
-        exposition.with(&[(Accepted, true, "InvalidFilter", "a: no")]),
-        ["Warning InvalidFilter Compile: a: no"]
-    );
+    assert_eq!(exposition.with(&[invalid("a: no")]), ["Warning InvalidFilter Compile: a: no"]);
     keep(&mut exposition, None);
     assert_eq!(exposition.with(&[]), ["Normal Accepted Compile: InvalidFilter is resolved"]);
 }
@@ -212,7 +199,7 @@ fn serving_the_previous_is_said_where_nothing_else_tells() {
 #[test]
 fn an_operator_that_starts_anew_says_nothing_again() {
     let mut set = Life::of(Kind::ToolsFilters);
-    set.with(&[(Accepted, true, "InvalidFilter", "a: no"), (ResolvedRefs, false, "Shadowed", "b: shadowed")]);
+    set.with(&[invalid("a: no"), Finding::warning(Reason::ToolNotFound, "b: not there")]);
     // All that it knows is what the API has.
     let mut anew = Life { stored: set.stored.clone(), verdict: set.verdict.clone(), ..Life::of(Kind::ToolsFilters) };
     assert_eq!(anew.step(), NONE);
@@ -235,15 +222,13 @@ proptest! {
     ) {
         let mut life = Life::of(Kind::Exposition);
         if failed {
-            life.with(&[(Accepted, true, "InvalidFilter", "no")]);
+            life.with(&[invalid("no")]);
         }
         life.verdict.findings = messages
             .iter()
-            .map(|(message, is_error, refs)| Finding {
-                condition: if *refs { ResolvedRefs } else { Accepted },
-                reason: "InvalidFilter",
-                message: message.clone(),
-                is_error: *is_error,
+            .map(|(message, is_error, refs)| {
+                let reason = if *refs { Reason::ToolNotFound } else { Reason::InvalidFilter };
+                Finding { is_error: *is_error, ..Finding::error(reason, message.clone()) }
             })
             .collect();
         life.programmed = Programmed::Pending { message: "x".to_owned() };
@@ -251,7 +236,7 @@ proptest! {
         life.step();
         let Some(next) = &life.stored else { return Ok(()) };
         for event in events(before.as_ref(), next, &life.verdict) {
-            prop_assert!(event.note.len() <= 1024 && event.reason != "Pending");
+            prop_assert!(event.note.len() <= 1024 && event.reason != Reason::Pending);
         }
     }
 }

@@ -8,7 +8,7 @@ use kube::api::{
 };
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tamis_config::names;
+use tamis_config::{Reason, names};
 
 use super::build::children;
 use super::child::{Child, ChildKind};
@@ -23,7 +23,7 @@ use super::token::{self, TokenState};
 use super::{GroupInput, Settings};
 use crate::leader::{Deposed, Permit};
 use crate::options::Token;
-use crate::verdict::{ConditionType, Finding};
+use crate::verdict::{Finding, PlanCondition};
 
 /// The field manager that owns `replicas` between the operator and an autoscaler.
 const HAND_OVER: &str = "tamis-operator-handover";
@@ -112,7 +112,7 @@ pub async fn reconcile(
     let wrong = not_a_quantity(group);
     for child in &desired {
         if let (Some(message), ChildKind::Deployment) = (&wrong, child.kind) {
-            run.finding("InvalidManifest", message.clone(), true);
+            run.finding(Reason::InvalidManifest, message.clone(), true);
             continue;
         }
         let seen = observed.get(child.kind, &child.namespace, &child.name);
@@ -314,12 +314,13 @@ impl Run<'_> {
         }
         let there = api.get_metadata_opt(name).await.map_err(failed)?.is_some();
         let (reason, what) = match there {
-            false => ("SecretNotFound", "does not exist: add it, of type kubernetes.io/tls with tls.crt and tls.key"),
-            true => ("InvalidManifest", "is not of type kubernetes.io/tls: name one that is"),
+            false => {
+                (Reason::SecretNotFound, "does not exist: add it, of type kubernetes.io/tls with tls.crt and tls.key")
+            }
+            true => (Reason::InvalidManifest, "is not of type kubernetes.io/tls: name one that is"),
         };
-        let condition = if there { ConditionType::Accepted } else { ConditionType::ResolvedRefs };
         let message = format!("spec.listener.tls.secretRef: Secret {namespace}/{name} {what}");
-        self.outcome.findings.push(Finding { condition, reason, message, is_error: true });
+        self.outcome.findings.push(Finding::error(reason, message));
         self.retry_after(RECHECK);
         Ok(())
     }
@@ -339,7 +340,7 @@ impl Run<'_> {
                     self.group.name.namespace,
                     names::TOKEN_KEY
                 );
-                self.finding("InvalidManifest", message, true);
+                self.finding(Reason::InvalidManifest, message, true);
                 Ok(Done::Unchanged)
             }
             Err(error) => Err(error),
@@ -361,7 +362,7 @@ impl Run<'_> {
                 let message = format!(
                     "Secret {namespace}/{name} holds no usable keys: delete it, and the operator creates new ones"
                 );
-                self.finding("InvalidManifest", message, true);
+                self.finding(Reason::InvalidManifest, message, true);
                 Ok(Done::Unchanged)
             }
             Err(error) => Err(error),
@@ -380,7 +381,7 @@ impl Run<'_> {
             Ok(Done::Foreign) => {
                 let message =
                     format!("{kind} {namespace}/{name} exists and does not belong to this group; delete or rename it");
-                self.finding("Conflict", message, true);
+                self.finding(Reason::Conflict, message, true);
             }
             Err(Error::Deposed(deposed)) => return Err(deposed.into()),
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.code == 409 || status.code == 404 => {
@@ -395,7 +396,7 @@ impl Run<'_> {
                 };
                 let message =
                     format!("{kind} {namespace}/{name} is refused, see `{field}`: {}", brief(&status.message));
-                self.finding("InvalidManifest", message, true);
+                self.finding(Reason::InvalidManifest, message, true);
             }
             // A quota, an admission policy or a missing right of the operator.
             Err(Error::Api { error: kube::Error::Api(status), .. }) if status.is_forbidden() => {
@@ -403,7 +404,7 @@ impl Run<'_> {
                     "{kind} {namespace}/{name} may not be written; grant the operator the right (docs/rbac.md): {}",
                     brief(&status.message)
                 );
-                self.finding("RefNotPermitted", message, false);
+                self.finding(Reason::RefNotPermitted, message, false);
             }
             Err(error) => {
                 tracing::warn!(%error, kind, namespace, name, "not written");
@@ -413,8 +414,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finding(&mut self, reason: &'static str, message: String, is_error: bool) {
-        self.outcome.findings.push(Finding { condition: ConditionType::Accepted, reason, message, is_error });
+    fn finding(&mut self, reason: Reason, message: String, is_error: bool) {
+        let finding = Finding { is_error, ..Finding::error(reason, message) };
+        self.outcome.findings.push(finding.under(PlanCondition::Accepted));
         self.retry_after(RECHECK);
     }
 

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tamis_config::carrier::decode_exposition;
-use tamis_config::{ExpositionId, ExpositionPayload};
-use tamis_crds::{Compilation, Condition, Degraded, Diagnostic, ObjectName};
+use tamis_config::{Condition, ExpositionPayload, Reason, Stopped};
+use tamis_crds::{Compilation, Degraded, Diagnostic, ObjectName};
 
-use super::hold::PENDING;
 use super::{Own, Plan, Planned, Settings, id, owns_status_of, url};
 use crate::cluster_state::{ClusterState, Members, Object};
 use crate::object::{Kind, ObjectKey};
-use crate::verdict::{ConditionType, Exposed, Finding, RequiredDocument, Verdict};
+use crate::verdict::{Exposed, Finding, PlanCondition, RequiredDocument, Verdict};
 
 type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
 
@@ -107,15 +106,8 @@ pub(crate) fn merged(own: &[Finding], said: &BTreeSet<&Finding>) -> Vec<Finding>
 }
 
 fn finding(diagnostic: &Diagnostic) -> Finding {
-    Finding {
-        condition: match diagnostic.reason.condition() {
-            Condition::Accepted => ConditionType::Accepted,
-            Condition::ResolvedRefs => ConditionType::ResolvedRefs,
-        },
-        reason: diagnostic.reason.as_str(),
-        message: diagnostic.statement(),
-        is_error: diagnostic.is_error(),
-    }
+    let (reason, message) = (diagnostic.reason, diagnostic.statement());
+    if diagnostic.is_error() { Finding::error(reason, message) } else { Finding::warning(reason, message) }
 }
 
 fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, plan: &mut Plan, verdict: &mut Verdict) {
@@ -153,42 +145,33 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
     }
     if let Some(degraded) = compilation.degraded.get(&exposition) {
         exposed.serving_previous = previous(degraded);
-        let message = describe(degraded);
-        verdict.findings.push(Finding {
-            condition: ConditionType::Accepted,
-            reason: "InvalidFilter",
-            message,
-            is_error: exposed.serving_previous.is_none(),
-        });
+        let is_error = exposed.serving_previous.is_none();
+        verdict.findings.push(Finding { is_error, ..Finding::error(Reason::InvalidFilter, describe(degraded)) });
     }
     if let Some(group) = compilation.held.get(&exposition) {
         exposed.stopped = false;
-        verdict.findings.push(Finding {
-            condition: ConditionType::ResolvedRefs,
-            reason: "InvalidManifest",
-            message: format!("GatewayGroup {group} cannot be read, so what is served stays: mend it"),
-            is_error: true,
-        });
+        // The exposition itself is valid: what it refers to is not.
+        let message = format!("GatewayGroup {group} cannot be read, so the exposition stays as it is; fix the group");
+        verdict.findings.push(Finding::error(Reason::InvalidManifest, message).under(PlanCondition::ResolvedRefs));
     }
     let stopped = compilation.snapshot.stopped.get(&exposition);
-    verdict.waits = stopped.is_some_and(|stopped| stopped.reason == PENDING);
+    verdict.waits = stopped.is_some_and(|stopped| stopped.reason == Reason::Pending);
     if let Some(stopped) = stopped
         && !verdict.findings.iter().any(|finding| finding.is_error)
     {
-        verdict.findings.push(said_of_stopped(&exposition, &stopped.reason, &stopped.message));
+        verdict.findings.push(of_stop(stopped));
     }
     verdict.exposed = Some(exposed);
 }
 
-/// A stop without a diagnostic of its own.
-fn said_of_stopped(_: &ExpositionId, reason: &str, message: &str) -> Finding {
-    let known = tamis_crds::Reason::ALL.into_iter().find(|known| known.as_str() == reason);
-    let condition = match known.map(tamis_crds::Reason::condition) {
-        Some(Condition::ResolvedRefs) => ConditionType::ResolvedRefs,
-        _ => ConditionType::Accepted,
+/// The finding for a stopped exposition that no diagnostic explains. A document of a newer operator may state a reason that
+/// is not known here ([`Reason::Stopped`]): until the exposition is compiled again, it is pending.
+fn of_stop(stopped: &Stopped) -> Finding {
+    let reason = match stopped.reason.condition() {
+        Condition::Accepted | Condition::ResolvedRefs => stopped.reason,
+        Condition::Programmed | Condition::Ready => Reason::Pending,
     };
-    let reason = known.map_or("Pending", tamis_crds::Reason::as_str);
-    Finding { condition, reason, message: message.to_owned(), is_error: true }
+    Finding::error(reason, stopped.message.clone())
 }
 
 /// Why something older is served; none where no older thing is.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tamis_config::{ExpositionDocument, ExpositionTool, Snapshot, Stopped};
+use tamis_config::{ExpositionDocument, ExpositionTool, Reason, Snapshot, Stopped};
 use tamis_crds::{Compilation, ObjectName, is_bare, tighten};
 
 use super::Memory;
@@ -83,12 +83,9 @@ pub(super) fn hold(
     wake.map(|wake| (wake, held))
 }
 
-/// The reason of a stop that is over in a moment.
-pub(super) const PENDING: &str = "Pending";
-
 fn pending() -> Stopped {
     let message = "published in a moment: its filters may be on their way".to_owned();
-    Stopped { reason: PENDING.into(), message }
+    Stopped { reason: Reason::Pending, message }
 }
 
 fn names_sets(world: &ClusterState, exposition: &ObjectName) -> bool {

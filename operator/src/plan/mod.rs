@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use tamis_config::carrier::encode_exposition;
 use tamis_config::{
-    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, ServiceDocument,
-    Snapshot, StopDocument, names,
+    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, Reason,
+    ServiceDocument, Snapshot, StopDocument, names,
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, Resources};
@@ -28,7 +28,6 @@ use tamis_crds::{Compilation, CompileEnv, ObjectName, Part, compile};
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, merged, uses};
 pub(crate) use ownership::owns_status_of;
-pub(crate) use pause::PAUSED;
 pub(crate) use shared_findings::{Findings, Revised, SharedFindings};
 
 use crate::cluster_state::{ClusterState, Object, ServiceKey};
@@ -322,9 +321,9 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
     }
     let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
         (Some(document), _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
-        (None, Some(stopped)) => stop(&id, &stopped.reason, &stopped.message),
+        (None, Some(stopped)) => stop(&id, stopped.reason, &stopped.message),
         // Callers see it: what is wrong with the object is said to its author only.
-        (None, None) => stop(&id, "InvalidManifest", &format!("{} cannot be read, mend it", object.key)),
+        (None, None) => stop(&id, Reason::InvalidManifest, &format!("{} cannot be read; fix it", object.key)),
     };
     let placed = compilation.placements.get(&id).cloned();
     // One that its group takes no longer goes on to answer, with the reason; one that was never there is not written.
@@ -337,7 +336,8 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
     match encode_exposition(&group.name, &payload) {
         Ok(spec) => Planned::Document(Box::new(Document { group, spec })),
         Err(message) => {
-            let payload = stop(&id, "TooLarge", &format!("spec.filters: {message}, use fewer or smaller filters"));
+            let payload =
+                stop(&id, Reason::TooLarge, &format!("spec.filters: {message}, use fewer or smaller filters"));
             match encode_exposition(&group.name, &payload) {
                 Ok(spec) => Planned::Document(Box::new(Document { group, spec })),
                 Err(_) => Planned::Untouched,
@@ -351,11 +351,11 @@ fn untouched(compilation: &Compilation, id: &ExpositionId) -> bool {
     compilation.foreign.contains(id) || compilation.held.contains_key(id)
 }
 
-fn stop(id: &ExpositionId, reason: &str, message: &str) -> ExpositionPayload {
+fn stop(id: &ExpositionId, reason: Reason, message: &str) -> ExpositionPayload {
     ExpositionPayload::Stop(StopDocument {
         format_version: FORMAT_VERSION,
         id: id.clone(),
-        reason: reason.to_owned(),
+        reason,
         message: message.to_owned(),
     })
 }

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use tamis_config::Reason;
 use tamis_crds::resources::Resources;
 use tamis_crds::{Compilation, CompileEnv, ObjectName, Paused};
 
 use super::{Plan, Planned, id};
 use crate::cluster_state::ClusterState;
 use crate::object::{Kind, ObjectKey};
-use crate::verdict::{ConditionType, Finding};
-
-/// The reason of conditions and Events.
-pub(crate) const PAUSED: &str = "Paused";
+use crate::verdict::Finding;
 
 /// Keeps from paused expositions what is new. In a paused group nothing is written but what takes something away; an
 /// exposition that has left for it waits outside.
@@ -62,12 +60,8 @@ pub(super) fn judge(world: &ClusterState, chosen: &BTreeSet<ObjectName>, compila
         let annotation = format!("{whose} is paused by the annotation {}", tamis_config::names::PAUSED_ANNOTATION);
         if by == own {
             // Of a paused group it is said once, there.
-            verdict.findings.push(Finding {
-                condition: ConditionType::Accepted,
-                reason: PAUSED,
-                message: format!("{annotation}: what is new waits, what takes something away does not"),
-                is_error: false,
-            });
+            let message = format!("{annotation}: what is new waits, what takes something away does not");
+            verdict.findings.push(Finding::warning(Reason::Paused, message));
         }
         let waits = match compilation.paused.get(&id(name)) {
             Some(Paused::Changes) => "gateways serve what was before, without what is not to be served any more",

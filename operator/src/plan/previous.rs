@@ -33,7 +33,7 @@ pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &
                 snapshot.expositions.insert(id, Arc::new(document));
             }
             Some(Ok(ExpositionPayload::Stop(stop))) => {
-                snapshot.stopped.insert(id, Stopped { reason: stop.reason.into(), message: stop.message });
+                snapshot.stopped.insert(id, Stopped { reason: stop.reason, message: stop.message });
             }
             // Written by a newer operator, or by nobody we know: nothing can be taken over from it.
             Some(Err(error)) => tracing::warn!(exposition = %id, "its present document cannot be read: {error}"),

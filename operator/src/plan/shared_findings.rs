@@ -88,9 +88,10 @@ impl SharedFindings {
 
 #[cfg(test)]
 mod tests {
+    use tamis_config::Reason;
+
     use super::*;
     use crate::object::Kind;
-    use crate::verdict::ConditionType;
 
     fn names(text: &str) -> BTreeSet<ObjectName> {
         text.chars().map(|c| ObjectName { namespace: "n".to_owned(), name: c.to_string() }).collect()
@@ -102,12 +103,7 @@ mod tests {
     }
 
     fn saying(messages: &[&str]) -> Findings {
-        let finding = |message: &&str| Finding {
-            condition: ConditionType::Accepted,
-            reason: "InvalidFilter",
-            message: (*message).to_owned(),
-            is_error: false,
-        };
+        let finding = |message: &&str| Finding::warning(Reason::InvalidFilter, *message);
         if messages.is_empty() { Findings::new() } else { [(set(), messages.iter().map(finding).collect())].into() }
     }
 

@@ -283,7 +283,7 @@ fn it_moves_and_is_sent_away() {
     f.settle();
     assert_eq!(f.told("new"), "", "where it never was, nothing is written");
     let found = verdict(&mut f, Kind::Exposition, "new").expect("is judged").findings;
-    assert_eq!(found.first().map(|finding| finding.reason), Some("RefNotPermitted"));
+    assert_eq!(found.first().map(|finding| finding.reason), Some(tamis_config::Reason::RefNotPermitted));
     f.delete(Kind::GatewayGroup, "gw/public");
     f.settle();
     assert_eq!(f.told("e"), "");

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use tamis_config::Reason;
+
 use super::action::Failure;
-use crate::quota::{Exceeded, QUOTA_EXCEEDED};
-use crate::verdict::{ConditionType, Finding};
+use crate::quota::Exceeded;
+use crate::verdict::Finding;
 
 /// The delay of a retry after a conflict.
 const STALE: Duration = Duration::from_millis(50);
@@ -41,16 +43,18 @@ impl WriteBlocked {
     pub(super) fn finding(&self) -> Option<Finding> {
         let (reason, message) = match self {
             Self::Stale => return None,
-            Self::Quota(exceeded) => (QUOTA_EXCEEDED.as_str(), exceeded.to_string()),
+            Self::Quota(exceeded) => (Reason::QuotaExceeded, exceeded.to_string()),
             Self::Foreign(object) => {
-                ("Conflict", format!("{object} exists and was not created by the operator: remove it"))
+                (Reason::Conflict, format!("{object} exists and was not created by the operator: remove it"))
             }
             Self::NoRoom => {
-                ("TooLarge", "the credentials of its group have no room left: use another group".to_owned())
+                (Reason::TooLarge, "the credentials of its group have no room left: use another group".to_owned())
             }
-            Self::Refused(object) => ("Pending", format!("the API server refused {object}: see the operator's log")),
+            Self::Refused(object) => {
+                (Reason::Pending, format!("the API server refused {object}: see the operator's log"))
+            }
         };
-        Some(Finding { condition: ConditionType::Accepted, reason, message, is_error: true })
+        Some(Finding::error(reason, message))
     }
 
     /// Returns the category of the error for the metrics, or `None` if the next attempt follows at once.

@@ -276,7 +276,7 @@ impl State {
         let payload = ExpositionPayload::Stop(StopDocument {
             format_version: FORMAT_VERSION,
             id: id.clone(),
-            reason: finding.reason.to_owned(),
+            reason: finding.reason,
             message: finding.message.clone(),
         });
         let spec = encode_exposition(&group.name, &payload).map_err(|_| why.clone())?;

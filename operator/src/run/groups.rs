@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tamis_config::Reason;
 use tamis_crds::cluster::Cluster;
 use tamis_crds::resources::{GatewayGroupSpec, NamespacesFrom, Resources};
 use tamis_crds::{CompileEnv, Diagnostic, ObjectName, compile};
@@ -15,7 +16,7 @@ use crate::group::{self, GroupInput, GroupOutcome};
 use crate::object::{Kind, ObjectKey};
 use crate::options::Token;
 use crate::plan;
-use crate::verdict::{ConditionType, Finding, GroupFacts, Verdict};
+use crate::verdict::{Finding, GroupFacts, Verdict};
 
 /// The delay of a retry after a failure.
 const FAILED: Duration = Duration::from_secs(2);
@@ -283,12 +284,7 @@ impl State {
             let outcome = self.groups.get(name).and_then(|state| state.outcome.as_ref());
             findings.extend(outcome.iter().flat_map(|outcome| outcome.findings.clone()));
             let refused = self.groups.get(name).and_then(|state| state.refused.clone());
-            findings.extend(refused.map(|message| Finding {
-                condition: ConditionType::Accepted,
-                reason: "Pending",
-                message,
-                is_error: true,
-            }));
+            findings.extend(refused.map(|message| Finding::error(Reason::Pending, message)));
             if object.paused {
                 findings.push(paused());
             }
@@ -321,29 +317,21 @@ impl State {
 
 /// Returns the warning for a paused group.
 fn paused() -> Finding {
-    Finding {
-        condition: ConditionType::Accepted,
-        reason: plan::PAUSED,
-        message: format!(
-            "the group is paused by the annotation {}: its gateways stay as they are, and changes of its expositions wait \
-             unless they revoke something",
-            tamis_config::names::PAUSED_ANNOTATION
-        ),
-        is_error: false,
-    }
+    let message = format!(
+        "the group is paused by the annotation {}: its gateways stay as they are, and changes of its expositions wait \
+         unless they revoke something",
+        tamis_config::names::PAUSED_ANNOTATION
+    );
+    Finding::warning(Reason::Paused, message)
 }
 
 /// Returns the warning for a group that selects namespaces by label while the operator may not read all of them.
 fn unread(spec: &GatewayGroupSpec) -> Option<Finding> {
     let selects = spec.allowed_namespaces.as_ref().is_some_and(|allowed| allowed.from == NamespacesFrom::Selector);
-    selects.then(|| Finding {
-        condition: ConditionType::ResolvedRefs,
-        reason: "RefNotPermitted",
-        message:
-            "spec.allowedNamespaces.from: Selector needs the labels of namespaces, and the operator may not read all \
-                  of its namespaces: let it `get` them (docs/rbac.md), or write `Same` or `All`"
-                .to_owned(),
-        is_error: false,
+    selects.then(|| {
+        let message = "spec.allowedNamespaces.from: Selector needs the labels of namespaces, and the operator may not read \
+                       all of its namespaces: let it `get` them (docs/rbac.md), or write `Same` or `All`";
+        Finding::warning(Reason::RefNotPermitted, message)
     })
 }
 

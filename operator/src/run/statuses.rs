@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::Value;
+use tamis_config::Condition;
 use tamis_crds::ObjectName;
 
 use super::action::{Action, Failure, Fence, Request, StatusWrite};
@@ -16,7 +17,7 @@ use crate::events::{Event, Regarding, events};
 use crate::fair_queue::FairQueue;
 use crate::object::{Kind, ObjectKey};
 use crate::status::{self, Seen, StatusInput};
-use crate::verdict::{ConditionType, Finding, Verdict};
+use crate::verdict::{Finding, PlanCondition, Verdict};
 
 /// Statuses in flight. What is decided later says what is known later.
 const IN_FLIGHT: usize = 64;
@@ -137,7 +138,7 @@ impl State {
         }
         let judged = self.verdicts.get(key).filter(|judged| judged.is_of(&object) && !object.deleting)?;
         let mut verdict: Verdict = judged.verdict.clone();
-        let is_new = Seen::find(object.status.as_deref(), status::READY).is_none();
+        let is_new = Seen::find(object.status.as_deref(), Condition::Ready).is_none();
         if self.statuses.may_come(key, is_new && (verdict.waits || dangles(&verdict)), now) {
             self.requeue_after(NEW, Requeue::Status(key.clone()));
             return None;
@@ -231,13 +232,14 @@ impl State {
 /// Whether an object that is named is not there.
 fn dangles(verdict: &Verdict) -> bool {
     let missing = |finding: &Finding| {
-        finding.is_error && finding.condition == ConditionType::ResolvedRefs && finding.reason.ends_with("NotFound")
+        finding.is_error && finding.condition == PlanCondition::ResolvedRefs && finding.reason.is_absence()
     };
     verdict.findings.iter().any(missing)
 }
 
 #[cfg(test)]
 mod tests {
+    use tamis_config::Reason;
     use tamis_crds::ObjectName;
 
     use super::*;
@@ -260,13 +262,13 @@ mod tests {
 
     #[test]
     fn only_what_is_missing_dangles() {
-        let finding = |condition, reason, is_error| Finding { condition, reason, message: String::new(), is_error };
+        let error = |reason| Finding::error(reason, "");
         for (finding, expected) in [
-            (finding(ConditionType::ResolvedRefs, "ServiceNotFound", true), true),
-            (finding(ConditionType::ResolvedRefs, "FilterSetNotFound", true), true),
-            (finding(ConditionType::ResolvedRefs, "ToolNotFound", false), false),
-            (finding(ConditionType::ResolvedRefs, "RefNotPermitted", true), false),
-            (finding(ConditionType::Accepted, "InvalidFilter", true), false),
+            (error(Reason::ServiceNotFound), true),
+            (error(Reason::FilterSetNotFound), true),
+            (Finding::warning(Reason::ToolNotFound, ""), false),
+            (error(Reason::RefNotPermitted), false),
+            (error(Reason::InvalidFilter), false),
         ] {
             let verdict = Verdict { findings: vec![finding.clone()], ..Verdict::default() };
             assert_eq!(dangles(&verdict), expected, "{finding:?}");

@@ -159,7 +159,7 @@ impl State {
                         .verdict
                         .findings
                         .iter()
-                        .any(|f| f.is_error && f.condition == crate::verdict::ConditionType::Accepted)
+                        .any(|f| f.is_error && f.condition == crate::verdict::PlanCondition::Accepted)
                 });
                 if fails { refused += 1 } else { accepted += 1 }
             }

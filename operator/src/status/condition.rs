@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tamis_config::{Condition, Reason};
 
 /// `status` of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,24 +26,24 @@ impl Truth {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) truth: Truth,
-    pub(crate) reason: String,
+    pub(crate) reason: Reason,
     pub(crate) message: String,
 }
 
 impl Draft {
-    pub(crate) fn new(truth: Truth, reason: &str, message: impl Into<String>) -> Self {
-        Self { truth, reason: reason.to_owned(), message: message.into() }
+    pub(crate) fn new(truth: Truth, reason: Reason, message: impl Into<String>) -> Self {
+        Self { truth, reason, message: message.into() }
     }
 
     /// The condition as it is written. It keeps the time of its last transition as long as its truth is the same.
-    pub(crate) fn write(&self, type_: &str, generation: i64, before: Option<Seen<'_>>, now: Timestamp) -> Value {
+    pub(crate) fn write(&self, type_: Condition, generation: i64, before: Option<Seen<'_>>, now: Timestamp) -> Value {
         let since = before
             .filter(|before| before.truth() == Some(self.truth))
             .and_then(|before| before.text("lastTransitionTime"))
             .filter(|time| time.parse::<Timestamp>().is_ok())
             .map_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), str::to_owned);
         json!({
-            "type": type_,
+            "type": type_.as_str(),
             "status": self.truth.as_str(),
             "observedGeneration": generation,
             "lastTransitionTime": since,
@@ -58,17 +59,21 @@ pub(crate) struct Seen<'a>(pub(crate) &'a Value);
 
 impl<'a> Seen<'a> {
     /// The condition of a type in a status.
-    pub(crate) fn find(status: Option<&'a Value>, type_: &str) -> Option<Self> {
+    pub(crate) fn find(status: Option<&'a Value>, type_: Condition) -> Option<Self> {
         let conditions = status?.get("conditions")?.as_array()?;
-        conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_)).map(Self)
+        conditions
+            .iter()
+            .find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_.as_str()))
+            .map(Self)
     }
 
     pub(crate) fn text(self, field: &str) -> Option<&'a str> {
         self.0.get(field)?.as_str()
     }
 
-    pub(crate) fn reason(self) -> &'a str {
-        self.text("reason").unwrap_or_default()
+    /// The reason, if it is one of the operator's.
+    pub(crate) fn reason(self) -> Option<Reason> {
+        self.text("reason").and_then(Reason::parse)
     }
 
     pub(crate) fn message(self) -> &'a str {
@@ -87,6 +92,6 @@ impl<'a> Seen<'a> {
 
     /// What it says, as something to say again.
     pub(crate) fn again(self) -> Option<Draft> {
-        Some(Draft::new(self.truth()?, self.reason(), self.message()))
+        Some(Draft::new(self.truth()?, self.reason()?, self.message()))
     }
 }

@@ -16,32 +16,14 @@ mod tests;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tamis_config::{Condition, Reason};
 
 pub(crate) use condition::{Seen, Truth};
 
 use crate::acks::{Programmed, Totals};
 use crate::object::Kind;
-use crate::plan::PAUSED;
-use crate::verdict::{ConditionType, Exposed, Finding, Verdict};
+use crate::verdict::{Exposed, Finding, PlanCondition, Verdict};
 use condition::Draft;
-
-/// The condition that says whether the object can be used.
-pub(crate) const ACCEPTED: &str = "Accepted";
-/// The condition that says whether what it names is there.
-pub(crate) const RESOLVED_REFS: &str = "ResolvedRefs";
-/// The condition that says whether gateways have loaded it.
-pub(crate) const PROGRAMMED: &str = "Programmed";
-/// The condition that sums up the others.
-pub(crate) const READY: &str = "Ready";
-/// The reason of `Ready` where the last good is served.
-pub(crate) const SERVING_PREVIOUS: &str = "ServingPrevious";
-/// The reason where no gateway is ready.
-pub(crate) const GATEWAY_UNAVAILABLE: &str = "GatewayUnavailable";
-/// The reason where a gateway does not know the format.
-pub(crate) const GATEWAY_TOO_OLD: &str = "GatewayTooOld";
-/// The reason where a gateway cannot load a document that is of a format that it knows.
-pub(crate) const GATEWAY_REFUSED: &str = "GatewayRefused";
-const PENDING: &str = "Pending";
 
 /// What a status is made of.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +49,8 @@ pub struct StatusInput<'a> {
 /// older one, which `kubectl wait` and kstatus read as "not ready yet".)
 #[must_use]
 pub fn desired(input: &StatusInput<'_>) -> Option<Value> {
-    let accepted = finding_condition(input.verdict, ConditionType::Accepted);
-    let resolved = finding_condition(input.verdict, ConditionType::ResolvedRefs);
+    let accepted = finding_condition(input.verdict, PlanCondition::Accepted);
+    let resolved = finding_condition(input.verdict, PlanCondition::ResolvedRefs);
     let fails = accepted.truth == Truth::False || resolved.truth == Truth::False;
     let waits = input.verdict.paused.is_some();
     if *input.programmed == Programmed::Settling && input.kind != Kind::GatewayGroup && !fails && !waits {
@@ -76,8 +58,12 @@ pub fn desired(input: &StatusInput<'_>) -> Option<Value> {
     }
     let programmed = programmed(input);
     let ready = ready(input, &accepted, &resolved, programmed.as_ref());
-    let drafts =
-        [(ACCEPTED, Some(accepted)), (RESOLVED_REFS, Some(resolved)), (PROGRAMMED, programmed), (READY, Some(ready))];
+    let drafts = [
+        (Condition::Accepted, Some(accepted)),
+        (Condition::ResolvedRefs, Some(resolved)),
+        (Condition::Programmed, programmed),
+        (Condition::Ready, Some(ready)),
+    ];
     let conditions: Vec<Value> = drafts
         .into_iter()
         .filter_map(|(type_, draft)| {
@@ -111,7 +97,7 @@ const FIELDS: [&str; 10] = [
 pub(crate) fn says(previous: Option<&Value>, status: &Value) -> bool {
     let Some(previous) = previous else { return false };
     FIELDS.iter().all(|field| previous.get(field) == status.get(field))
-        && [ACCEPTED, RESOLVED_REFS, PROGRAMMED, READY].iter().all(|type_| {
+        && Condition::ALL.into_iter().all(|type_| {
             Seen::find(Some(previous), type_).map(|seen| seen.0) == Seen::find(Some(status), type_).map(|seen| seen.0)
         })
 }
@@ -120,7 +106,7 @@ pub(crate) fn says(previous: Option<&Value>, status: &Value) -> bool {
 pub(crate) fn merging(previous: Option<&Value>, status: &Value) -> Value {
     let ours = |condition: &&Value| {
         let type_ = condition.get("type").and_then(Value::as_str);
-        [ACCEPTED, RESOLVED_REFS, PROGRAMMED, READY].map(Some).contains(&type_)
+        Condition::ALL.map(|condition| Some(condition.as_str())).contains(&type_)
     };
     let conditions = |status: Option<&Value>| status.and_then(|s| s.get("conditions")?.as_array().cloned());
     let before = conditions(previous).unwrap_or_default();
@@ -169,7 +155,7 @@ fn filters(exposed: &Exposed) -> Option<Value> {
     (!list.is_empty()).then_some(Value::Array(list))
 }
 
-fn errors(verdict: &Verdict, condition: ConditionType) -> impl Iterator<Item = &Finding> {
+fn errors(verdict: &Verdict, condition: PlanCondition) -> impl Iterator<Item = &Finding> {
     verdict.findings.iter().filter(move |finding| finding.is_error && finding.condition == condition)
 }
 
@@ -183,7 +169,7 @@ fn with_warnings<'a>(text: &str, findings: impl Iterator<Item = &'a Finding>) ->
 }
 
 /// `Accepted` and `ResolvedRefs`: what the plan found.
-fn finding_condition(verdict: &Verdict, condition: ConditionType) -> Draft {
+fn finding_condition(verdict: &Verdict, condition: PlanCondition) -> Draft {
     let of_it = || verdict.findings.iter().filter(|finding| finding.condition == condition);
     match errors(verdict, condition).next() {
         Some(first) => {
@@ -191,56 +177,55 @@ fn finding_condition(verdict: &Verdict, condition: ConditionType) -> Draft {
             let messages = errors(verdict, condition).map(|finding| finding.message.clone()).chain(warnings);
             Draft::new(Truth::False, first.reason, message::join(messages))
         }
-        None => match condition {
-            ConditionType::Accepted => {
-                Draft::new(Truth::True, ACCEPTED, with_warnings("The resource is valid", of_it()))
-            }
-            ConditionType::ResolvedRefs => {
-                Draft::new(Truth::True, RESOLVED_REFS, with_warnings("Everything that it names is there", of_it()))
-            }
-        },
+        None => {
+            let text = match condition {
+                PlanCondition::Accepted => "The resource is valid",
+                PlanCondition::ResolvedRefs => "Everything that it names is there",
+            };
+            Draft::new(Truth::True, condition.met(), with_warnings(text, of_it()))
+        }
     }
 }
 
 /// `Programmed`; none for a group, which is not loaded but loads.
 fn programmed(input: &StatusInput<'_>) -> Option<Draft> {
     let verdict = input.verdict;
-    let before = Seen::find(input.previous, PROGRAMMED);
+    let before = Seen::find(input.previous, Condition::Programmed);
     if input.kind == Kind::GatewayGroup {
         return None;
     }
     if input.kind != Kind::Exposition
-        && let Some(error) = errors(verdict, ConditionType::Accepted).next()
+        && let Some(error) = errors(verdict, PlanCondition::Accepted).next()
     {
         return Some(Draft::new(Truth::False, error.reason, "No gateway loads this generation; Accepted says why"));
     }
     if let Some(text) = &verdict.paused {
         // What an exposition uses may be loaded all the same, elsewhere or since before.
         let truth = if input.kind == Kind::Exposition { Truth::False } else { Truth::Unknown };
-        return Some(Draft::new(truth, PAUSED, text));
+        return Some(Draft::new(truth, Reason::Paused, text));
     }
     if verdict.unwritten {
-        return Some(Draft::new(Truth::False, PENDING, "Gateways have not been told of it; Accepted says why"));
+        return Some(Draft::new(Truth::False, Reason::Pending, "Gateways have not been told of it; Accepted says why"));
     }
     if input.kind == Kind::Exposition && verdict.documents.is_empty() {
         return Some(match verdict.findings.iter().find(|finding| finding.is_error) {
             Some(error) => Draft::new(Truth::False, error.reason, "No gateway is told of it; Ready says why"),
-            None => Draft::new(Truth::Unknown, PENDING, "No gateway has been told of it yet"),
+            None => Draft::new(Truth::Unknown, Reason::Pending, "No gateway has been told of it yet"),
         });
     }
     let stopped = verdict.exposed.as_ref().is_some_and(|exposed| exposed.stopped);
     Some(match input.programmed {
-        Programmed::NotUsed => Draft::new(Truth::True, "NotUsed", "No exposition uses it"),
-        Programmed::Loaded if stopped => Draft::new(Truth::True, "Stopped", "Every ready gateway answers 503"),
-        Programmed::Loaded => Draft::new(Truth::True, PROGRAMMED, "Every ready gateway has loaded it"),
+        Programmed::NotUsed => Draft::new(Truth::True, Reason::NotUsed, "No exposition uses it"),
+        Programmed::Loaded if stopped => Draft::new(Truth::True, Reason::Stopped, "Every ready gateway answers 503"),
+        Programmed::Loaded => Draft::new(Truth::True, Reason::Programmed, "Every ready gateway has loaded it"),
         Programmed::Settling => before
             .filter(|before| before.generation() == Some(input.generation))
             .and_then(Seen::again)
-            .unwrap_or_else(|| Draft::new(Truth::Unknown, PENDING, "Gateways are loading it")),
-        Programmed::Pending { message } => Draft::new(Truth::Unknown, PENDING, message),
-        Programmed::Unavailable { message } => Draft::new(lost_or_awaited(before), GATEWAY_UNAVAILABLE, message),
-        Programmed::TooOld { message } => Draft::new(Truth::False, GATEWAY_TOO_OLD, message),
-        Programmed::Refused { message } => Draft::new(Truth::False, GATEWAY_REFUSED, message),
+            .unwrap_or_else(|| Draft::new(Truth::Unknown, Reason::Pending, "Gateways are loading it")),
+        Programmed::Pending { message } => Draft::new(Truth::Unknown, Reason::Pending, message),
+        Programmed::Unavailable { message } => Draft::new(lost_or_awaited(before), Reason::GatewayUnavailable, message),
+        Programmed::TooOld { message } => Draft::new(Truth::False, Reason::GatewayTooOld, message),
+        Programmed::Refused { message } => Draft::new(Truth::False, Reason::GatewayRefused, message),
     })
 }
 
@@ -248,7 +233,7 @@ fn programmed(input: &StatusInput<'_>) -> Option<Draft> {
 /// for gateways that are ready, so that one was.
 fn lost_or_awaited(before: Option<Seen<'_>>) -> Truth {
     match before.and_then(|before| Some((before.truth()?, before.reason()))) {
-        None | Some((Truth::Unknown, GATEWAY_UNAVAILABLE)) => Truth::Unknown,
+        None | Some((Truth::Unknown, Some(Reason::GatewayUnavailable))) => Truth::Unknown,
         Some(_) => Truth::False,
     }
 }
@@ -271,12 +256,12 @@ fn ready(input: &StatusInput<'_>, accepted: &Draft, resolved: &Draft, programmed
     if let Some(text) = exposed.and_then(|exposed| exposed.serving_previous.as_deref())
         && reached
     {
-        let causes = [ConditionType::Accepted, ConditionType::ResolvedRefs]
+        let causes = [PlanCondition::Accepted, PlanCondition::ResolvedRefs]
             .into_iter()
             .flat_map(|condition| errors(input.verdict, condition))
             .map(|finding| finding.message.as_str())
             .filter(|message| !text.contains(message));
-        return Draft::new(Truth::False, SERVING_PREVIOUS, message::join(std::iter::once(text).chain(causes)));
+        return Draft::new(Truth::False, Reason::ServingPrevious, message::join(std::iter::once(text).chain(causes)));
     }
     if let Some(failing) = failing {
         return failing;
@@ -284,18 +269,18 @@ fn ready(input: &StatusInput<'_>, accepted: &Draft, resolved: &Draft, programmed
     if input.kind == Kind::GatewayGroup
         && let Some(text) = &input.verdict.paused
     {
-        return Draft::new(Truth::False, PAUSED, text);
+        return Draft::new(Truth::False, Reason::Paused, text);
     }
     if exposed.is_some_and(|exposed| exposed.stopped) {
-        return Draft::new(Truth::False, "Stopped", "It is not served");
+        return Draft::new(Truth::False, Reason::Stopped, "It is not served");
     }
     if let Some(group) = &input.verdict.group
         && group.ready_replicas == 0
     {
-        let truth = lost_or_awaited(Seen::find(input.previous, READY));
+        let truth = lost_or_awaited(Seen::find(input.previous, Condition::Ready));
         return Draft::new(
             truth,
-            GATEWAY_UNAVAILABLE,
+            Reason::GatewayUnavailable,
             "No gateway of the group is ready, or the operator can hear none; pods and log say why",
         );
     }
@@ -306,8 +291,10 @@ fn ready(input: &StatusInput<'_>, accepted: &Draft, resolved: &Draft, programmed
                 Some(unfiltered) => format!("{}; {unfiltered}", draft.message),
                 None => draft.message.clone(),
             };
-            Draft::new(Truth::True, READY, with_warnings(&text, input.verdict.findings.iter()))
+            Draft::new(Truth::True, Reason::Ready, with_warnings(&text, input.verdict.findings.iter()))
         }
-        None => Draft::new(Truth::True, READY, with_warnings("Gateways are ready", input.verdict.findings.iter())),
+        None => {
+            Draft::new(Truth::True, Reason::Ready, with_warnings("Gateways are ready", input.verdict.findings.iter()))
+        }
     }
 }

@@ -50,8 +50,8 @@ fn filters_that_many_tools_share_are_counted_before_they_are_repeated() {
     world.edit("ToolsFilters", "retain: [/a]", &format!("retain: [{}]", paths.join(", ")));
     let compilation = world.compile(None);
     let id = ExpositionId { namespace: "team-a".into(), name: "e".into() };
-    let stopped = compilation.snapshot.stopped.get(&id).map(|stopped| &*stopped.reason);
-    assert_eq!(stopped, Some("TooLarge"));
+    let stopped = compilation.snapshot.stopped.get(&id).map(|stopped| stopped.reason);
+    assert_eq!(stopped, Some(Reason::TooLarge));
     let said = because(&compilation, Reason::TooLarge);
     assert!(said.len() == 1 && said[0].contains(&MAX_EXPOSITION_BYTES.to_string()), "{said:?}");
 }

@@ -1,10 +1,10 @@
 //! What a cluster asks beyond files.
 
-use tamis_config::{Access, FORMAT_VERSION};
+use tamis_config::{Access, FORMAT_VERSION, Reason};
 
 use super::world::{NAMESPACE, World, id, outcome, secret, served};
+use crate::ObjectName;
 use crate::cluster::SecretRole::{Callers, Upstream};
-use crate::{ObjectName, Reason};
 
 fn name(namespace: &str, name: &str) -> ObjectName {
     ObjectName { namespace: namespace.into(), name: name.into() }

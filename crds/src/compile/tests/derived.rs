@@ -1,10 +1,10 @@
 //! Services as plans have them reached, and with the tools of CustomTools.
 
-use tamis_config::{Call, HttpCall, ServiceDocument, Source};
+use tamis_config::{Call, HttpCall, Reason, ServiceDocument, Source};
 
 use super::world::{World, id, outcome, secret, served};
+use crate::Compilation;
 use crate::cluster::SecretRole::Upstream;
-use crate::{Compilation, Reason};
 
 /// What is said of objects of a kind.
 fn said(compilation: &Compilation, kind: &str) -> Vec<(Reason, String)> {

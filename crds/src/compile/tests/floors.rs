@@ -66,7 +66,7 @@ fn a_group_can_require_allow_lists() {
         let compilation = compile(&resources(&with(&documents)), &CompileEnv::default());
         let found = match compilation.snapshot.stopped.get(&id()) {
             Some(stopped) => {
-                assert_eq!(stopped.reason, "BelowGroupFloor", "{requires} {filters}");
+                assert_eq!(stopped.reason, Reason::BelowGroupFloor, "{requires} {filters}");
                 Err(stopped.message.split_once(": ").map_or("", |(_, said)| said).to_owned())
             }
             None => Ok(published(&compilation)),

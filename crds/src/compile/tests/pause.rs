@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use tamis_config::{Access, Snapshot};
+use tamis_config::{Access, Reason, Snapshot};
 use tamis_engine::Enforcement;
 
 use super::world::{World, id, secret, served};
+use crate::Compilation;
 use crate::cluster::SecretRole::{Callers, Upstream};
 use crate::compile::Paused;
-use crate::{Compilation, Reason};
 
 /// What is served of the good world, and what comes of an edit while its exposition is paused.
 fn paused(edit: impl FnOnce(&mut World)) -> (Snapshot, Compilation) {
@@ -122,7 +122,7 @@ fn what_stops_stops() {
     for (what, edit, reason) in edits {
         let (_, after) = paused(edit);
         assert!(!after.snapshot.expositions.contains_key(&id()), "{what}");
-        assert_eq!(after.snapshot.stopped[&id()].reason, reason.as_str(), "{what}");
+        assert_eq!(after.snapshot.stopped[&id()].reason, *reason, "{what}");
     }
 }
 

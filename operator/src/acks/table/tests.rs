@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use tamis_config::Reason;
 use tamis_config::acks::{Ack, AckState};
 
 use super::*;
@@ -139,15 +140,15 @@ fn an_ack_of_the_old_digest_does_not_count_for_the_new_one() {
 #[test]
 fn reports_the_state_of_a_document_on_the_gateways() {
     let waiting = AckState::Waiting { message: "secret tamis-public-credentials-3".to_owned() };
-    let refused = |reason: &str| AckState::Refused { reason: reason.to_owned(), message: "format 2".to_owned() };
+    let refused = |reason| AckState::Refused { reason, message: "format 2".to_owned() };
     let too_old = "Gateway b is too old for this configuration: format 2";
-    let invalid = "Gateway b cannot load it: Broken: format 2";
+    let invalid = "Gateway b cannot load it: InvalidManifest: format 2";
     for (state, expected) in [
         (AckState::Loaded, Programmed::Loaded),
         (AckState::Stopped, Programmed::Loaded),
         (waiting, pending("Not loaded yet by b (waits for secret tamis-public-credentials-3)")),
-        (refused("GatewayTooOld"), Programmed::TooOld { message: too_old.to_owned() }),
-        (refused("Broken"), Programmed::Refused { message: invalid.to_owned() }),
+        (refused(Reason::GatewayTooOld), Programmed::TooOld { message: too_old.to_owned() }),
+        (refused(Reason::InvalidManifest), Programmed::Refused { message: invalid.to_owned() }),
     ] {
         let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
         fixture.require("x", "d1");
@@ -162,7 +163,7 @@ fn reports_the_state_of_a_document_on_the_gateways() {
 #[test]
 fn reports_the_worst_of_several_documents() {
     let mut fixture = Fixture::new(&[("a", READY), ("b", READY)]);
-    let too_old = AckState::Refused { reason: "GatewayTooOld".to_owned(), message: "format 2".to_owned() };
+    let too_old = AckState::Refused { reason: Reason::GatewayTooOld, message: "format 2".to_owned() };
     fixture.receive("a", snapshot("1", vec![loaded("x", "d"), loaded("y", "d"), ack("z", "d", too_old)], vec![]));
     fixture.receive("b", snapshot("1", vec![loaded("x", "d"), loaded("z", "d")], vec![]));
     for name in ["x", "y", "z"] {
@@ -487,7 +488,7 @@ fn any_stream() -> impl Strategy<Value = Vec<StreamEvent>> {
             3 => Just(AckState::Loaded),
             1 => Just(AckState::Stopped),
             1 => Just(AckState::Waiting { message: "something".to_owned() }),
-            1 => Just(AckState::Refused { reason: "GatewayTooOld".to_owned(), message: "no".to_owned() }),
+            1 => Just(AckState::Refused { reason: Reason::GatewayTooOld, message: "no".to_owned() }),
         ];
         (name(), 0..2_u8, state).prop_map(|(name, digest, state)| ack(&name, &format!("d{digest}"), state))
     };

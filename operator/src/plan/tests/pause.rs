@@ -1,11 +1,11 @@
 //! What comes of a pause, of an exposition or of its group.
 
 use serde_json::json;
+use tamis_config::Reason;
 
 use super::{exposition, set, verdict};
 use crate::cluster_state::fixture::Fixture;
 use crate::object::Kind;
-use crate::plan::PAUSED;
 
 type Who = (Kind, &'static str);
 
@@ -40,7 +40,7 @@ fn what_is_new_waits_and_comes_with_the_end_of_the_pause() {
         assert_eq!(f.written(), before, "{kind:?}");
         let said = verdict(&mut f, Kind::Exposition, "e").expect("a verdict");
         assert_eq!(said.paused, None, "nothing waits");
-        assert_eq!(said.findings.iter().any(|f| f.reason == PAUSED), kind == Kind::Exposition, "said once");
+        assert_eq!(said.findings.iter().any(|f| f.reason == Reason::Paused), kind == Kind::Exposition, "said once");
 
         f.put(Kind::ToolsFilters, "base", edited());
         f.settle();

@@ -274,7 +274,7 @@ impl Harness {
                 self.state.on_report(Report::Probed { purpose: probe.purpose, answers }, self.now);
             }
             Action::Publish(regarding, events) => {
-                let reasons: Vec<_> = events.into_iter().map(|event| event.reason).collect();
+                let reasons: Vec<_> = events.into_iter().map(|event| event.reason.as_str()).collect();
                 self.log.push(format!("event {} {}", regarding.key, reasons.join(",")));
             }
             Action::Write(write) => {
