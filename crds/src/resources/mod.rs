@@ -40,7 +40,9 @@ pub(crate) use pod::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
 pub use scaling::{
     AutoscalingSpec, DisruptionBudgetSpec, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingUnit, SelectPolicy,
 };
-pub use status::{ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus};
+pub use status::{
+    ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus, StatusCondition, status_fields,
+};
 pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 
 use crate::origin::Origin;

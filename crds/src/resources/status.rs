@@ -1,6 +1,8 @@
 //! The status that the operator writes. Only the operator writes it, and only what it has observed.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::collections::BTreeSet;
+
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as StatusCondition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +35,7 @@ pub struct ExpositionStatus {
     /// `Accepted`, `ResolvedRefs`, `Programmed`, and `Ready`, which summarizes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<StatusCondition>,
 }
 
 /// A filter set in use.
@@ -68,7 +70,7 @@ pub struct GatewayGroupStatus {
     /// `Accepted`, `ResolvedRefs`, and `Ready`, which summarizes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<StatusCondition>,
 }
 
 /// The observed state of an object of another kind.
@@ -81,5 +83,59 @@ pub struct ResourceStatus {
     /// `Accepted`, `ResolvedRefs` and `Programmed` where they apply, and `Ready`, which summarizes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<StatusCondition>,
+}
+
+/// Returns the names of the fields of a status, from the schema of its type.
+#[must_use]
+pub fn status_fields<S: JsonSchema>() -> BTreeSet<String> {
+    let schema = schemars::schema_for!(S).to_value();
+    schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn written<S: Serialize>(status: &S) -> BTreeSet<String> {
+        let status = serde_json::to_value(status).unwrap();
+        status.as_object().unwrap().keys().cloned().collect()
+    }
+
+    /// The statuses are whole: a new field does not compile until it is listed here.
+    #[test]
+    fn the_schema_names_every_field_that_is_written() {
+        let conditions = vec![StatusCondition {
+            last_transition_time: "2026-01-02T03:04:05Z".parse().map(Time).unwrap(),
+            message: String::new(),
+            observed_generation: None,
+            reason: String::new(),
+            status: String::new(),
+            type_: String::new(),
+        }];
+        let exposition = ExpositionStatus {
+            observed_generation: Some(1),
+            url: Some(String::new()),
+            tools: Some(1),
+            unfiltered: Some(1),
+            filters: vec![FilterSetStatus::default()],
+            gateway_group: Some(String::new()),
+            saved: Some(String::new()),
+            conditions: conditions.clone(),
+        };
+        assert_eq!(status_fields::<ExpositionStatus>(), written(&exposition));
+        let group = GatewayGroupStatus {
+            observed_generation: Some(1),
+            attached_expositions: Some(1),
+            ready_replicas: Some(1),
+            versions: vec![String::new()],
+            url: Some(String::new()),
+            conditions: conditions.clone(),
+        };
+        assert_eq!(status_fields::<GatewayGroupStatus>(), written(&group));
+        let resource = ResourceStatus { observed_generation: Some(1), conditions };
+        assert_eq!(status_fields::<ResourceStatus>(), written(&resource));
+    }
 }

@@ -79,7 +79,7 @@ fn shadowed(message: &str) -> Finding {
 const NONE: [&str; 0] = [];
 
 #[test]
-fn a_finding_is_said_once_and_so_is_its_end() {
+fn a_finding_and_its_end_cause_one_event_each() {
     let mut set = Life::of(Kind::ToolsFilters);
     assert_eq!(set.step(), NONE, "that all is well is no news");
     assert_eq!(set.with(&[invalid("a: no")]), ["Warning InvalidFilter Compile: a: no"]);
@@ -94,7 +94,7 @@ fn a_finding_is_said_once_and_so_is_its_end() {
 }
 
 #[test]
-fn a_warning_is_said_once_per_text() {
+fn a_warning_causes_one_event_per_text() {
     let mut set = Life::of(Kind::ToolsFilters);
     let (one, two) = (|| shadowed("a: shadowed"), || shadowed("b: shadowed"));
     assert_eq!(set.with(&[one(), one()]), ["Warning Conflict Compile: a: shadowed"]);
@@ -111,7 +111,7 @@ fn a_warning_is_said_once_per_text() {
 }
 
 #[test]
-fn warnings_that_do_not_fit_are_not_said_again_and_again() {
+fn warnings_that_do_not_fit_are_not_repeated() {
     let mut set = Life::of(Kind::ToolsFilters);
     set.verdict.findings = (0..100).map(|n| shadowed(&format!("{n}: {}", "x".repeat(100)))).collect();
     assert_eq!(set.step().len(), 8);
@@ -124,7 +124,7 @@ fn warnings_that_do_not_fit_are_not_said_again_and_again() {
 }
 
 #[test]
-fn what_is_pending_is_no_event() {
+fn a_pending_object_causes_no_event() {
     let pending = || Programmed::Pending { message: "Not loaded yet by a".to_owned() };
     let mut exposition = Life::of(Kind::Exposition);
     assert_eq!(exposition.programmed(pending()), NONE);
@@ -136,7 +136,7 @@ fn what_is_pending_is_no_event() {
 }
 
 #[test]
-fn what_gateways_refuse_is_said_of_the_exposition_alone() {
+fn a_refusal_causes_an_event_of_the_exposition_only() {
     let too_old = |name: &str| Programmed::TooOld { message: format!("Gateway {name} is too old") };
     let mut exposition = Life::of(Kind::Exposition);
     exposition.step();
@@ -154,7 +154,7 @@ fn what_gateways_refuse_is_said_of_the_exposition_alone() {
 }
 
 #[test]
-fn an_outage_is_said_of_the_group_alone() {
+fn an_outage_causes_an_event_of_the_group_only() {
     let mut exposition = Life::of(Kind::Exposition);
     exposition.step();
     assert_eq!(exposition.programmed(Programmed::Unavailable { message: "none is ready".to_owned() }), NONE);
@@ -169,7 +169,7 @@ fn an_outage_is_said_of_the_group_alone() {
     assert_eq!(
         ready(0),
         [
-            "Warning GatewayUnavailable Serve: No gateway of the group is ready, or the operator can hear none; pods and log say why"
+            "Warning GatewayUnavailable Serve: No gateway of the group is ready, or the operator can reach none; the pods and the operator's log say why"
         ]
     );
     assert_eq!(ready(0), NONE);
@@ -178,7 +178,7 @@ fn an_outage_is_said_of_the_group_alone() {
 }
 
 #[test]
-fn serving_the_previous_is_said_where_nothing_else_tells() {
+fn serving_the_previous_version_causes_an_event_if_no_finding_does() {
     let mut exposition = Life::of(Kind::Exposition);
     exposition.step();
     let keep = |exposition: &mut Life, text: Option<&str>| {
@@ -197,16 +197,17 @@ fn serving_the_previous_is_said_where_nothing_else_tells() {
 }
 
 #[test]
-fn an_operator_that_starts_anew_says_nothing_again() {
+fn a_restarted_operator_repeats_no_event() {
     let mut set = Life::of(Kind::ToolsFilters);
     set.with(&[invalid("a: no"), Finding::warning(Reason::ToolNotFound, "b: not there")]);
     // All that it knows is what the API has.
-    let mut anew = Life { stored: set.stored.clone(), verdict: set.verdict.clone(), ..Life::of(Kind::ToolsFilters) };
-    assert_eq!(anew.step(), NONE);
+    let mut restarted =
+        Life { stored: set.stored.clone(), verdict: set.verdict.clone(), ..Life::of(Kind::ToolsFilters) };
+    assert_eq!(restarted.step(), NONE);
 }
 
 #[test]
-fn garbage_in_the_api_is_survived() {
+fn a_malformed_status_is_tolerated() {
     let verdict = Verdict::default();
     for garbage in [json!(null), json!({"conditions": 7}), json!({"conditions": [{"type": "Accepted"}]})] {
         assert_eq!(events(Some(&garbage), &garbage, &verdict), []);

@@ -1,10 +1,12 @@
-//! Conditions: how they are read from a status, and written into one.
+//! Conditions: how the operator reads them from a status, and writes them into one.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 use tamis_config::{Condition, Reason};
+use tamis_crds::resources::StatusCondition;
 
-/// `status` of a condition.
+/// The `status` of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Truth {
     True,
@@ -22,7 +24,7 @@ impl Truth {
     }
 }
 
-/// What a condition shall say.
+/// The content of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) truth: Truth,
@@ -35,36 +37,38 @@ impl Draft {
         Self { truth, reason, message: message.into() }
     }
 
-    /// The condition as it is written. It keeps the time of its last transition as long as its truth is the same.
-    pub(crate) fn write(&self, type_: Condition, generation: i64, before: Option<Seen<'_>>, now: Timestamp) -> Value {
+    /// Returns the condition of the status. The time of its last transition stays while its truth is the same.
+    pub(super) fn dated(
+        &self,
+        condition: Condition,
+        generation: i64,
+        before: Option<Seen<'_>>,
+        now: Timestamp,
+    ) -> StatusCondition {
         let since = before
             .filter(|before| before.truth() == Some(self.truth))
-            .and_then(|before| before.text("lastTransitionTime"))
-            .filter(|time| time.parse::<Timestamp>().is_ok())
-            .map_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), str::to_owned);
-        json!({
-            "type": type_.as_str(),
-            "status": self.truth.as_str(),
-            "observedGeneration": generation,
-            "lastTransitionTime": since,
-            "reason": self.reason,
-            "message": super::message::whole(&self.message),
-        })
+            .and_then(|before| before.text("lastTransitionTime")?.parse().ok());
+        StatusCondition {
+            type_: condition.as_str().to_owned(),
+            status: self.truth.as_str().to_owned(),
+            observed_generation: Some(generation),
+            last_transition_time: Time(since.unwrap_or(now)),
+            reason: self.reason.to_string(),
+            message: super::message::whole(&self.message),
+        }
     }
 }
 
-/// A condition as it is in the API. Somebody else may have written it: nothing in it is relied on.
+/// A condition in the API. Another writer may have changed it, so any field may be missing or malformed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen<'a>(pub(crate) &'a Value);
 
 impl<'a> Seen<'a> {
-    /// The condition of a type in a status.
-    pub(crate) fn find(status: Option<&'a Value>, type_: Condition) -> Option<Self> {
-        let conditions = status?.get("conditions")?.as_array()?;
-        conditions
-            .iter()
-            .find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_.as_str()))
-            .map(Self)
+    /// Finds a condition in a status.
+    pub(crate) fn find(status: Option<&'a Value>, condition: Condition) -> Option<Self> {
+        let conditions = status?.get(super::CONDITIONS)?.as_array()?;
+        let is_it = |found: &&Value| found.get("type").and_then(Value::as_str) == Some(condition.as_str());
+        conditions.iter().find(is_it).map(Self)
     }
 
     pub(crate) fn text(self, field: &str) -> Option<&'a str> {
@@ -90,8 +94,8 @@ impl<'a> Seen<'a> {
         self.0.get("observedGeneration")?.as_i64()
     }
 
-    /// What it says, as something to say again.
-    pub(crate) fn again(self) -> Option<Draft> {
+    /// Returns its content, to be written again.
+    pub(super) fn again(self) -> Option<Draft> {
         Some(Draft::new(self.truth()?, self.reason()?, self.message()))
     }
 }

@@ -1,25 +1,25 @@
-//! Texts of bounded length: the API takes 32 KiB in a message and 1 KiB in an Event, and people read less.
+//! Bounds the length of messages: the API accepts 32 KiB in a condition and 1 KiB in an Event, and people read less.
 
 use tamis_crds::plain;
 
-/// Bytes of a condition's message, and of an Event's note.
+/// The most bytes of a condition's message, and of an Event's note.
 pub(crate) const MAX_BYTES: usize = 1024;
-/// Bytes of one finding in it.
+/// The most bytes of one finding in it.
 const MAX_PART_BYTES: usize = 500;
-/// Bytes that `; and 1234567 more` needs.
+/// The bytes of `; and 1234567 more`.
 const REST_BYTES: usize = 24;
 
-/// The text, cut where it is longer than one finding may be.
+/// Cuts the text to the length of one finding.
 pub(crate) fn part(text: &str) -> String {
     cut(text, MAX_PART_BYTES)
 }
 
-/// The text, cut where it is longer than a message may be.
+/// Cuts the text to the length of a message.
 pub(crate) fn whole(text: &str) -> String {
     cut(text, MAX_BYTES)
 }
 
-/// As many of the parts as fit, the first in any case, and how many more there are.
+/// Joins as many parts as fit, at least the first, and counts the rest.
 pub(crate) fn join<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut text = String::new();
     let mut parts = parts.into_iter();

@@ -1,9 +1,10 @@
-//! `status.saved`: how much of what came from upstreams did not reach a model, in percent.
+//! `status.saved`: the percentage of the bytes from upstreams that filters removed.
 
 use crate::acks::Totals;
 
-/// The text to show. It moves only when the saving is a whole point away from what is shown, so that calls do not write
-/// to the API all day. Without totals (no gateway has been heard since the operator started) what is shown stays.
+/// Returns the text to show. It changes only when the saving is at least one point away from the text in the API, so
+/// that calls do not cause writes all day. Without totals (no gateway has reported since the operator started) the text
+/// stays.
 pub(crate) fn text(shown: Option<&str>, totals: Option<Totals>) -> Option<String> {
     let shown = shown.and_then(|text| text.strip_suffix('%')?.parse::<u8>().ok()).filter(|shown| *shown <= 100);
     let moved = totals.filter(|totals| totals.input_bytes > 0).map(|totals| {
@@ -11,7 +12,7 @@ pub(crate) fn text(shown: Option<&str>, totals: Option<Totals>) -> Option<String
             (u128::from(totals.input_bytes), u128::from(totals.input_bytes.saturating_sub(totals.output_bytes)));
         let whole = u8::try_from(saved * 100 / input).unwrap_or(100);
         match shown {
-            // Less than a point below what is shown; the division has taken care of the other side.
+            // Less than a point below the shown value. The division rounds down, which covers the other side.
             Some(shown) if whole < shown && saved * 100 + input > u128::from(shown) * input => shown,
             _ => whole,
         }
@@ -28,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_by_whole_points() {
+    fn changes_by_whole_points() {
         for (shown, totals, text) in [
             (None, None, None),
             (None, totals(0, 0), None),

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
-use tamis_config::{Digest, ExpositionId};
+use serde_json::json;
+use tamis_config::{Digest, ExpositionId, Reason};
 use tamis_crds::ObjectName;
 
 use super::*;
-use crate::verdict::{GroupFacts, RequiredDocument};
+use crate::verdict::{Finding, RequiredDocument};
 
 const EARLY: &str = "2026-01-02T03:04:05Z";
 const LATE: &str = "2026-01-02T03:05:00.75Z";
@@ -103,7 +104,7 @@ fn every_reason_of_the_plan_reaches_ready() {
 }
 
 #[test]
-fn what_is_unfiltered_is_said() {
+fn ready_counts_unfiltered_tools() {
     let loaded = "Every ready gateway has loaded it";
     for (tools, unfiltered, message) in [
         (4, 0, loaded.to_owned()),
@@ -125,7 +126,7 @@ fn what_is_unfiltered_is_said() {
 
 /// The gateways have what was before, whatever they say of it.
 #[test]
-fn what_could_not_be_written_is_not_programmed() {
+fn a_document_that_could_not_be_written_is_not_programmed() {
     let room = || Finding::error(Reason::Pending, "the API refuses it");
     for kind in [Kind::Exposition, Kind::ToolsFilters] {
         let verdict = |findings| if kind == Kind::Exposition { exposed(findings) } else { used(findings) };
@@ -197,7 +198,7 @@ fn the_whole_status_of_an_exposition() {
 }
 
 #[test]
-fn the_last_good_is_said_to_be_served() {
+fn ready_reports_that_the_last_good_version_is_served() {
     let mut verdict = exposed(vec![]);
     verdict.exposed.as_mut().unwrap().serving_previous = Some("the last good filters are served".to_owned());
     let status = write(Kind::Exposition, 1, None, &verdict, &Programmed::Loaded).unwrap();
@@ -247,7 +248,7 @@ fn an_exposition_without_a_group_is_not_programmed() {
 }
 
 #[test]
-fn conditions_of_what_expositions_use() {
+fn conditions_of_the_objects_that_expositions_use() {
     for kind in [Kind::ServiceManifest, Kind::ToolsFilters, Kind::CustomTools, Kind::ConfigurationPlan] {
         let status = write(kind, 1, None, &Verdict::default(), &Programmed::NotUsed).unwrap();
         assert!(line(&status).ends_with("Programmed=True/NotUsed Ready=True/Ready"), "{}", line(&status));
@@ -330,7 +331,7 @@ fn while_it_settles_a_failure_is_written_at_once() {
 }
 
 #[test]
-fn conditions_and_fields_of_others_stay_theirs() {
+fn conditions_and_fields_of_other_writers_stay() {
     let verdict = exposed(vec![]);
     let mut stored = write(Kind::Exposition, 1, None, &verdict, &Programmed::Loaded).unwrap();
     let foreign = json!({"type": "Approved", "status": "True", "reason": "Signed", "message": "by security"});
@@ -345,14 +346,14 @@ fn conditions_and_fields_of_others_stay_theirs() {
     );
     assert_eq!(next.get("approvedBy"), None);
 
-    // What somebody else wrote over ours is put right.
+    // A condition that another writer changed is restored.
     stored["conditions"][4]["status"] = json!("False");
     let repaired = write(Kind::Exposition, 1, Some(&stored), &verdict, &Programmed::Loaded).unwrap();
     assert!(line(&repaired).ends_with("Ready=True/Ready"));
 }
 
 #[test]
-fn a_field_that_no_longer_holds_goes() {
+fn a_field_that_no_longer_applies_is_removed() {
     let verdict = exposed(vec![]);
     let stored = write(Kind::Exposition, 1, None, &verdict, &Programmed::Loaded).unwrap();
     let mut bare = verdict.clone();
@@ -395,7 +396,7 @@ fn messages_are_bounded() {
 }
 
 #[test]
-fn whatever_stands_in_the_status_is_survived() {
+fn a_malformed_previous_status_is_tolerated() {
     let verdict = exposed(vec![]);
     for garbage in [
         json!(null),
@@ -468,7 +469,7 @@ proptest! {
     /// A history of one object: whatever happens to it, what was written is not written again, times move only with
     /// their condition, and `Ready` is never true of a generation that is not loaded.
     #[test]
-    fn nothing_flaps((kind, steps) in any_history()) {
+    fn statuses_do_not_flap((kind, steps) in any_history()) {
         let mut stored: Option<Value> = None;
         let mut generation = 1;
         for (second, (verdict, programmed, edited, saved)) in steps.into_iter().enumerate() {
@@ -499,7 +500,21 @@ proptest! {
 }
 
 #[test]
-fn a_merge_patch_keeps_the_conditions_of_others() {
+fn every_field_of_a_status_is_owned() {
+    let status = json!({"conditions": []});
+    let some = ["observedGeneration", "gatewayGroup", "readyReplicas"];
+    assert!(some.iter().all(|field| FIELDS.contains(*field)) && !FIELDS.contains(CONDITIONS), "{:?}", *FIELDS);
+    for field in FIELDS.iter() {
+        let mut previous = status.clone();
+        assert!(says(Some(&previous), &status));
+        previous[field] = json!("left over");
+        assert!(!says(Some(&previous), &status), "{field}");
+        assert_eq!(merging(Some(&previous), &status).get(field), Some(&Value::Null), "{field}");
+    }
+}
+
+#[test]
+fn a_merge_patch_keeps_conditions_of_other_types() {
     let previous = json!({"url": "u", "conditions": [{"type": "Theirs"}, {"type": "Ready", "status": "True"}]});
     let status = json!({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "False"}]});
     let patch = merging(Some(&previous), &status);
