@@ -42,11 +42,11 @@ impl fmt::Display for Condition {
 /// Declares [`Reason`]: each reason with the condition that it belongs to.
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $reason:ident of $condition:ident,)+) => {
-        /// Why something is in its state, in one word: the `reason` of a condition, of an Event, of a stopped exposition and
-        /// of a document that a gateway refuses.
+        /// Why something is in its state, in one word: the `reason` of a condition, of an Event, of a stopped
+        /// exposition and of a document that a gateway refuses.
         ///
-        /// It has no `Deserialize`, since a reader may meet the word of a newer version: each field that is read decides
-        /// what it makes of such a word.
+        /// It has no `Deserialize`, since a reader may meet the word of a newer version: each field that is read
+        /// decides what it makes of such a word.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         pub enum Reason {
             $($(#[$doc])+ $reason,)+
@@ -150,7 +150,8 @@ impl Reason {
         Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
     }
 
-    /// Whether a referenced object does not exist. Such an object may still come, or may be in a file that cannot be read.
+    /// Whether a referenced object does not exist. Such an object may still come, or may be in a file that cannot be
+    /// read.
     #[must_use]
     pub fn is_absence(self) -> bool {
         match self {
@@ -195,14 +196,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Reads the reason of a stopped exposition. A word of a newer version becomes [`Reason::Stopped`]: the exposition must stop
-/// even if the gateway does not know why, and the message beside the reason says why.
+/// Reads the reason of a stopped exposition. A word of a newer version becomes [`Reason::Stopped`]: the exposition must
+/// stop even if the gateway does not know why, and the message says why.
 pub(crate) fn of_stop<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
     read(deserializer, Reason::Stopped)
 }
 
-/// Reads the reason why a gateway refuses a document. A word of a newer version becomes [`Reason::GatewayRefused`]: the other
-/// acknowledgements of that gateway still count.
+/// Reads the reason why a gateway refuses a document. A word of a newer version becomes [`Reason::GatewayRefused`]: the
+/// other acknowledgements of that gateway still count.
 pub(crate) fn of_refusal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
     read(deserializer, Reason::GatewayRefused)
 }

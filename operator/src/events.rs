@@ -1,8 +1,8 @@
-//! Kubernetes Events: what a person should notice. Which they are is decided by a pure function, from the status before
-//! and the status after; so they come with a write of the status, and not again when the operator starts anew.
+//! Kubernetes Events: what a person should notice. A pure function derives them from the status before and the status
+//! after, so they accompany a write of the status, and a restart of the operator does not repeat them.
 //!
-//! Never for what is pending: that passes. What many objects suffer from together (no gateway of a group is ready) is
-//! said once, of the group.
+//! A pending object causes none: that passes. A problem that many objects share (no gateway of a group is ready) causes
+//! one Event, of the group.
 
 #[cfg(test)]
 mod tests;
@@ -21,21 +21,21 @@ use crate::object::ObjectKey;
 use crate::status::{self, Seen, Truth, message};
 use crate::verdict::{PlanCondition, Verdict};
 
-/// Events that wait to be published. More are dropped: an Event is a courtesy, the status says it all.
+/// The most Events that wait to be published. Further ones are dropped: the status has the same information.
 const QUEUE: usize = 1024;
-/// For one Event.
+/// The time limit for publishing one Event.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One Event.
+/// An Event to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// `Warning` where somebody should do something.
+    /// `Warning` if a person should act.
     pub type_: EventType,
     /// The reason.
     pub reason: Reason,
     /// What the operator was doing: `Compile`, `Resolve`, `Load` or `Serve`.
     pub action: &'static str,
-    /// What there is to know, at most 1 KiB.
+    /// The message, at most 1 KiB.
     pub note: String,
 }
 
@@ -49,8 +49,8 @@ impl Event {
     }
 }
 
-/// The Events that go with the write of a status: `previous` is the one in the API, `next` what [`status::desired`]
-/// gave, `verdict` what it was made of.
+/// Returns the Events that accompany the write of a status. `previous` is the status in the API, `next` the result of
+/// [`status::desired`] for `verdict`.
 #[must_use]
 pub fn events(previous: Option<&Value>, next: &Value, verdict: &Verdict) -> Vec<Event> {
     let pair = |type_| (Seen::find(previous, type_), Seen::find(Some(next), type_));
@@ -144,15 +144,15 @@ fn of_ready(events: &mut Vec<Event>, verdict: &Verdict, before: Option<Seen<'_>>
     }
 }
 
-/// The object that Events are of.
+/// The object that an Event concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regarding {
-    /// Its kind and name.
+    /// The kind and name.
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.resourceVersion`. Events of another version are Events of their own: without it the recorder would
-    /// count a new text as one more of the old.
+    /// `metadata.resourceVersion`. It separates the Events of different versions: without it, the recorder would count
+    /// a new text as a repetition of the old one.
     pub resource_version: String,
 }
 
@@ -170,15 +170,17 @@ impl Regarding {
     }
 }
 
-/// Publishes Events, one after the other, without holding up whoever has them. Only a leader should have any.
+/// Publishes Events one at a time, without blocking the caller. Only the leader publishes any.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     sender: mpsc::Sender<(ObjectReference, Event)>,
 }
 
 impl Publisher {
-    /// Starts the task that publishes; it ends when the last clone of the publisher is gone. To be called within a
-    /// Tokio runtime.
+    /// Starts the task that publishes. It ends when the last clone of the publisher is dropped.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
     #[must_use]
     pub fn start(client: Client, reporter: Reporter) -> Self {
         let (sender, mut receiver) = mpsc::channel::<(ObjectReference, Event)>(QUEUE);
@@ -197,18 +199,18 @@ impl Publisher {
                     Ok(Err(error)) => error.to_string(),
                     Err(_) => "the API server does not answer".to_owned(),
                 };
-                tracing::warn!(object = object.name, reason = event.reason, why, "an Event is not published");
+                tracing::warn!(object = object.name, reason = event.reason, why, "Event not published");
             }
         });
         Self { sender }
     }
 
-    /// Publishes Events of an object when their turn comes.
+    /// Queues the Events of an object for publication.
     pub fn publish(&self, object: Regarding, events: Vec<Event>) {
         let object = object.reference();
         for event in events {
             if let Err(error) = self.sender.try_send((object.clone(), event)) {
-                tracing::debug!(object = object.name, %error, "an Event is dropped");
+                tracing::debug!(object = object.name, %error, "Event dropped");
             }
         }
     }

@@ -1,25 +1,25 @@
-//! What the operator thinks of an object: made by the plan, read by the status. Values only.
+//! The operator's verdict on an object: the plan makes it, the status reports it. Values only.
 
 use tamis_config::{Condition, Digest, ExpositionId, Reason};
 use tamis_crds::ObjectName;
 
-/// What is said of one object at one generation.
+/// The verdict on one object at one generation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is wrong with it; empty where all is well.
+    /// Problems and warnings; empty if there are none.
     pub findings: Vec<Finding>,
     /// Documents that have to be loaded for the object to be `Programmed`: its own for an Exposition, those of all
     /// expositions that use it for a ToolsFilters, ServiceManifest, CustomTools or ConfigurationPlan.
     pub documents: Vec<RequiredDocument>,
-    /// What only an Exposition has.
+    /// Facts about an Exposition; `None` for other kinds.
     pub exposed: Option<Exposed>,
-    /// What only a GatewayGroup has.
+    /// Facts about a GatewayGroup; `None` for other kinds.
     pub group: Option<GroupFacts>,
-    /// What a pause keeps from it, and whose pause it is; none where nothing waits.
+    /// What a pause holds back, and which object is paused; `None` if nothing waits.
     pub paused: Option<String>,
-    /// It is about to be published as something else: while it is new nothing is said of it.
+    /// The exposition is about to be published differently: while it is new, its status is not written.
     pub waits: bool,
-    /// Its document could not be written, so that gateways serve what was before; the findings say why.
+    /// The document could not be written, so gateways serve the one before; the findings say why.
     pub unwritten: bool,
 }
 
@@ -32,8 +32,8 @@ pub struct Finding {
     pub reason: Reason,
     /// Names the field and the remedy.
     pub message: String,
-    /// Whether the condition becomes false. A warning appears in the messages of the condition and of `Ready`, and in an
-    /// Event.
+    /// Whether the condition becomes false. A warning appears in the messages of the condition and of `Ready`, and in
+    /// an Event.
     pub is_error: bool,
 }
 
@@ -94,7 +94,7 @@ impl PlanCondition {
     }
 }
 
-/// A document that gateways must have processed.
+/// A document that gateways must process.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequiredDocument {
     /// The group whose gateways load it.
@@ -105,34 +105,34 @@ pub struct RequiredDocument {
     pub digest: Digest,
 }
 
-/// What is published.
+/// What an Exposition publishes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exposed {
-    /// The group that it resolved to.
+    /// The GatewayGroup that publishes it.
     pub group: Option<ObjectName>,
-    /// Where clients find it.
+    /// The URL for clients.
     pub url: Option<String>,
-    /// How many tools it publishes.
+    /// The number of published tools.
     pub tools: usize,
-    /// How many of them are unfiltered.
+    /// The number of published tools that are unfiltered.
     pub unfiltered: usize,
-    /// Filter sets in the order in which they apply, and how many tools each filters.
+    /// Filter sets in the order in which they apply, with the number of tools that each filters.
     pub filters: Vec<(String, usize)>,
-    /// Why the last good service or filters are served instead of what the resources say; none where they are not.
+    /// Why the last good service or filters are served instead of the current ones; `None` if the current ones are.
     pub serving_previous: Option<String>,
-    /// Whether it answers 503; the findings say why.
+    /// Whether the exposition answers 503; the findings say why.
     pub stopped: bool,
 }
 
-/// What a group has attached.
+/// The observed state of a GatewayGroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupFacts {
-    /// Expositions that name it and that it takes.
+    /// The number of expositions that name the group and may use it.
     pub attached: usize,
-    /// Gateways that are ready and have proved to be gateways.
+    /// The number of ready gateways that have proved to be gateways.
     pub ready_replicas: usize,
-    /// Versions of those that can be heard.
+    /// The versions that the gateways report.
     pub versions: Vec<String>,
-    /// Where clients find it.
+    /// The URL for clients.
     pub url: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! From what compiling has to say to what is thought of each object.
+//! Turns the result of a compilation into the verdict on each object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::verdict::{Exposed, Finding, PlanCondition, RequiredDocument, Verdict}
 
 type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
 
-/// What was found, by the object that it is about.
+/// Returns the diagnostics by the object that they concern.
 fn by_object(compilation: &Compilation) -> Diagnostics<'_> {
     let mut said = Diagnostics::new();
     for diagnostic in &compilation.diagnostics {
@@ -27,8 +27,8 @@ fn verdict(object: &Object, said: &Diagnostics<'_>) -> Verdict {
     Verdict { findings: findings(&object.diagnostics, compiled), ..Verdict::default() }
 }
 
-/// Fills in the verdicts of a service's own objects. Whether this operator writes them is decided at the write: it depends on
-/// the expositions of the service, which come and go meanwhile.
+/// Fills in the verdicts on a service's own objects. The write decides whether this operator reports them: that depends
+/// on the expositions of the service, which may change before it.
 pub(super) fn judge_own(
     world: &ClusterState,
     members: &Members,
@@ -46,7 +46,7 @@ pub(super) fn judge_own(
     }
 }
 
-/// Fills in the verdicts of the chosen expositions, and what they have led to saying of other objects.
+/// Fills in the verdicts on the chosen expositions, and the findings that compiling them caused about other objects.
 pub(super) fn judge(
     world: &ClusterState,
     settings: &Settings,
@@ -87,17 +87,17 @@ pub(super) fn judge(
     }
 }
 
-/// What is wrong with the shape of an object, and what compiling says of it.
+/// Joins the findings about the shape of an object with those of the compilation.
 pub(crate) fn findings(shape: &[Diagnostic], compiled: &[&Diagnostic]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = shape.iter().chain(compiled.iter().copied()).map(finding).collect();
     findings.sort();
     findings.dedup();
-    // What was found first in the document is said first.
+    // Errors first.
     findings.sort_by_key(|finding| !finding.is_error);
     findings
 }
 
-/// What is wrong with an object, and what its users' parts have said of it.
+/// Joins an object's own findings with those that its users caused.
 pub(crate) fn merged(own: &[Finding], said: &BTreeSet<&Finding>) -> Vec<Finding> {
     let all: BTreeSet<&Finding> = own.iter().chain(said.iter().copied()).collect();
     let mut findings: Vec<Finding> = all.into_iter().cloned().collect();
@@ -164,8 +164,8 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
     verdict.exposed = Some(exposed);
 }
 
-/// The finding for a stopped exposition that no diagnostic explains. A document of a newer operator may state a reason that
-/// is not known here ([`Reason::Stopped`]): until the exposition is compiled again, it is pending.
+/// The finding for a stopped exposition that no diagnostic explains. A document of a newer operator may state a reason
+/// that is not known here ([`Reason::Stopped`]): until the exposition is compiled again, it is pending.
 fn of_stop(stopped: &Stopped) -> Finding {
     let reason = match stopped.reason.condition() {
         Condition::Accepted | Condition::ResolvedRefs => stopped.reason,
@@ -174,7 +174,7 @@ fn of_stop(stopped: &Stopped) -> Finding {
     Finding::error(reason, stopped.message.clone())
 }
 
-/// Why something older is served; none where no older thing is.
+/// Returns why the last good version is served, if it is.
 fn previous(degraded: &[Degraded]) -> Option<String> {
     let older = |d: &&Degraded| !matches!(d, Degraded::Unpublished(_));
     degraded.iter().any(|d| older(&d)).then(|| describe(degraded))
@@ -184,7 +184,7 @@ fn describe(degraded: &[Degraded]) -> String {
     degraded.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The name by which an exposition asks for a set; the resource's, for a default one.
+/// Returns the name by which an exposition refers to a set: `spec.name`, or the resource's name for a default set.
 fn shown(world: &ClusterState, set: &str) -> String {
     let Some((namespace, name)) = set.split_once('/') else { return set.to_owned() };
     let key = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
@@ -193,7 +193,7 @@ fn shown(world: &ClusterState, set: &str) -> String {
     named.unwrap_or_else(|| name.to_owned())
 }
 
-/// The objects that have to be loaded for their generation to be in use everywhere: keys of what an exposition uses.
+/// Returns the keys of the objects that an exposition uses.
 pub(crate) fn uses(world: &ClusterState, exposition: &ObjectName, sets: &[(String, usize)]) -> BTreeSet<ObjectKey> {
     let mut keys = BTreeSet::new();
     let Some(object) = world.get(Kind::Exposition, exposition) else { return keys };

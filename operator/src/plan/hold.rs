@@ -1,5 +1,5 @@
-//! What would loosen too early is kept back: an edit is at once, but what is missing may be on its way, or may only be the
-//! first of all that goes.
+//! Delays what would loosen an exposition too early. An edit takes effect at once, but a missing object may be about to
+//! arrive, or may be the first of several to be deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::Memory;
 use crate::cluster_state::{ClusterState, ServiceKey};
 use crate::object::Kind;
 
-/// How long one default set of several has to be gone before its expositions do without: a namespace that is being deleted loses its
-/// filters before its expositions.
+/// How long one default set of several must be gone before its expositions are published without it: a namespace that
+/// is being deleted loses its filters before its expositions.
 pub(super) const GONE: Duration = Duration::from_secs(5);
-/// How long an exposition that is new, and names no sets, waits before it publishes all its tools as they are: sets that
-/// name them may have been applied in one go with it, and come after.
+/// How long a new exposition that names no sets waits before it publishes all its tools unfiltered: sets that filter
+/// them may have been applied together with it, and arrive later.
 pub(super) const NEW: Duration = Duration::from_millis(500);
 
-/// Keeps back what would loosen too early. Gives which expositions to look at again, and when.
+/// Delays what would loosen an exposition too early. Returns the expositions to plan again, and when.
 pub(super) fn hold(
     world: &mut ClusterState,
     memory: &mut Memory,
@@ -37,7 +37,7 @@ pub(super) fn hold(
     for (exposition, document) in std::mem::take(&mut snapshot.expositions) {
         let name = ObjectName { namespace: exposition.namespace.clone(), name: exposition.name.clone() };
         let Some(before) = previous.expositions.get(&exposition) else {
-            // An exposition that names its sets waits for no others.
+            // An exposition that names its sets does not wait for others.
             if !is_bare(&document) || names_sets(world, &name) {
                 snapshot.expositions.insert(exposition, document);
                 continue;
@@ -60,8 +60,8 @@ pub(super) fn hold(
             snapshot.expositions.insert(exposition, document);
             continue;
         }
-        // An edit may be the first of several: a tool that is renamed loses its filter before it goes, or is there before
-        // its filter is.
+        // An edit may be the first of several: a tool that is being renamed loses its filter before it goes, or exists
+        // before its filter does.
         let edited = *memory.bare_since.entry(name.clone()).or_insert(now) + NEW;
         new.insert(name.clone());
         let until = waiting.values().min().copied().unwrap_or(edited).max(edited);
@@ -76,7 +76,7 @@ pub(super) fn hold(
         }
         snapshot.expositions.insert(exposition, kept);
     }
-    // Those that are written are not new any more once they are seen; those that are gone or stopped begin anew.
+    // A published exposition is no longer new; one that is gone or stopped waits again when it comes back.
     for name in chosen.difference(&new) {
         memory.bare_since.remove(name);
     }
@@ -84,7 +84,7 @@ pub(super) fn hold(
 }
 
 fn pending() -> Stopped {
-    let message = "published in a moment: its filters may be on their way".to_owned();
+    let message = "waiting a moment for its filters".to_owned();
     Stopped { reason: Reason::Pending, message }
 }
 
@@ -93,7 +93,7 @@ fn names_sets(world: &ClusterState, exposition: &ObjectName) -> bool {
     object.is_some_and(|object| object.resources.expositions.iter().any(|resource| resource.spec.filters.is_some()))
 }
 
-/// Without tools that were not there before and would be published as they are.
+/// Removes tools that are new and would be published unfiltered.
 fn closed(before: &ExpositionDocument, next: Arc<ExpositionDocument>) -> Arc<ExpositionDocument> {
     let opens = |name: &String, tool: &ExpositionTool| tool.filter.is_none() && !before.tools.contains_key(name);
     if !next.tools.iter().any(|(name, tool)| opens(name, tool)) {
@@ -104,8 +104,8 @@ fn closed(before: &ExpositionDocument, next: Arc<ExpositionDocument>) -> Arc<Exp
     Arc::new(kept)
 }
 
-/// The sets that went a moment ago, or with their namespace, and had a say in what is served; and until when they are
-/// waited for.
+/// Returns the sets that filter what is served and have just been deleted, alone or with their namespace, and how long
+/// to wait for each.
 fn missed(
     world: &mut ClusterState,
     service: &ServiceKey,

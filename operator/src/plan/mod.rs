@@ -1,5 +1,5 @@
-//! From what is known to what should be: dereference, validate, compile. Pure, for one service at a time, since that is
-//! what expositions share; the compile step is the one that `tamis serve` runs.
+//! Plans what the API should hold: dereference, validate, compile. Pure, and for one service at a time, because
+//! expositions share services. `tamis serve` runs the same compile step.
 
 mod findings;
 mod hold;
@@ -33,56 +33,56 @@ pub(crate) use shared_findings::{Findings, Revised, SharedFindings};
 use crate::cluster_state::{ClusterState, Object, ServiceKey};
 use crate::verdict::Verdict;
 
-/// What an exposition should be.
+/// The document of an exposition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Document {
-    /// The group whose gateways serve it.
+    /// The group whose gateways serve the exposition.
     pub(crate) group: ObjectName,
     /// What to write.
     pub(crate) spec: GatewayConfigSpec,
 }
 
-/// What was planned for one exposition.
+/// The plan for one exposition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Planned {
-    /// This document, and no other anywhere.
+    /// Write this document, and delete any other.
     Document(Box<Document>),
-    /// No document anywhere.
+    /// Delete every document.
     Nothing,
-    /// What is there stays: it is not ours, or cannot be judged.
+    /// Leave what is there: it belongs to another operator, or its group cannot be read.
     Untouched,
 }
 
-/// What should be, for some expositions of one service.
+/// The plan for some expositions of one service.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// By exposition.
+    /// The plan by exposition.
     pub(crate) expositions: BTreeMap<ObjectName, Planned>,
     /// Service documents that the expositions name.
     pub(crate) services: BTreeMap<Digest, Arc<ServiceDocument>>,
-    /// What is thought of the expositions and of their ConfigurationPlans.
+    /// Verdicts on the expositions and on their ConfigurationPlans.
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
-    /// What they have led to saying of the service's own objects.
+    /// Findings that the expositions caused about the service's own objects.
     pub(crate) said: Findings,
-    /// Expositions of another operator's groups: nothing is said of them.
+    /// Expositions of another operator's groups, which get no status.
     pub(crate) foreign: BTreeSet<ObjectName>,
-    /// Expositions to look at again although nothing changes, and when.
+    /// Expositions to plan again even if nothing changes, and when.
     pub(crate) wake: Option<(Instant, BTreeSet<ObjectName>)>,
-    /// Secrets that were asked for.
+    /// Secrets that the compilation looked up.
     pub(crate) secrets: BTreeSet<ObjectName>,
-    /// Tools of each exposition by the set that filters them.
+    /// The number of tools that each set filters, by exposition.
     pub(crate) sets: BTreeMap<ObjectName, Vec<(String, usize)>>,
 }
 
-/// What does not change while the operator runs.
+/// Settings that do not change while the operator runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) default_group: Option<ObjectName>,
     pub(crate) controller_name: String,
 }
 
-/// Remembers what planning alone cannot know: since when an exposition has been about to publish something unfiltered, and
-/// the service documents of the last good plans.
+/// The memory of earlier plans: since when an exposition has been about to publish something unfiltered, and the
+/// service documents of the last good plans.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     bare_since: HashMap<ObjectName, Instant>,
@@ -90,27 +90,27 @@ pub(crate) struct Memory {
     unpacked: unpacked::Unpacked,
 }
 
-/// What is thought of a service's own objects.
+/// The verdicts on a service's own objects.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
-    /// Of the manifests, the CustomTools and some of the filter sets.
+    /// Verdicts on the manifests, the CustomTools and some of the filter sets.
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
-    /// The last filter set that was looked at, where there are more.
+    /// The last filter set of this turn, if there are more.
     pub(crate) next: Option<ObjectName>,
 }
 
-/// Bytes of filter sets, as JSON, that are compiled in one turn, but at least those of one exposition.
+/// The most bytes of filter sets, as JSON, that one turn compiles. It compiles the sets of at least one exposition.
 pub(crate) const TURN_BYTES: usize = 1 << 20;
 
 impl Memory {
-    /// Forgets expositions that are gone.
+    /// Forgets a deleted exposition.
     pub(crate) fn forget(&mut self, exposition: &ObjectName) {
         self.bare_since.remove(exposition);
     }
 }
 
-/// Judges a service's own objects: the manifests, the CustomTools, and the filter sets that follow `after`, as many as one
-/// turn takes.
+/// Judges a service's own objects: the manifests, the CustomTools, and as many of the filter sets after `after` as one
+/// turn compiles.
 pub(crate) fn own(
     world: &ClusterState,
     memory: &mut Memory,
@@ -140,7 +140,7 @@ pub(crate) fn own(
     own
 }
 
-/// What planning an exposition costs: bytes of the filter sets that it may use.
+/// Returns the cost of planning an exposition: the bytes of the filter sets that it may use.
 pub(crate) fn weight(world: &ClusterState, key: &ServiceKey, exposition: &ObjectName) -> usize {
     let Some(members) = world.members(key) else { return 0 };
     let uses = uses_set(world, exposition);
@@ -148,7 +148,7 @@ pub(crate) fn weight(world: &ClusterState, key: &ServiceKey, exposition: &Object
     sets.filter(|set| uses(set)).map(|set| set.bytes).sum()
 }
 
-/// Whether an exposition may use a filter set of its service.
+/// Returns whether an exposition may use a filter set of its service.
 fn uses_set<'w>(world: &'w ClusterState, exposition: &ObjectName) -> impl Fn(&Object) -> bool + use<'w> {
     let object = world.get(Kind::Exposition, exposition);
     let spec = object.and_then(|object| object.resources.expositions.first()).map(|resource| &resource.spec);
@@ -156,7 +156,7 @@ fn uses_set<'w>(world: &'w ClusterState, exposition: &ObjectName) -> impl Fn(&Ob
         let name = ObjectName { namespace: exposition.namespace.clone(), name: plan.name.clone() };
         world.get(Kind::ConfigurationPlan, &name).and_then(|plan| plan.resources.plans.first())
     });
-    // None: any set; an exposition or a plan that cannot be read may use what it used before.
+    // `None` stands for any set: an exposition or a plan that cannot be read may use the sets that it used before.
     let names: Option<Option<&Vec<String>>> = match (spec, plan) {
         (None, _) => None,
         (Some(spec), _) if spec.filters.is_some() => Some(spec.filters.as_ref()),
@@ -227,8 +227,8 @@ fn id(name: &ObjectName) -> ExpositionId {
     ExpositionId { namespace: name.namespace.clone(), name: name.name.clone() }
 }
 
-/// What compiling is given: the chosen expositions, and what could have a say in them. The older of two comes first. Of
-/// filter sets that are not `needed`, and large, only what they bind to.
+/// Returns the resources to compile: the chosen expositions and everything that may affect them, the older of two
+/// first. A large filter set that is not `needed` is reduced to the service that it binds to.
 fn resources(
     world: &ClusterState,
     memory: &mut Memory,
@@ -264,14 +264,14 @@ fn resources(
         .collect();
     add(named(Kind::ConfigurationPlan, &plans));
     add(expositions);
-    // What cannot be read has a say in its own namespace; a group beyond it.
+    // An unreadable object affects its own namespace; an unreadable group, other namespaces too.
     let near =
         |object: &&Arc<Object>| object.key.name.namespace == key.namespace || object.key.kind == Kind::GatewayGroup;
     add(world.unusable().filter(near).collect());
     resources
 }
 
-/// What compiling sees of the cluster.
+/// The compiler's view of the cluster.
 struct View<'a> {
     world: &'a ClusterState,
     asked: RefCell<BTreeSet<ObjectName>>,
@@ -307,7 +307,7 @@ impl Namespaces for View<'_> {
     }
 }
 
-/// What to write for one exposition.
+/// Decides what to write for one exposition.
 fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compilation: &Compilation) -> Planned {
     let id = id(name);
     let Some(object) = world.get(Kind::Exposition, name).filter(|object| !object.deleting) else {
@@ -322,11 +322,12 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
     let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
         (Some(document), _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
         (None, Some(stopped)) => stop(&id, stopped.reason, &stopped.message),
-        // Callers see it: what is wrong with the object is said to its author only.
+        // Callers see this message, so it leaves out the findings, which are for the author of the object.
         (None, None) => stop(&id, Reason::InvalidManifest, &format!("{} cannot be read; fix it", object.key)),
     };
     let placed = compilation.placements.get(&id).cloned();
-    // One that its group takes no longer goes on to answer, with the reason; one that was never there is not written.
+    // An exposition that may no longer use its group answers 503 there, with the reason; one that was never served is
+    // not written.
     let there = || {
         let group = world.configs.of_exposition(&id).into_iter().find(|config| config.is_managed)?.group()?;
         world.get(Kind::GatewayGroup, &group).map(|_| group)
@@ -346,7 +347,7 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
     }
 }
 
-/// Whether it is another operator's, or its group cannot be read.
+/// Returns whether the exposition is another operator's, or its group cannot be read.
 fn untouched(compilation: &Compilation, id: &ExpositionId) -> bool {
     compilation.foreign.contains(id) || compilation.held.contains_key(id)
 }
@@ -360,7 +361,8 @@ fn stop(id: &ExpositionId, reason: Reason, message: &str) -> ExpositionPayload {
     })
 }
 
-/// The URL of an exposition at its group: the address that something in front of it has, or its Service's.
+/// Returns the URL of a group, or of an exposition at it: the external address if the group has one, else that of its
+/// Service.
 pub(crate) fn url(group: &ObjectName, spec: &GatewayGroupSpec, exposition: Option<&ObjectName>) -> String {
     let listener = spec.listener.clone().unwrap_or_default();
     let (scheme, own) = if listener.tls.is_some() { ("https", 443) } else { ("http", 80) };

@@ -1,5 +1,5 @@
-//! Which of several operators writes the status of an object that names no group. Two operators of one namespace see
-//! different expositions use it, and would overwrite each other's status forever.
+//! Decides which of several operators writes the status of an object that names no group. Two operators in one
+//! namespace see different expositions use the object, and would overwrite each other's status forever.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::cluster_state::{ClusterState, Object};
 use crate::object::Kind;
 use crate::options::Options;
 
-/// Whether this operator reports on an object that these expositions use: it does if the oldest of them is its own, or is no
-/// operator's yet.
+/// Returns whether this operator reports on an object that these expositions use: if the oldest of them is its own, or
+/// has no operator yet.
 fn owns_status<'n>(world: &ClusterState, settings: &Settings, users: impl IntoIterator<Item = &'n ObjectName>) -> bool {
-    // Mostly there is one operator: then an edit of one exposition need not look at all others of its service.
+    // With one operator, the usual case, an edit of one exposition does not look at all others of its service.
     if !world.all(Kind::GatewayGroup).any(|group| is_of_another(group, settings)) {
         return true;
     }
@@ -22,7 +22,8 @@ fn owns_status<'n>(world: &ClusterState, settings: &Settings, users: impl IntoIt
     oldest.is_none_or(|exposition| !is_anothers(world, settings, exposition))
 }
 
-/// Whether this operator writes the status of an object that several expositions may use. True of any other kind.
+/// Returns whether this operator writes the status of an object that several expositions may use. Always true for the
+/// other kinds.
 pub(crate) fn owns_status_of(world: &ClusterState, settings: &Settings, object: &Object) -> bool {
     match object.key.kind {
         Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools => {
@@ -34,7 +35,8 @@ pub(crate) fn owns_status_of(world: &ClusterState, settings: &Settings, object: 
     }
 }
 
-/// Whether an exposition names a group of another operator's, or resolves to none here and is served by another's.
+/// Returns whether an exposition names another operator's group, or resolves to no group here and another operator
+/// serves it.
 fn is_anothers(world: &ClusterState, settings: &Settings, object: &Object) -> bool {
     let Some(exposition) = object.resources.expositions.first() else { return false };
     let own = &object.key.name.namespace;
@@ -63,8 +65,8 @@ fn is_of_another(group: &Object, settings: &Settings) -> bool {
     named.is_some_and(|named| named.as_deref().unwrap_or(Options::CONTROLLER_NAME) != settings.controller_name)
 }
 
-/// Leaves expositions to another operator that serves them already, where they resolve to no group here: they name none,
-/// and it has a default group; or their group is gone, and it says so.
+/// Leaves expositions that resolve to no group here to another operator that already serves them: they name no group
+/// and that operator has a default group, or their group is gone and that operator reports it.
 pub(super) fn leave_to_others(
     world: &ClusterState,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Expositions that are paused, by themselves or with their group.
+//! Expositions that are paused: the exposition itself, or its group.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::cluster_state::ClusterState;
 use crate::object::{Kind, ObjectKey};
 use crate::verdict::Finding;
 
-/// Keeps from paused expositions what is new. In a paused group nothing is written but what takes something away; an
-/// exposition that has left for it waits outside.
+/// Holds back changes to paused expositions, except those that take something away. An exposition that moves to a
+/// paused group waits outside it.
 pub(super) fn hold_back(
     world: &ClusterState,
     chosen: &BTreeSet<ObjectName>,
@@ -33,7 +33,7 @@ pub(super) fn hold_back(
     }
 }
 
-/// Who pauses an exposition: itself, or its group.
+/// Returns the paused object that pauses an exposition: the exposition or its group.
 fn by(world: &ClusterState, compilation: &Compilation, name: &ObjectName) -> Option<ObjectKey> {
     let is_paused = |key: &ObjectKey| world.get(key.kind, &key.name).is_some_and(|object| object.paused);
     let own = ObjectKey { kind: Kind::Exposition, name: name.clone() };
@@ -42,15 +42,15 @@ fn by(world: &ClusterState, compilation: &Compilation, name: &ObjectName) -> Opt
     std::iter::once(own).chain(group).find(is_paused)
 }
 
-/// Whether nothing is to be written of an exposition, and what was written is to go. One that was stopped before goes on
-/// to say so.
+/// Returns whether an exposition must have no document. One that was already stopped keeps its document, with the
+/// reason.
 pub(super) fn is_withheld(world: &ClusterState, compilation: &Compilation, name: &ObjectName) -> bool {
     let id = id(name);
     compilation.paused.get(&id) == Some(&Paused::Everything)
         && (!compilation.snapshot.stopped.contains_key(&id) || world.configs.of_exposition(&id).is_empty())
 }
 
-/// Says it in the verdicts.
+/// Reports the pause in the verdicts.
 pub(super) fn judge(world: &ClusterState, chosen: &BTreeSet<ObjectName>, compilation: &Compilation, plan: &mut Plan) {
     for name in chosen {
         let Some(by) = by(world, compilation, name) else { continue };
@@ -59,17 +59,17 @@ pub(super) fn judge(world: &ClusterState, chosen: &BTreeSet<ObjectName>, compila
         let whose = if by == own { "it".to_owned() } else { by.to_string() };
         let annotation = format!("{whose} is paused by the annotation {}", tamis_config::names::PAUSED_ANNOTATION);
         if by == own {
-            // Of a paused group it is said once, there.
-            let message = format!("{annotation}: what is new waits, what takes something away does not");
+            // A paused group reports it once, in its own status.
+            let message = format!("{annotation}: changes wait, except those that take something away");
             verdict.findings.push(Finding::warning(Reason::Paused, message));
         }
         let waits = match compilation.paused.get(&id(name)) {
-            Some(Paused::Changes) => "gateways serve what was before, without what is not to be served any more",
-            Some(Paused::Everything) => "it is not published till then",
+            Some(Paused::Changes) => "gateways serve the version before, without what may no longer be served",
+            Some(Paused::Everything) => "it is not published until then",
             Some(Paused::Nothing) | None => continue,
         };
         if !matches!(plan.expositions.get(name), Some(Planned::Untouched)) {
-            verdict.paused = Some(format!("{annotation}; {waits}. Remove the annotation to go on"));
+            verdict.paused = Some(format!("{annotation}; {waits}. Remove the annotation to resume"));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What is served now, read back from the GatewayConfigs: an operator that has just started knows as much as one that
-//! has run for long.
+//! Reads what is served now back from the GatewayConfigs, so that a restarted operator knows as much as a running one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use tamis_crds::ObjectName;
 use super::{Memory, id};
 use crate::cluster_state::ClusterState;
 
-/// The documents of these expositions, and the services that they name.
+/// Returns the documents of these expositions, and the services that they name.
 pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &BTreeSet<ObjectName>) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for name in expositions {
@@ -35,8 +34,8 @@ pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &
             Some(Ok(ExpositionPayload::Stop(stop))) => {
                 snapshot.stopped.insert(id, Stopped { reason: stop.reason, message: stop.message });
             }
-            // Written by a newer operator, or by nobody we know: nothing can be taken over from it.
-            Some(Err(error)) => tracing::warn!(exposition = %id, "its present document cannot be read: {error}"),
+            // A newer operator or another writer wrote it: nothing can be kept from it.
+            Some(Err(error)) => tracing::warn!(exposition = %id, "current document cannot be read: {error}"),
             None => {}
         }
     }

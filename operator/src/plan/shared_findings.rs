@@ -1,5 +1,5 @@
-//! What planning some expositions has said of objects that others use too. A large service is planned a few expositions at
-//! a time: what is true of a filter set or a manifest is what all those parts have said together. Pure.
+//! Findings about objects that several expositions use. A large service is planned a few expositions at a time, so the
+//! verdict on a filter set or a manifest joins the findings of all those parts. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,35 +11,35 @@ use crate::verdict::Finding;
 /// Findings by object.
 pub(crate) type Findings = BTreeMap<ObjectKey, Vec<Finding>>;
 
-/// What each part has said.
+/// The findings of each part.
 #[derive(Debug, Default)]
 pub(crate) struct SharedFindings {
     parts: HashMap<u64, Part>,
-    /// The part that each exposition was planned with, where that part has said something.
+    /// The part that each exposition was planned with, if that part has findings.
     part_of: HashMap<ObjectName, u64>,
     about: HashMap<ObjectKey, BTreeSet<u64>>,
     next: u64,
 }
 
-/// Expositions that were planned together, and what that said.
+/// Expositions that were planned together, and the findings.
 #[derive(Debug)]
 struct Part {
     expositions: BTreeSet<ObjectName>,
     findings: Findings,
 }
 
-/// What a new part changes.
+/// The consequences of a new part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revised {
-    /// Objects of which something else may be said now.
+    /// Objects whose verdict may change.
     pub(crate) objects: BTreeSet<ObjectKey>,
-    /// Expositions to plan again: what was said with them may be over.
+    /// Expositions to plan again: findings that they share may no longer hold.
     pub(crate) again: BTreeSet<ObjectName>,
 }
 
 impl SharedFindings {
-    /// Takes note of what planning these expositions has said. What was said with one of them before is over; the others of
-    /// that part are planned again, since nobody knows which of them it was about.
+    /// Records the findings of planning these expositions. Earlier findings of a part with one of them no longer hold;
+    /// the other expositions of that part are planned again, since a finding does not tell which exposition caused it.
     pub(crate) fn revise(&mut self, expositions: &BTreeSet<ObjectName>, findings: Findings) -> Revised {
         let mut revised = Revised::default();
         for exposition in expositions {
@@ -79,7 +79,7 @@ impl SharedFindings {
         }
     }
 
-    /// What is said of an object by all parts.
+    /// Returns the findings of all parts about an object.
     pub(crate) fn of(&self, object: &ObjectKey) -> BTreeSet<&Finding> {
         let parts = self.about.get(object).into_iter().flatten().filter_map(|id| self.parts.get(id));
         parts.filter_map(|part| part.findings.get(object)).flatten().collect()
@@ -108,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_what_the_last_plan_of_each_exposition_said() {
+    fn findings_are_those_of_the_last_plan_of_each_exposition() {
         let mut said = SharedFindings::default();
-        // Expositions planned together, what that says; who is planned again, and what is said then.
+        // Expositions planned together and their findings; expositions to plan again, and all findings then.
         let table: [(&str, &[&str], &str, &[&str]); 9] = [
             ("abc", &[], "", &[]),
             ("abc", &["one"], "", &["one"]),
@@ -129,11 +129,11 @@ mod tests {
             assert_eq!(found, expected, "{planned}");
         }
         let SharedFindings { parts, part_of, about, next: _ } = said;
-        assert!(parts.is_empty() && part_of.is_empty() && about.is_empty(), "nothing is left behind");
+        assert!(parts.is_empty() && part_of.is_empty() && about.is_empty(), "nothing remains");
     }
 
     #[test]
-    fn objects_are_touched_when_what_is_said_changes() {
+    fn objects_change_with_their_findings() {
         let mut said = SharedFindings::default();
         assert_eq!(said.revise(&names("a"), saying(&["one"])).objects, [set()].into());
         assert_eq!(said.revise(&names("b"), saying(&[])).objects, BTreeSet::new());

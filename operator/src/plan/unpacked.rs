@@ -1,4 +1,4 @@
-//! The whole of large objects, for as long as they are needed again and again.
+//! Caches large objects in full while they are needed repeatedly.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,8 @@ use tamis_crds::resources::Resources;
 use crate::cluster_state::Object;
 use crate::object::ObjectKey;
 
-/// Bytes of JSON whose objects are held at once, but at least one object: what was read of them takes six times that.
+/// The most bytes of JSON whose objects are held at once; at least one object is held. Their parsed form takes six
+/// times that.
 const BYTES: usize = 4 << 20;
 
 /// One object of one generation.
@@ -20,7 +21,7 @@ struct Held {
     resources: Resources,
 }
 
-/// What was read last.
+/// The objects that were read last.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
     held: VecDeque<Held>,
@@ -28,7 +29,7 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
-    /// All that an object says.
+    /// Returns all resources of an object.
     pub(super) fn whole(&mut self, object: &Object) -> Resources {
         if !object.is_packed() {
             return object.resources.clone();
@@ -89,7 +90,7 @@ mod tests {
             let sum: usize = unpacked.held.iter().map(|held| held.bytes).sum();
             assert!(sum == unpacked.bytes && sum <= BYTES, "{sum}");
         }
-        // The second time it is the same one.
+        // A second read returns the same one.
         let object = get("large99");
         assert!(Arc::ptr_eq(&unpacked.whole(&object).filters[0], &unpacked.whole(&object).filters[0]));
     }

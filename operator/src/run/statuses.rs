@@ -1,4 +1,4 @@
-//! Statuses: one write an object at a time, and only where it says something new.
+//! Writes statuses: one write per object at a time, and only if the status changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,52 +19,53 @@ use crate::object::{Kind, ObjectKey};
 use crate::status::{self, Seen, StatusInput};
 use crate::verdict::{Finding, PlanCondition, Verdict};
 
-/// Statuses in flight. What is decided later says what is known later.
+/// The most status writes in flight. A status that is computed later knows more.
 const IN_FLIGHT: usize = 64;
-/// How often objects are looked at that many expositions affect: a group's count, a shared service's state.
+/// How often to compute the status of an object that many expositions affect, such as a group or a shared service.
 const SLOW: Duration = Duration::from_millis(250);
-/// Until the next attempt after the API server refused a write.
+/// The delay after the API server refused a write.
 const FAILED: Duration = Duration::from_secs(5);
-/// Until the next attempt after another writer was faster.
+/// The delay after another writer was faster.
 const STALE: Duration = Duration::from_millis(100);
-/// The objects of a folder are applied in any order: a new object is not said at once to name what is not there.
+/// How long a new object may have missing references before its status reports them: the objects of a folder are
+/// applied in any order.
 const NEW: Duration = Duration::from_secs(2);
 
-/// Statuses in flight, and those that wait.
+/// Statuses in flight, and objects that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Statuses {
-    /// Objects to be looked at; namespaces take turns.
+    /// Objects whose status is to be computed; namespaces take turns.
     queue: FairQueue<ObjectKey, ()>,
     in_flight: HashMap<ObjectKey, InFlight>,
-    /// Objects to be looked at again when their write has ended.
+    /// Objects whose status is to be computed again when their write has ended.
     behind: HashSet<ObjectKey>,
     slow: BTreeSet<ObjectKey>,
     slow_at: Option<Instant>,
-    /// Statuses that the API server did not keep as they were, since its definitions are of an older version. They are not
+    /// Statuses that the API server did not store whole, because its definitions are of an older version. They are not
     /// written again.
     not_kept: BTreeMap<ObjectKey, Value>,
-    /// New objects that name what is not there, and since when that is known.
+    /// New objects with missing references, and since when.
     dangling: BTreeMap<ObjectKey, Instant>,
 }
 
-/// A status that is being written.
+/// A status write in flight.
 #[derive(Debug)]
 struct InFlight {
     fence: Fence,
     status: Value,
     regarding: Regarding,
-    /// The Events that go with it.
+    /// The Events that accompany it.
     events: Vec<Event>,
 }
 
 impl Statuses {
-    /// Marks an object that many others affect.
+    /// Marks an object that many others affect: its status is computed later, once for all of them.
     pub(super) fn slowly(&mut self, key: ObjectKey, now: Instant) {
         self.slow.insert(key);
         self.slow_at.get_or_insert(now + SLOW);
     }
 
-    /// Marks an object to be looked at.
+    /// Marks an object whose status is to be computed.
     fn mark(&mut self, key: ObjectKey) {
         if self.in_flight.contains_key(&key) {
             self.behind.insert(key);
@@ -73,7 +74,7 @@ impl Statuses {
         }
     }
 
-    /// The next object to be looked at, if there is room for its status.
+    /// Returns the next object, if another write may be in flight.
     fn next(&mut self) -> Option<ObjectKey> {
         if self.in_flight.len() >= IN_FLIGHT {
             return None;
@@ -81,7 +82,7 @@ impl Statuses {
         self.queue.next(|_| true).map(|(key, ())| key)
     }
 
-    /// Whether objects that a new one names may still come: then its status is not written yet.
+    /// Returns whether objects that a new one refers to may still arrive. Its status then waits.
     fn may_come(&mut self, key: &ObjectKey, dangles: bool, now: Instant) -> bool {
         if !dangles {
             self.dangling.remove(key);
@@ -101,7 +102,7 @@ impl Statuses {
 }
 
 impl State {
-    /// Writes the statuses that are marked, where they say something new.
+    /// Writes the statuses of the marked objects, if they change.
     pub(super) fn write_statuses(&mut self, fence: Fence, time: Timestamp) {
         if self.statuses.slow_at.is_some_and(|at| at <= self.now) {
             self.statuses.slow_at = None;
@@ -125,7 +126,7 @@ impl State {
         }
     }
 
-    /// The status that an object should have, if it is not the one that it has.
+    /// Returns the status that an object should have, if it has another.
     fn status_of(&mut self, key: &ObjectKey, time: Timestamp) -> Option<(Arc<Object>, Value, Vec<Event>)> {
         let now = self.now;
         let Some(object) = self.cluster.get(key.kind, &key.name).cloned() else {
@@ -144,13 +145,13 @@ impl State {
             return None;
         }
         if !matches!(key.kind, Kind::Exposition | Kind::GatewayGroup) {
-            // The documents that are planned, written or not: an older plan that was loaded says nothing about this one.
+            // The planned documents, written or not: an older plan that is loaded says nothing about this one.
             let key_of = |name: &ObjectName| ObjectKey { kind: Kind::Exposition, name: name.clone() };
             let planned: Vec<&ObjectVerdict> =
                 self.links.users(key).filter_map(|name| self.verdicts.get(&key_of(name))).collect();
             verdict.documents = planned.iter().flat_map(|judged| judged.verdict.documents.iter().cloned()).collect();
             verdict.paused = planned.iter().find_map(|judged| judged.verdict.paused.as_ref()).map(|_| {
-                "An exposition that uses it is paused, and may serve what was before; see the expositions".to_owned()
+                "An exposition that uses it is paused and may serve the version before; see the expositions".to_owned()
             });
         }
         let programmed = self.table.programmed(&verdict.documents, now);
@@ -173,8 +174,8 @@ impl State {
         Some((object, status, events))
     }
 
-    /// Judges objects that are never planned, a plan that no exposition names or an object that cannot be read: only their
-    /// shape can be wrong.
+    /// Judges objects that are never planned: a ConfigurationPlan that no exposition names, and objects that cannot be
+    /// read. Their findings concern their shape only.
     fn judge_unused(&mut self, key: &ObjectKey, object: &Object) {
         let alone = key.kind == Kind::ConfigurationPlan
             && !self.links.is_used(key)
@@ -198,7 +199,7 @@ impl State {
         self.write(fence, Request::Status(Box::new(write)));
     }
 
-    /// Takes note of the answer to the write of a status.
+    /// Handles the result of a status write.
     pub(super) fn on_status_written(&mut self, key: ObjectKey, result: Result<Box<DynamicObject>, Failure>) {
         let Some(InFlight { fence, status, regarding, events }) = self.statuses.ended(&key) else { return };
         match result {
@@ -206,14 +207,14 @@ impl State {
                 if status::says(object.data.get("status"), &status) {
                     self.statuses.not_kept.remove(&key);
                 } else if self.statuses.not_kept.insert(key.clone(), status).is_none() {
-                    tracing::warn!(object = %key, "the definition of its kind is of an older version and drops fields of its status: apply the definitions of this version");
+                    tracing::warn!(object = %key, "the definition of its kind is of an older version and drops fields of its status; apply the definitions of this version");
                 }
                 self.cluster.on_write_answered(key.kind, &object);
                 if !events.is_empty() {
                     self.actions.push(Action::Publish(regarding, events));
                 }
             }
-            // The watch tells.
+            // The watch delivers the newer version.
             Err(Failure::Stale) => self.requeue_after(STALE, Requeue::Status(key)),
             Err(Failure::Deposed(_)) => {
                 self.deposed(fence);
@@ -229,7 +230,7 @@ impl State {
     }
 }
 
-/// Whether an object that is named is not there.
+/// Returns whether a referenced object does not exist.
 fn dangles(verdict: &Verdict) -> bool {
     let missing = |finding: &Finding| {
         finding.is_error && finding.condition == PlanCondition::ResolvedRefs && finding.reason.is_absence()
@@ -245,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_new_object_names_has_two_seconds_to_come() {
+    fn references_of_a_new_object_have_two_seconds_to_arrive() {
         let (mut statuses, now) = (Statuses::default(), Instant::now());
         let after = |ms| now + Duration::from_millis(ms);
         for (ms, dangles, waits) in [
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_dangles() {
+    fn only_missing_references_dangle() {
         let error = |reason| Finding::error(reason, "");
         for (finding, expected) in [
             (error(Reason::ServiceNotFound), true),
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_while_it_is_written_is_looked_at_once_more_after_that() {
+    fn an_object_marked_during_its_write_is_computed_once_more() {
         let mut statuses = Statuses::default();
         for name in ["a", "b", "a"] {
             statuses.mark(key(name));
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_made_than_can_be_written_soon() {
+    fn no_status_is_computed_while_too_many_are_in_flight() {
         let mut statuses = Statuses::default();
         statuses.in_flight.extend((0..IN_FLIGHT).map(|n| (key(&n.to_string()), in_flight(&n.to_string()))));
         statuses.mark(key("late"));

@@ -16,7 +16,7 @@ fn edited() -> serde_json::Value {
 }
 
 #[test]
-fn a_pause_marks_what_it_touches() {
+fn a_pause_is_reported_on_the_paused_object() {
     for (who, expected) in BOTH.into_iter().zip(["s:e", "s:byname,e,none,planned groups:default"]) {
         let mut f = Fixture::good();
         f.settle();
@@ -30,7 +30,7 @@ fn a_pause_marks_what_it_touches() {
 }
 
 #[test]
-fn what_is_new_waits_and_comes_with_the_end_of_the_pause() {
+fn changes_wait_until_the_pause_ends() {
     for (kind, name) in BOTH {
         let mut f = Fixture::good();
         f.settle();
@@ -63,7 +63,7 @@ fn what_is_new_waits_and_comes_with_the_end_of_the_pause() {
 }
 
 #[test]
-fn what_takes_away_does_not_wait() {
+fn changes_that_take_something_away_do_not_wait() {
     type Edit = fn(&mut Fixture);
     let edits: &[(&str, Edit, &str)] = &[
         ("its service is gone", |f| f.delete(Kind::ServiceManifest, "s"), "stop ServiceNotFound in team/default"),
@@ -84,7 +84,7 @@ fn what_takes_away_does_not_wait() {
 }
 
 #[test]
-fn what_is_not_published_yet_is_not_while_its_group_is_paused() {
+fn a_paused_group_publishes_no_new_exposition() {
     let mut f = Fixture::good();
     f.settle();
     f.pause(Kind::GatewayGroup, "default", true);
@@ -95,7 +95,7 @@ fn what_is_not_published_yet_is_not_while_its_group_is_paused() {
     f.settle();
     assert_eq!(f.told("broken"), "", "not even that it is stopped");
     let said = verdict(&mut f, Kind::Exposition, "new").expect("a verdict");
-    assert!(said.paused.is_some_and(|text| text.contains("not published till then")));
+    assert!(said.paused.is_some_and(|text| text.contains("not published until then")));
     f.pause(Kind::GatewayGroup, "default", false);
     f.settle();
     assert_eq!(f.told("new"), "get=team/named in team/default");
@@ -104,7 +104,7 @@ fn what_is_not_published_yet_is_not_while_its_group_is_paused() {
 
 /// An exposition that moves into a paused group has left its old one, and has not arrived.
 #[test]
-fn a_move_leaves_at_once_and_arrives_with_the_end_of_the_pause() {
+fn a_move_leaves_at_once_and_arrives_when_the_pause_ends() {
     let mut f = Fixture::good();
     f.put(Kind::GatewayGroup, "edge/public", json!({"allowedNamespaces": {"from": "All"}}));
     f.settle();
