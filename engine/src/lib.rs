@@ -1,8 +1,13 @@
-//! The filter engine: what of one tool output a language model gets to see.
+//! The filter engine: decides which parts of a tool's output a language model sees.
+//! - [`compile`] turns a [`ToolFilter`] (the filter as a document declares it) into a [`Program`]. Where it cannot,
+//!   it returns [`Finding`]s that name the field and the remedy.
+//! - [`Program::apply`] runs the program over one output and returns [`Filtered`], or [`Refused`] where an `Enforced`
+//!   filter fails.
 //!
-//! [`compile`] turns a [`ToolFilter`] (what a document declares) into a [`Program`], or into
-//! [`Finding`]s that name the field and the remedy; [`Program::apply`] runs it over one output.
-//! The crate is pure: no clock, no file, no network, no async.
+//! Two executors give the same bytes: `run` applies every stage to a tree, and is the reference; `stream` filters in
+//! one validating pass over the bytes, and gives way to `run` wherever a document is out of the ordinary.
+//!
+//! The crate is pure: it has no clock, no files, no network and no async code.
 #![deny(unsafe_code)]
 
 mod budget;

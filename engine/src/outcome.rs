@@ -1,4 +1,4 @@
-//! What one application of a program takes and gives.
+//! Input and result of one application of a program.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use crate::budget::{Form, RESULT};
 
-/// One tool output, as the source of the tool declares it.
+/// One tool output, of the kind that the tool declares.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
-    /// Meant to be JSON. Empty is `{}`; `{"raw": "..."}` is text; what does not parse is treated as
-    /// output that is not JSON.
+    /// The output is meant to be JSON. An empty output counts as `{}`, and `{"raw": "..."}` as text. An output that
+    /// does not parse is treated as output that is not JSON.
     Json(&'a [u8]),
-    /// Declared text (`response.type: text`).
+    /// The output is declared to be text (`response.type: text`).
     Text(&'a [u8]),
 }
 
 impl<'a> Input<'a> {
-    /// The output as it came.
+    /// Returns the original bytes.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         match self {
@@ -26,7 +26,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A size, or a limit, in bytes of UTF-8.
+/// A size or a limit, in bytes of UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub usize);
 
@@ -36,14 +36,14 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// What the caller of the tool asked for with the reserved inputs, and what the gateway adds to the answer.
+/// One call of the tool: the caller's reserved inputs, and what the gateway adds to the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// `_output_mode: raw`. Under `Enforced` the gateway refuses it before the call; here it has no effect there.
+    /// `_output_mode: raw`. Under `Enforced` the gateway refuses it before the call, and the engine ignores it.
     pub raw: bool,
-    /// `_budget`; can only lower the filter's own. 0 is none.
+    /// `_budget`: can only lower the filter's own budget. 0 means no budget.
     pub budget: Option<Bytes>,
-    /// The JSON of `_pagination`, where the gateway fetched pages. A budget counts it.
+    /// The JSON of `_pagination`, if the gateway fetched pages. A budget counts it.
     pub pagination: Option<&'a str>,
 }
 
@@ -51,7 +51,7 @@ pub struct Call<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The output is not JSON, or beyond a limit.
+    /// The output is not JSON, or exceeds a limit.
     Parse,
     /// No branch matches.
     Branch,
@@ -72,7 +72,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The name in metrics, reports and messages.
+    /// Returns the name of the stage in metrics, reports and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -89,33 +89,33 @@ impl Stage {
     }
 }
 
-/// A stage that did not do all its author wanted. Under `Enforced` the message never goes to the caller.
+/// A stage that did less than its author asked for. Under `Enforced` the message never reaches the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where.
+    /// The stage.
     pub stage: Stage,
-    /// What happened; names fields of the filter, never values of the output.
+    /// What happened. Names fields of the filter, never values of the output.
     pub message: String,
 }
 
-/// The structured content of a result: an object, where there is one.
+/// The structured content of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Structured {
-    /// The first text block is JSON: its value where that is an object, else `{"result": value}`; and further members,
-    /// with commas between them.
+    /// The first text block is JSON. The structured content is its value if that is an object, else `{"result":
+    /// value}`, with further members appended.
     Text {
-        /// `_pagination` and `_truncated`, as JSON; empty where the answer has neither.
+        /// `_pagination` and `_truncated` as JSON, with a comma between them; empty if the answer has neither.
         members: String,
     },
-    /// A JSON object of its own: the summary of `compact`, or a value without the members that `_pagination` and
+    /// A separate JSON object: the summary of `compact`, or a value without the members that `_pagination` and
     /// `_truncated` replace.
     Json(String),
-    /// The output is text; there is none.
+    /// There is none: the output is text.
     None,
 }
 
 impl Structured {
-    /// The JSON object in pieces, to be written one after the other. `text` is the first text block of the same result.
+    /// Returns the JSON object in pieces, to be written in order. `text` is the first text block of the same result.
     #[must_use]
     pub fn pieces<'a>(&'a self, text: &'a str) -> Option<[&'a str; 5]> {
         let members = match self {
@@ -127,86 +127,86 @@ impl Structured {
         if Form::of(text) == Form::Wrapped {
             return Some([RESULT, text, comma, members, "}"]);
         }
-        // What is left of an object without its closing brace ends in the opening one where the object is empty.
+        // The object without its closing brace ends in the opening brace if the object is empty.
         let open = text.trim_ascii_end().strip_suffix('}').unwrap_or(text).trim_ascii_end();
         let comma = if open.trim_ascii_start() == "{" { "" } else { comma };
         Some([open, comma, members, "}", ""])
     }
 
-    /// The JSON object as one text.
+    /// Returns the JSON object as one text.
     #[must_use]
     pub fn to_json(&self, text: &str) -> Option<String> {
         self.pieces(text).map(|pieces| pieces.concat())
     }
 }
 
-/// What the model gets, and what happened on the way.
+/// A filtered output, and the report of how it was filtered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filtered {
-    /// The first text block: the value, and nothing else.
+    /// The first text block: the filtered value, and nothing else.
     pub text: String,
     /// The second text block: what was cut, and `_pagination`.
     pub notice: Option<String>,
     /// The structured content.
     pub structured: Structured,
-    /// Sizes and what was missed.
+    /// Sizes, missed paths and failures.
     pub report: Report,
 }
 
-/// An `Enforced` filter that could not be applied in full: no data.
+/// The refusal of an `Enforced` filter that could not be applied in full. It carries no data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refused {
     /// The stage that failed.
     pub stage: Stage,
-    /// For log, metrics and audit; never for the caller. Boxed, since results should be small.
+    /// The report for logs, metrics and audit; never for the caller. Boxed to keep results small.
     pub report: Box<Report>,
 }
 
-/// What the filter did (seed kimbap: "Filter metrics"). For the whole of it see [`Report::meta`].
+/// What the filter did (seed kimbap: "Filter metrics"). [`Report::meta`] writes it as JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Whether the filter ran and produced the output.
     pub applied: bool,
-    /// Bytes as they came.
+    /// Bytes of the original output.
     pub original_bytes: usize,
-    /// The same document as compact JSON; equals `original_bytes` for text.
+    /// Bytes of the original document as compact JSON; equals `original_bytes` for text.
     pub compact_bytes: usize,
     /// Bytes after stages 1 to 9, as compact JSON or text.
     pub result_bytes: usize,
     /// Bytes of the text blocks.
     pub output_bytes: usize,
-    /// The list's length before `maxItems`, where it was longer.
+    /// The list's length before `maxItems`, if `maxItems` shortened it.
     pub items_truncated_from: Option<usize>,
-    /// `select` paths that no item has, in the order of their declaration.
+    /// `select` paths that resolve in no item, in the order of their declaration.
     pub partial_miss: Vec<String>,
-    /// Pointers of `retain` and of `remove` that resolved nowhere.
+    /// Pointers of `retain`, `exclude` and `remove` that resolve nowhere.
     pub unresolved: Vec<String>,
-    /// Why no structural stage ran: `raw_output`, `raw_mode`, `no_branch`, `not_json`, `passthrough`.
+    /// Why no structural stage ran: `raw_output`, `raw_mode`, `no_branch`, `no_stage`, `not_json` or `passthrough`.
     pub skipped: Option<&'static str>,
-    /// The first failed stage among 1 to 9.
+    /// The first of the stages 1 to 9 that failed.
     pub error: Option<Warning>,
-    /// Everything else worth saying.
+    /// All other warnings.
     pub warnings: Vec<Warning>,
-    /// Set when the budget made the output smaller.
+    /// Set if the budget made the output smaller.
     pub budget: Option<BudgetReport>,
     /// Why `compact` was not rendered.
     pub compact_error: Option<String>,
 }
 
-/// What the budget did.
+/// The effect of a budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetReport {
-    /// The limit that held.
+    /// The limit that applied.
     pub limit: Bytes,
-    /// What the answer would have cost: the larger of its text blocks and its structured content.
+    /// The cost of the answer before it was trimmed: the larger of its text blocks and its structured content.
     pub original: Bytes,
-    /// What it costs.
+    /// The cost of the answer after it was trimmed.
     pub result: Bytes,
     /// Items left out of the list.
     pub items_dropped: usize,
     /// Strings that were shortened.
     pub strings_truncated: usize,
-    /// Members and elements left out elsewhere than in the list: the last resort.
+    /// Members, and elements outside the list, that were left out: the last resort.
     pub members_dropped: usize,
     /// Whether even the smallest valid answer is larger than the limit.
     pub exceeded: bool,

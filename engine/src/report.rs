@@ -1,4 +1,4 @@
-//! What is said of a filtering: to the model, in `_meta`, and in place of data that is withheld.
+//! What a caller learns about a filtering: `_meta`, and the message that replaces withheld data.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use crate::json::encode;
 use crate::{Enforcement, Refused, Report, Warning};
 
 impl Report {
-    /// The JSON object that results carry as `_meta["tamis.dev/filter"]`.
+    /// Returns the JSON object that results carry as `_meta["tamis.dev/filter"]`.
     ///
-    /// The keys are those of the seed's table (kimbap, "Filter metrics"), with what it has no key for: the
-    /// size as compact JSON, warnings, paths that led nowhere, and what the budget left out.
-    /// Under `Enforced` it says that a filter applied, and whether a budget cut its result, and nothing
-    /// else: sizes and missed paths are for metrics and audit.
+    /// The keys are those of the seed's table (kimbap, "Filter metrics"), and further keys for what the table lacks:
+    /// the size as compact JSON, warnings, paths that resolve nowhere, and what the budget left out. Under `Enforced`
+    /// the object says only that a filter applied, and whether a budget cut the result: sizes and missed paths are
+    /// for metrics and audit.
     #[must_use]
     pub fn meta(&self, enforcement: Enforcement) -> String {
         let mut object = Object::new();
@@ -67,7 +67,7 @@ fn sentence(warning: &Warning) -> String {
     format!("{}: {}", warning.stage.as_str(), warning.message)
 }
 
-/// A JSON object that is being written.
+/// A JSON object under construction.
 struct Object(String);
 
 impl Object {
@@ -81,7 +81,7 @@ impl Object {
         let _ = write!(self.0, "{comma}{}:{value}", encode(key));
     }
 
-    /// A list of strings, unless it is empty.
+    /// Adds a list of strings, unless it is empty.
     fn list(&mut self, key: &str, values: &[String]) {
         if !values.is_empty() {
             let values: Vec<_> = values.iter().map(|value| encode(value)).collect();
@@ -96,8 +96,8 @@ impl Object {
 }
 
 impl Refused {
-    /// What the caller is told. One text for every cause: which stage failed depends on data that the filter may
-    /// have had to remove.
+    /// Returns the message that replaces the data. It is the same for every cause: which stage failed depends on data
+    /// that the filter may have had to remove.
     ///
     /// `mutating` says that the call may have changed something upstream, and so must not be repeated.
     #[must_use]
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn advisory_tells_everything() {
+    fn advisory_reports_everything() {
         let expected = r#"{"filter_applied":true,"filter_original_bytes":100,"filter_original_compact_bytes":90,
             "filter_result_bytes":50,"filter_items_truncated_from":7,"filter_partial_miss":["user.\"login\""],
             "filter_unresolved":["/a"],"filter_skipped":"raw_output",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn enforced_tells_that_a_filter_applied_and_that_something_was_cut() {
+    fn enforced_reports_only_that_a_filter_applied_and_that_a_budget_cut() {
         assert_eq!(full().meta(Enforcement::Enforced), r#"{"filter_applied":true,"budget_applied":true}"#);
         assert_eq!(Report::default().meta(Enforcement::Enforced), r#"{"filter_applied":false}"#);
     }

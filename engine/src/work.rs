@@ -1,9 +1,10 @@
-//! What a run may cost: the steps of each stage, counted, and whether anyone still waits for the result.
+//! The work of one run: how many steps each stage may take, and whether the caller still waits for the result.
 //!
-//! A stage ends early where its bound is reached (the stage has failed, on every run alike) or where the caller's
-//! interrupt fires (the run has no result at all). Both are sticky: loops only look at what [`Work::spend`] says and
-//! leave, and whoever started the stage asks [`Work::end`], the run [`Work::is_interrupted`]. So no loop has to
-//! carry an error, and a forgotten check costs time, never a wrong answer.
+//! A stage ends early for one of two reasons. It reaches its bound: the stage has failed, the same way on every run.
+//! Or the caller's interrupt fires: the run then has no result at all. Both states are sticky. A loop leaves when
+//! [`Work::spend`] returns `false`; the code that began the stage then calls [`Work::end_stage`], and the code that
+//! began the run calls [`Work::is_interrupted`]. So no loop has to carry an error, and a forgotten check costs time
+//! but never gives a wrong answer.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,25 +14,26 @@ const POLL: usize = 8192;
 
 /// Steps that every stage may take, whatever the size of the output.
 pub(crate) const STEPS: usize = 2_500_000;
-/// Steps that a stage may take in addition for each byte of the output as it came.
+/// Additional steps that a stage may take for each byte of the original output.
 pub(crate) const STEPS_PER_BYTE: usize = 8;
 
-/// The steps that one stage may take on an output of `bytes` bytes.
+/// Returns the number of steps that one stage may take on an output of `bytes` bytes.
 #[must_use]
 pub fn stage_steps(bytes: usize) -> usize {
     bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS)
 }
 
-/// Steps that `text` may take, whatever the size of the output: computing what its expressions need takes some.
+/// Steps that `text` may take, whatever the size of the output. The bound is higher than [`STEPS`] because computing
+/// the states of its expressions takes steps too.
 const TEXT_STEPS: usize = 20_000_000;
 
-/// The steps that `text` may take on an output of `bytes` bytes.
+/// Returns the number of steps that `text` may take on an output of `bytes` bytes.
 #[must_use]
 pub fn text_steps(bytes: usize) -> usize {
     bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(TEXT_STEPS)
 }
 
-/// A run that was interrupted: the caller no longer waits. It says nothing about the output or the filter.
+/// A run that was interrupted because the caller no longer waits. It says nothing about the output or the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -43,18 +45,19 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The steps of one run.
+/// Counts the steps of one run.
 pub(crate) struct Work<'i> {
     interrupt: Option<&'i dyn Fn() -> bool>,
-    /// Steps that may be taken before anything is looked at.
+    /// Steps that [`Work::spend`] may still hand out before it has to check the bounds and the interrupt: the rest of
+    /// a grant.
     left: Cell<usize>,
-    /// What `left` was when it was set.
+    /// The size of the last grant, to which `left` was set.
     granted: Cell<usize>,
-    /// Steps of the stage before that.
+    /// Steps of the current stage, without those of the current grant.
     used: Cell<usize>,
-    /// Steps that the stage may take.
+    /// Steps that the current stage may take.
     bound: Cell<usize>,
-    /// Steps that the rest of the run may take, all stages together.
+    /// Steps that the rest of the run may take, all stages together, without the current grant.
     allowance: Cell<usize>,
     exceeded: Cell<bool>,
     interrupted: Cell<bool>,
@@ -67,7 +70,7 @@ impl fmt::Debug for Work<'_> {
 }
 
 impl<'i> Work<'i> {
-    /// Work that nothing interrupts, in stages without a bound until [`Work::stage`] sets one.
+    /// Returns work that nothing interrupts; its stages have no bound until [`Work::begin_stage`] sets one.
     pub(crate) fn unlimited() -> Self {
         Self {
             interrupt: None,
@@ -81,40 +84,40 @@ impl<'i> Work<'i> {
         }
     }
 
-    /// Work that ends when `interrupt` says so.
+    /// Returns work that ends when `interrupt` returns `true`.
     pub(crate) fn until(interrupt: &'i dyn Fn() -> bool) -> Self {
         Self { interrupt: Some(interrupt), ..Self::unlimited() }
     }
 
-    /// Work that counts as interrupted after about `steps` steps.
+    /// Returns work that counts as interrupted after about `steps` steps.
     pub(crate) fn at_most(steps: usize) -> Self {
         Self { allowance: Cell::new(steps), ..Self::unlimited() }
     }
 
     /// Begins a stage that may take `bound` steps.
-    pub(crate) fn stage(&self, bound: usize) {
-        self.settle();
+    pub(crate) fn begin_stage(&self, bound: usize) {
+        self.return_grant();
         self.used.set(0);
         self.bound.set(bound);
         self.exceeded.set(false);
     }
 
-    /// Ends a stage: what follows has no bound. Whether the stage has reached its own.
-    pub(crate) fn end(&self) -> bool {
+    /// Ends the stage, and returns whether it reached its bound. Steps that follow have no bound.
+    pub(crate) fn end_stage(&self) -> bool {
         let exceeded = self.exceeded.get();
-        self.stage(usize::MAX);
+        self.begin_stage(usize::MAX);
         exceeded
     }
 
-    /// Begins a part of a stage with a bound of its own. `false` where the stage must end.
+    /// Begins a part of the stage that may take as many steps as a whole stage. Returns `false` where the stage must end.
     #[must_use]
     pub(crate) fn restart(&self) -> bool {
-        self.settle();
+        self.return_grant();
         self.used.set(0);
         !self.exceeded.get() && !self.interrupted.get()
     }
 
-    /// Counts `steps` steps. `false` where the stage must end.
+    /// Counts `steps` steps. Returns `false` where the stage must end.
     #[inline(always)]
     #[must_use]
     pub(crate) fn spend(&self, steps: usize) -> bool {
@@ -123,22 +126,22 @@ impl<'i> Work<'i> {
             self.left.set(left - steps);
             return true;
         }
-        self.look(steps)
+        self.spend_slow(steps)
     }
 
-    /// Counts steps of which there are only so many for each byte: they are polled, and not bounded. `false` where the
-    /// stage must end.
+    /// Counts steps that are linear in the size of the output: they are polled, but raise the bound by as much.
+    /// Returns `false` where the stage must end.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn pass(&self, steps: usize) -> bool {
+    pub(crate) fn spend_unbounded(&self, steps: usize) -> bool {
         self.bound.set(self.bound.get().saturating_add(steps));
         self.spend(steps)
     }
 
     #[inline(never)]
     #[cold]
-    fn look(&self, steps: usize) -> bool {
-        self.settle();
+    fn spend_slow(&self, steps: usize) -> bool {
+        self.return_grant();
         self.used.set(self.used.get().saturating_add(steps));
         self.allowance.set(self.allowance.get().saturating_sub(steps));
         if self.interrupted.get() || self.exceeded.get() {
@@ -158,8 +161,8 @@ impl<'i> Work<'i> {
         true
     }
 
-    /// Books what was taken of the last grant, and takes the rest of it back.
-    fn settle(&self) {
+    /// Counts the used part of the current grant, and withdraws the rest.
+    fn return_grant(&self) {
         let taken = self.granted.get() - self.left.get();
         self.used.set(self.used.get().saturating_add(taken));
         self.allowance.set(self.allowance.get().saturating_sub(taken));
@@ -167,23 +170,23 @@ impl<'i> Work<'i> {
         self.granted.set(0);
     }
 
-    /// Asks the interrupt now.
+    /// Polls the interrupt now.
     pub(crate) fn poll(&self) -> Result<(), Interrupted> {
-        let _ = self.look(0);
+        let _ = self.spend_slow(0);
         if self.interrupted.get() { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Whether the stage has reached its bound.
+    /// Returns whether the stage has reached its bound.
     pub(crate) fn exceeded(&self) -> bool {
         self.exceeded.get()
     }
 
-    /// Whether the run is over.
+    /// Returns whether the run is interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.get()
     }
 
-    /// Steps of the stage so far.
+    /// Returns the steps of the stage so far.
     fn used(&self) -> usize {
         self.used.get() + (self.granted.get() - self.left.get())
     }
@@ -203,7 +206,7 @@ mod tests {
                     false
                 };
                 for work in [Work::unlimited(), Work::until(&interrupt)] {
-                    work.stage(bound);
+                    work.begin_stage(bound);
                     let mut taken = 0;
                     while work.spend(size) {
                         taken += size;
@@ -211,7 +214,7 @@ mod tests {
                     assert!(work.exceeded() && !work.is_interrupted());
                     assert_eq!(taken, bound / size * size);
                     assert!(!work.spend(1), "it stays so");
-                    work.stage(bound);
+                    work.begin_stage(bound);
                     assert!(!work.exceeded());
                     assert_eq!(work.spend(1), bound > 0, "but not for the next stage");
                 }
@@ -227,11 +230,11 @@ mod tests {
             asked.get() > 10
         };
         let work = Work::until(&interrupt);
-        work.stage(usize::MAX);
+        work.begin_stage(usize::MAX);
         let steps = (0..).take_while(|_| work.spend(1)).count();
         assert!(work.is_interrupted() && !work.exceeded());
         assert!((9 * POLL..=11 * POLL).contains(&steps), "{steps}");
-        work.stage(usize::MAX);
+        work.begin_stage(usize::MAX);
         assert!(!work.spend(1));
         assert_eq!(work.poll(), Err(Interrupted));
     }
@@ -240,10 +243,10 @@ mod tests {
     fn an_allowance_is_for_all_stages_together() {
         let work = Work::at_most(100);
         for _ in 0..9 {
-            work.stage(50);
+            work.begin_stage(50);
             assert!((0..10).all(|_| work.spend(1)));
         }
-        work.stage(50);
+        work.begin_stage(50);
         assert!((0..50).any(|_| !work.spend(1)));
         assert!(work.is_interrupted());
     }

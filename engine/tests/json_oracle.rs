@@ -1,8 +1,8 @@
-//! The parser beside `serde_json`: on mutated documents both accept the same, and read the same.
+//! Compares the parser with `serde_json`: both accept the same mutated documents, and read the same values.
 //!
 //! Differences that are meant, and kept out of the comparison: nesting (`serde_json` counts one level less, and its
 //! `IgnoredAny` none at all). `Value` moreover refuses numbers beyond `f64` and lone surrogates; `IgnoredAny` does not,
-//! which makes it the oracle of what is accepted.
+//! which makes it the oracle for what the parser accepts.
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -83,7 +83,7 @@ fn mutate(text: String, mutations: &[Mutation]) -> Vec<u8> {
 }
 
 fn agree(bytes: &[u8]) -> Result<(), TestCaseError> {
-    // `IgnoredAny` does not look whether what it skips is UTF-8.
+    // `IgnoredAny` does not check that the text it skips is UTF-8.
     let oracle = std::str::from_utf8(bytes).ok().filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     let node = json::parse(bytes, 1000);
     prop_assert_eq!(node.is_ok(), oracle.is_some(), "{}", String::from_utf8_lossy(bytes));

@@ -1,4 +1,4 @@
-//! What a run holds at once, beside its input, is at most what `Program::memory` says: a small multiple of the input.
+//! A run holds at most `Program::memory` bytes at once in addition to its input: a small multiple of the input.
 
 use tamis_engine::{Bytes, Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
 
@@ -44,14 +44,14 @@ const FILTERS: [&str; 9] = [
     r#"{"passthrough":true}"#,
 ];
 
-/// What callers ask for, and what the gateway attaches.
+/// Calls with and without what callers ask for and what the gateway attaches.
 fn calls(bytes: usize) -> [Call<'static>; 3] {
     let half = Call { budget: Some(Bytes(bytes)), ..Call::default() };
     [Call::default(), half, Call { pagination: Some(r#"{"pages":2,"next":{"cursor":"c"}}"#), ..half }]
 }
 
 #[test]
-fn a_run_holds_no_more_than_it_says() {
+fn a_run_stays_within_its_memory_bound() {
     let mut tightest = 0.0_f64;
     for bytes in [100, 20_000, 500_000] {
         for document in documents(bytes) {
@@ -69,12 +69,12 @@ fn a_run_holds_no_more_than_it_says() {
             }
         }
     }
-    println!("at most {:.0} % of what is said", tightest * 100.0);
-    assert!(tightest > 0.2, "what is said is no estimate");
+    println!("at most {:.0} % of the bound", tightest * 100.0);
+    assert!(tightest > 0.2, "the bound is far too high");
 }
 
 #[test]
-fn text_holds_no_more_than_it_says() {
+fn text_stays_within_its_memory_bound() {
     let program = program(
         r#"{"text":{"stripAnsi":true,"strip":["^\\d+ \\w+","[01]*1[01]{9}x"],"keep":["\\b\\pL+\\b"],"dedup":true}}"#,
         Enforcement::Enforced,
@@ -89,7 +89,7 @@ fn text_holds_no_more_than_it_says() {
 }
 
 #[test]
-fn what_is_said_is_a_small_multiple() {
+fn the_memory_bound_is_a_small_multiple_of_the_output() {
     for filter in FILTERS {
         let program = program(filter, Enforcement::Advisory).unwrap();
         let (small, large) = (program.memory(1 << 20), program.memory(16 << 20));
@@ -113,7 +113,7 @@ fn large(item: &str, twice: bool) -> String {
 /// What a run holds in tenths of its input: where the bytes are filtered as they pass, and where one key that comes twice
 /// makes a tree of them. `docs/filters/bounds.md` states the figures.
 #[test]
-fn sixteen_megabytes_and_a_key_twice() {
+fn large_outputs_hold_the_documented_memory() {
     let filter: ToolFilter = serde_json::from_str(r#"{"retain":["/k"]}"#).unwrap();
     let limits = Limits { max_input_bytes: 2 * LARGE, ..Limits::default() };
     let options = CompileOptions { enforcement: Enforcement::Enforced, limits, ..CompileOptions::default() };

@@ -1,4 +1,4 @@
-//! Strict patches beside the `json-patch` crate, on documents where both must agree: numbers are small integers,
+//! Compares strict patches with the `json-patch` crate on documents where both must agree: numbers are small integers,
 //! since the crate holds 1 and 1.0 apart.
 
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn operation() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A test of what is there, so that some hold.
+/// Returns a test of an existing value, so that some tests hold.
 fn with_test(document: &Value, at: prop::sample::Index) -> Value {
     let mut places = vec![(String::new(), document)];
     let mut next = 0;
@@ -60,7 +60,7 @@ fn with_test(document: &Value, at: prop::sample::Index) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
-fn ours(document: &Value, operations: &[Value]) -> Option<Value> {
+fn apply(document: &Value, operations: &[Value]) -> Option<Value> {
     let filter: ToolFilter = serde_json::from_value(json!({"patches": operations})).unwrap();
     let compiled = compile(&filter, &CompileOptions { strict_patch: true, ..CompileOptions::default() });
     let Some(program) = compiled.program else {
@@ -101,6 +101,6 @@ proptest! {
         // Not `patch`: undoing a move to the place of its own parent panics there.
         let mut theirs = document.clone();
         let expected = json_patch::patch_unsafe(&mut theirs, &patch).ok().map(|()| theirs);
-        prop_assert_eq!(ours(&document, &operations), expected);
+        prop_assert_eq!(apply(&document, &operations), expected);
     }
 }

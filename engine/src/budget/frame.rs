@@ -1,75 +1,75 @@
-//! What stands around a value in an answer, and what the whole answer costs.
+//! The frame of an answer: what is added to the value, and what the whole answer costs.
 
 use std::fmt::Write as _;
 
 use crate::Bytes;
 
-/// The member of the structured content that names the pages.
+/// The member of the structured content that describes the pages.
 pub(crate) const PAGINATION: &str = "_pagination";
 /// The member of the structured content that reports a cut.
 pub(crate) const TRUNCATED: &str = "_truncated";
 
-/// What is added to a value: a second text block, and members of the structured content.
+/// The additions to a value: a second text block, and members of the structured content.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'a> {
     /// The JSON of `_pagination`.
     pub(crate) pagination: Option<&'a str>,
-    /// Whether cuts are reported.
+    /// Whether the answer reports cuts.
     pub(crate) notice: bool,
 }
 
 /// What an answer leaves out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The list, where some of its items are not shown.
+    /// The items of the list, if some of them are not shown.
     pub(crate) items: Option<Items>,
-    /// Strings are shortened.
+    /// Whether strings are shortened.
     pub(crate) strings: bool,
-    /// Members, or elements of other lists, are left out.
+    /// Whether members, or elements of other lists, are left out.
     pub(crate) members: bool,
 }
 
-/// The items of a list.
+/// How many items of a list are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Items {
-    /// Those in the answer.
+    /// The number of items in the answer.
     pub(crate) shown: usize,
-    /// Those before `maxItems`.
+    /// The number of items before `maxItems`.
     pub(crate) total: usize,
 }
 
 impl Items {
-    /// The items of a list of which some are not shown.
+    /// Returns the counts if some items are not shown.
     pub(crate) fn cut(shown: usize, total: usize) -> Option<Self> {
         (shown < total).then_some(Self { shown, total })
     }
 }
 
-/// How a value becomes the structured content, with the bytes of the object before members are added.
+/// How a value becomes the structured content. Its size is that of the object before members are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The value is text: there is none.
+    /// The value is text: there is no structured content.
     Text,
     /// The value is an object.
     Object,
-    /// The value is another JSON value, and becomes the member `result`.
+    /// The value is any other JSON value, and becomes the member `result`.
     Wrapped,
-    /// An object of so many bytes that holds the value.
+    /// The value becomes part of an object of this many bytes.
     Summary(usize),
 }
 
 impl Form {
-    /// What a JSON value becomes. `json` is compact, or as it came.
+    /// Returns the form of a JSON value. `json` is compact, or the original.
     pub(crate) fn of(json: &str) -> Self {
         if json.trim_ascii_start().starts_with('{') { Self::Object } else { Self::Wrapped }
     }
 }
 
-/// The name of the member that holds what is no object, with what stands before the value.
+/// The beginning of the object that wraps a value that is not an object.
 pub(crate) const RESULT: &str = "{\"result\":";
 
 impl Frame<'_> {
-    /// The second text block: what was cut, then the pages, a line each.
+    /// Returns the second text block: a line about what was cut, then a line about the pages.
     pub(crate) fn notice(&self, cut: Cut) -> Option<String> {
         let mut out = String::new();
         if self.notice {
@@ -92,7 +92,7 @@ impl Frame<'_> {
         (!out.is_empty()).then_some(out)
     }
 
-    /// The members of the structured content, with commas between them.
+    /// Returns the members that are added to the structured content, with commas between them.
     pub(crate) fn members(&self, cut: Cut) -> String {
         let mut out = String::new();
         if let Some(pagination) = self.pagination {
@@ -115,9 +115,10 @@ impl Frame<'_> {
         out
     }
 
-    /// What an answer costs: the larger of its text blocks and its structured content. `text` is the first block's bytes.
+    /// Returns the cost of an answer: of its text blocks and of its structured content. `text` is the size of the
+    /// first block.
     ///
-    /// A member that gives way to one of the frame's is counted with it, as in the first text block.
+    /// A member that one of the frame's replaces is counted along with the replacement, as in the first text block.
     pub(crate) fn cost(&self, text: usize, form: Form, cut: Cut) -> Cost {
         let object = match form {
             Form::Text => None,
@@ -134,7 +135,7 @@ impl Frame<'_> {
     }
 }
 
-/// What an answer costs.
+/// The cost of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// The text blocks.
@@ -144,12 +145,12 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What a limit is compared with.
+    /// Returns the cost that counts against a limit: the larger of the two.
     pub(crate) fn counted(self) -> Bytes {
         self.blocks.max(self.structured)
     }
 
-    /// Whether an answer of that cost keeps within `limit`: the one place where a limit is compared.
+    /// Returns whether an answer of this cost fits into `limit`. All limits are compared here.
     pub(crate) fn fits(self, limit: Bytes) -> bool {
         self.counted() <= limit
     }

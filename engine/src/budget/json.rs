@@ -1,4 +1,4 @@
-//! Fitting a JSON document: items, then strings, then whatever else there is.
+//! Fits a JSON document into a budget: first whole items go, then strings are cut, then members and elements go.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,25 @@ use crate::json::{Node, compact_len_within};
 use crate::work::Work;
 use crate::{BudgetReport, Bytes};
 
-/// What a string keeps, in bytes, where even empty strings would not be enough and members go.
+/// The bytes that a string keeps where even cutting all strings is not enough and members go too.
 const LAST_RESORT_STRING: usize = 64;
 
 /// A list in a document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List<'p> {
-    /// The positions to follow from the document through members and elements, `[]` for the document itself.
+    /// The positions of members and elements from the document to the list; `[]` is the document itself.
     pub(crate) place: &'p [usize],
-    /// Its length before `maxItems`.
+    /// The length of the list before `maxItems`.
     pub(crate) total: usize,
 }
 
-/// Trims `document`, whose compact JSON has `size` bytes, until its answer keeps within `limit`. Gives what the answer
-/// leaves out, also where `maxItems` did that, and a report where something was trimmed.
+/// Trims `document`, whose compact JSON has `size` bytes, until its answer fits into `limit`. Returns what the answer
+/// leaves out, including what `maxItems` left out, and a report if anything was trimmed.
 ///
 /// 1. Items go from the end of the list; one stays.
 /// 2. If that is not enough, strings are cut, the longest first, to one common length.
-/// 3. If that is not enough either, members and elements go from the end, anywhere. Where not even `{}`
-///    fits, that is what is left, and the report says [`BudgetReport::exceeded`].
+/// 3. If that is not enough either, members and elements go from the end, anywhere. If not even `{}` fits, `{}` is
+///    the result, and the report says [`BudgetReport::exceeded`].
 pub(crate) fn fit_json(
     document: &mut Node<'_>,
     list: Option<List<'_>>,
@@ -44,7 +44,7 @@ pub(crate) fn fit_json(
         return (cut, None);
     }
     let mut report = BudgetReport::new(limit, cost.counted());
-    // What stands around a value depends on what is cut, not on the value: the rest of the limit is the value's.
+    // The size of the frame depends on what is cut, not on the value: the value may use the rest of the limit.
     let room = |size: usize, cut: Cut| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);
     if let Some(items) = place.and_then(|place| find(document, place)) {
         let room = |shown| room(size, Cut { items: Items::cut(shown, total), ..cut });
@@ -95,8 +95,8 @@ fn find<'n, 'a>(node: &'n mut Node<'a>, path: &[usize]) -> Option<&'n mut Vec<No
     }
 }
 
-/// Drops items from the end until a document of `size` bytes has at most the `room` there is for it with so many items, or
-/// one is left. Gives the bytes saved.
+/// Drops items from the end until a document of `size` bytes fits into `room`, which depends on the number of items,
+/// or until one item is left. Returns the bytes saved.
 fn drop_items(items: &mut Vec<Node<'_>>, size: usize, room: impl Fn(usize) -> usize, work: &Work<'_>) -> usize {
     let mut saved = 0;
     let mut keep = items.len();
@@ -104,7 +104,7 @@ fn drop_items(items: &mut Vec<Node<'_>>, size: usize, room: impl Fn(usize) -> us
     while keep > 1 {
         keep -= 1;
         saved += compact_len_within(&items[keep], work) + 1;
-        // What is said of the items changes with the first that goes, and then with the digits of their number.
+        // The text about the items changes when the first item goes, and then with the number of digits.
         if keep + 1 == items.len() || keep.ilog10() < (keep + 1).ilog10() {
             within = room(keep);
         }
@@ -116,13 +116,13 @@ fn drop_items(items: &mut Vec<Node<'_>>, size: usize, room: impl Fn(usize) -> us
     saved.min(size)
 }
 
-/// The length to which strings must be cut to save `excess` bytes, the longest first; `None` where
-/// empty strings would not be enough.
+/// Returns the length to which strings must be cut, the longest first, to save `excess` bytes. `None` if even empty
+/// strings are not enough.
 fn string_limit(node: &Node<'_>, excess: usize, work: &Work<'_>) -> Option<usize> {
     let mut lengths = Vec::new();
     collect_strings(node, &mut lengths, work);
     lengths.sort_unstable_by(|a, b| b.cmp(a));
-    // Levelling the first `n` to the length of the next saves `sum - n * next`.
+    // Cutting the first `n` to the length of the next saves `sum - n * next`.
     let mut sum = 0;
     for (index, &length) in lengths.iter().enumerate() {
         sum += length;
@@ -135,7 +135,7 @@ fn string_limit(node: &Node<'_>, excess: usize, work: &Work<'_>) -> Option<usize
 }
 
 fn collect_strings(node: &Node<'_>, lengths: &mut Vec<usize>, work: &Work<'_>) {
-    if !work.pass(1) {
+    if !work.spend_unbounded(1) {
         return;
     }
     match node {
@@ -146,9 +146,9 @@ fn collect_strings(node: &Node<'_>, lengths: &mut Vec<usize>, work: &Work<'_>) {
     }
 }
 
-/// Cuts every string that has more than `longest` bytes between its quotes. Gives the bytes saved.
+/// Cuts every string that has more than `longest` bytes between its quotes. Returns the bytes saved.
 fn cut_strings(node: &mut Node<'_>, longest: usize, count: &mut usize, work: &Work<'_>) -> usize {
-    if !work.pass(1) {
+    if !work.spend_unbounded(1) {
         return 0;
     }
     match node {
@@ -164,7 +164,7 @@ fn cut_string(raw: &mut Cow<'_, str>, longest: usize, count: &mut usize) -> usiz
     if before - 2 <= longest {
         return 0;
     }
-    // With room for dots and something before them, the dots go in.
+    // The dots go in if there is room for them and for a character before them.
     let (room, dots) = if longest > 3 { (longest - 3, "...") } else { (longest, "") };
     let inner = &raw[1..before - 1];
     let cut = format!("\"{}{dots}\"", &inner[..boundary(inner, room)]);
@@ -174,8 +174,8 @@ fn cut_string(raw: &mut Cow<'_, str>, longest: usize, count: &mut usize) -> usiz
     saved
 }
 
-/// The last place at or before `room` where an escaped text may be cut: not within a character, an
-/// escape, or the two escapes of a surrogate pair.
+/// Returns the last place at or before `room` where an escaped text may be cut: not within a character, an escape, or
+/// the two escapes of a surrogate pair.
 fn boundary(escaped: &str, room: usize) -> usize {
     let bytes = escaped.as_bytes();
     let mut at = 0;
@@ -188,7 +188,7 @@ fn boundary(escaped: &str, room: usize) -> usize {
     }
 }
 
-/// Bytes of the character or escape at `at`; 0 at the end.
+/// Returns the bytes of the character or escape at `at`; 0 at the end.
 fn unit(bytes: &[u8], at: usize) -> usize {
     let escape = |at: usize| -> Option<u32> {
         let text = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -208,18 +208,18 @@ fn unit(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The smallest that is left of a node that is not left out.
-fn least(node: &Node<'_>) -> usize {
+/// Returns the smallest size to which a node can be trimmed while it stays.
+fn min_len(node: &Node<'_>) -> usize {
     match node {
         Node::Scalar(raw) => raw.len(),
         Node::String(_) | Node::Array(_) | Node::Object(_) => 2,
     }
 }
 
-/// The last resort: keeps, in order, what fits into `room`. Gives the bytes that are left, which
-/// are more than `room` only where [`least`] is.
+/// The last resort: keeps, in order, what fits into `room`. Returns the bytes that are left, which exceed `room` only
+/// if [`min_len`] does.
 fn prune(node: &mut Node<'_>, room: usize, report: &mut BudgetReport, work: &Work<'_>) -> usize {
-    if !work.pass(1) {
+    if !work.spend_unbounded(1) {
         return 0;
     }
     match node {
@@ -249,7 +249,7 @@ fn prune_children<'a: 'c, 'c, T>(
     for child in children.iter_mut() {
         let outside = used + usize::from(keep > 0) + overhead(child);
         let value = value(child);
-        if outside + least(value) > room {
+        if outside + min_len(value) > room {
             break;
         }
         used = outside + prune(value, room - outside, report, work);

@@ -1,7 +1,7 @@
 //! Stage 10: the budget of an answer (`filters.md`, "Budget").
 //!
-//! Met by valid output wherever any output can meet it, with what stands around the value counted. Nothing is encoded to
-//! find out: sizes are measured once, then the tree is trimmed in place.
+//! A budget is met by valid output wherever any output can meet it, and the frame around the value counts. Nothing is
+//! encoded to find out: sizes are measured once, then the tree is trimmed in place.
 
 mod frame;
 mod json;
@@ -14,7 +14,7 @@ pub(crate) use json::{List, fit_json};
 pub(crate) use text::{cut_to, fit_text};
 
 impl BudgetReport {
-    /// A report of what is yet to be trimmed.
+    /// Returns the report of an answer that has not been trimmed yet.
     pub(crate) fn new(limit: Bytes, original: Bytes) -> Self {
         Self {
             limit,

@@ -13,7 +13,7 @@ fn wrapper(text: &str) -> usize {
     if Form::of(text) == Form::Wrapped { "{\"result\":}".len() } else { 0 }
 }
 
-/// Fits a value alone, of which `limit` bytes may stay.
+/// Fits a value without a frame into `limit` bytes.
 fn fit(text: &str, list: Option<&[usize]>, limit: usize) -> (String, Option<BudgetReport>) {
     let limit = Bytes(limit + wrapper(text));
     let (text, _, report) = framed(text, list, None, limit, &BARE);
@@ -189,7 +189,7 @@ proptest! {
                 prop_assert_eq!(report.result, Bytes(got.len() + wrapper(&text)));
                 prop_assert_eq!(report.original, Bytes(text.len() + wrapper(&text)));
                 prop_assert_eq!(report.exceeded, got.len() > limit);
-                // Only what has no smaller form may exceed.
+                // Only a value without a smaller form may exceed the limit.
                 prop_assert!(!report.exceeded || limit < 2 || got.parse::<f64>().is_ok() || got == "null" || got == "true");
             }
         }
@@ -224,7 +224,7 @@ proptest! {
         let frame = Frame { pagination: paged.then_some("{\"pages\":2}"), notice: true };
         let total = items.len() + more;
         let (got, cut, report) = framed(&text, Some(place), Some(total), Bytes(limit), &frame);
-        // What is written, as the gateway writes it.
+        // The answer as the gateway writes it.
         let answer = |text: &str, cut: Cut| {
             let structured = Structured::Text { members: frame.members(cut) }.to_json(text).unwrap_or_default();
             let blocks = text.len() + frame.notice(cut).map_or(0, |notice| notice.len());

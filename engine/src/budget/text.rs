@@ -1,4 +1,4 @@
-//! Fitting text: whole lines where one fits, else characters.
+//! Fits text into a budget: by whole lines if one fits, else by characters.
 
 use memchr::memchr_iter;
 
@@ -7,16 +7,16 @@ use crate::text::left_out;
 /// Text that was cut.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fitted {
-    /// What is left.
+    /// The text that is left.
     pub(crate) text: String,
     /// Whether a line was cut, which the text itself does not always show.
     pub(crate) shortened: bool,
 }
 
-/// Cuts `text` to at most `room` bytes. `None` where it already fits.
+/// Cuts `text` to at most `room` bytes. Returns `None` if it fits already.
 ///
-/// Keeps the first lines, and a last one that says how many more there are. Where not even the
-/// first line fits beside that, the line is cut at a character, and ends in `...` if there is room.
+/// The first lines stay, followed by a line with the number of lines left out. If not even the first line fits with
+/// that, the first line is cut between characters, and ends in `...` if there is room.
 pub(crate) fn fit_text(text: &str, room: usize) -> Option<Fitted> {
     if text.len() <= room {
         return None;
@@ -25,7 +25,7 @@ pub(crate) fn fit_text(text: &str, room: usize) -> Option<Fitted> {
     if body.len() <= room {
         return Some(Fitted { text: body.to_owned(), shortened: false });
     }
-    // Where the lines end that could stay, and how many there are in all.
+    // The ends of the lines that could stay, and the number of all lines.
     let ends: Vec<usize> = memchr_iter(b'\n', body.as_bytes()).take_while(|&at| at < room).collect();
     let total = 1 + memchr_iter(b'\n', body.as_bytes()).count();
     for (index, &end) in ends.iter().enumerate().rev() {
@@ -43,8 +43,8 @@ pub(crate) fn fit_text(text: &str, room: usize) -> Option<Fitted> {
     Some(Fitted { text, shortened: true })
 }
 
-/// At most `room` bytes of `text`, cut between characters; ends in `...` where something was cut and
-/// dots and a character have room.
+/// Returns at most `room` bytes of `text`, cut between characters. A cut text ends in `...` if the dots and one
+/// character fit.
 pub(crate) fn cut_to(text: &str, room: usize) -> String {
     if text.len() <= room {
         return text.to_owned();

@@ -5,7 +5,7 @@ use super::{CompileOptions, Enforcement, fields, pointers};
 use crate::program::{Branch, Guard};
 use crate::{FilterSpec, TestSpec};
 
-/// A filter that applies to every output.
+/// Compiles a filter that applies to every output.
 pub(super) fn single(spec: &FilterSpec, options: &CompileOptions, findings: &mut Findings<'_>) -> Option<Branch> {
     if spec.test.is_some() {
         findings.error("test", "belongs to the list form", "make the filter a list of branches, or remove `test`");
@@ -20,12 +20,12 @@ pub(super) fn single(spec: &FilterSpec, options: &CompileOptions, findings: &mut
     fields::branch(spec, Guard::Always, options, findings)
 }
 
-/// A list of which the first branch whose test holds applies.
+/// Compiles a list of branches; the first whose test holds applies.
 pub(super) fn list(specs: &[FilterSpec], options: &CompileOptions, findings: &mut Findings<'_>) -> Vec<Option<Branch>> {
     if specs.is_empty() {
         findings.error("", "the list of branches is empty", "write at least one branch, or one filter without a list");
     }
-    if !fields::bounded("", specs.len(), findings) {
+    if !fields::within_entry_limit("", specs.len(), findings) {
         return Vec::new();
     }
     let branches: Vec<_> = specs
@@ -52,7 +52,7 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings<'_>) -> Opt
     let spec = specs.get(index)?;
     match (&spec.test, spec.otherwise) {
         (Some(_), true) => {
-            findings.error("otherwise", "stands beside `test`", "keep one of them");
+            findings.error("otherwise", "cannot be combined with `test`", "keep one of them");
             None
         }
         (None, false) => {
@@ -72,7 +72,7 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings<'_>) -> Opt
             Some(Guard::Otherwise)
         }
         (Some(test), false) => {
-            let path = findings.take("test.path", pointers::strict(&test.path))?;
+            let path = findings.record("test.path", pointers::strict(&test.path))?;
             let value = test.value.node();
             let earlier = specs[..index].iter().position(|other| {
                 let same = other.test.as_ref().filter(|other| other.path == test.path && may_equal(other, test));
@@ -85,13 +85,14 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings<'_>) -> Opt
                     "remove it, or change one of the tests",
                 );
             }
-            fields::ordinary_star("test.path", &path, findings);
+            fields::warn_star("test.path", &path, findings);
             Some(Guard::Test(path, test.value.clone()))
         }
     }
 }
 
-/// Whether the values of two tests may be equal: looked at before they are read, once for each pair of branches.
+/// Returns whether the values of two tests may be equal. Compares only the kinds of the values, since it runs for
+/// every pair of branches.
 fn may_equal(one: &TestSpec, other: &TestSpec) -> bool {
     let kind = |test: &TestSpec| match test.value.as_str().as_bytes().first() {
         Some(b'-' | b'0'..=b'9') => b'0',

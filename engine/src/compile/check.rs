@@ -1,9 +1,9 @@
-//! Collecting findings.
+//! Collects findings.
 
 use crate::Finding;
 use crate::text::PatternBudget;
 
-/// What is wrong with one value, to be placed at a field by the caller.
+/// A problem with one value; the caller adds the field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) message: String,
@@ -16,11 +16,11 @@ impl Problem {
     }
 }
 
-/// Findings so far, and where in the filter the compiler is.
+/// The findings so far, and the position in the filter.
 pub(super) struct Findings<'p> {
-    /// What regular expressions may still take.
+    /// The remaining budget for regular expressions.
     pub(super) patterns: &'p mut PatternBudget,
-    /// `""`, or `[1].` in a branch.
+    /// The prefix of fields: `""`, or `[1].` in a branch.
     prefix: String,
     list: Vec<Finding>,
 }
@@ -30,7 +30,7 @@ impl<'p> Findings<'p> {
         Self { patterns, prefix: String::new(), list: Vec::new() }
     }
 
-    /// Puts the fields that follow below branch `index`.
+    /// Places the fields that follow below branch `index`.
     pub(super) fn enter_branch(&mut self, index: usize) {
         self.prefix = format!("[{index}].");
     }
@@ -43,12 +43,12 @@ impl<'p> Findings<'p> {
         self.list.push(Finding::warning(format!("{}{field}", self.prefix), message, remedy));
     }
 
-    /// Notes a problem as an error at `field`, and gives what there is without one.
-    pub(super) fn take<T>(&mut self, field: &str, result: Result<T, Problem>) -> Option<T> {
+    /// Records a problem as an error at `field`, or returns the value.
+    pub(super) fn record<T>(&mut self, field: &str, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.error(field, problem.message, problem.remedy)).ok()
     }
 
-    /// Adds findings of another module, whose fields are below the filter entry.
+    /// Adds the findings of another module; their fields are relative to the filter entry.
     pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
         for mut finding in findings {
             finding.field.insert_str(0, &self.prefix);
@@ -56,12 +56,12 @@ impl<'p> Findings<'p> {
         }
     }
 
-    /// A finding about branch `index` as a whole, which has no field of its own.
+    /// Adds a warning about branch `index` as a whole.
     pub(super) fn branch_warning(&mut self, index: usize, message: impl Into<String>, remedy: impl Into<String>) {
         self.list.push(Finding::warning(format!("[{index}]"), message, remedy));
     }
 
-    /// Errors so far.
+    /// Returns the number of errors so far.
     pub(super) fn errors(&self) -> usize {
         self.list.iter().filter(|f| f.severity == crate::Severity::Error).count()
     }
@@ -71,7 +71,7 @@ impl<'p> Findings<'p> {
     }
 }
 
-/// `select["a.b"]`, `select.name`.
+/// Returns the path of a map entry: `select.name`, or `select["a.b"]`.
 pub(super) fn keyed(map: &str, key: &str) -> String {
     let plain = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

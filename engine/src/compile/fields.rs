@@ -4,14 +4,14 @@ use indexmap::IndexMap;
 
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
-use super::{CompileOptions, Enforcement, ResponseType, allows, patches, select, telling};
+use super::{CompileOptions, Enforcement, ResponseType, allow_list, leak_check, patches, select};
 use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{BudgetSpec, Bytes, FilterSpec, OutputSpec, json};
 
-/// Compiles one filter object, or one branch of a list. `None` where a part of it does not compile;
-/// the findings then hold an error.
+/// Compiles one filter object, or one branch of a list. Returns `None` if a part of it does not compile; the findings
+/// then hold an error.
 pub(super) fn branch(
     spec: &FilterSpec,
     guard: Guard,
@@ -19,13 +19,13 @@ pub(super) fn branch(
     findings: &mut Findings<'_>,
 ) -> Option<Branch> {
     let FilterSpec {
-        // The guard was made of these.
+        // The caller has made the guard from these.
         test: _,
         otherwise: _,
         passthrough: as_it_is,
         retain: pointers,
         patches: operations,
-        // Read by functions that get all of the filter: what they make depends on the other stages.
+        // Functions below read these from `spec`: what they compile to depends on other stages.
         root: _,
         select: _,
         exclude: _,
@@ -52,7 +52,7 @@ pub(super) fn branch(
     let retain = pointers.as_deref().and_then(|paths| retain(paths, findings));
     let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
     let patches = operations.as_deref().unwrap_or_default();
-    let patches = if bounded("patches", patches.len(), findings) {
+    let patches = if within_entry_limit("patches", patches.len(), findings) {
         patches::compile(patches, paths, findings)
     } else {
         Vec::new()
@@ -67,13 +67,13 @@ pub(super) fn branch(
     let budget = output.as_ref().and_then(|output| output_spec(output, findings));
     let compact =
         templates.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
-    shape(spec, &root, options, findings);
-    let allow_list = allows::is_allow_list(spec, paths, &root);
+    check_shape(spec, &root, options, findings);
+    let allow_list = allow_list::is_allow_list(spec, paths, &root);
     if enforced && !as_it_is && !allow_list {
-        allows::warn(spec, paths, findings);
+        allow_list::warn(spec, paths, findings);
     }
     if let Some(compact) = &compact {
-        allows::template(spec, compact, paths, &excluded, &root, findings);
+        allow_list::check_template(spec, compact, paths, &excluded, &root, findings);
     }
     let whole = retain.as_ref().map(|(_, paths)| paths.clone());
     let named = spec.root.is_some() || options.response_type == Some(ResponseType::Object);
@@ -84,7 +84,7 @@ pub(super) fn branch(
         retain: retain.map(|(retain, _)| retain),
         patches,
         root,
-        detects: !enforced && !named && !works_on_items(spec),
+        detects_list: !enforced && !named && !works_on_items(spec),
         max_items,
         names: select::names(&select),
         select_multiplies: select.iter().enumerate().any(|(i, field)| select[..i].iter().any(|f| f.overlaps(field))),
@@ -98,27 +98,27 @@ pub(super) fn branch(
         compact,
     };
     if enforced {
-        telling::check(&branch, whole.as_deref(), findings);
+        leak_check::check(&branch, whole.as_deref(), findings);
     }
     (findings.errors() == errors).then_some(branch)
 }
 
-/// What sorts of stages a filter has. A new field does not compile until it is said here what it is.
+/// Which kinds of stages a filter has. A new field does not compile until it is listed here.
 struct Stages {
-    /// On the document.
+    /// Stages that work on the document.
     document: bool,
-    /// On its payload.
+    /// Stages that work on the payload.
     payload: bool,
-    /// On lines.
+    /// Stages that work on lines.
     text: bool,
-    /// On whatever is left.
+    /// A budget, which works on anything.
     budget: bool,
 }
 
 impl Stages {
     fn of(spec: &FilterSpec) -> Self {
         let FilterSpec {
-            // When the filter applies, and whether it has stages at all.
+            // These say when the filter applies, and whether it has stages at all.
             test: _,
             otherwise: _,
             passthrough: _,
@@ -144,7 +144,7 @@ impl Stages {
     }
 }
 
-/// Whether the filter has a stage that works on JSON.
+/// Returns whether the filter has a stage that works on JSON.
 pub(super) fn structural(spec: &FilterSpec) -> bool {
     let Stages { document, payload, text: _, budget: _ } = Stages::of(spec);
     document || payload
@@ -154,8 +154,8 @@ fn needs_payload(spec: &FilterSpec) -> bool {
     Stages::of(spec).payload
 }
 
-/// Whether a stage asks which items there are. Without one the drops act on the whole document (`filters.md`,
-/// "Payload root").
+/// Returns whether a stage needs to know the items. Without such a stage, `dropNulls` and `dropEmpty` act on the
+/// whole document (`filters.md`, "Payload root").
 fn works_on_items(spec: &FilterSpec) -> bool {
     spec.max_items.is_some_and(|n| n != 0)
         || spec.select.is_some()
@@ -175,11 +175,11 @@ fn passthrough(spec: &FilterSpec, findings: &mut Findings<'_>) {
     }
 }
 
-/// Entries that one list may have: stages, and the checks of them, take time by the entry.
+/// The entries that one list may have. The stages, and the checks below, take time for each entry.
 const MAX_ENTRIES: usize = 1000;
 
-/// Says of a list that it has more entries than are looked at.
-pub(super) fn bounded(field: &str, entries: usize, findings: &mut Findings<'_>) -> bool {
+/// Returns whether a list has no more than [`MAX_ENTRIES`] entries, and reports an error if it has more.
+pub(super) fn within_entry_limit(field: &str, entries: usize, findings: &mut Findings<'_>) -> bool {
     if entries > MAX_ENTRIES {
         let message = format!("has {entries} entries, at most {MAX_ENTRIES} are allowed");
         findings.error(field, message, "name what holds them, or use `*`");
@@ -188,7 +188,7 @@ pub(super) fn bounded(field: &str, entries: usize, findings: &mut Findings<'_>) 
 }
 
 fn retain(paths: &[String], findings: &mut Findings<'_>) -> Option<(Retain, Vec<Vec<Segment>>)> {
-    if !bounded("retain", paths.len(), findings) {
+    if !within_entry_limit("retain", paths.len(), findings) {
         return None;
     }
     if paths.is_empty() {
@@ -198,13 +198,13 @@ fn retain(paths: &[String], findings: &mut Findings<'_>) -> Option<(Retain, Vec<
     let parsed: Vec<_> = paths
         .iter()
         .enumerate()
-        .map(|(i, path)| findings.take(&format!("retain[{i}]"), pointers::extended(path)))
+        .map(|(i, path)| findings.record(&format!("retain[{i}]"), pointers::extended(path)))
         .collect();
     let mut trie = Trie::default();
     for (i, path) in parsed.iter().enumerate() {
         let Some(path) = path else { continue };
         let field = format!("retain[{i}]");
-        trailing_slash(&field, &paths[i], findings);
+        warn_trailing_slash(&field, &paths[i], findings);
         // Of equal paths the first stays.
         let covering = parsed.iter().enumerate().find(|(j, other)| {
             other.as_ref().is_some_and(|other| {
@@ -220,7 +220,7 @@ fn retain(paths: &[String], findings: &mut Findings<'_>) -> Option<(Retain, Vec<
             None => trie.insert(path, i),
         }
     }
-    few_globs("retain", &parsed, findings);
+    limit_globs("retain", &parsed, findings);
     let parsed: Option<Vec<_>> = parsed.into_iter().collect();
     Some((Retain { trie, paths: paths.iter().map(|p| p.as_str().into()).collect() }, parsed?))
 }
@@ -233,9 +233,9 @@ fn root(
 ) -> Root {
     let enforced = options.enforcement == Enforcement::Enforced;
     if let Some(text) = &spec.root {
-        let Some(pointer) = findings.take("root", pointers::strict(text)) else { return Root::Unused };
-        ordinary_star("root", &pointer, findings);
-        trailing_slash("root", text, findings);
+        let Some(pointer) = findings.record("root", pointers::strict(text)) else { return Root::Unused };
+        warn_star("root", &pointer, findings);
+        warn_trailing_slash("root", text, findings);
         if retained.is_some_and(|paths| !paths.iter().any(|kept| may_keep(kept, &pointer.segments))) {
             let (message, remedy) = (format!("`{text}` is not among what `retain` keeps"), "add it to `retain`");
             findings.warning("root", message, remedy);
@@ -286,7 +286,7 @@ fn fields(spec: &FilterSpec, findings: &mut Findings<'_>) -> Vec<Field> {
     if select.is_empty() {
         findings.error("select", "is empty, which would keep nothing", "name the fields to keep, or remove `select`");
     }
-    if !bounded("select", select.len(), findings) {
+    if !within_entry_limit("select", select.len(), findings) {
         return Vec::new();
     }
     let mut out = Vec::with_capacity(select.len());
@@ -295,7 +295,7 @@ fn fields(spec: &FilterSpec, findings: &mut Findings<'_>) -> Vec<Field> {
         if key.is_empty() {
             findings.error(&field, "the output key is empty", "give the member a name");
         }
-        let Some(path) = findings.take(&field, select::path(source)) else { continue };
+        let Some(path) = findings.record(&field, select::path(source)) else { continue };
         if source.starts_with('/') {
             let name = source.trim_start_matches('/').replace('/', ".");
             findings.warning(
@@ -314,11 +314,11 @@ fn fields(spec: &FilterSpec, findings: &mut Findings<'_>) -> Vec<Field> {
     out
 }
 
-/// The entries of `exclude`, and the path of each that compiles.
+/// Compiles `exclude`. Also returns the path of each entry that compiles.
 fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (Exclude, Vec<Option<Vec<Segment>>>) {
     let entries = spec.exclude.as_deref().unwrap_or_default();
     let mut out = Exclude::default();
-    if !bounded("exclude", entries.len(), findings) {
+    if !within_entry_limit("exclude", entries.len(), findings) {
         return (out, Vec::new());
     }
     let mut paths: Vec<Option<Vec<Segment>>> = Vec::with_capacity(entries.len());
@@ -335,15 +335,15 @@ fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (E
             findings.warning(&field, format!("`{entry}` is there twice"), "remove one");
             None
         } else if entry.starts_with('/') {
-            findings.take(&field, pointers::extended(entry))
+            findings.record(&field, pointers::extended(entry))
         } else {
             let segment = pointers::member(entry);
-            dotted(&field, entry, enforced, findings);
-            unselected(&field, entry, &segment, spec, findings);
+            check_dots(&field, entry, enforced, findings);
+            check_selected(&field, entry, &segment, spec, findings);
             Some(vec![segment])
         });
     }
-    few_globs("exclude", &paths, findings);
+    limit_globs("exclude", &paths, findings);
     let select = spec.select.as_ref().filter(|select| !select.is_empty());
     for (i, path) in paths.iter().enumerate() {
         let mut missable = None;
@@ -376,7 +376,7 @@ fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (E
     (out, paths)
 }
 
-/// Whether an entry of `exclude` drops the member `key` of an item.
+/// Returns whether an entry of `exclude` drops the member `key` of an item.
 pub(super) fn drops_member(path: &[Segment], key: &str) -> bool {
     match path {
         [Segment::Deep, rest @ ..] if !rest.is_empty() => drops_member(rest, key),
@@ -385,12 +385,12 @@ pub(super) fn drops_member(path: &[Segment], key: &str) -> bool {
     }
 }
 
-/// Segments with a `*` in them that one list may have: each is compared with each name that it may match.
+/// The segments with a `*` in them that one list may have: each is compared with every name that it may match.
 const MAX_GLOBS: usize = 64;
-/// Segments `**` that one list may have: each is followed at every place below its own.
+/// The `**` segments that one list may have: each is followed at every place below its own.
 const MAX_DEEP: usize = 16;
 
-fn few_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings<'_>) {
+fn limit_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings<'_>) {
     let count =
         |wanted: fn(&Segment) -> bool| paths.iter().flatten().flatten().filter(|segment| wanted(segment)).count();
     for (segments, most, what) in [
@@ -404,7 +404,7 @@ fn few_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Finding
     }
 }
 
-fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings<'_>) {
+fn check_dots(field: &str, entry: &str, enforced: bool, findings: &mut Findings<'_>) {
     if !entry.contains('.') {
         return;
     }
@@ -417,8 +417,8 @@ fn dotted(field: &str, entry: &str, enforced: bool, findings: &mut Findings<'_>)
     }
 }
 
-/// After `select`, the item has its output keys and nothing else.
-fn unselected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, findings: &mut Findings<'_>) {
+/// Warns about an entry that names no output key of `select`: after `select` an item has only its output keys.
+fn check_selected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec, findings: &mut Findings<'_>) {
     let Some(select) = &spec.select else { return };
     if !select.is_empty() && !select.keys().any(|key| segment.is_member(key)) {
         findings.warning(
@@ -465,8 +465,8 @@ fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<Bytes
     usize::try_from(bytes).ok().map(Bytes)
 }
 
-/// Stages that cannot work on the declared or chosen shape of the output.
-fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mut Findings<'_>) {
+/// Reports stages that cannot work on the declared or chosen shape of the output.
+fn check_shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mut Findings<'_>) {
     let enforced = options.enforcement == Enforcement::Enforced;
     let structural = structural(spec);
     if options.response_type == Some(ResponseType::Text) && structural {
@@ -498,7 +498,7 @@ fn shape(spec: &FilterSpec, root: &Root, options: &CompileOptions, findings: &mu
     }
 }
 
-/// The first field of a filter that makes it structural.
+/// Returns the first field that makes a filter structural.
 pub(super) fn first_structural(spec: &FilterSpec) -> &'static str {
     let FilterSpec {
         test: _,
@@ -531,8 +531,8 @@ pub(super) fn first_structural(spec: &FilterSpec) -> &'static str {
     .unwrap_or("compact")
 }
 
-/// `*` means something in `retain` and `exclude` only.
-pub(super) fn ordinary_star(field: &str, pointer: &Pointer, findings: &mut Findings<'_>) {
+/// Warns about a `*` in a strict pointer: it is a wildcard in `retain` and `exclude` only.
+pub(super) fn warn_star(field: &str, pointer: &Pointer, findings: &mut Findings<'_>) {
     if pointer.segments.iter().any(|name| &*name.text == "*") {
         findings.warning(
             field,
@@ -542,7 +542,7 @@ pub(super) fn ordinary_star(field: &str, pointer: &Pointer, findings: &mut Findi
     }
 }
 
-pub(super) fn trailing_slash(field: &str, text: &str, findings: &mut Findings<'_>) {
+pub(super) fn warn_trailing_slash(field: &str, text: &str, findings: &mut Findings<'_>) {
     if text.ends_with('/') {
         findings.warning(field, format!("`{text}` names a member whose key is empty"), "remove the last `/`");
     }

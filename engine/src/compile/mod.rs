@@ -1,13 +1,13 @@
-//! From a declared filter to one that runs.
+//! Compiles a declared filter into a program.
 
-mod allows;
+mod allow_list;
 mod branches;
 mod check;
 mod fields;
+mod leak_check;
 mod patches;
 mod pointers;
 mod select;
-mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +23,10 @@ use crate::text::PatternBudget;
 use crate::{Finding, Severity, ToolFilter};
 use check::Findings;
 
-/// What happens when something goes wrong (`filters.md`, "Two kinds of enforcement").
+/// What a failed stage means (`filters.md`, "Two kinds of enforcement").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Enforcement {
-    /// Saves context: a failed stage passes on what it was given.
+    /// Saves context: the output passes as it was before the failed stage.
     #[default]
     Advisory,
     /// Protects data: a failed stage yields no data.
@@ -45,12 +45,12 @@ pub enum ResponseType {
     Text,
 }
 
-/// Bounds on one output.
+/// Limits on one output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Nesting, 128 by default.
+    /// The depth of nesting; 128 by default.
     pub max_depth: usize,
-    /// Bytes of the output to filter, 16 MiB by default.
+    /// The bytes of an output that is filtered; 16 MiB by default.
     pub max_input_bytes: usize,
 }
 
@@ -60,36 +60,36 @@ impl Default for Limits {
     }
 }
 
-/// What is known of the tool beside its filter.
+/// What the compiler knows about the tool besides its filter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompileOptions {
     /// The enforcement that the filter runs under.
     pub enforcement: Enforcement,
     /// The declared shape of the output.
     pub response_type: Option<ResponseType>,
-    /// Bounds on one output.
+    /// Limits on one output.
     pub limits: Limits,
-    /// RFC 6902 to the letter: `remove` of what is absent fails, also under `Advisory`.
+    /// Applies RFC 6902 to the letter: `remove` of an absent value fails, under `Advisory` too.
     pub strict_patch: bool,
 }
 
-/// What [`compile`] gives.
+/// The result of [`compile`].
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// The program; none where a finding is an error.
+    /// The program; `None` if a finding is an error.
     pub program: Option<Program>,
-    /// Everything found, errors and warnings, in the order of the fields.
+    /// All errors and warnings, in the order of the fields.
     pub findings: Vec<Finding>,
 }
 
-/// Checks a filter and makes a program of it. Everything that can be known before a call is found here.
+/// Checks a filter and compiles it into a program. Every mistake that does not depend on an output is found here.
 #[must_use]
 pub fn compile(filter: &ToolFilter, options: &CompileOptions) -> Compiled {
     compile_within(filter, options, &mut PatternBudget::default())
 }
 
-/// The same for one filter of several that come together, such as those of a filter set: `patterns` is what the
-/// regular expressions of all of them may take.
+/// Compiles one of several filters that share a budget, such as those of a filter set. `patterns` is the remaining
+/// budget for the regular expressions of all of them.
 #[must_use]
 pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &mut PatternBudget) -> Compiled {
     let mut findings = Findings::new(patterns);
@@ -106,8 +106,8 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
             enforcement: options.enforcement,
             limits: options.limits,
             strict_patch: options.strict_patch,
-            streams_up_to: streams_up_to(&branches, options.limits),
-            guarded: guarded(&branches),
+            max_streamed_bytes: max_streamed_bytes(&branches, options.limits),
+            tested_names: tested_names(&branches),
             branches,
             fast,
         }))
@@ -115,8 +115,8 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
     Compiled { program, findings }
 }
 
-/// The names in the pointers that `branches` test.
-fn guarded(branches: &[Branch]) -> Keys {
+/// Returns the names in the pointers that `branches` test.
+fn tested_names(branches: &[Branch]) -> Keys {
     let pointers = branches.iter().filter_map(|branch| match &branch.guard {
         Guard::Test(pointer, _) => Some(pointer),
         Guard::Always | Guard::Otherwise => None,
@@ -125,11 +125,12 @@ fn guarded(branches: &[Branch]) -> Keys {
     Keys::new(names)
 }
 
-/// The largest output whose fields, in each path of `select` once more, are no larger than an output may be.
-fn streams_up_to(branches: &[Branch], limits: Limits) -> usize {
+/// Returns the size of the largest output for which the result of `select` stays within the limit even if every path
+/// selects all of it.
+fn max_streamed_bytes(branches: &[Branch], limits: Limits) -> usize {
     let bound = |branch: &Branch| {
-        let written = branch.patches.iter().map(Patch::written);
-        // On the tree a value counts for at least 8 bytes, and may have 2.
+        let written = branch.patches.iter().map(Patch::bytes_written);
+        // On the tree a value counts as at least 8 bytes; it may have as few as 2.
         (limits.max_input_bytes / (5 * branch.select.len())).saturating_sub(written.sum())
     };
     let multiplying = branches.iter().filter(|branch| branch.select_multiplies);

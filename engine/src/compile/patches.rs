@@ -1,7 +1,7 @@
-//! JSON Patch operations.
+//! Compiles JSON Patch operations.
 
 use super::check::{Findings, Problem};
-use super::fields::{ordinary_star, trailing_slash};
+use super::fields::{warn_star, warn_trailing_slash};
 use super::pointers::{may_keep, strict};
 use crate::PatchSpec;
 use crate::json::JsonText;
@@ -9,7 +9,7 @@ use crate::program::{Index, Name, Patch, Pointer, Segment};
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 
-/// Compiles the operations; `retained` are the paths of `retain`, if there is one.
+/// Compiles the operations. `retained` are the paths of `retain`, if there is one.
 pub(super) fn compile(
     specs: &[PatchSpec],
     retained: Option<&[Vec<Segment>]>,
@@ -20,7 +20,7 @@ pub(super) fn compile(
         let field = format!("patches[{i}]");
         if let Some(patch) = operation(spec, &field, findings) {
             if let Some(retained) = retained {
-                reachable(&patch, &field, retained, &patches, findings);
+                check_reachable(&patch, &field, retained, &patches, findings);
             }
             patches.push(patch);
         }
@@ -31,7 +31,7 @@ pub(super) fn compile(
 fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings<'_>) -> Option<Patch> {
     let known = OPERATIONS.contains(&spec.op.as_str());
     if !known {
-        let problem = unknown(&spec.op);
+        let problem = unknown_operation(&spec.op);
         findings.error(&format!("{field}.op"), problem.message, problem.remedy);
     }
     let path = pointer(spec.path.as_deref(), &format!("{field}.path"), findings);
@@ -65,7 +65,7 @@ fn operation(spec: &PatchSpec, field: &str, findings: &mut Findings<'_>) -> Opti
         "test" => Patch::Test { path: path?, value: value()? },
         _ => return None,
     };
-    self_defeating(&patch, field, findings);
+    check_effect(&patch, field, findings);
     Some(patch)
 }
 
@@ -74,13 +74,13 @@ fn pointer(text: Option<&str>, field: &str, findings: &mut Findings<'_>) -> Opti
         findings.error(field, "is missing", "give a JSON Pointer, such as `/user/email`");
         return None;
     };
-    let pointer = findings.take(field, strict(text))?;
-    ordinary_star(field, &pointer, findings);
-    trailing_slash(field, text, findings);
+    let pointer = findings.record(field, strict(text))?;
+    warn_star(field, &pointer, findings);
+    warn_trailing_slash(field, text, findings);
     Some(pointer)
 }
 
-fn unknown(op: &str) -> Problem {
+fn unknown_operation(op: &str) -> Problem {
     let lower = op.to_lowercase();
     let meant = match lower.as_str() {
         "delete" | "del" | "drop" => Some("remove"),
@@ -101,7 +101,7 @@ fn unknown(op: &str) -> Problem {
     Problem::new(if op.is_empty() { "is empty".to_owned() } else { format!("`{op}` is no operation") }, remedy)
 }
 
-fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings<'_>) {
+fn check_effect(patch: &Patch, field: &str, findings: &mut Findings<'_>) {
     match patch {
         Patch::Move { from, path } if from.segments == path.segments => {
             findings.warning(field, "moves a value onto itself", "remove the operation");
@@ -113,7 +113,7 @@ fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings<'_>) {
         Patch::Remove { path } if path.segments.is_empty() => {
             findings.warning(field, "removes the whole document, which leaves `null`", "name what to remove");
         }
-        Patch::Remove { path } | Patch::Replace { path, .. } | Patch::Test { path, .. } if behind_the_end(path) => {
+        Patch::Remove { path } | Patch::Replace { path, .. } | Patch::Test { path, .. } if is_end(path) => {
             findings.warning(
                 field,
                 "`-` is the place behind the last element, where nothing is",
@@ -124,14 +124,21 @@ fn self_defeating(patch: &Patch, field: &str, findings: &mut Findings<'_>) {
     }
 }
 
-fn behind_the_end(path: &Pointer) -> bool {
+fn is_end(path: &Pointer) -> bool {
     path.segments.last().is_some_and(|name| name.index == Index::End)
 }
 
-/// Warns of an operation whose place `retain` has dropped before it runs.
-fn reachable(patch: &Patch, field: &str, retained: &[Vec<Segment>], earlier: &[Patch], findings: &mut Findings<'_>) {
+/// Warns about an operation at a place that `retain` has dropped.
+fn check_reachable(
+    patch: &Patch,
+    field: &str,
+    retained: &[Vec<Segment>],
+    earlier: &[Patch],
+    findings: &mut Findings<'_>,
+) {
     let exists = |at: &[Name]| {
-        retained.iter().any(|kept| may_keep(kept, at)) || earlier.iter().filter_map(made).any(|made| overlaps(made, at))
+        retained.iter().any(|kept| may_keep(kept, at))
+            || earlier.iter().filter_map(written_place).any(|place| overlaps(place, at))
     };
     let remedy = "add the path to `retain`, or remove the operation";
     let parent = |path: &Pointer| path.segments.split_last().map(|(_, parent)| parent.to_vec()).unwrap_or_default();
@@ -153,8 +160,8 @@ fn reachable(patch: &Patch, field: &str, retained: &[Vec<Segment>], earlier: &[P
     }
 }
 
-/// Where an operation leaves a value.
-fn made(patch: &Patch) -> Option<&[Name]> {
+/// Returns the place at which an operation leaves a value.
+fn written_place(patch: &Patch) -> Option<&[Name]> {
     match patch {
         Patch::Add { path, .. } | Patch::Move { path, .. } | Patch::Copy { path, .. } | Patch::Replace { path, .. } => {
             Some(&path.segments)
@@ -163,7 +170,7 @@ fn made(patch: &Patch) -> Option<&[Name]> {
     }
 }
 
-/// Whether one place is in the other.
+/// Returns whether one place contains the other, or equals it.
 pub(super) fn overlaps(a: &[Name], b: &[Name]) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }

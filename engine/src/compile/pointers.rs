@@ -1,10 +1,10 @@
-//! Reading JSON Pointers: strict ones, and those of `retain` and `exclude` with `*`.
+//! Parses JSON Pointers: strict ones, and the extended ones of `retain` and `exclude`.
 
 use super::check::Problem;
 use crate::json::DEPTH_CEILING;
 use crate::program::{Glob, Index, Name, Pointer, Segment};
 
-/// Reads a strict JSON Pointer (RFC 6901); `*` is an ordinary key, `~2` an error.
+/// Parses a strict JSON Pointer (RFC 6901). `*` is an ordinary key, and `~2` is an error.
 pub(super) fn strict(text: &str) -> Result<Pointer, Problem> {
     let segments = tokens(text)?
         .enumerate()
@@ -13,8 +13,8 @@ pub(super) fn strict(text: &str) -> Result<Pointer, Problem> {
     Ok(Pointer { text: text.into(), segments })
 }
 
-/// Reads a pointer of `retain` or `exclude`: a segment `*` matches everything, `*` in a segment any characters, `**` any
-/// number of segments; `~2` is a literal `*`.
+/// Parses a pointer of `retain` or `exclude`. The segment `*` matches every member and element, `*` within a segment
+/// any characters, and `**` any number of segments; `~2` is a literal `*`.
 pub(super) fn extended(text: &str) -> Result<Vec<Segment>, Problem> {
     let mut segments: Vec<Segment> = Vec::new();
     for (i, token) in tokens(text)?.enumerate() {
@@ -32,13 +32,14 @@ pub(super) fn extended(text: &str) -> Result<Vec<Segment>, Problem> {
     Ok(segments)
 }
 
-/// Reads the name of a member of an item: like a segment, but `~` is an ordinary character unless `~2` stands for `*`.
+/// Parses the name of a member of an item. It is like a segment, but `~` is an ordinary character except in `~2`, a
+/// literal `*`.
 pub(super) fn member(text: &str) -> Segment {
     let parts = text.split('*').map(|part| part.replace("~2", "*")).collect();
     named(parts, |text| Name { text: text.into(), index: Index::None })
 }
 
-/// The segment with these texts between its `*`.
+/// Returns the segment with `parts` between its `*`.
 fn named(mut parts: Vec<String>, name: impl Fn(String) -> Name) -> Segment {
     match (parts.len(), parts.pop()) {
         (1, Some(text)) => Segment::Name(name(text)),
@@ -50,7 +51,7 @@ fn named(mut parts: Vec<String>, name: impl Fn(String) -> Name) -> Segment {
 }
 
 fn tokens(text: &str) -> Result<impl Iterator<Item = &str>, Problem> {
-    // One token for each slash.
+    // A pointer has one token for each slash.
     let deep = memchr::memchr_iter(b'/', text.as_bytes()).count();
     if deep > DEPTH_CEILING {
         let message = format!("has {deep} segments, at most {DEPTH_CEILING} are allowed");
@@ -64,7 +65,7 @@ fn tokens(text: &str) -> Result<impl Iterator<Item = &str>, Problem> {
     }
 }
 
-/// Other notations that people write where a pointer is wanted.
+/// Suggests the pointer for other notations that people write in its place.
 fn not_a_pointer(text: &str) -> Problem {
     let bare = text.trim_start_matches(['$', '#']).trim_start_matches(['.', '/']);
     let escaped = bare.replace('~', "~0");
@@ -109,19 +110,19 @@ fn unescape(token: &str, index: usize, extended: bool) -> Result<String, Problem
     Ok(out)
 }
 
-/// Whether everything that `below` matches is within what `path` matches.
+/// Returns whether everything that `below` matches is within what `path` matches.
 pub(super) fn covers(path: &[Segment], below: &[Segment]) -> bool {
     let covers = |(path, below): (&Segment, &Segment)| match (path, below) {
         (Segment::Any, Segment::Name(_) | Segment::Any | Segment::Glob(_)) => true,
-        // An index is no name.
+        // A glob matches names, not indices.
         (Segment::Glob(glob), Segment::Name(name)) => name.index.number().is_none() && glob.matches(&name.text),
         (path, below) => path == below,
     };
     path.len() <= below.len() && path.iter().zip(below).all(covers)
 }
 
-/// Whether something at or below the strict path `at` may be left by `kept`, or `at` leads to it:
-/// names of `kept` map over arrays, which strict paths enter by index.
+/// Returns whether `kept` may leave something at or below the strict path `at`, or on the way to it. Names of `kept`
+/// map over arrays, which strict paths enter by index.
 pub(super) fn may_keep(kept: &[Segment], at: &[Name]) -> bool {
     let (Some((first, rest)), Some((name, below))) = (kept.split_first(), at.split_first()) else {
         return true;

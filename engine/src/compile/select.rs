@@ -1,4 +1,4 @@
-//! Reading source paths of `select`: `user.login`, `labels[*].name`, `a\.b`.
+//! Parses source paths of `select`: `user.login`, `labels[*].name`, `a\.b`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::stream::Keys;
 const SYNTAX: &str =
     "write names with dots between them, `[n]` for an element, `[*]` for all, `\\.` for a dot in a name";
 
-/// The names in the paths of `fields`.
+/// Returns the names in the paths of `fields`.
 pub(super) fn names(fields: &[Field]) -> Keys {
     let steps = fields.iter().flat_map(|field| &field.path);
     let names: BTreeSet<&str> =
@@ -18,12 +18,12 @@ pub(super) fn names(fields: &[Field]) -> Keys {
     Keys::new(names)
 }
 
-/// Reads one source path.
+/// Parses one source path.
 pub(super) fn path(text: &str) -> Result<Vec<Step>, Problem> {
     if text.is_empty() {
         return Err(Problem::new("the source path is empty", "name the member to take, such as `user.login`"));
     }
-    // One more step for each of these, escaped ones too.
+    // Each of these begins a step; escaped ones are counted too.
     let deep = memchr::memchr2_iter(b'.', b'[', text.as_bytes()).count();
     if deep > DEPTH_CEILING {
         let message = format!("the source path has {deep} dots and brackets, at most {DEPTH_CEILING} are allowed");

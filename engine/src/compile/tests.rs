@@ -1,4 +1,4 @@
-//! What is said of a filter: field, sentence, remedy.
+//! The findings about filters: field, message, remedy.
 
 mod enforced;
 mod warnings;
@@ -6,7 +6,7 @@ mod warnings;
 use super::{CompileOptions, Enforcement, ResponseType, compile};
 use crate::{Severity, ToolFilter};
 
-/// All but what is said of every filter under `Enforced` that is no allow-list, see [`enforced_without_an_allow_list`].
+/// Returns the findings without those about filters that are not allow-lists, see [`enforced_without_an_allow_list`].
 fn findings(filter: &str, options: &CompileOptions) -> Vec<(Severity, String)> {
     let mut findings = all_findings(filter, options);
     findings.retain(|(_, text)| !text.contains("the upstream adds later"));
@@ -221,7 +221,7 @@ fn errors() {
             ),
             (
                 r#"[{"otherwise":true,"test":{"path":"/a","value":1},"retain":["/a"]}]"#,
-                &["[0].otherwise: stands beside `test`, keep one of them"],
+                &["[0].otherwise: cannot be combined with `test`, keep one of them"],
             ),
         ],
     );

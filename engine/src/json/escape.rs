@@ -1,17 +1,17 @@
-//! Text as a JSON string, fast.
+//! Writes text as a JSON string, fast.
 
 use crate::stream::stop32;
 
-/// Bytes looked at together.
+/// The bytes that are examined together.
 const STEP: usize = 32;
-/// What is escaped before it is copied out.
+/// The bytes that are escaped into a buffer before they are appended to the output.
 const BLOCK: usize = 2048;
-/// Shorter text does not repay a block.
+/// Text below this size is not worth a block.
 const SHORT: usize = 256;
-/// How far one step may write beyond [`BLOCK`]: every byte as `\u00XX`, and a copy that is longer than what counts.
+/// How far one step may write beyond [`BLOCK`]: every byte as `\u00XX`, and a copy longer than the bytes that count.
 const SLACK: usize = STEP * 6 + STEP;
 
-/// How a byte is escaped: the letter behind the backslash, `u` where there is none of its own, 0 where it is not.
+/// How a byte is escaped: the letter after the backslash, `u` if it has no letter of its own, 0 if it is not escaped.
 const LETTERS: [u8; 256] = {
     let mut letters = [0; 256];
     let mut control = 0;
@@ -29,10 +29,10 @@ const LETTERS: [u8; 256] = {
     letters
 };
 
-/// Appends `text` as a JSON string, with its quotes: what `serde_json` writes, to the byte.
+/// Appends `text` as a JSON string, with its quotes: exactly the bytes that `serde_json` writes.
 ///
-/// JSON in a JSON string has a quote every few bytes. What lies between two of them is copied as `STEP` bytes
-/// whatever its length, the next copy writes over what was too much, and no copy waits for the one before.
+/// A JSON document in a JSON string has a quote every few bytes. The text between two quotes is therefore copied as
+/// `STEP` bytes, whatever its length; the next copy overwrites what was too much. No copy waits for the one before.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
@@ -41,11 +41,11 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Escapes all but the last bytes; gives how many it did.
+/// Escapes all but the last bytes, and returns how many bytes of `bytes` it escaped.
 fn blocks(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     let mut block = [0; BLOCK + SLACK];
     let (mut at, mut filled) = (0, 0);
-    // Copies read up to a step beyond the bytes that are looked at.
+    // Copies read up to one step beyond the bytes that are examined.
     while let Some(window) = bytes.get(at..).and_then(<[u8]>::first_chunk::<{ 2 * STEP }>) {
         let Some(chunk) = window.first_chunk::<STEP>() else { break };
         let mut stops = stop32(chunk);
@@ -70,7 +70,7 @@ fn blocks(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     at
 }
 
-/// Writes the escape of `byte` to the beginning of `to`; gives its length.
+/// Writes the escape of `byte` to the beginning of `to`, and returns its length.
 #[inline(always)]
 fn escaped(byte: u8, to: &mut [u8]) -> usize {
     let letter = LETTERS[usize::from(byte)];
@@ -83,7 +83,7 @@ fn escaped(byte: u8, to: &mut [u8]) -> usize {
     6
 }
 
-/// The same for a few bytes, by runs of what is not escaped.
+/// Escapes a few bytes, by runs that need no escape.
 fn rest(bytes: &[u8], out: &mut Vec<u8>) {
     let mut from = 0;
     let mut stop = |at: usize| {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_that_is_escaped_at_every_offset() {
+    fn escapes_every_special_byte_at_every_offset() {
         for special in (0..0x20).chain([b'"', b'\\', 0x7f]) {
             for before in 0..70 {
                 for after in [0, 1, 31, 32, 40] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_grows_as_much_as_it_can() {
+    fn escapes_text_that_grows_as_much_as_possible() {
         for length in [63, 64, 65, SHORT - 1, SHORT, BLOCK / 6, BLOCK, 3 * BLOCK + 17] {
             for unit in ["\u{1}", "\"", "a\u{1f}", "\u{1f600}\\"] {
                 let text = unit.repeat(length);

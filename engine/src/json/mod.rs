@@ -1,8 +1,7 @@
 //! JSON as the engine reads it: every RFC 8259 text that is valid UTF-8, kept byte for byte.
 //!
-//! [`parse`] gives a [`Node`]: a tree whose leaves are spans of the input, so that what is kept
-//! comes out with its digits, escapes and member order; [`write()`] drops insignificant whitespace
-//! and nothing else.
+//! [`parse`] returns a [`Node`], a tree whose leaves are spans of the input: what a filter keeps comes out with its
+//! original digits, escapes and member order. [`write()`] drops insignificant whitespace and nothing else.
 
 mod escape;
 mod node;

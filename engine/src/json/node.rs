@@ -7,10 +7,10 @@ use std::fmt;
 use super::{number, string};
 use crate::work::Work;
 
-/// A JSON value whose leaves are spans of a text that was parsed, or of constants.
+/// A JSON value whose leaves are spans of the parsed text, or of constants.
 ///
-/// Equality is that of JSON values (RFC 6902 section 4.6), see [`Node::equals`]; it is a method
-/// and not `PartialEq`, since two equal nodes may print differently.
+/// [`Node::equals`] compares JSON values (RFC 6902 section 4.6). It is a method and not `PartialEq`, since two equal
+/// nodes may print differently.
 #[derive(Clone)]
 pub enum Node<'a> {
     /// `null`, `true`, `false` or a number, as written.
@@ -26,9 +26,9 @@ pub enum Node<'a> {
 /// One member of an object.
 #[derive(Debug, Clone)]
 pub struct Member<'a> {
-    /// Its key.
+    /// The key.
     pub key: Key<'a>,
-    /// Its value.
+    /// The value.
     pub value: Node<'a>,
 }
 
@@ -36,7 +36,7 @@ pub struct Member<'a> {
 #[derive(Clone)]
 pub struct Key<'a>(Cow<'a, str>);
 
-/// What sort of value a node is, for messages.
+/// The kind of a value, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `null`
@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it, with its article.
+    /// Returns the word for the kind, with its article.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,35 +69,35 @@ impl Kind {
 }
 
 impl<'a> Key<'a> {
-    /// A key from its text as JSON, with quotes.
+    /// Returns a key from its JSON text, with quotes.
     pub(crate) fn from_raw(raw: impl Into<Cow<'a, str>>) -> Self {
         Self(raw.into())
     }
 
-    /// The key as it was written, with quotes.
+    /// Returns the key as written, with quotes.
     #[must_use]
     pub fn raw(&self) -> &str {
         &self.0
     }
 
-    /// Whether the key, its escapes resolved, is `name`.
+    /// Returns whether the key equals `name` once its escapes are resolved.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         string::equals_plain(&self.0, name)
     }
 
-    /// The key with its escapes resolved, in WTF-8: a lone surrogate is as it is.
+    /// Returns the key with its escapes resolved, in WTF-8: a lone surrogate keeps its code point.
     pub(crate) fn plain(&self) -> Cow<'_, [u8]> {
         string::decode(&self.0)
     }
 
-    /// Whether two keys say the same, however they are escaped.
+    /// Returns whether two keys are equal once their escapes are resolved.
     #[must_use]
     pub fn same(&self, other: &Key<'_>) -> bool {
         string::equal(&self.0, &other.0)
     }
 
-    /// The key with its escapes resolved; a lone surrogate becomes U+FFFD.
+    /// Returns the key with its escapes resolved; a lone surrogate becomes U+FFFD.
     #[must_use]
     pub fn decoded(&self) -> Cow<'_, str> {
         string::decode_lossy(&self.0)
@@ -108,7 +108,7 @@ impl<'a> Node<'a> {
     /// `null`
     pub const NULL: Node<'static> = Node::Scalar("null");
 
-    /// What sort of value this is.
+    /// Returns the kind of the value.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -123,13 +123,13 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether this is `null`.
+    /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.kind() == Kind::Null
     }
 
-    /// The member `name` of an object; of several the last.
+    /// Returns the member `name` of an object; the last of duplicates.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Node<'a>> {
         match self {
@@ -138,7 +138,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The elements of an array.
+    /// Returns the elements of an array.
     #[must_use]
     pub fn as_array(&self) -> Option<&[Node<'a>]> {
         match self {
@@ -147,7 +147,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The members of an object.
+    /// Returns the members of an object.
     #[must_use]
     pub fn as_object(&self) -> Option<&[Member<'a>]> {
         match self {
@@ -156,7 +156,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD.
+    /// Returns the text of a string with its escapes resolved; a lone surrogate becomes U+FFFD.
     #[must_use]
     pub fn as_str(&self) -> Option<Cow<'_, str>> {
         match self {
@@ -165,7 +165,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How deep arrays and objects are nested; 0 for a scalar.
+    /// Returns how deep arrays and objects are nested; 0 for a scalar.
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
@@ -175,15 +175,15 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Equality of values, RFC 6902 section 4.6: numbers by value, as exact decimals; strings by
-    /// their characters; objects without regard to order, of duplicate keys the last.
+    /// Returns whether two values are equal by RFC 6902 section 4.6: numbers by value, as exact decimals; strings by
+    /// their characters; objects without regard to order, with the last of duplicate keys.
     #[must_use]
     pub fn equals(&self, other: &Node<'_>) -> bool {
         self.equals_within(other, &Work::unlimited())
     }
 
-    /// The same, counting steps. No more of this value is looked at than `other` has, and duplicates: `other` is the
-    /// smaller one, where one is known to be. `false` where the stage must end.
+    /// As [`Node::equals`], but counts steps. It examines no more of this value than `other` has, and duplicate keys:
+    /// pass the value that is known to be smaller as `other`. Returns `false` where the stage must end.
     pub(crate) fn equals_within(&self, other: &Node<'_>, work: &Work<'_>) -> bool {
         match (self, other) {
             (Self::Scalar(a), Node::Scalar(b)) => {
@@ -213,12 +213,12 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The members by their keys; of several with one key the last.
+/// Returns the members by key; the last of duplicates.
 pub(crate) fn by_key<'n, 'a>(members: &'n [Member<'a>]) -> HashMap<Cow<'n, [u8]>, &'n Node<'a>> {
     members.iter().map(|m| (string::decode(m.key.raw()), &m.value)).collect()
 }
 
-/// The members whose values count: of several with one key the last.
+/// Returns the members whose values count: the last of duplicates.
 pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -> impl Iterator<Item = &'n Member<'a>> {
     let distinct = are_distinct(members, work);
     let last: HashMap<_, _> = if distinct {
@@ -232,9 +232,9 @@ pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -
     members.iter().filter(counts)
 }
 
-/// Whether no key comes twice.
+/// Returns whether all keys differ.
 fn are_distinct(members: &[Member<'_>], work: &Work<'_>) -> bool {
-    // Nearly every object is small and has no duplicates: look before building a map.
+    // Nearly every object is small and has no duplicates: compare before building a map.
     if members.len() <= 16 {
         (1..members.len()).all(|i| members[..i].iter().all(|m| !string::equal(m.key.raw(), members[i].key.raw())))
     } else {
@@ -242,21 +242,21 @@ fn are_distinct(members: &[Member<'_>], work: &Work<'_>) -> bool {
     }
 }
 
-/// All members, as long as the run goes on.
+/// Iterates over the members until the run is interrupted.
 fn polled<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -> impl Iterator<Item = &'n Member<'a>> {
-    members.iter().take_while(|_| work.pass(1))
+    members.iter().take_while(|_| work.spend_unbounded(1))
 }
 
-/// Of members with one key keeps the last value, at the place of the first.
+/// Keeps one member for each key: the last value, at the place of the first.
 ///
-/// Called where a path enters an object; elsewhere duplicates pass as they came.
+/// Called where a path enters an object; elsewhere duplicates pass unchanged.
 pub(crate) fn dedupe(members: &mut Vec<Member<'_>>, work: &Work<'_>) {
     if are_distinct(members, work) {
         return;
     }
     let mut first: HashMap<Vec<u8>, usize> = HashMap::with_capacity(members.len());
     let mut kept: Vec<Member<'_>> = Vec::with_capacity(members.len());
-    for member in members.drain(..).take_while(|_| work.pass(1)) {
+    for member in members.drain(..).take_while(|_| work.spend_unbounded(1)) {
         match first.entry(string::decode(member.key.raw()).into_owned()) {
             std::collections::hash_map::Entry::Occupied(at) => kept[*at.get()].value = member.value,
             std::collections::hash_map::Entry::Vacant(free) => {
@@ -268,7 +268,7 @@ pub(crate) fn dedupe(members: &mut Vec<Member<'_>>, work: &Work<'_>) {
     *members = kept;
 }
 
-// No content in Debug: nodes hold payloads.
+// Debug shows no content: nodes hold payloads.
 impl fmt::Debug for Node<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,9 @@
-//! Numbers compared as exact decimals: no `f64`, which holds 2^53 and 2^53 + 1 equal.
+//! Compares numbers as exact decimals. An `f64` cannot distinguish 2^53 from 2^53 + 1.
 
-/// A number as `0.digits * 10^exponent`, digits without zeros at either end.
+/// A number as `0.digits * 10^exponent`, without zeros at either end of the digits.
 struct Decimal<'a> {
     negative: bool,
-    /// Significant digits, in two pieces around the decimal point.
+    /// The significant digits, before and after the decimal point.
     digits: (&'a [u8], &'a [u8]),
     exponent: Exponent,
 }
@@ -11,14 +11,14 @@ struct Decimal<'a> {
 /// A decimal exponent of any size.
 #[derive(PartialEq, Eq)]
 enum Exponent {
-    /// The value of the number is zero.
+    /// The value of the number is zero, so its exponent does not matter.
     Zero,
     Small(i128),
-    /// Beyond `i128`: the digits as written, without sign and leading zeros.
+    /// An exponent beyond `i128`: its digits as written, without sign and leading zeros.
     Huge(bool, Vec<u8>),
 }
 
-/// Whether two JSON numbers have the same value. False where one is no number.
+/// Returns whether two JSON numbers have the same value; `false` if one is not a number.
 pub(crate) fn equal(a: &str, b: &str) -> bool {
     let (Some(a), Some(b)) = (Decimal::parse(a), Decimal::parse(b)) else { return false };
     if a.exponent == Exponent::Zero || b.exponent == Exponent::Zero {
@@ -48,7 +48,7 @@ impl<'a> Decimal<'a> {
         let significant_whole = trim_start(whole);
         let (digits, point) = if significant_whole.is_empty() {
             let significant = trim_start(fraction);
-            // 0.00x: the point moves left over the zeros.
+            // 0.00x: the point moves over the zeros.
             ((&b""[..], trim_end(significant)), -i128::try_from(fraction.len() - significant.len()).ok()?)
         } else {
             let point = i128::try_from(significant_whole.len()).ok()?;
@@ -74,18 +74,18 @@ impl Exponent {
             _ => (false, written),
         };
         let digits = trim_start(digits);
-        // 36 digits and a text's length cannot overflow an i128.
+        // 36 digits and the length of a text cannot overflow an `i128`.
         if digits.len() <= 36 {
             let value = digits.iter().fold(0_i128, |sum, digit| sum * 10 + i128::from(digit - b'0'));
             return Self::Small(if negative { point - value } else { point + value });
         }
-        // Exponents this large are shifted by the digits before the point too, in decimal.
+        // The position of the point is added to exponents this large too, in decimal.
         let shift = if negative { -point } else { point };
         Self::Huge(negative, add(digits, shift))
     }
 }
 
-/// `digits + shift`, in decimal; `digits` has more than 36 digits, so the sum stays positive.
+/// Returns `digits + shift` in decimal. `digits` has more than 36 digits, so the sum stays positive.
 fn add(digits: &[u8], shift: i128) -> Vec<u8> {
     let mut out = digits.to_vec();
     let mut carry = shift;

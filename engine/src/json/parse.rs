@@ -6,40 +6,40 @@ use std::fmt;
 use super::{Key, Member, Node};
 use crate::work::Work;
 
-/// Nesting beyond this is refused whatever the limit says: parsing, writing and dropping recurse.
+/// The nesting that is accepted at most, whatever the limit: parsing, writing and dropping recurse.
 pub(crate) const DEPTH_CEILING: usize = 1024;
 
-/// Why a text is not JSON, and where. Never what it says.
+/// The reason why a text is not JSON, and the place. It never holds a part of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseError {
-    /// Why.
+    /// The reason.
     pub kind: ParseErrorKind,
-    /// The byte at which it was noticed.
+    /// The offset of the byte at which the mistake was noticed.
     pub offset: usize,
 }
 
-/// What a text that is not JSON does wrong.
+/// The reason why a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseErrorKind {
-    /// It is not UTF-8.
+    /// It is not valid UTF-8.
     Utf8,
     /// It ends within a value.
     UnexpectedEnd,
-    /// A character that cannot be there.
+    /// It has a character that is not allowed at its place.
     UnexpectedCharacter,
-    /// A string holds a control character that is not escaped.
+    /// A string contains a control character that is not escaped.
     ControlCharacter,
-    /// A string holds an escape that JSON does not know.
+    /// A string contains an unknown escape.
     Escape,
-    /// A number that RFC 8259 does not know (`01`, `1.`, `+1`).
+    /// A number is not an RFC 8259 number (`01`, `1.`, `+1`).
     Number,
     /// Arrays and objects are nested deeper than the limit.
     TooDeep,
     /// Something follows the value.
     TrailingData,
-    /// More values than [`values_allowed`] says.
+    /// It has more values than [`values_allowed`].
     TooManyValues,
-    /// The caller no longer waits.
+    /// The run was interrupted: the caller no longer waits.
     Interrupted,
 }
 
@@ -63,38 +63,37 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Reads one RFC 8259 text in UTF-8 without byte order mark, with arrays and objects nested at
-/// most `max_depth` deep.
+/// Parses one RFC 8259 text in UTF-8 without byte order mark, with arrays and objects nested at most `max_depth`
+/// deep.
 ///
-/// Everything the RFC allows is accepted, also what other readers refuse: lone surrogate escapes,
-/// numbers beyond `f64`, duplicate keys.
+/// Everything that the RFC allows is accepted, including what other parsers reject: lone surrogate escapes, numbers
+/// beyond `f64`, duplicate keys.
 ///
-/// # Errors
-/// [`ParseError`] for any other input.
+/// # Errors [`ParseError`] for any other input.
 pub fn parse(input: &[u8], max_depth: usize) -> Result<Node<'_>, ParseError> {
     read(input, max_depth, usize::MAX, &Work::unlimited()).map(|document| document.node)
 }
 
-/// Members and elements that every document may have.
+/// The members and elements that every document may have.
 const VALUES: usize = 65_536;
-/// Bytes of a document for each member or element beyond those.
+/// The bytes of a document for each further member or element.
 const BYTES_PER_VALUE: usize = 8;
 
-/// The members and elements that an output of `bytes` bytes may have, so that its tree takes at most a small multiple
-/// of its size ([`crate::Program::memory`]).
+/// Returns the number of members and elements that an output of `bytes` bytes may have. The limit keeps the tree at a
+/// small multiple of that size ([`crate::Program::memory`]).
 #[must_use]
 pub fn values_allowed(bytes: usize) -> usize {
     VALUES + bytes / BYTES_PER_VALUE
 }
 
-/// A document that has been read.
+/// A parsed document.
 pub(crate) struct Document<'a> {
     pub(crate) node: Node<'a>,
     /// Its size without insignificant whitespace.
     pub(crate) compact_len: usize,
 }
 
-/// The same as [`parse`] for a document of at most `values` members and elements.
+/// As [`parse`], for a document of at most `values` members and elements.
 pub(crate) fn read<'a>(
     input: &'a [u8],
     max_depth: usize,
@@ -117,15 +116,15 @@ pub(crate) fn read<'a>(
     Ok(Document { node, compact_len: input.len() - parser.blanks })
 }
 
-/// Makes room for one more, in smaller steps than `push` where there are many: a document takes most of its memory
-/// while its longest list grows.
+/// Reserves space for one more value. Long lists grow in smaller steps than `push` takes: a document needs most of
+/// its memory while its longest list grows.
 fn grow<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() && list.len() >= 1024 {
         list.reserve_exact(list.len() / 4);
     }
 }
 
-/// Gives back what is spare.
+/// Frees spare capacity.
 fn trim<T>(list: &mut Vec<T>) {
     if list.capacity() - list.len() > list.len() / 4 {
         list.shrink_to_fit();
@@ -136,9 +135,9 @@ struct Parser<'a, 'w> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// Insignificant whitespace so far.
+    /// Bytes of insignificant whitespace so far.
     blanks: usize,
-    /// Members and elements that may follow.
+    /// Members and elements that may still follow.
     values: usize,
     work: &'w Work<'w>,
 }
@@ -148,7 +147,7 @@ impl<'a> Parser<'a, '_> {
         ParseError { kind, offset: self.at }
     }
 
-    /// What is wrong with the byte at hand, where none that may be there is.
+    /// Returns the error for a byte that is not allowed here.
     fn unexpected(&self) -> ParseError {
         let end = self.at >= self.bytes.len();
         self.error(if end { ParseErrorKind::UnexpectedEnd } else { ParseErrorKind::UnexpectedCharacter })
@@ -169,7 +168,7 @@ impl<'a> Parser<'a, '_> {
     /// Counts a member or an element.
     fn count(&mut self) -> Result<(), ParseError> {
         self.values = self.values.checked_sub(1).ok_or(self.error(ParseErrorKind::TooManyValues))?;
-        if self.work.pass(1) { Ok(()) } else { Err(self.error(ParseErrorKind::Interrupted)) }
+        if self.work.spend_unbounded(1) { Ok(()) } else { Err(self.error(ParseErrorKind::Interrupted)) }
     }
 
     fn value(&mut self, depth: usize) -> Result<Node<'a>, ParseError> {
@@ -249,7 +248,7 @@ impl<'a> Parser<'a, '_> {
         Ok(Node::Object(members))
     }
 
-    /// The string that begins at the quote at hand, with its quotes.
+    /// Parses the string that begins at the current quote, and returns it with its quotes.
     fn string(&mut self) -> Result<&'a str, ParseError> {
         let start = self.at;
         self.at += 1;

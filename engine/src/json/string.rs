@@ -1,29 +1,29 @@
-//! Strings as they are written in JSON: comparing and resolving escapes.
+//! JSON strings as written: comparing them, and resolving their escapes.
 
 use std::borrow::Cow;
 
-/// What is between the quotes of a valid JSON string.
+/// Returns the text between the quotes of a valid JSON string.
 fn inner(raw: &str) -> &str {
     raw.get(1..raw.len().saturating_sub(1)).unwrap_or("")
 }
 
-/// Whether the JSON string `raw` says `plain`.
+/// Returns whether the JSON string `raw` equals `plain` once its escapes are resolved.
 pub(crate) fn equals_plain(raw: &str, plain: &str) -> bool {
     let inner = inner(raw);
     if inner.len() == plain.len() && inner.as_bytes() == plain.as_bytes() {
-        // Equal bytes are equal text unless `inner` has escapes, which make it shorter.
+        // Equal bytes are equal text, unless `inner` has escapes: its text is then shorter.
         return memchr::memchr(b'\\', inner.as_bytes()).is_none();
     }
-    // Escapes only ever make a text longer.
+    // An escape is always longer than its character.
     inner.len() > plain.len() && inner.contains('\\') && *decode(raw) == *plain.as_bytes()
 }
 
-/// Whether two JSON strings say the same.
+/// Returns whether two JSON strings are equal once their escapes are resolved.
 pub(crate) fn equal(a: &str, b: &str) -> bool {
     a == b || ((a.contains('\\') || b.contains('\\')) && decode(a) == decode(b))
 }
 
-/// The characters of a JSON string in WTF-8: UTF-8, but for lone surrogates, which JSON allows.
+/// Returns the characters of a JSON string in WTF-8: UTF-8 that may hold lone surrogates, which JSON allows.
 pub(crate) fn decode(raw: &str) -> Cow<'_, [u8]> {
     let inner = inner(raw);
     if !inner.contains('\\') {
@@ -73,13 +73,13 @@ fn push_wtf8(out: &mut Vec<u8>, code: u32) {
     if let Some(c) = char::from_u32(code) {
         out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     } else {
-        // A surrogate, by the three-byte pattern of UTF-8.
+        // A surrogate, in the three-byte pattern of UTF-8.
         let byte = |shift: u32, mask: u32| u8::try_from((code >> shift) & mask).unwrap_or(0);
         out.extend_from_slice(&[0xe0 | byte(12, 0x0f), 0x80 | byte(6, 0x3f), 0x80 | byte(0, 0x3f)]);
     }
 }
 
-/// The characters of a JSON string; a lone surrogate becomes U+FFFD.
+/// Returns the characters of a JSON string; a lone surrogate becomes U+FFFD.
 pub(crate) fn decode_lossy(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(inner(raw));
@@ -88,7 +88,7 @@ pub(crate) fn decode_lossy(raw: &str) -> Cow<'_, str> {
     match String::from_utf8(bytes) {
         Ok(text) => Cow::Owned(text),
         Err(error) => {
-            // Each surrogate is three bytes that UTF-8 refuses; it becomes one replacement character.
+            // Each surrogate is three bytes that are invalid in UTF-8; they become one replacement character.
             let bytes = error.into_bytes();
             let mut out = String::with_capacity(bytes.len());
             let mut rest = &bytes[..];
@@ -104,7 +104,7 @@ pub(crate) fn decode_lossy(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// The bytes of [`encode`]'s result.
+/// Returns the length of the result of [`encode`] in bytes.
 pub(crate) fn encoded_len(plain: &str) -> usize {
     let more = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
@@ -114,7 +114,7 @@ pub(crate) fn encoded_len(plain: &str) -> usize {
     2 + plain.len() + plain.bytes().map(more).sum::<usize>()
 }
 
-/// `plain` as a JSON string, with quotes, escaping only what must be.
+/// Returns `plain` as a JSON string, with quotes. Only what must be escaped is escaped.
 #[must_use]
 pub fn encode(plain: &str) -> String {
     let mut out = String::with_capacity(plain.len() + 2);

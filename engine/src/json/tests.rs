@@ -46,7 +46,7 @@ fn only_insignificant_white_space_goes() {
 }
 
 #[test]
-fn what_the_rfc_does_not_allow_is_refused_with_its_place() {
+fn mistakes_are_rejected_with_their_offset() {
     use ParseErrorKind::{
         ControlCharacter, Escape, Number, TooDeep, TrailingData, UnexpectedCharacter, UnexpectedEnd, Utf8,
     };
@@ -109,7 +109,7 @@ fn nesting_is_allowed_up_to_the_limit() {
 }
 
 #[test]
-fn an_error_never_says_what_the_input_says() {
+fn an_error_never_quotes_the_input() {
     let error = parse(b"{\"password\": secret}", 128).unwrap_err();
     assert_eq!(error.to_string(), "unexpected character at byte 13");
     assert!(!format!("{error:?} {:?}", read("{\"password\":\"secret\"}")).contains("secret"));
@@ -126,7 +126,7 @@ fn escaped_keys_are_found() {
 }
 
 #[test]
-fn of_duplicate_keys_the_last_value_stays_at_the_first_place() {
+fn the_last_of_duplicate_keys_stays_at_the_first_place() {
     let cases = [
         (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
         (r#"{"a":1,"b":2,"\u0061":3}"#, r#"{"a":3,"b":2}"#),

@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 use super::{DEPTH_CEILING, Node, parse, to_string};
 
-/// How deep a constant may nest.
+/// The nesting that a constant may have.
 const MAX_DEPTH: usize = 128;
 
-/// A valid JSON text, as it was written but for insignificant whitespace: digits, escapes and member order stay.
+/// A valid JSON text without insignificant whitespace; digits, escapes and member order stay as written.
 ///
-/// Constants of filters (`value` of a patch or a test) are kept so, since a parsed value would
-/// rewrite `1.10` and `12345678901234567890`.
+/// Constants of filters (the `value` of a patch or a test) are kept in this form, since a parsed value would rewrite
+/// `1.10` and `12345678901234567890`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct JsonText(Box<str>);
 
@@ -24,24 +24,23 @@ pub struct JsonText(Box<str>);
 pub struct InvalidJson(pub String);
 
 impl JsonText {
-    /// Checks `text` and keeps it, without insignificant whitespace.
+    /// Checks `text`, and keeps it without insignificant whitespace.
     ///
-    /// # Errors
-    /// [`InvalidJson`] with the reason, where `text` is not one RFC 8259 value nested at most 128 deep.
+    /// # Errors [`InvalidJson`] with the reason, if `text` is not a single RFC 8259 value nested at most 128 deep.
     pub fn parse(text: impl AsRef<str>) -> Result<Self, InvalidJson> {
-        // One validator for the whole crate: a constant is held to what outputs are held to.
+        // The whole crate has one validator: constants and outputs follow the same rules.
         let node = parse(text.as_ref().as_bytes(), MAX_DEPTH).map_err(|e| InvalidJson(e.to_string()))?;
         Ok(Self(to_string(&node).into()))
     }
 
-    /// The value as a tree of spans.
+    /// Returns the value as a tree of spans.
     #[must_use]
     pub fn node(&self) -> Node<'_> {
-        // Values made in memory may nest deeper than texts that are read.
+        // Values built in memory may nest deeper than texts that are parsed.
         parse(self.0.as_bytes(), DEPTH_CEILING).expect("a JsonText is JSON")
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -68,7 +67,7 @@ impl Serialize for JsonText {
 
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Works with serde_json only, which is the one format documents travel in.
+        // This works with serde_json only, the one format that documents travel in.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::parse(raw.get()).map_err(|error| serde::de::Error::custom(error.0))
     }

@@ -1,4 +1,4 @@
-//! Compact JSON: insignificant whitespace goes, all else stays as it was written.
+//! Writes compact JSON: without insignificant whitespace, otherwise as written.
 
 use super::Node;
 use crate::work::Work;
@@ -8,9 +8,9 @@ pub fn write(node: &Node<'_>, out: &mut String) {
     write_within(node, out, &Work::unlimited());
 }
 
-/// The same as long as the run goes on.
+/// As [`write()`], until the run is interrupted.
 pub(crate) fn write_within(node: &Node<'_>, out: &mut String, work: &Work<'_>) {
-    if !work.pass(1) {
+    if !work.spend_unbounded(1) {
         return;
     }
     match node {
@@ -41,7 +41,7 @@ pub(crate) fn write_within(node: &Node<'_>, out: &mut String, work: &Work<'_>) {
     }
 }
 
-/// `node` as compact JSON.
+/// Returns `node` as compact JSON.
 #[must_use]
 pub fn to_string(node: &Node<'_>) -> String {
     let mut out = String::with_capacity(compact_len(node));
@@ -49,15 +49,15 @@ pub fn to_string(node: &Node<'_>) -> String {
     out
 }
 
-/// The bytes that [`write()`] appends.
+/// Returns the number of bytes that [`write()`] appends.
 #[must_use]
 pub fn compact_len(node: &Node<'_>) -> usize {
     compact_len_within(node, &Work::unlimited())
 }
 
-/// The same as long as the run goes on.
+/// As [`compact_len`], until the run is interrupted.
 pub(crate) fn compact_len_within(node: &Node<'_>, work: &Work<'_>) -> usize {
-    if !work.pass(1) {
+    if !work.spend_unbounded(1) {
         return 2;
     }
     match node {

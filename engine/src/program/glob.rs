@@ -1,21 +1,21 @@
-//! A segment with `*` in it, such as `*_url`.
+//! Path segments that contain `*`, such as `*_url`.
 
-/// A pattern of member names, in which each `*` stands for any characters.
+/// A pattern of member names, in which each `*` matches any characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {
-    /// What stands before, between and after the `*`, escapes resolved; two or more.
+    /// The texts before, between and after the `*`, with escapes resolved; two or more.
     parts: Vec<Box<str>>,
 }
 
 impl Glob {
-    /// A pattern of the texts between its `*`. None where there is no `*`.
+    /// Returns the pattern with `parts` between its `*`. `None` if there is no `*`.
     pub(crate) fn new(parts: impl IntoIterator<Item = String>) -> Option<Self> {
         let parts: Vec<Box<str>> = parts.into_iter().map(Into::into).collect();
         (parts.len() > 1).then_some(Self { parts })
     }
 
-    /// Whether the pattern is the whole of `name`. Each part is looked for once, from where the one before ended, so
-    /// the time is linear in the name and the pattern.
+    /// Returns whether the pattern matches all of `name`. Each part is searched once, from the end of the part
+    /// before, so the time is linear in the name and the pattern.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let (Some((first, rest)), Some(last)) = (self.parts.split_first(), self.parts.last()) else { return false };
         let Some(mut rest_of_name) = name.strip_prefix(&**first) else { return false };
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_any_characters() {
+    fn a_star_matches_any_characters() {
         for (pattern, yes, no) in [
             ("*_url", &["_url", "html_url", "a_url_url"][..], &["url", "_urls", "_ur", ""][..]),
             ("a*", &["a", "ab", "a*"], &["", "ba"]),

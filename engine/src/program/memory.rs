@@ -1,29 +1,30 @@
-//! What a run takes of memory, at most, told before it begins.
+//! The upper bound on the memory of a run, computed before the run begins.
 
 use super::{Branch, Patch, Program};
 use crate::json::values_allowed;
 use crate::text::TextProgram;
 use crate::{Call, Input};
 
-/// Bytes that a member or an element takes while the longest list of a document grows: 56 for a member with its
-/// value, 2.25 times, and the allocator's own.
+/// Bytes for each member or element while the longest list of a document grows: 56 bytes for a member with its value,
+/// times 2.25, and the overhead of the allocator.
 const GROWING: usize = 144;
-/// Bytes that it takes in a copy of a part of the document.
+/// Bytes for each member or element of a copy of a part of the document.
 const COPIED: usize = 80;
-/// Bytes that the operations of `patches` take for each member or element of what they enter, beside the document.
+/// Additional bytes of `patches` for each member or element of a container that operations enter.
 const INDEXED: usize = 96;
-/// Whatever the size of the output: reports and small buffers.
+/// Bytes for reports and small buffers, whatever the size of the output.
 const FIXED: usize = 4 << 20;
 
 impl Program {
-    /// The bytes that a run over `bytes` bytes of output may hold at once, the output itself not counted: a multiple
-    /// of `bytes`, and a constant. What an output of its own needs is mostly far less: see [`Program::memory_for`].
+    /// Returns the bytes that a run over `bytes` bytes of output may hold at once, without the output itself: a
+    /// multiple of `bytes`, and a constant. A single output mostly needs far less, see [`Program::memory_for`].
     #[must_use]
     pub fn memory(&self, bytes: usize) -> usize {
-        self.needs(bytes, values_allowed(bytes).min(bytes / 2 + 1))
+        self.memory_needed(bytes, values_allowed(bytes).min(bytes / 2 + 1))
     }
 
-    /// The same for one output, by the commas and brackets in it: reads it once, at several bytes a nanosecond.
+    /// Returns the bound for one output, from the number of commas and brackets in it. Reads the output once, at
+    /// several bytes a nanosecond.
     #[must_use]
     pub fn memory_for(&self, input: Input<'_>, call: &Call<'_>) -> usize {
         match input {
@@ -31,29 +32,30 @@ impl Program {
             Input::Json(bytes) => {
                 let separators = memchr::memchr3_iter(b',', b'[', b'{', bytes).count();
                 let values = (separators + 1).min(values_allowed(bytes.len())).min(bytes.len() / 2 + 1);
-                self.needs(bytes.len(), values)
+                self.memory_needed(bytes.len(), values)
             }
-            Input::Text(bytes) => self.needs(bytes.len(), 0),
+            Input::Text(bytes) => self.memory_needed(bytes.len(), 0),
         }
     }
 
-    /// The lists of regular expressions that the program holds: an identity, which programs with equal lists share for as
-    /// long as one of them is in use, and the bytes that the list takes once compiled.
+    /// Returns the lists of regular expressions that the program holds: an identity, which programs with equal lists
+    /// share for as long as one of them is in use, and the size of the list in bytes once compiled.
     pub fn expressions(&self) -> impl Iterator<Item = (usize, usize)> {
         self.0.branches.iter().filter_map(|branch| branch.text.as_ref()).flat_map(TextProgram::expressions)
     }
 
-    fn needs(&self, bytes: usize, values: usize) -> usize {
-        let needs = self.0.branches.iter().map(|branch| branch.needs(bytes, values, self.0.limits.max_input_bytes));
+    fn memory_needed(&self, bytes: usize, values: usize) -> usize {
+        let needs =
+            self.0.branches.iter().map(|branch| branch.memory_needed(bytes, values, self.0.limits.max_input_bytes));
         FIXED + needs.max().unwrap_or(bytes)
     }
 }
 
 impl Branch {
-    fn needs(&self, bytes: usize, values: usize, most: usize) -> usize {
-        let written: usize = self.patches.iter().map(Patch::written).sum();
+    fn memory_needed(&self, bytes: usize, values: usize, most: usize) -> usize {
+        let written: usize = self.patches.iter().map(Patch::bytes_written).sum();
         let copies = self.patches.iter().any(Patch::copies);
-        // What `copy` may add, and what paths of `select` that lead to one place may.
+        // The bytes that `copy` may add, and that paths of `select` that lead to the same place may add.
         let copied = if copies { most.min(bytes.saturating_mul(self.patches.len())) } else { 0 };
         let multiplied = if self.select_multiplies { most.min(bytes.saturating_mul(self.select.len())) } else { 0 };
         let grown = bytes + written + copied + multiplied;

@@ -1,4 +1,4 @@
-//! A compiled filter: what [`crate::compile`] makes and the executors run.
+//! A compiled filter: [`crate::compile`] makes it, and the executors `run` and `stream` run it.
 
 mod glob;
 mod memory;
@@ -20,37 +20,38 @@ pub(crate) use pointer::{Index, Name, Pointer, Segment};
 pub(crate) use select::{Field, Step};
 pub(crate) use trie::Trie;
 
-/// A filter that runs. Cheap to share, immutable, `Send + Sync`.
+/// A compiled filter. Immutable, cheap to clone, `Send + Sync`.
 #[derive(Debug, Clone)]
 pub struct Program(pub(crate) Arc<Plan>);
 
 impl Program {
-    /// Whether nothing passes but what the filter names, so that a member that the upstream adds later does not: every
-    /// branch has `retain` without globs, `select` with nothing beside the payload, or, for text alone, `keep`.
+    /// Returns whether only what the filter names passes, so that a member that the upstream adds later does not.
+    /// Every branch then has `retain` without globs, or `select` with no siblings of the payload, or, if it works on
+    /// text alone, `keep`.
     #[must_use]
     pub fn is_allow_list(&self) -> bool {
         self.0.branches.iter().all(|branch| branch.allow_list)
     }
 }
 
-/// What a program is made of.
+/// The content of a program.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) enforcement: Enforcement,
     pub(crate) limits: Limits,
     pub(crate) strict_patch: bool,
-    /// In order; the first whose guard holds applies. One, unguarded, in the single form.
+    /// The branches in order; the first whose guard holds applies. The single form is one branch without a guard.
     pub(crate) branches: Vec<Branch>,
     /// The names in the pointers that branches test.
-    pub(crate) guarded: Keys,
-    /// The branches, as far as they stream.
+    pub(crate) tested_names: Keys,
+    /// The branches, as far as they can stream.
     pub(crate) fast: Fast,
-    /// Outputs larger than this take the tree, which watches how large they become.
-    pub(crate) streams_up_to: usize,
+    /// Outputs larger than this take the tree, which limits how much they grow.
+    pub(crate) max_streamed_bytes: usize,
 }
 
 impl Plan {
-    /// Whether the output goes to the caller as it came, whatever is in it.
+    /// Returns whether the output passes unchanged, whatever it contains.
     pub(crate) fn is_verbatim(&self, call: &Call<'_>) -> bool {
         let passes = matches!(self.branches.as_slice(), [Branch { guard: Guard::Always, passthrough: true, .. }]);
         (call.raw && self.enforcement == Enforcement::Advisory) || (passes && call.budget.is_none())
@@ -62,9 +63,9 @@ impl Plan {
 pub(crate) struct Branch {
     /// Stage 1.
     pub(crate) guard: Guard,
-    /// Nothing passes but what the filter names, see [`Program::is_allow_list`].
+    /// Whether only what the filter names passes, see [`Program::is_allow_list`].
     pub(crate) allow_list: bool,
-    /// The output as it is; all other fields are empty.
+    /// Whether the output passes as it is; all other fields are then empty.
     pub(crate) passthrough: bool,
     /// Stage 2.
     pub(crate) retain: Option<Retain>,
@@ -72,27 +73,27 @@ pub(crate) struct Branch {
     pub(crate) patches: Vec<Patch>,
     /// Stage 4.
     pub(crate) root: Root,
-    /// Where no stage needs to know the payload, a budget and `compact` look for the list in what the stages leave.
-    pub(crate) detects: bool,
+    /// Whether a budget and `compact` detect the list in the filtered document, since no stage needs the payload.
+    pub(crate) detects_list: bool,
     /// Stage 5; never 0.
     pub(crate) max_items: Option<usize>,
-    /// Stage 6; empty is none.
+    /// Stage 6; empty if there is no `select`.
     pub(crate) select: Vec<Field>,
-    /// The names in those paths.
+    /// The names in the paths of `select`.
     pub(crate) names: Keys,
-    /// Two paths of `select` may lead to one place: what it gives can be larger than what it is given.
+    /// Whether two paths of `select` may lead to the same place, so that its result can be larger than its input.
     pub(crate) select_multiplies: bool,
     /// Stage 7.
     pub(crate) exclude: Exclude,
-    /// Stage 8: members whose value is null go.
+    /// Stage 8: drop members whose value is null.
     pub(crate) drop_nulls: bool,
-    /// Stage 8: members whose value is null, `""`, `[]` or `{}` go, from the leaves up.
+    /// Stage 8: drop members whose value is null, `""`, `[]` or `{}`, from the leaves up.
     pub(crate) drop_empty: bool,
-    /// Stage 9, of text output only.
+    /// Stage 9, for text output only.
     pub(crate) text: Option<TextProgram>,
     /// Stage 10; a call can lower it.
     pub(crate) budget: Option<Bytes>,
-    /// Whether the answer says what is cut.
+    /// Whether the answer reports what is cut.
     pub(crate) notice: bool,
     /// Stage 11.
     pub(crate) compact: Option<CompactProgram>,
@@ -101,20 +102,20 @@ pub(crate) struct Branch {
 /// When a branch applies.
 #[derive(Debug)]
 pub(crate) enum Guard {
-    /// Single form.
+    /// Always: the single form.
     Always,
-    /// The value at the pointer, in the original output, equals the constant.
+    /// When the value at the pointer, in the original output, equals the constant.
     Test(Pointer, JsonText),
-    /// Last of a list.
+    /// When no branch before it applies: the last of a list.
     Otherwise,
 }
 
 /// Stage 2.
 #[derive(Debug)]
 pub(crate) struct Retain {
-    /// The paths, merged; `end` holds indices into `paths`.
+    /// The merged paths; `end` holds indices into `paths`.
     pub(crate) trie: Trie,
-    /// As they were written; those that resolve nowhere are reported so.
+    /// The paths as written, for the report of those that resolve nowhere.
     pub(crate) paths: Vec<Box<str>>,
 }
 
@@ -130,8 +131,8 @@ pub(crate) enum Patch {
 }
 
 impl Patch {
-    /// Bytes that the operation may write of its own.
-    pub(crate) fn written(&self) -> usize {
+    /// Returns the bytes that the operation may add to the document.
+    pub(crate) fn bytes_written(&self) -> usize {
         match self {
             Self::Add { path, value } | Self::Replace { path, value } => path.text.len() + value.as_str().len() + 4,
             Self::Move { path, .. } | Self::Copy { path, .. } => path.text.len() + 4,
@@ -139,49 +140,49 @@ impl Patch {
         }
     }
 
-    /// Whether the document may come to hold a part of itself twice.
+    /// Returns whether the operation may duplicate a part of the document.
     pub(crate) fn copies(&self) -> bool {
         matches!(self, Self::Copy { .. })
     }
 }
 
-/// Where the payload is. Siblings of a payload that is not the document stay under `Advisory`, or
-/// where `retain` is given; else they go, and the objects and arrays around the payload hold nothing else.
+/// The location of the payload. Siblings of a payload that is not the document stay under `Advisory`, or where there
+/// is a `retain`. Otherwise they go, and the objects and arrays around the payload hold nothing else.
 #[derive(Debug)]
 pub(crate) enum Root {
-    /// No stage of 5 to 8 and no `compact`: none is looked for.
+    /// No payload is needed: there is no stage of 5 to 8 and no `compact`.
     Unused,
     /// The whole document: declared, or `Enforced` without `root`.
     Document,
-    /// `root`, not `""`; unresolved is a failed stage.
+    /// `root`, unless it is `""`. If it does not resolve, the stage fails.
     Pointer(Pointer),
-    /// `response.type: array`: the document if it is a list, else the detected list; none is a failed stage,
-    /// and so is, under `Enforced`, a document that is no list.
+    /// `response.type: array`: the document if it is a list, else the detected list. The stage fails if there is no
+    /// list and, under `Enforced`, if the document is not a list.
     List,
-    /// `Advisory`, nothing declared.
+    /// `Advisory` without a declaration: the payload is detected.
     Detect,
 }
 
 /// Stage 7.
 #[derive(Debug, Default)]
 pub(crate) struct Exclude {
-    /// What goes, relative to the item; `end` holds the number of the entry. Names are no indices here: in an item that
-    /// is a list they are those of its elements.
+    /// What goes, relative to the item; `end` holds the index of the entry. Names are never indices here: in an item
+    /// that is a list they are names of members of its elements.
     pub(crate) trie: Trie,
     /// The entries that name a member of the item, and nothing below it.
     pub(crate) names: Vec<Box<str>>,
-    /// By number, as they were written. None for an entry that is never missed: another drops the same, or `select`
-    /// gives no such member.
+    /// The entries as written, by index. `None` for an entry that is never reported as missed: another entry drops
+    /// the same, or `select` gives no such member.
     pub(crate) entries: Vec<Option<Box<str>>>,
 }
 
 impl Exclude {
-    /// Whether it drops nothing.
+    /// Returns whether it drops nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.trie.is_empty()
     }
 
-    /// Whether its entries are names of members of the item, and nothing else.
+    /// Returns whether its entries are only names of members of the item.
     pub(crate) fn is_plain(&self) -> bool {
         let Trie { end, names, any, globs, deep, .. } = &self.trie;
         let leaf = |below: &Trie| below.children().next().is_none();
@@ -189,12 +190,12 @@ impl Exclude {
         end.is_none() && any.is_none() && globs.is_empty() && deep.is_none() && names.iter().all(plain)
     }
 
-    /// By number, whether an entry needs no place to be found: the beginning of a search for those that are missed.
+    /// Returns, by index, whether an entry is never missed: the initial state of a search for the missed ones.
     pub(crate) fn unmissable(&self) -> Vec<bool> {
         self.entries.iter().map(Option::is_none).collect()
     }
 
-    /// The entries that were not `found`, as they were written.
+    /// Returns the entries that were not `found`, as written.
     pub(crate) fn missed(&self, found: &[bool]) -> impl Iterator<Item = String> {
         self.entries
             .iter()
@@ -205,8 +206,9 @@ impl Exclude {
 }
 
 impl Root {
-    /// The way to the payload where it is named or declared, so that `retain` can leave it there under `Enforced`
-    /// also where nothing of it is kept: an error would tell a field that is dropped later from one that is absent.
+    /// Returns the path to the payload if the payload is named or declared. Under `Enforced`, `retain` keeps a value
+    /// on this path even if it keeps nothing in it: an error would distinguish a field that is dropped later from one
+    /// that is absent.
     pub(crate) fn way(&self) -> Option<&[Name]> {
         match self {
             Self::Pointer(pointer) => Some(&pointer.segments),
@@ -217,26 +219,27 @@ impl Root {
 }
 
 impl Branch {
-    /// Whether later stages can empty what `retain` has kept a part of. Under `Enforced` that then goes too, as if
-    /// the part had not been there: what is dropped must not be told from what is absent.
-    pub(crate) fn settles(&self) -> bool {
+    /// Returns whether later stages can empty a value that `retain` kept for a part of it. Under `Enforced` the
+    /// emptied value then goes too, as if the part had been absent: the answer must not distinguish a dropped part
+    /// from an absent one.
+    pub(crate) fn cascades(&self) -> bool {
         let patched = self.patches.iter().any(|patch| matches!(patch, Patch::Remove { .. } | Patch::Move { .. }));
         self.retain.is_some() && (self.drop_nulls || patched || !self.exclude.is_empty())
     }
 
-    /// Whether there is no stage at all.
+    /// Returns whether there is no stage at all.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { passthrough, text, budget, .. } = self;
         !self.is_structural() && text.is_none() && budget.is_none() && !passthrough
     }
 
-    /// Whether a stage works on JSON, which makes output that is none a failure. A new stage does not compile until it
-    /// is said here whether it does.
+    /// Returns whether a stage works on JSON, so that output that is not JSON is a failure. A new stage does not
+    /// compile until it is listed here.
     pub(crate) fn is_structural(&self) -> bool {
         let Self {
             retain,
             patches,
-            // Each stage of a payload names one, and so does `compact`.
+            // Each stage of a payload sets a root, and so does `compact`.
             root,
             max_items: _,
             select: _,
@@ -250,7 +253,7 @@ impl Branch {
             guard: _,
             allow_list: _,
             passthrough: _,
-            detects: _,
+            detects_list: _,
             text: _,
             budget: _,
             notice: _,

@@ -5,34 +5,34 @@ use super::Glob;
 /// A strict JSON Pointer (RFC 6901).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pointer {
-    /// As it was written.
+    /// The pointer as written.
     pub(crate) text: Box<str>,
-    /// Its reference tokens, `~0` and `~1` resolved. None is the whole document.
+    /// Its reference tokens, with `~0` and `~1` resolved. Empty for the whole document.
     pub(crate) segments: Vec<Name>,
 }
 
-/// One reference token, and what it says to an array.
+/// One reference token: a key in an object, and possibly an index in an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// The token, escapes resolved: the key in an object.
+    /// The token with escapes resolved: the key in an object.
     pub(crate) text: Box<str>,
-    /// What it is in an array.
+    /// The token as an index into an array.
     pub(crate) index: Index,
 }
 
-/// What a reference token is in an array.
+/// A reference token as an index into an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Index {
-    /// A number without leading zeros; one beyond `usize` is `usize::MAX`, which no array has.
+    /// A number without leading zeros. A number beyond `usize` becomes `usize::MAX`, which no array has.
     At(usize),
-    /// `-`: behind the last element.
+    /// `-`: the place behind the last element.
     End,
-    /// Not an index.
+    /// The token is not an index.
     None,
 }
 
 impl Index {
-    /// The element's number.
+    /// Returns the index of the element, if the token is a number.
     pub(crate) fn number(self) -> Option<usize> {
         match self {
             Self::At(index) => Some(index),
@@ -58,18 +58,18 @@ impl Name {
 /// One segment of a pointer of `retain` or `exclude`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment {
-    /// A member's name, or an index where there is an array.
+    /// The name of a member, or an index where there is an array.
     Name(Name),
     /// `*`: every element of an array, every member of an object.
     Any,
-    /// A name with `*` in it: every member whose name matches. Like a name it maps over arrays.
+    /// A name that contains `*`: every member whose name matches. Like a name it maps over arrays.
     Glob(Glob),
-    /// `**`: any number of members and elements, none too.
+    /// `**`: any number of members and elements, including none.
     Deep,
 }
 
 impl Segment {
-    /// Whether this is the segment of the member `name` of an object.
+    /// Returns whether the segment matches the member `name` of an object.
     pub(crate) fn is_member(&self, name: &str) -> bool {
         match self {
             Self::Name(own) => *own.text == *name,

@@ -1,4 +1,4 @@
-//! The JSON Schema of what a program gives.
+//! The JSON Schema of a program's output.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,11 @@ use crate::Enforcement;
 use crate::budget::{PAGINATION, TRUNCATED};
 
 impl Program {
-    /// A JSON Schema that the structured content of every successful answer conforms to, where the filter alone
-    /// decides its shape: under `Enforced`, with `compact` or `select` in every branch. Otherwise `None`. `pagination` is
-    /// the schema of `_pagination`, where the gateway attaches one.
+    /// Returns a JSON Schema that the structured content of every successful answer conforms to. There is one if the
+    /// filter alone decides the shape: under `Enforced`, with `compact` or `select` in every branch. `pagination` is
+    /// the schema of `_pagination`, if the gateway attaches one.
     ///
-    /// Nothing but the summary's members and `result` is `required`: a budget may leave out any other.
+    /// Only the summary's members and `result` are `required`: a budget may leave out any other.
     #[must_use]
     pub fn output_schema(&self, pagination: Option<&Value>) -> Option<Value> {
         if self.0.enforcement != Enforcement::Enforced {
@@ -33,7 +33,7 @@ impl Program {
     }
 }
 
-/// The objects that a branch may give, each a schema.
+/// Returns the schemas of the objects that a branch may give.
 fn shapes(branch: &Branch, pagination: Option<&Value>) -> Option<Vec<Value>> {
     let with = |schema| attached(schema, branch.notice, pagination);
     if branch.compact.is_some() {
@@ -51,7 +51,7 @@ fn shapes(branch: &Branch, pagination: Option<&Value>) -> Option<Vec<Value>> {
         return None;
     }
     let item = item(branch);
-    // `retain` leaves an empty list of a list among the items.
+    // `retain` leaves an empty list for a list among the items.
     let element = match branch.retain {
         Some(_) => json!({"anyOf": [item, {"type": "array", "maxItems": 0}]}),
         None => item.clone(),
@@ -65,8 +65,8 @@ fn shapes(branch: &Branch, pagination: Option<&Value>) -> Option<Vec<Value>> {
     }
 }
 
-/// An object's schema with the members that an answer adds. A member of that name that the filter gives stays where the
-/// answer adds none.
+/// Adds to an object's schema the members that an answer adds. If the filter gives a member of the same name, its
+/// schema stays, since an answer may add none.
 fn attached(mut schema: Value, notice: bool, pagination: Option<&Value>) -> Value {
     let truncated = json!({
         "type": "object",
@@ -88,13 +88,13 @@ fn attached(mut schema: Value, notice: bool, pagination: Option<&Value>) -> Valu
 }
 
 fn item(branch: &Branch) -> Value {
-    // What a pattern drops may be listed: no member is required.
+    // A pattern of `exclude` may drop a listed member: no member is required.
     let kept = branch.select.iter().filter(|field| !branch.exclude.names.contains(&field.name));
     let properties: Map<String, Value> = kept.map(|field| (field.name.to_string(), json!({}))).collect();
     json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
-/// The objects on the way to the payload. Not known where a segment may be an index.
+/// Returns the schema of the objects around the payload. `None` if a segment may be an index.
 fn around(pointer: &Pointer, payload: Value) -> Option<Value> {
     pointer.segments.iter().rev().try_fold(payload, |inner, name| {
         let properties: Map<String, Value> = std::iter::once((name.text.to_string(), inner)).collect();

@@ -7,7 +7,7 @@ pub(crate) struct Field {
     pub(crate) name: Box<str>,
     /// The output key as JSON, with quotes.
     pub(crate) key: Box<str>,
-    /// The source path as it was written, for the report.
+    /// The source path as written, for the report.
     pub(crate) source: Box<str>,
     /// The source path.
     pub(crate) path: Vec<Step>,
@@ -20,13 +20,13 @@ pub(crate) enum Step {
     Name(Box<str>),
     /// `[n]`: one element.
     Index(usize),
-    /// `[*]`: a list of what the rest of the path finds in each element; elements without it are
-    /// left out. Found where the array is empty or one element has it.
+    /// `[*]`: the list of what the rest of the path finds in each element, without the elements in which it finds
+    /// nothing. It resolves if the array is empty or one element resolves.
     Each,
 }
 
 impl Field {
-    /// Whether the two may give one value, or one that holds the other.
+    /// Returns whether the two fields may give the same value, or one a value that contains the other's.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let meet = |(a, b): (&Step, &Step)| match (a, b) {
             (Step::Name(a), Step::Name(b)) => a == b,

@@ -1,4 +1,4 @@
-//! The paths of `retain` and of `exclude`, merged.
+//! The merged paths of `retain` and of `exclude`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,30 +7,32 @@ use super::Glob;
 use super::pointer::{Index, Name, Segment};
 use crate::stream::Keys;
 
-/// A set of paths as a tree. At an object a name is a key, and [`Trie::any`] goes for every
-/// member. At an array a number is an index, [`Trie::any`] goes for every element, and the other
-/// names map: each element is treated as if [`Trie::mapped`] began at it.
+/// A set of paths as a tree.
 ///
-/// No path that is covered by another is in the tree: what has [`Trie::end`] has no children.
+/// - At an object, a name is a key, and [`Trie::any`] applies to every member.
+/// - At an array, a number is an index, [`Trie::any`] applies to every element, and the other names map: each element
+///   is treated as if the path began at it.
+///
+/// The tree holds no path that another path covers: a node with [`Trie::end`] has no children.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trie {
-    /// A path ends here: everything below is meant. The number of the path, in the order of its declaration.
+    /// The index of the path that ends here, in the order of declaration. The path covers everything below.
     pub(crate) end: Option<usize>,
-    /// By name.
+    /// Names of members, or indices, with the rest of their paths.
     pub(crate) names: Vec<(Name, Trie)>,
     /// `*`.
     pub(crate) any: Option<Box<Trie>>,
-    /// Names with `*` in them. Like names they map over arrays.
+    /// Names that contain `*`. Like names they map over arrays.
     pub(crate) globs: Vec<(Glob, Trie)>,
-    /// `**`: what follows it begins here, and at everything below.
+    /// `**`: the rest of its path begins here, and at everything below.
     pub(crate) deep: Option<Box<Trie>>,
     lookup: Lookup,
 }
 
-/// Below this many names it is faster to look at each.
-const FEW: usize = 8;
+/// Up to this many names a linear search is faster than a lookup.
+const LINEAR_SEARCH_MAX: usize = 8;
 
-/// What finds one of many names. Made when it is first used, from names that no longer change; a copy makes its own.
+/// An index over many names. It is built on first use, from names that no longer change; a clone builds its own.
 #[derive(Debug, Default)]
 struct Lookup(OnceLock<Many>);
 
@@ -38,7 +40,7 @@ struct Lookup(OnceLock<Many>);
 struct Many {
     /// The distinct texts of the names.
     keys: Keys,
-    /// By number of the text, the names that have it: a number can be an index and, in `exclude`, a mere name.
+    /// The positions of the names with a given text: two if a number is both an index and, in `exclude`, a mere name.
     at: Vec<(usize, Option<usize>)>,
     maps: bool,
 }
@@ -50,8 +52,8 @@ impl Clone for Lookup {
 }
 
 impl Trie {
-    /// Adds path number `id`. Nothing is added that is covered already, nor is what it covers taken out:
-    /// see `compile`, which adds no path that another covers.
+    /// Adds path number `id`. It neither skips a path that is covered already nor removes paths that the new one
+    /// covers: `compile` adds no path that another covers.
     pub(crate) fn insert(&mut self, path: &[Segment], id: usize) {
         match path.split_first() {
             None => {
@@ -76,7 +78,7 @@ impl Trie {
         }
     }
 
-    /// Calls `each` with the numbers of all paths in the tree.
+    /// Calls `each` with the number of every path in the tree.
     pub(crate) fn ends(&self, each: &mut impl FnMut(usize)) {
         if let Some(id) = self.end {
             each(id);
@@ -84,26 +86,26 @@ impl Trie {
         self.children().for_each(|below| below.ends(each));
     }
 
-    /// What is behind one more segment, whichever.
+    /// Returns the subtrees behind one more segment of any kind.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Trie> {
         let Self { end: _, names, any, globs, deep, lookup: _ } = self;
         let named = names.iter().map(|(_, below)| below).chain(globs.iter().map(|(_, below)| below));
         named.chain(any.as_deref()).chain(deep.as_deref())
     }
 
-    /// Whether there is no path in it.
+    /// Returns whether the tree holds no path.
     pub(crate) fn is_empty(&self) -> bool {
         self.end.is_none() && self.children().next().is_none()
     }
 
-    /// Whether a segment has a `*` in it or is `**`.
+    /// Returns whether a segment contains `*` or is `**`.
     pub(crate) fn has_globs(&self) -> bool {
         !self.globs.is_empty() || self.deep.is_some() || self.children().any(Self::has_globs)
     }
 
-    /// The entries of a name: one, or two of which one is an index.
+    /// Returns the entries of a name: one, or two if one of them is an index.
     pub(crate) fn named(&self, name: &[u8]) -> impl Iterator<Item = &(Name, Trie)> {
-        let found = if self.names.len() <= FEW {
+        let found = if self.names.len() <= LINEAR_SEARCH_MAX {
             let mut found = self.names.iter().filter(|(n, _)| n.text.as_bytes() == name);
             [found.next(), found.next()]
         } else {
@@ -116,19 +118,19 @@ impl Trie {
         found.into_iter().flatten()
     }
 
-    /// Whether names of this node map over the elements of an array: those that are no index.
+    /// Returns whether a name or glob of this node maps over the elements of an array: those that are not an index.
     pub(crate) fn maps(&self) -> bool {
-        let named = if self.names.len() <= FEW { self.names.iter().any(maps) } else { self.many().maps };
+        let named = if self.names.len() <= LINEAR_SEARCH_MAX { self.names.iter().any(maps) } else { self.many().maps };
         named || !self.globs.is_empty()
     }
 
-    /// The part for element `index` of an array, by number.
+    /// Returns the subtree that names element `index` of an array by its number.
     pub(crate) fn at(&self, index: usize) -> Option<&Trie> {
         let own = |(name, _): &&(Name, Trie)| name.index == Index::At(index);
-        let found = if self.names.len() <= FEW {
+        let found = if self.names.len() <= LINEAR_SEARCH_MAX {
             self.names.iter().find(own)
         } else {
-            // An index is written in one way.
+            // An index has one spelling.
             self.named(index.to_string().as_bytes()).find(own)
         };
         found.map(|(_, below)| below)

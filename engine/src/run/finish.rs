@@ -1,4 +1,4 @@
-//! Stages 10 and 11, of both paths: an output is fitted into its budget, with what stands around it, and written.
+//! Stages 10 and 11, for both executors: fit an output and its frame into the budget, and write it.
 
 use super::{Failure, Run, root};
 use crate::budget::{self, Cut, Form, Frame, Items, PAGINATION, TRUNCATED, fit_json, fit_text};
@@ -8,7 +8,7 @@ use crate::stream;
 use crate::template::{CompactProgram, Meter, Room};
 use crate::{BudgetReport, Bytes, Stage, Structured};
 
-/// What goes to the model.
+/// The blocks that go to the model.
 pub(super) struct Output {
     pub(super) text: String,
     pub(super) notice: Option<String>,
@@ -18,19 +18,20 @@ pub(super) struct Output {
 /// Where a budget finds the items.
 #[derive(Clone, Copy)]
 pub(super) enum List<'p> {
-    /// There, if there is a list, which had so many items before `maxItems`; as many as it has, where that is not known.
+    /// At this place, if there is a list. The number is its length before `maxItems`; `None` means its present
+    /// length.
     At(&'p [usize], Option<usize>),
     /// Where `maxItems` would find them.
     Detect,
-    /// The output is no list.
+    /// Nowhere: the output is not a list.
     None,
 }
 
 /// Why `compact` rendered nothing.
 enum NoSummary {
-    /// It works on lists.
+    /// The payload is not a list, and `compact` works on lists.
     NoList,
-    /// A limit of the renderer was reached.
+    /// The renderer reached a limit.
     Failed(String),
 }
 
@@ -44,25 +45,25 @@ impl NoSummary {
 }
 
 impl<'p> Run<'p> {
-    /// The smaller of the filter's budget and the call's.
+    /// Returns the smaller of the filter's budget and the call's.
     fn limit(&self, branch: Option<&Branch>) -> Option<Bytes> {
         let asked = self.call.budget.filter(|bytes| *bytes > Bytes(0));
         branch.and_then(|branch| branch.budget).into_iter().chain(asked).min()
     }
 
-    /// What stands around an output. No branch is the output as it is.
+    /// Returns what is added to an output. `branch` is `None` for an output that passes unchanged.
     fn frame(&self, branch: Option<&Branch>) -> Frame<'p> {
         Frame { pagination: self.call.pagination, notice: branch.is_none_or(|branch| branch.notice) }
     }
 
-    /// Puts an output that is JSON into its frame.
+    /// Adds its frame to an output that is JSON.
     fn framed(&mut self, frame: Frame<'_>, text: String, cut: Cut) -> Output {
         let members = frame.members(cut);
         let structured = if members.is_empty() || Form::of(&text) == Form::Wrapped {
             Structured::Text { members }
         } else {
-            // No name comes twice, in any spelling: readers would take different values.
-            match stream::without(&text, &[PAGINATION, TRUNCATED], self.work) {
+            // No name may occur twice, in any spelling: readers would take different values.
+            match stream::without_members(&text, &[PAGINATION, TRUNCATED], self.work) {
                 None => Structured::Text { members },
                 Some(text) => {
                     let json = Structured::Text { members }.to_json(&text);
@@ -79,7 +80,7 @@ impl<'p> Run<'p> {
         Output { text, notice, structured }
     }
 
-    /// The output to the byte. `is_json` says whether it was read as JSON.
+    /// Returns the output byte for byte. `is_json` says whether it was parsed as JSON.
     pub(super) fn verbatim(&mut self, text: String, is_json: bool) -> Output {
         let frame = self.frame(None);
         self.report.result_bytes = text.len();
@@ -90,11 +91,11 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Puts a document that is written already into its frame. Gives it back where it has to be rendered or trimmed, which
-    /// is done on a tree.
+    /// Adds its frame to a document that has been written. Returns the document as an error if it must be rendered or
+    /// trimmed, which needs a tree.
     pub(super) fn written(&mut self, branch: &Branch, text: String) -> Result<Output, String> {
         let frame = self.frame(Some(branch));
-        // `maxItems` has shown all that it may, where it has left something out.
+        // If `maxItems` left something out, it shows as many items as it may.
         let items = self.report.items_truncated_from.zip(branch.max_items);
         let cut = Cut { items: items.and_then(|(total, shown)| Items::cut(shown, total)), ..Cut::default() };
         let fits = |limit| frame.cost(text.len(), Form::of(&text), cut).fits(limit);
@@ -104,7 +105,8 @@ impl<'p> Run<'p> {
         Ok(self.framed(frame, text, cut))
     }
 
-    /// Encodes a document whose payload, of `total` items if it is a list, is at `place`.
+    /// Encodes a document. `payload` is the place of its payload, with the number of items before `maxItems` if it is
+    /// a list.
     pub(super) fn encode(
         &mut self,
         branch: &Branch,
@@ -114,7 +116,7 @@ impl<'p> Run<'p> {
         if let Some(compact) = &branch.compact {
             match self.summary(compact, branch, &mut document, payload) {
                 Ok(output) => return Ok(output),
-                // The fields that the templates do not print were not meant to be seen.
+                // Without the templates, fields that they do not print would show.
                 Err(reason) if self.enforced() => return Err(Failure::new(Stage::Compact, reason.as_str())),
                 Err(NoSummary::NoList) => self.warn(Stage::Compact, NoSummary::NoList.as_str()),
                 Err(NoSummary::Failed(reason)) => self.report.compact_error = Some(reason),
@@ -122,8 +124,8 @@ impl<'p> Run<'p> {
         }
         let list = match payload {
             Some((place, Some(total))) => List::At(place.as_slice(), Some(*total)),
-            _ if branch.detects => List::Detect,
-            // No stage has looked for a payload: a document that is a list is trimmed as one.
+            _ if branch.detects_list => List::Detect,
+            // No stage looked for a payload: a document that is a list is trimmed as one.
             _ => List::At(&[], None),
         };
         Ok(self.json(&mut document, list, Some(branch)))
@@ -138,7 +140,7 @@ impl<'p> Run<'p> {
     ) -> Result<Output, NoSummary> {
         let place = match payload {
             Some((place, Some(total))) => Some((place.clone(), Some(*total))),
-            _ if branch.detects => root::list(document, self.work).map(|place| (place, None)),
+            _ if branch.detects_list => root::list(document, self.work).map(|place| (place, None)),
             _ => None,
         };
         let Some((place, total)) = place else { return Err(NoSummary::NoList) };
@@ -178,14 +180,14 @@ impl<'p> Run<'p> {
             Some(budget::List { place, total: total.unwrap_or(length) })
         });
         let (cut, report) = fit_json(document, list, (size, limit), &frame, self.work);
-        // What is trimmed is written into no more than is left.
+        // A trimmed document is written into a buffer of its trimmed size.
         let mut text = String::with_capacity(report.as_ref().map_or(size, |report| report.result.0));
         self.report.budget = report;
         write_within(document, &mut text, self.work);
         self.framed(frame, text, cut)
     }
 
-    /// Gives text, within the budget.
+    /// Encodes text, within the budget.
     pub(super) fn lines(&mut self, mut text: String, branch: Option<&Branch>) -> Output {
         let (frame, limit) = (self.frame(branch), self.limit(branch));
         let mut cut = Cut::default();

@@ -1,15 +1,15 @@
-//! Stages 5 to 8: the payload's list, and the fields of its items.
+//! Stages 5 to 8: the list of the payload, and the fields of its items.
 
+use super::cascade;
 use super::lookup::Lookups;
 use super::paths::{self, View};
-use super::settle;
 use crate::json::{Key, Member, Node, dedupe};
 use crate::program::{Branch, Exclude, Field, Plan, Step};
 use crate::work::Work;
 use crate::{Enforcement, Report};
 
-/// Applies stages 5 to 8 to the payload, or leaves it as it is and says why. `kept` is what `retain` says of the
-/// payload, where it matters once more.
+/// Applies stages 5 to 8 to the payload, or leaves it unchanged and returns the reason. `kept` holds the views of the
+/// payload's place in `retain`, if emptied values must go with their contents.
 pub(super) fn apply<'a>(
     payload: &mut Node<'a>,
     branch: &'a Branch,
@@ -29,18 +29,18 @@ pub(super) fn apply<'a>(
         }
     } else {
         let selected = select(payload, shown, branch, plan, report, work)?;
-        // What `select` has dropped anyway is not missed.
-        part(work)?;
-        found(payload, shown, exclude, &mut excluded, work);
+        // An entry that only `select` leaves without effect is not reported as missed.
+        begin_part(work)?;
+        mark_excluded(payload, shown, exclude, &mut excluded, work);
         *payload = selected;
     }
-    part(work)?;
-    found(payload, shown, exclude, &mut excluded, work);
+    begin_part(work)?;
+    mark_excluded(payload, shown, exclude, &mut excluded, work);
     match &mut *payload {
         Node::Array(items) => items.iter_mut().for_each(|item| paths::exclude(item, exclude, work)),
         item => paths::exclude(item, exclude, work),
     }
-    part(work)?;
+    begin_part(work)?;
     if shown != Some(0) {
         report.unresolved.extend(exclude.missed(&excluded));
     }
@@ -48,26 +48,26 @@ pub(super) fn apply<'a>(
         prune(payload, branch.drop_empty, work);
     }
     if let Some(kept) = kept.filter(|_| !branch.select.is_empty()) {
-        settle::selected(payload, kept, &branch.select, work);
+        cascade::selected(payload, kept, &branch.select, work);
     }
     if enforced && !branch.select.is_empty() && nothing_left(payload) {
-        return Err(MISSED.to_owned());
+        return Err(NOTHING_SELECTED.to_owned());
     }
     report.items_truncated_from = total.filter(|total| shown.is_some_and(|shown| shown < *total));
     Ok(())
 }
 
-/// Begins another part of the stage, with a bound of its own: so that what streams, where only the fields of items are
-/// counted, never reaches one.
-fn part(work: &Work<'_>) -> Result<(), String> {
-    // Where the stage has reached its bound, that is what is said.
+/// Begins the next part of the stage, with a bound of its own, so that an output that streams never reaches one: the
+/// fast path counts only the fields of items.
+fn begin_part(work: &Work<'_>) -> Result<(), String> {
+    // If the stage has reached its bound, the caller reports that instead.
     if work.restart() { Ok(()) } else { Err(String::new()) }
 }
 
-const MISSED: &str = "no path of `select` resolves in any item";
+const NOTHING_SELECTED: &str = "no path of `select` resolves in any item";
 
-/// Notes which entries of `exclude` find something to drop in an item of the payload that is `shown`.
-fn found(payload: &Node<'_>, shown: Option<usize>, exclude: &Exclude, found: &mut [bool], work: &Work<'_>) {
+/// Records which entries of `exclude` have something to drop in the items that are `shown`.
+fn mark_excluded(payload: &Node<'_>, shown: Option<usize>, exclude: &Exclude, found: &mut [bool], work: &Work<'_>) {
     match payload {
         Node::Array(items) => {
             let shown = items.iter().take(shown.unwrap_or(usize::MAX));
@@ -77,7 +77,7 @@ fn found(payload: &Node<'_>, shown: Option<usize>, exclude: &Exclude, found: &mu
     }
 }
 
-/// The payload made of selected fields; the payload itself stays as it is.
+/// Returns the payload reduced to the selected fields; `payload` itself stays unchanged.
 fn select<'a>(
     payload: &Node<'a>,
     shown: Option<usize>,
@@ -87,7 +87,7 @@ fn select<'a>(
     work: &Work<'_>,
 ) -> Result<Node<'a>, String> {
     let enforced = plan.enforcement == Enforcement::Enforced;
-    // A field for each path: paths that lead to the same place multiply what is there.
+    // Each path gives a field, so paths to the same place multiply what is there: the result needs a limit.
     let mut room = branch.select_multiplies.then_some(plan.limits.max_input_bytes);
     let mut found = vec![Traces::default(); branch.select.len()];
     let mut lookups = Lookups::new(&branch.names, work);
@@ -102,8 +102,8 @@ fn select<'a>(
                         fields(item, &branch.select, &mut found, &mut room, &mut lookups)
                     }
                     other if !enforced => Some(other.clone()),
-                    // Under `Enforced` only what is named passes, and what was there does not show. `retain` says
-                    // that a list stays a list.
+                    // Under `Enforced` only what is named passes, and the answer must not show what was there. With
+                    // `retain`, a list stays a list.
                     Node::Array(_) if branch.retain.is_some() => Some(Node::Array(Vec::new())),
                     Node::Array(_) | Node::Scalar(_) | Node::String(_) => Some(Node::Object(Vec::new())),
                 })
@@ -121,9 +121,9 @@ fn select<'a>(
         return Err("what `select` gives is larger than an output may be".to_owned());
     }
     if objects > 0 {
-        // Under `Enforced` it is decided on what is left in the end, see `nothing_left`.
+        // Under `Enforced` the result decides, see `nothing_left`.
         if !enforced && !found.iter().any(|traces| traces.found) {
-            return Err(MISSED.to_owned());
+            return Err(NOTHING_SELECTED.to_owned());
         }
         let missed = branch.select.iter().zip(&found).filter(|(_, traces)| traces.missed());
         report.partial_miss = missed.map(|(field, _)| field.source.to_string()).collect();
@@ -131,7 +131,8 @@ fn select<'a>(
     Ok(selected)
 }
 
-/// The fields of one item; `room` is what they may take, where that is watched. None, and no room, where it is spent.
+/// Returns the selected fields of one item. `room` is the remaining byte budget, if one is enforced; `None` means
+/// that the budget or the bound of the stage is exhausted.
 fn fields<'n, 'a>(
     item: &'n Node<'a>,
     select: &'a [Field],
@@ -163,26 +164,26 @@ fn fields<'n, 'a>(
     Some(Node::Object(members))
 }
 
-/// What one source path of `select` has met in all items.
+/// What one source path of `select` met in all items.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traces {
-    /// It gave a value, be it a list that is empty.
+    /// The path gave a value in some item; an empty list counts.
     pub(super) found: bool,
-    /// It was followed to its end.
+    /// The path was followed to its end in some item.
     pub(super) reached: bool,
-    /// A `[*]` of it found nothing in a list that is not empty.
+    /// A `[*]` of the path found nothing in a list that is not empty.
     pub(super) lacking: bool,
 }
 
 impl Traces {
-    /// Whether it leads nowhere: lists that are empty say nothing, others do.
+    /// Returns whether the path resolves nowhere. An empty list is no evidence; any other list is.
     fn missed(self) -> bool {
         !self.reached && (self.lacking || !self.found)
     }
 }
 
-/// Whether a select kept nothing at all. Under `Enforced` this, and not what was found, makes a total
-/// miss: a field that was found and then dropped must look like one that was never there.
+/// Returns whether nothing is left of the selected fields. Under `Enforced` this decides whether `select` missed
+/// everything, not what it found: a field that was found and then dropped must look like one that was absent.
 fn nothing_left(payload: &Node<'_>) -> bool {
     let empty = |item: &Node<'_>| item.as_object().is_some_and(<[_]>::is_empty);
     match payload {
@@ -191,10 +192,10 @@ fn nothing_left(payload: &Node<'_>) -> bool {
     }
 }
 
-/// Drops members whose value is null, and with `empty` those whose value is `""`, `[]` or `{}`, from the leaves up.
-/// Of duplicate keys the last counts: dropped alone it would bring back the value that it hides.
+/// Drops members whose value is null and, with `empty`, those whose value is `""`, `[]` or `{}`, from the leaves up.
+/// The last of duplicate keys counts: dropping it alone would bring back the value that it hides.
 fn prune(node: &mut Node<'_>, empty: bool, work: &Work<'_>) {
-    if !work.pass(1) {
+    if !work.spend_unbounded(1) {
         return;
     }
     match node {

@@ -1,4 +1,4 @@
-//! Finding the members that `select` names, however many it names and however large an object is.
+//! Finds the members that `select` and the tests of branches name, fast for many names and for large objects.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,16 +9,16 @@ use crate::program::{Pointer, Step};
 use crate::stream::Keys;
 use crate::work::Work;
 
-/// Objects with no more members are looked through for each name.
-const FEW: usize = 8;
-/// Bytes for which each value counts at least, where what is found may be found more than once.
-const VALUE: usize = 8;
+/// Objects with at most this many members are searched linearly for each name.
+const SMALL_OBJECT: usize = 8;
+/// The smallest weight of a value, where a value may be found more than once.
+const MIN_VALUE_BYTES: usize = 8;
 
-/// Lookups in one item. A large object is looked through once, for all names that any path has.
+/// The lookups in one item. A large object is scanned once, for all names of all paths.
 pub(super) struct Lookups<'p, 'n, 'a> {
     names: &'p Keys,
     work: &'p Work<'p>,
-    /// Large objects, by address.
+    /// Large objects that have been scanned, by address.
     seen: HashSet<*const Node<'a>>,
     /// Members of large objects, by the number of their name.
     known: HashMap<(*const Node<'a>, usize), &'n Node<'a>>,
@@ -29,7 +29,7 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
         Self { names, work, seen: HashSet::new(), known: HashMap::new() }
     }
 
-    /// Begins an item of which `fields` fields are asked for. `false` where the stage must end.
+    /// Begins an item from which `fields` fields are looked up. Returns `false` where the stage must end.
     pub(super) fn begin(&mut self, fields: usize) -> bool {
         if !self.seen.is_empty() {
             self.seen.clear();
@@ -38,7 +38,7 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
         self.work.spend(fields)
     }
 
-    /// What a source path finds; a path with `[*]` makes a list.
+    /// Returns what a source path finds; a path with `[*]` makes a list.
     pub(super) fn find(&mut self, node: &'n Node<'a>, path: &[Step]) -> Option<Cow<'n, Node<'a>>> {
         let Some((step, rest)) = path.split_first() else { return Some(Cow::Borrowed(node)) };
         match (step, node) {
@@ -61,7 +61,7 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
         }
     }
 
-    /// Follows a source path everywhere, and notes what it meets; gives whether it finds a value.
+    /// Follows a source path everywhere and records what it meets. Returns whether it finds a value.
     pub(super) fn trace(&mut self, node: &'n Node<'a>, path: &[Step], traces: &mut Traces) -> bool {
         let Some((step, rest)) = path.split_first() else {
             traces.reached = true;
@@ -77,7 +77,7 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
             (Step::Each, Node::Array(elements)) => {
                 let mut found = elements.is_empty();
                 for element in elements {
-                    if !self.work.pass(1) {
+                    if !self.work.spend_unbounded(1) {
                         break;
                     }
                     found |= self.trace(element, rest, traces);
@@ -89,7 +89,7 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
         }
     }
 
-    /// Whether a source path finds something.
+    /// Returns whether a source path finds a value.
     pub(super) fn resolves(&mut self, node: &'n Node<'a>, path: &[Step]) -> bool {
         let Some((step, rest)) = path.split_first() else { return true };
         match (step, node) {
@@ -100,13 +100,14 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
                 elements.get(*index).is_some_and(|element| self.resolves(element, rest))
             }
             (Step::Each, Node::Array(elements)) => {
-                elements.is_empty() || elements.iter().any(|element| self.work.pass(1) && self.resolves(element, rest))
+                elements.is_empty()
+                    || elements.iter().any(|element| self.work.spend_unbounded(1) && self.resolves(element, rest))
             }
             _ => false,
         }
     }
 
-    /// The value at a strict pointer. Of duplicate keys the last counts.
+    /// Returns the value at a strict pointer. The last of duplicate keys counts.
     pub(super) fn at(&mut self, document: &'n Node<'a>, pointer: &Pointer) -> Option<&'n Node<'a>> {
         pointer.segments.iter().try_fold(document, |node, name| match node {
             Node::Array(elements) => elements.get(name.index.number()?),
@@ -115,20 +116,20 @@ impl<'p, 'n, 'a> Lookups<'p, 'n, 'a> {
         })
     }
 
-    /// What a value takes, as bytes of a document.
+    /// Returns the size of a value, in bytes of a document.
     pub(super) fn weight(&self, value: &Node<'a>) -> usize {
-        compact_len(value).max(VALUE * values(value))
+        compact_len(value).max(MIN_VALUE_BYTES * values(value))
     }
 
-    /// The member `name` of an object; of several the last.
+    /// Returns the member `name` of an object; the last of duplicates.
     fn member(&mut self, node: &'n Node<'a>, name: &str) -> Option<&'n Node<'a>> {
         let members = node.as_object()?;
-        if members.len() <= FEW {
+        if members.len() <= SMALL_OBJECT {
             return node.get(name);
         }
         let address = std::ptr::from_ref(node);
         if self.seen.insert(address) {
-            for member in members.iter().take_while(|_| self.work.pass(1)) {
+            for member in members.iter().take_while(|_| self.work.spend_unbounded(1)) {
                 if let Some(number) = self.names.find(&member.key.plain()) {
                     self.known.insert((address, number), &member.value);
                 }

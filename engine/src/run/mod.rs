@@ -1,13 +1,14 @@
-//! The reference executor: every stage on the tree of spans, in the order of `filters.md`.
+//! The reference executor: runs every stage on a tree of spans, in the order of `filters.md`. It also hands outputs
+//! to the fast path, and finishes its results.
 
+mod cascade;
+mod editable;
 mod finish;
 mod items;
-mod live;
 mod lookup;
 mod patch;
 mod paths;
 mod root;
-mod settle;
 mod stages;
 mod streamed;
 #[cfg(test)]
@@ -28,28 +29,26 @@ use text_form::RawForm;
 pub(crate) use root::{WRAPPERS, score};
 pub(crate) use text_form::METADATA;
 
-/// Bytes above which an output is not filtered in passing, where it streams.
+/// Outputs of more bytes are not filtered inline by [`Program::apply_light`], if they stream.
 const LIGHT_STREAMED: usize = 128 << 10;
-/// The same where stages run on a tree, or on text.
+/// The same limit for outputs whose stages run on a tree or on text.
 const LIGHT_TREE: usize = 16 << 10;
-/// Steps above which a run that was begun in passing is given up: about 100 microseconds.
+/// The steps after which an inline run is abandoned: about 100 microseconds.
 const LIGHT_STEPS: usize = 50_000;
 
 impl Program {
-    /// Runs the program over one output, by the fast path where there is one.
+    /// Runs the program over one output, by the fast path if possible.
     ///
-    /// # Errors
-    /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
+    /// # Errors [`Refused`] if a stage fails under `Enforced`: no data then goes to the caller.
     pub fn apply(&self, input: Input<'_>, call: &Call<'_>) -> Result<Filtered, Refused> {
         self.run(input, call, &Work::unlimited()).expect("nothing interrupts this run")
     }
 
-    /// Runs the program over one output as long as `interrupt` says `false`. It is asked every few thousand steps, 10
-    /// to 100 microseconds, in every loop whose length depends on the output.
+    /// Runs the program over one output as long as `interrupt` returns `false`. It is polled every few thousand
+    /// steps, 10 to 100 microseconds, in every loop whose length depends on the output.
     ///
-    /// # Errors
-    /// [`Interrupted`] where `interrupt` said `true`, under either enforcement: there is no output, not even an
-    /// unfiltered one. Else what [`Program::apply`] gives.
+    /// # Errors [`Interrupted`] if `interrupt` returned `true`, under either enforcement: there is then no output,
+    /// not even an unfiltered one. Otherwise the result is that of [`Program::apply`].
     pub fn apply_until(
         &self,
         input: Input<'_>,
@@ -59,9 +58,10 @@ impl Program {
         self.run(input, call, &Work::until(interrupt))
     }
 
-    /// Runs the program over one output if that takes no more than about 100 microseconds, so that a thread which
-    /// serves others can do it in passing. `None` where it takes longer: [`Program::apply_until`] then does it
-    /// elsewhere. Streamed outputs may have 128 KiB; those that need a tree, a template or patterns 16 KiB.
+    /// Runs the program over one output if that takes at most about 100 microseconds, so that a thread that serves
+    /// other calls can run it inline. Returns `None` if it takes longer: run [`Program::apply_until`] on another
+    /// thread then. Streamed outputs may have 128 KiB; outputs that need a tree, a template or patterns may have 16
+    /// KiB.
     #[must_use]
     pub fn apply_light(&self, input: Input<'_>, call: &Call<'_>) -> Option<Result<Filtered, Refused>> {
         let bytes = input.bytes().len();
@@ -77,10 +77,9 @@ impl Program {
         (!work.is_interrupted()).then_some(done)
     }
 
-    /// Runs the program over one output, stage by stage on a tree: what [`Program::apply`] must equal.
+    /// Runs the program over one output, stage by stage on a tree: the reference that [`Program::apply`] must equal.
     ///
-    /// # Errors
-    /// [`Refused`] under `Enforced`, where a stage fails: no data then goes to the caller.
+    /// # Errors [`Refused`] if a stage fails under `Enforced`: no data then goes to the caller.
     #[doc(hidden)]
     pub fn apply_reference(&self, input: Input<'_>, call: &Call<'_>) -> Result<Filtered, Refused> {
         self.stages(input, call, &Work::unlimited())
@@ -96,12 +95,12 @@ impl Program {
         let streamed = streamed::apply(self, input, call, work);
         work.poll()?;
         let done = streamed.unwrap_or_else(|| self.stages(input, call, work));
-        // Whatever was cut short on the way is no answer.
+        // A result that was cut short is not an answer.
         if work.is_interrupted() { Err(Interrupted) } else { Ok(done) }
     }
 
     fn stages(&self, input: Input<'_>, call: &Call<'_>, work: &Work<'_>) -> Result<Filtered, Refused> {
-        work.end();
+        work.end_stage();
         let source = Source::read(input, &self.0, call, work);
         let report =
             Report { original_bytes: input.bytes().len(), compact_bytes: source.compact_bytes, ..Report::default() };
@@ -110,14 +109,14 @@ impl Program {
         run.finish(output)
     }
 
-    /// The enforcement that the program was compiled for.
+    /// Returns the enforcement that the program was compiled for.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
         self.0.enforcement
     }
 }
 
-/// A stage that failed, in words that hold nothing of the data but its shape.
+/// A failed stage. The reason describes the shape of the data at most, never its content.
 #[derive(Debug)]
 struct Failure {
     stage: Stage,
@@ -130,13 +129,13 @@ impl Failure {
     }
 }
 
-/// One output, read.
+/// One output, parsed.
 struct Source<'a> {
-    /// As it came, without a byte order mark before JSON.
+    /// The original bytes, without a byte order mark before JSON.
     bytes: &'a [u8],
-    /// The document, or why there is none.
+    /// The document, or the reason why there is none.
     json: Result<Node<'a>, NotJson>,
-    /// Without insignificant whitespace.
+    /// The size without insignificant whitespace.
     compact_bytes: usize,
 }
 
@@ -144,7 +143,7 @@ struct Source<'a> {
 enum NotJson {
     /// It is declared to be text.
     Declared,
-    /// It is larger than the limit, or does not parse.
+    /// It exceeds a limit, or does not parse.
     Broken(String),
 }
 
@@ -163,7 +162,7 @@ impl<'a> Source<'a> {
             let bytes = input.bytes();
             return Self { bytes, json: Err(NotJson::Declared), compact_bytes: bytes.len() };
         };
-        let bytes = unmarked(bytes);
+        let bytes = without_bom(bytes);
         let (json, compact_bytes) = match document(bytes, plan, plan.is_verbatim(call), work) {
             Ok(Document { node, compact_len }) => (Ok(node), compact_len),
             Err(reason) => (Err(NotJson::Broken(reason)), bytes.len()),
@@ -176,12 +175,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Reads an output, or says why it is no document. One that goes to the caller `verbatim` is only checked: what is in
-/// the tree is then not the document.
+/// Parses an output, or returns the reason why it is not a document. An output that passes `verbatim` is only
+/// validated: the tree is then not the document.
 fn document<'a>(bytes: &'a [u8], plan: &Plan, verbatim: bool, work: &Work<'_>) -> Result<Document<'a>, String> {
     let limits = plan.limits;
     if bytes.is_empty() {
-        // 204, and upstreams that answer nothing.
+        // The body of a 204, and of upstreams that answer nothing.
         return Ok(Document { node: Node::Object(Vec::new()), compact_len: 2 });
     }
     if bytes.len() > limits.max_input_bytes {
@@ -199,8 +198,8 @@ fn document<'a>(bytes: &'a [u8], plan: &Plan, verbatim: bool, work: &Work<'_>) -
     })
 }
 
-/// JSON without the UTF-8 byte order mark that some upstreams put before it (RFC 8259 section 8.1).
-pub(crate) fn unmarked(bytes: &[u8]) -> &[u8] {
+/// Returns JSON without the UTF-8 byte order mark that some upstreams put before it (RFC 8259 section 8.1).
+pub(crate) fn without_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
@@ -215,7 +214,7 @@ struct Run<'p> {
 }
 
 impl<'p> Run<'p> {
-    /// The answer to the caller.
+    /// Returns the answer to the caller.
     fn finish(mut self, output: Result<Output, Failure>) -> Result<Filtered, Refused> {
         match output {
             Ok(Output { text, notice, structured }) => Ok(Filtered { text, notice, structured, report: self.report }),
@@ -235,7 +234,7 @@ impl<'p> Run<'p> {
         self.report.warnings.push(Warning { stage, message: message.into() });
     }
 
-    /// Notes a stage that failed under `Advisory`; the first is the report's error.
+    /// Records a stage that failed under `Advisory`; the first one becomes the report's error.
     fn failed(&mut self, stage: Stage, message: String) {
         let warning = Warning { stage, message };
         match self.report.error {
@@ -250,12 +249,12 @@ impl<'p> Run<'p> {
             return Ok(self.untouched(&source));
         }
         if self.call.raw {
-            // Callers are refused before the call is made; one that gets here sees what all others see.
+            // The gateway refuses such calls; one that arrives here gets the filtered output like any other.
             self.warn(Stage::Parse, "raw output was asked for, which `Enforced` refuses");
         }
-        self.work.stage(stage_steps(self.report.original_bytes));
+        self.work.begin_stage(stage_steps(self.report.original_bytes));
         let branch = self.branch(source.json.as_ref().ok());
-        if self.work.end() {
+        if self.work.end_stage() {
             let reason = "the tests take too many steps on this output";
             if self.enforced() {
                 return Err(Failure::new(Stage::Branch, reason));
@@ -285,8 +284,8 @@ impl<'p> Run<'p> {
                     return self.raw_form(branch, form);
                 }
                 if self.enforced() && branch.text.is_some() && !branch.is_structural() {
-                    // Lines that happen to be JSON are lines all the same: what `text` is to remove must not
-                    // decide whether it applies.
+                    // Lines that happen to be JSON are lines all the same: data that `text` removes must not decide
+                    // whether `text` applies.
                     return self.text(branch, &text, &NotJson::Declared);
                 }
                 self.document(branch, document, source.bytes)
@@ -294,9 +293,9 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Stage 1: the first branch whose test holds on the original output.
+    /// Stage 1: returns the first branch whose test holds on the original output.
     fn branch(&self, document: Option<&Node<'_>>) -> Option<&'p Branch> {
-        let mut lookups = Lookups::new(&self.plan.guarded, self.work);
+        let mut lookups = Lookups::new(&self.plan.tested_names, self.work);
         self.plan.branches.iter().find(|branch| match &branch.guard {
             Guard::Always | Guard::Otherwise => true,
             Guard::Test(path, value) => {
@@ -306,14 +305,14 @@ impl<'p> Run<'p> {
         })
     }
 
-    /// The output to the byte.
+    /// Returns the output byte for byte.
     fn untouched(&mut self, source: &Source<'_>) -> Output {
         let is_json = source.json.is_ok();
         let text = if is_json && source.bytes.is_empty() { "{}".to_owned() } else { source.text().into_owned() };
         self.verbatim(text, is_json)
     }
 
-    /// The output without any stage but the budget of the call.
+    /// Returns the output unfiltered, within the budget of the call.
     fn unfiltered(&mut self, source: Source<'_>) -> Output {
         match source.json {
             Ok(mut document) => {

@@ -1,6 +1,6 @@
-//! Stage 3: JSON Patch, RFC 6902, on the tree.
+//! Stage 3: JSON Patch (RFC 6902) on the tree.
 
-use super::live::{Context, Live, Miss, PutError};
+use super::editable::{Context, Editable, Miss, PutError};
 use crate::Limits;
 use crate::json::Node;
 use crate::program::{Name, Patch, Pointer};
@@ -10,18 +10,18 @@ use crate::work::Work;
 /// How a sequence of operations ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// All were applied.
+    /// All operations were applied.
     Done,
-    /// The `test` at this place failed: what came before stays applied.
+    /// The `test` at this index failed. The operations before it stay applied.
     TestFailed(usize),
 }
 
 /// An operation that could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// Its place in the list.
+    /// The index of the operation.
     pub(super) at: usize,
-    /// Why, in words that say nothing of the data but its shape.
+    /// The reason, which describes the shape of the data at most.
     pub(super) reason: String,
 }
 
@@ -37,46 +37,46 @@ impl Miss {
 /// How operations are applied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    /// `remove` of what is absent fails (RFC 6902); else it is satisfied.
+    /// Whether `remove` of an absent value fails (RFC 6902); otherwise it succeeds.
     pub(super) strict: bool,
-    /// An empty array is as good as absent to `remove`, since a later stage drops it: under `Enforced` it must not
-    /// be told from what is absent.
+    /// Whether `remove` treats an empty array as absent, since a later stage drops it: under `Enforced` the answer
+    /// must not distinguish the two.
     pub(super) empty_is_absent: bool,
-    /// A member that is set becomes the last one, also where there was one by its name: under `Enforced` its place
-    /// must not tell that.
+    /// Whether a member that is set becomes the last one, even if it existed: under `Enforced` its place must not
+    /// reveal whether it did.
     pub(super) set_is_last: bool,
-    /// How large a document may become.
+    /// The limits on the patched document.
     pub(super) limits: Limits,
 }
 
-/// A document that operations are applied to. What they cost together is linear in the document and their number:
-/// each object is looked at once, and nothing is moved before the end.
+/// A document under patch operations. Their total cost is linear in the document and their number: each object is
+/// indexed once, and nothing moves before the end.
 pub(super) struct Patching<'a, 'w> {
-    document: Live<'a>,
+    document: Editable<'a>,
     names: Keys,
     rules: Rules,
     work: &'w Work<'w>,
-    /// The document is nested no deeper.
+    /// An upper bound on the nesting of the document.
     depth: usize,
-    /// What a `remove` did not find.
+    /// The pointers at which a `remove` found nothing.
     absent: Vec<String>,
-    /// What `copy` has added, in bytes.
+    /// The bytes that `copy` has added.
     copied: usize,
 }
 
 impl<'a, 'w> Patching<'a, 'w> {
-    /// Begins with a document that is to be changed by `patches`.
+    /// Begins to patch a document with `patches`.
     pub(super) fn new(document: Node<'a>, patches: &[Patch], rules: Rules, work: &'w Work<'w>) -> Self {
         let mut names: Vec<&str> = patches.iter().flat_map(places).flatten().map(|name| &*name.text).collect();
         names.sort_unstable();
         names.dedup();
         let grows = patches.iter().any(|patch| matches!(patch, Patch::Move { .. } | Patch::Copy { .. }));
-        let document = Live::Still(document);
+        let document = Editable::Untouched(document);
         let depth = if grows { document.depth(work) } else { 0 };
         Self { document, names: Keys::new(names), rules, work, depth, absent: Vec::new(), copied: 0 }
     }
 
-    /// The document with what was done to it, and the pointers of which a `remove` found nothing.
+    /// Returns the patched document, and the pointers at which a `remove` found nothing.
     pub(super) fn finish(self) -> (Node<'a>, Vec<String>) {
         (self.document.into_node(self.work), self.absent)
     }
@@ -95,13 +95,13 @@ impl<'a, 'w> Patching<'a, 'w> {
         Ok(Ended::Done)
     }
 
-    /// Applies one operation; `false` is a `test` that does not hold.
+    /// Applies one operation. Returns `false` for a `test` that does not hold.
     fn one(&mut self, patch: &'a Patch) -> Result<bool, String> {
         match patch {
             Patch::Add { path, value } => {
                 let value = value.node();
                 let depth = value.depth();
-                self.add(path, Live::Still(value), depth)?;
+                self.add(path, Editable::Untouched(value), depth)?;
             }
             Patch::Remove { path } => match self.remove(path) {
                 Ok(_) => {}
@@ -112,7 +112,7 @@ impl<'a, 'w> Patching<'a, 'w> {
             Patch::Replace { path, value } => {
                 let value = value.node();
                 self.fits(path, value.depth())?;
-                *self.find(path)? = Live::Still(value);
+                *self.find(path)? = Editable::Untouched(value);
             }
             Patch::Move { from, path } if from.segments == path.segments => {
                 self.find(from)?;
@@ -125,12 +125,12 @@ impl<'a, 'w> Patching<'a, 'w> {
             Patch::Copy { from, path } => {
                 let (work, limit, copied) = (self.work, self.rules.limits.max_input_bytes, self.copied);
                 let value = self.find(from)?;
-                // Copies can double the document each time.
+                // Each copy can double the document.
                 let copied = copied.saturating_add(value.weight(work));
                 if copied > limit {
                     return Err("the copies together are larger than an output may be".to_owned());
                 }
-                let value = Live::Still(value.to_node(work));
+                let value = Editable::Untouched(value.to_node(work));
                 self.copied = copied;
                 let depth = self.depth_of(&value, from, path);
                 self.add(path, value, depth)?;
@@ -144,20 +144,20 @@ impl<'a, 'w> Patching<'a, 'w> {
         Ok(true)
     }
 
-    fn find(&mut self, pointer: &Pointer) -> Result<&mut Live<'a>, String> {
+    fn find(&mut self, pointer: &Pointer) -> Result<&mut Editable<'a>, String> {
         let context = Context { names: &self.names, work: self.work };
         self.document.find(&pointer.segments, context).map_err(|miss| miss.reason(pointer))
     }
 
-    fn remove(&mut self, pointer: &Pointer) -> Result<Live<'a>, Miss> {
+    fn remove(&mut self, pointer: &Pointer) -> Result<Editable<'a>, Miss> {
         let context = Context { names: &self.names, work: self.work };
         match pointer.segments.split_last() {
-            None => Ok(std::mem::replace(&mut self.document, Live::Still(Node::NULL))),
+            None => Ok(std::mem::replace(&mut self.document, Editable::Untouched(Node::NULL))),
             Some((last, parents)) => self.document.find(parents, context)?.take(last, context),
         }
     }
 
-    fn add(&mut self, pointer: &Pointer, value: Live<'a>, depth: usize) -> Result<(), String> {
+    fn add(&mut self, pointer: &Pointer, value: Editable<'a>, depth: usize) -> Result<(), String> {
         self.fits(pointer, depth)?;
         let context = Context { names: &self.names, work: self.work };
         let Some((last, parents)) = pointer.segments.split_last() else {
@@ -175,8 +175,8 @@ impl<'a, 'w> Patching<'a, 'w> {
         })
     }
 
-    /// How deep a value that was at `from` is nested, or more where that makes no difference at `to`.
-    fn depth_of(&self, value: &Live<'_>, from: &Pointer, to: &Pointer) -> usize {
+    /// Returns how deep a value from `from` is nested, or an upper bound if that suffices at `to`.
+    fn depth_of(&self, value: &Editable<'_>, from: &Pointer, to: &Pointer) -> usize {
         let at_most = self.depth.saturating_sub(from.segments.len());
         if to.segments.len() + at_most <= self.deepest() { at_most } else { value.depth(self.work) }
     }
@@ -185,7 +185,7 @@ impl<'a, 'w> Patching<'a, 'w> {
         self.rules.limits.max_depth.min(crate::json::DEPTH_CEILING)
     }
 
-    /// Everything that walks a tree recurses: it must not grow deeper than what is parsed.
+    /// Checks that the document stays within the depth limit: everything that walks a tree recurses.
     fn fits(&mut self, pointer: &Pointer, depth: usize) -> Result<(), String> {
         let depth = pointer.segments.len() + depth;
         if depth > self.deepest() {
@@ -196,10 +196,10 @@ impl<'a, 'w> Patching<'a, 'w> {
     }
 }
 
-/// Whether operation `at` is about a place within one that a later operation removes, and nothing
-/// between them reads or writes there.
+/// Returns whether operation `at` is a `remove` within a place that a later operation removes, and nothing between
+/// them reads or writes there.
 ///
-/// Under `Enforced` such an operation must not fail: whether it can apply depends on what is removed.
+/// Under `Enforced` such an operation must not fail: whether it applies depends on data that is removed.
 pub(super) fn is_moot(patches: &[Patch], at: usize) -> bool {
     let Some(Patch::Remove { path }) = patches.get(at) else { return false };
     for later in &patches[at + 1..] {

@@ -1,4 +1,4 @@
-//! Stages 2 and 7: keeping and dropping by a tree of paths.
+//! Stages 2 and 7: keeps or drops what a tree of paths names.
 
 use std::borrow::Cow;
 use std::ptr;
@@ -7,22 +7,23 @@ use crate::json::{Key, Kind, Member, Node, dedupe, last_of_each};
 use crate::program::{Exclude, Index, Name, Trie};
 use crate::work::Work;
 
-/// Where a walk is in the tree of paths.
+/// A position of a walk in the tree of paths. A value of the document has one view for each path that may lead
+/// through it.
 #[derive(Clone, Copy)]
 pub(super) enum View<'t> {
     /// At the node itself.
     Full(&'t Trie),
-    /// Within an array that names map over: its names apply to each element, its indices and `*` are spent.
+    /// In an element of an array that names map over: its names apply to each element, its indices and `*` do not.
     Mapped(&'t Trie),
-    /// Below a `**`, which what the tree holds follows: it may begin at any place from here on.
+    /// Below a `**`: the rest of its path may begin at any place from here on.
     Deep(&'t Trie),
 }
 
-/// The name of a member.
+/// The name of a member, in a document or in a path.
 pub(super) trait MemberName {
-    /// The name, in WTF-8.
+    /// Returns the name in WTF-8.
     fn plain(&self) -> Cow<'_, [u8]>;
-    /// The name, for patterns.
+    /// Returns the name as text, for patterns.
     fn text(&self) -> Cow<'_, str>;
 }
 
@@ -94,13 +95,13 @@ impl<'t> View<'t> {
         }
     }
 
-    /// What it costs to follow it to a member: each pattern is compared.
+    /// Returns the steps to follow the view to a member: each pattern is compared.
     fn steps(self) -> usize {
         let (Self::Full(trie) | Self::Mapped(trie) | Self::Deep(trie)) = self;
         1 + trie.globs.len()
     }
 
-    /// Whether every element of an array is meant, not single ones.
+    /// Returns whether the view covers every element of an array, not single ones.
     pub(super) fn every_element(self) -> bool {
         match self {
             Self::Full(trie) => trie.any.is_some() || trie.maps(),
@@ -118,7 +119,7 @@ impl<'t> View<'t> {
     }
 }
 
-/// Adds the view of a value at which `trie` begins, and of what a `**` there lets begin at it too.
+/// Adds the view of a value at which `trie` begins, and the views that a `**` there adds.
 fn enter<'t>(trie: &'t Trie, out: &mut Vec<View<'t>>) {
     out.push(View::Full(trie));
     if let Some(deep) = &trie.deep {
@@ -127,8 +128,8 @@ fn enter<'t>(trie: &'t Trie, out: &mut Vec<View<'t>>) {
     }
 }
 
-/// Below a `**` one view can be reached in several ways, and is followed once: so there are never more of them than
-/// there are places in the tree.
+/// Removes duplicate views. Below a `**` a view can be reached in several ways; following it once keeps the number of
+/// views within the number of nodes of the tree.
 fn distinct(mut views: Vec<View<'_>>) -> Vec<View<'_>> {
     if views.iter().any(|view| matches!(view, View::Deep(_))) {
         views.sort_unstable_by_key(|view| view.id());
@@ -137,14 +138,14 @@ fn distinct(mut views: Vec<View<'_>>) -> Vec<View<'_>> {
     views
 }
 
-/// The views of the value at which the paths begin.
+/// Returns the views of the value at which the paths begin.
 pub(super) fn start(trie: &Trie) -> Vec<View<'_>> {
     let mut out = Vec::new();
     enter(trie, &mut out);
     out
 }
 
-/// The views of a member. None where the stage must end, and then a walk goes no deeper.
+/// Returns the views of a member. Empty where the stage must end, so that a walk goes no deeper.
 pub(super) fn member<'t>(views: &[View<'t>], key: &(impl MemberName + ?Sized), work: &Work<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
@@ -156,7 +157,7 @@ pub(super) fn member<'t>(views: &[View<'t>], key: &(impl MemberName + ?Sized), w
     distinct(out)
 }
 
-/// The views of element `index` of an array.
+/// Returns the views of element `index` of an array.
 fn element<'t>(views: &[View<'t>], index: usize, work: &Work<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
     if work.spend(views.len()) {
@@ -165,7 +166,7 @@ fn element<'t>(views: &[View<'t>], index: usize, work: &Work<'_>) -> Vec<View<'t
     distinct(out)
 }
 
-/// The views of any element of an array: after stages that take elements out, indices say nothing.
+/// Returns the views of any element of an array: after stages that remove elements, indices no longer identify them.
 pub(super) fn any_element<'t>(views: &[View<'t>], work: &Work<'_>) -> Vec<View<'t>> {
     let mut out = Vec::new();
     for view in views {
@@ -182,31 +183,32 @@ pub(super) fn any_element<'t>(views: &[View<'t>], work: &Work<'_>) -> Vec<View<'
     distinct(out)
 }
 
-/// What stays beside what the paths lead to and the elements on the way there.
+/// What `retain` leaves besides what its paths lead to, and besides the elements on the way there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stays<'b> {
-    /// The rest of the way to the payload, under `Enforced`: a value on it stays, since neither its presence nor its
-    /// kind may depend on what is removed.
+    /// The rest of the path to the payload, under `Enforced`. A value on it stays, since neither its presence nor its
+    /// kind may depend on data that is removed.
     pub(super) way: Option<&'b [Name]>,
-    /// `select` follows under `Enforced`, which leaves a list in the payload's list a list.
+    /// Whether `select` follows under `Enforced`: a list among the items of the payload then stays a list.
     pub(super) selects: bool,
 }
 
 impl Stays<'_> {
-    /// The same below a member or element to which the way leads if it `goes` there.
+    /// Returns what stays below a member or element. The path to the payload continues there if `goes` accepts its
+    /// name.
     fn below(self, goes: impl Fn(&Name) -> bool) -> Self {
         let way = self.way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest);
         Self { way, ..self }
     }
 
-    /// What stands for an element of this list of which nothing is kept; `below` is said of the element.
+    /// Returns the replacement for an element of this list in which nothing is kept; `below` belongs to the element.
     fn element(self, below: Self, kind: Kind) -> Node<'static> {
         let listed = below.way.is_some() || (self.selects && self.way.is_some_and(<[Name]>::is_empty));
         if listed { placeholder(kind) } else { Node::Object(Vec::new()) }
     }
 }
 
-/// Keeps what the paths in `trie` lead to, and what `stays`. `found` learns which paths resolve.
+/// Keeps what the paths in `trie` lead to, and what `stays`. Records in `found` which paths resolve.
 pub(super) fn retain<'a>(
     document: Node<'a>,
     trie: &Trie,
@@ -224,12 +226,12 @@ pub(super) fn retain<'a>(
     })
 }
 
-/// What stands for a value of which nothing is kept where it may show that there is a list, and nothing else.
+/// Returns the replacement for a value in which nothing is kept. It shows at most that the value was a list.
 fn placeholder(kind: Kind) -> Node<'static> {
     if kind == Kind::Array { Node::Array(Vec::new()) } else { Node::Object(Vec::new()) }
 }
 
-/// `None` where no path resolves.
+/// Returns what is left of a value; `None` if no path resolves in it.
 fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>, work: &Work<'_>) -> Option<Node<'a>> {
     if views.iter().any(|view| view.end().is_some()) {
         return Some(node);
@@ -274,7 +276,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>, work: &Work<
     }
 }
 
-/// Notes which paths resolve. Paths that map over an empty array miss nothing.
+/// Records which paths resolve. Paths that map over an empty array miss nothing.
 fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool], work: &Work<'_>) {
     for id in views.iter().filter_map(|view| view.end()) {
         if let Some(found) = found.get_mut(id) {
@@ -291,7 +293,8 @@ fn mark(node: &Node<'_>, views: &[View<'_>], found: &mut [bool], work: &Work<'_>
             }
         }
         Node::Array(all) if all.is_empty() => {
-            // Of what follows a `**` only that counts which begins at the array: the rest could be anywhere else.
+            // Of the rest of a `**` path, only what begins at this array counts: it could begin anywhere else as
+            // well.
             let below_deep =
                 |trie: &Trie| views.iter().any(|view| matches!(view, View::Deep(deep) if ptr::eq(*deep, trie)));
             for view in views.iter().filter(|view| view.every_element()) {
@@ -318,7 +321,7 @@ fn mark_all(trie: &Trie, found: &mut [bool]) {
         *found = true;
     }
     let Trie { end: _, names, any, globs, deep, .. } = trie;
-    // An index of an empty array stays unresolved.
+    // An index into an empty array stays unresolved.
     let names = names.iter().filter(|(name, _)| !matches!(name.index, Index::At(_))).map(|(_, below)| below);
     let globs = globs.iter().map(|(_, below)| below);
     names.chain(globs).chain(any.as_deref()).chain(deep.as_deref()).for_each(|below| mark_below(below, found));
@@ -331,14 +334,14 @@ fn mark_below(trie: &Trie, found: &mut [bool]) {
     trie.children().for_each(|below| mark_below(below, found));
 }
 
-/// Notes which of the entries find something to drop.
+/// Records which entries of `exclude` find something to drop.
 pub(super) fn resolves(node: &Node<'_>, trie: &Trie, found: &mut [bool], work: &Work<'_>) {
     if found.contains(&false) {
         mark(node, &start(trie), found, work);
     }
 }
 
-/// Drops from one item what `exclude` names.
+/// Drops what `exclude` names from one item.
 pub(super) fn exclude(item: &mut Node<'_>, exclude: &Exclude, work: &Work<'_>) {
     if !exclude.is_empty() {
         drop_paths(item, &start(&exclude.trie), work);

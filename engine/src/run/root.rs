@@ -1,4 +1,4 @@
-//! Stage 4: where the payload is.
+//! Stage 4: locates the payload.
 
 use super::lookup::Lookups;
 use super::paths::resolves;
@@ -6,13 +6,13 @@ use crate::json::{Member, Node, dedupe};
 use crate::program::{Branch, Index, Pointer, Root};
 use crate::work::Work;
 
-/// Members under which a list is looked for first, in this order (seed kimbap: "Payload root detection").
+/// The members that are searched for a list first, in this order (seed kimbap: "Payload root detection").
 pub(crate) const WRAPPERS: [&str; 3] = ["items", "result", "data"];
 
-/// The way to the payload: positions of members and elements from the document down.
+/// The path to the payload: positions of members and elements from the document down.
 pub(super) type Place = Vec<usize>;
 
-/// Finds the payload. Says why where there is none.
+/// Returns the place of the payload, or the reason why there is none.
 pub(super) fn locate(
     document: &mut Node<'_>,
     branch: &Branch,
@@ -59,13 +59,13 @@ fn follow(document: &mut Node<'_>, pointer: &Pointer, work: &Work<'_>) -> Result
     Ok(place)
 }
 
-/// The list under one of the usual names, or else the first there is.
+/// Returns the position of the list under one of the [`WRAPPERS`], or else of the first list.
 fn list_in(members: &[Member<'_>]) -> Option<usize> {
     let named = |name| members.iter().position(|m| m.key.is(name) && m.value.as_array().is_some());
     WRAPPERS.into_iter().find_map(named).or_else(|| members.iter().position(|m| m.value.as_array().is_some()))
 }
 
-/// The list that `maxItems` would shorten where nothing says where it is: the document, or a list in it.
+/// Returns the place of the list that `maxItems` would shorten if nothing names it: the document, or a list in it.
 pub(super) fn list(document: &mut Node<'_>, work: &Work<'_>) -> Option<Place> {
     match document {
         Node::Array(_) => Some(Vec::new()),
@@ -77,7 +77,7 @@ pub(super) fn list(document: &mut Node<'_>, work: &Work<'_>) -> Option<Place> {
     }
 }
 
-/// Document or list, whichever more of the filter's paths resolve in.
+/// Returns the place of the document or of its list, whichever resolves more of the filter's paths.
 fn detect(document: &mut Node<'_>, branch: &Branch, work: &Work<'_>) -> Place {
     let Node::Object(members) = document else { return Vec::new() };
     dedupe(members, work);
@@ -93,7 +93,7 @@ fn detect(document: &mut Node<'_>, branch: &Branch, work: &Work<'_>) -> Place {
     if score(document, branch, work) > in_list { Vec::new() } else { vec![at] }
 }
 
-/// How many `select` paths and `exclude` entries resolve in `item`.
+/// Returns how many `select` paths and `exclude` entries resolve in `item`.
 pub(crate) fn score(item: &Node<'_>, branch: &Branch, work: &Work<'_>) -> usize {
     let mut lookups = Lookups::new(&branch.names, work);
     let selected = branch.select.iter().filter(|field| lookups.resolves(item, &field.path)).count();
@@ -102,7 +102,7 @@ pub(crate) fn score(item: &Node<'_>, branch: &Branch, work: &Work<'_>) -> usize 
     selected + excluded.into_iter().filter(|found| *found).count()
 }
 
-/// The payload at `place`, which [`locate`] gave.
+/// Returns the payload at `place`, which [`locate`] returned.
 pub(super) fn at<'n, 'a>(document: &'n mut Node<'a>, place: &[usize]) -> Option<&'n mut Node<'a>> {
     let mut node = document;
     for &position in place {
@@ -115,7 +115,7 @@ pub(super) fn at<'n, 'a>(document: &'n mut Node<'a>, place: &[usize]) -> Option<
     Some(node)
 }
 
-/// Drops everything beside the way to the payload. Gives the new way.
+/// Removes everything outside the path to the payload. Returns the new path.
 pub(super) fn isolate(document: &mut Node<'_>, place: &[usize]) -> Place {
     let mut node = document;
     for &position in place {

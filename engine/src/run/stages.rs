@@ -1,15 +1,15 @@
-//! Stages 2 to 8 on a document, and what a failure means under each enforcement.
+//! Runs stages 2 to 8 on a document, and handles failures according to the enforcement.
 
-use super::{Failure, METADATA, Output, Run, items, patch, paths, root, settle};
+use super::{Failure, METADATA, Output, Run, cascade, items, patch, paths, root};
 use crate::Stage;
 use crate::json::{Node, compact_len_within, last_of_each};
 use crate::program::{Branch, Root};
 use crate::work::{Work, stage_steps};
 
-/// Where the payload is, and how many items it had.
+/// The place of the payload, and its original number of items.
 struct Payload {
     place: root::Place,
-    /// Of a list, before `maxItems`.
+    /// The length before `maxItems`, if the payload is a list.
     total: Option<usize>,
 }
 
@@ -17,7 +17,8 @@ fn too_many_steps(bound: usize) -> String {
     format!("the stage takes more than {bound} steps on this output, which is the limit for its size")
 }
 
-/// What a command or an upstream says beside its data. It survives `select`, which is about the data.
+/// Returns the metadata members that a command or an upstream adds to its data. They survive `select`, which concerns
+/// the data.
 fn metadata<'a>(document: &Node<'a>, work: &Work<'_>) -> Node<'a> {
     let members = last_of_each(document.as_object().unwrap_or_default(), work);
     Node::Object(members.filter(|member| METADATA.iter().any(|name| member.key.is(name))).cloned().collect())
@@ -31,17 +32,17 @@ impl<'p> Run<'p> {
         document: Node<'p>,
         bytes: &'p [u8],
     ) -> Result<Output, Failure> {
-        // A new stage does not compile until it is said here where it runs.
+        // A new stage does not compile until it is listed here.
         let Branch {
-            // What chose the branch, and what is said of it.
+            // These select and describe the branch.
             guard: _,
             allow_list: _,
             passthrough: _,
             retain,
             patches,
-            // `locate`.
+            // Runs in `locate`.
             root: _,
-            // `items`.
+            // Runs in `items`.
             max_items: _,
             select,
             names: _,
@@ -49,10 +50,10 @@ impl<'p> Run<'p> {
             exclude: _,
             drop_nulls: _,
             drop_empty: _,
-            // Of output that is no document.
+            // Runs on output that is not a document.
             text: _,
-            // `encode`.
-            detects: _,
+            // Runs in `encode`.
+            detects_list: _,
             budget: _,
             notice: _,
             compact: _,
@@ -67,14 +68,14 @@ impl<'p> Run<'p> {
             retained = self.stage(Stage::Retain, retain)?.is_some();
             if !retained {
                 self.report.unresolved.clear();
-                document = self.again(branch, bytes, (false, false));
+                document = self.rebuild(branch, bytes, (false, false));
             }
         }
         let mut patched = false;
         if !patches.is_empty() {
             patched = self.stage(Stage::Patches, |run| run.patches(branch, &mut document))?.is_some();
             if !patched {
-                document = self.again(branch, bytes, (retained, false));
+                document = self.rebuild(branch, bytes, (retained, false));
             }
         }
         let mut succeeded = retained || patched;
@@ -83,19 +84,19 @@ impl<'p> Run<'p> {
             let unresolved = self.report.unresolved.len();
             let selected = self.stage(Stage::Select, |run| run.items(branch, &mut document, found))?.is_some();
             if !selected && self.exceeded {
-                // It may have been changed in part.
+                // The stage may have changed a part of the document.
                 (self.report.partial_miss, self.report.items_truncated_from) = (Vec::new(), None);
                 self.report.unresolved.truncate(unresolved);
-                document = self.again(branch, bytes, (retained, patched));
+                document = self.rebuild(branch, bytes, (retained, patched));
                 payload = self.locate(branch, &mut document).ok().flatten();
             }
             succeeded |= selected;
         }
-        if let Some(retain) = retain.as_ref().filter(|_| self.enforced() && branch.settles()) {
+        if let Some(retain) = retain.as_ref().filter(|_| self.enforced() && branch.cascades()) {
             let place = payload.as_mut().map(|payload| payload.place.as_mut_slice());
-            self.work.stage(stage_steps(self.report.original_bytes));
-            settle::document(&mut document, &retain.trie, place, !select.is_empty(), self.work);
-            if self.work.end() {
+            self.work.begin_stage(stage_steps(self.report.original_bytes));
+            cascade::document(&mut document, &retain.trie, place, !select.is_empty(), self.work);
+            if self.work.end_stage() {
                 let reason = too_many_steps(stage_steps(self.report.original_bytes));
                 return Err(Failure::new(Stage::Retain, reason));
             }
@@ -105,33 +106,33 @@ impl<'p> Run<'p> {
         self.encode(branch, document, payload.map(|payload| (payload.place, payload.total)).as_ref())
     }
 
-    /// The document as it was before a stage that has failed, after `retain` and after `patches` where those have not:
-    /// it is made once more, since it is not kept twice.
-    fn again(&mut self, branch: &'p Branch, bytes: &'p [u8], (retained, patched): (bool, bool)) -> Node<'p> {
-        // It could be read before; an interrupted run has no result.
+    /// Parses the document again, and repeats `retain` and `patches` if they succeeded: the state before a failed
+    /// stage, which is not kept in memory.
+    fn rebuild(&mut self, branch: &'p Branch, bytes: &'p [u8], (retained, patched): (bool, bool)) -> Node<'p> {
+        // It parsed before, so it parses again; an interrupted run has no result anyway.
         let mut document = super::document(bytes, self.plan, false, self.work).map_or(Node::NULL, |read| read.node);
         let said = self.report.clone();
         if retained {
             self.retain(branch, &mut document);
         }
         if patched {
-            // What was done once can be done again.
+            // The operations succeeded once, so they succeed again.
             let _ = self.patches(branch, &mut document);
         }
         self.report = said;
         document
     }
 
-    /// Runs one stage. Under `Advisory` its failure is noted, and gives `None`.
+    /// Runs one stage. Under `Advisory` a failure is recorded, and the result is `None`.
     fn stage<T>(
         &mut self,
         stage: Stage,
         body: impl FnOnce(&mut Self) -> Result<T, String>,
     ) -> Result<Option<T>, Failure> {
         let bound = stage_steps(self.report.original_bytes);
-        self.work.stage(bound);
+        self.work.begin_stage(bound);
         let done = body(self);
-        self.exceeded = self.work.end();
+        self.exceeded = self.work.end_stage();
         let done = if self.exceeded { Err(too_many_steps(bound)) } else { done };
         match done {
             Ok(value) => Ok(Some(value)),
@@ -145,7 +146,7 @@ impl<'p> Run<'p> {
 
     fn retain(&mut self, branch: &Branch, document: &mut Node<'p>) {
         let Some(retain) = &branch.retain else { return };
-        // What another path covers is in no trie, and never missed.
+        // A path that another one covers is not in the trie, and is never missed.
         let mut found = vec![true; retain.paths.len()];
         retain.trie.ends(&mut |id| found[id] = false);
         let stays = if self.enforced() {
@@ -159,7 +160,7 @@ impl<'p> Run<'p> {
         self.report.unresolved.extend(missed.map(|(path, _)| path.to_string()));
     }
 
-    /// Stage 3. Where an operation fails the document is spent, see [`Run::again`]; a failing `test` only stops the
+    /// Stage 3. If an operation fails the document is lost, see [`Run::rebuild`]. A failing `test` only stops the
     /// sequence.
     fn patches(&mut self, branch: &'p Branch, document: &mut Node<'p>) -> Result<(), String> {
         let strict = self.plan.strict_patch;
@@ -199,7 +200,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// Stage 4. Under `Enforced` what is beside the payload goes, unless `retain` has said what stays.
+    /// Stage 4. Under `Enforced` everything outside the payload goes, unless `retain` has decided what stays.
     fn locate(&mut self, branch: &Branch, document: &mut Node<'_>) -> Result<Option<Payload>, String> {
         let Some(mut place) = root::locate(document, branch, self.enforced(), self.work)? else { return Ok(None) };
         if self.enforced() && branch.retain.is_none() && matches!(branch.root, Root::Pointer(_)) {
@@ -211,8 +212,8 @@ impl<'p> Run<'p> {
 
     /// Stages 5 to 8.
     fn items(&mut self, branch: &'p Branch, document: &mut Node<'p>, payload: &Payload) -> Result<(), String> {
-        let kept = branch.retain.as_ref().filter(|_| self.enforced() && branch.settles());
-        let kept = kept.map(|retain| settle::kept_at(document, &retain.trie, &payload.place, self.work));
+        let kept = branch.retain.as_ref().filter(|_| self.enforced() && branch.cascades());
+        let kept = kept.map(|retain| cascade::kept_at(document, &retain.trie, &payload.place, self.work));
         let is_document = payload.place.is_empty();
         let payload = root::at(document, &payload.place).ok_or("the payload is gone")?;
         let work = self.work;

@@ -1,4 +1,4 @@
-//! The fast path's results, as if the tree had given them.
+//! Runs the fast path, and reports its result as the tree would.
 
 use crate::json::{self, Node};
 use crate::program::{Plan, Program};
@@ -6,9 +6,9 @@ use crate::stream::{Outcome, Payload};
 use crate::work::Work;
 use crate::{Call, Filtered, Input, Refused, Report};
 
-use super::{Run, root, unmarked};
+use super::{Run, root, without_bom};
 
-/// Runs the program over the bytes. `None` where the stages have to run on a tree.
+/// Runs the program over the bytes. Returns `None` if the stages have to run on a tree.
 pub(super) fn apply(
     program: &Program,
     input: Input<'_>,
@@ -17,10 +17,10 @@ pub(super) fn apply(
 ) -> Option<Result<Filtered, Refused>> {
     let plan: &Plan = &program.0;
     let (original_bytes, bytes) = match input {
-        Input::Json(bytes) if !call.raw => (bytes.len(), unmarked(bytes)),
+        Input::Json(bytes) if !call.raw => (bytes.len(), without_bom(bytes)),
         Input::Json(_) | Input::Text(_) => return None,
     };
-    if bytes.is_empty() || bytes.len() > plan.limits.max_input_bytes.min(plan.streams_up_to) {
+    if bytes.is_empty() || bytes.len() > plan.limits.max_input_bytes.min(plan.max_streamed_bytes) {
         return None;
     }
     let Outcome { branch, json, compact_bytes, unresolved, partial_miss, truncated_from, payload } =
@@ -48,7 +48,7 @@ pub(super) fn apply(
     Some(run.finish(output))
 }
 
-/// The positions of the payload in the filtered document.
+/// Returns the positions of the payload in the filtered document.
 fn place(document: &Node<'_>, payload: &Payload) -> Option<root::Place> {
     if payload.alone {
         return Some(vec![0; payload.path.len()]);

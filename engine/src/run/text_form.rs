@@ -9,10 +9,10 @@ use crate::json::{Member, Node, compact_len, encode};
 use crate::program::Branch;
 use crate::work::text_steps;
 
-/// What may stand beside `raw` in an output that is text (seed kimbap: "Fast path").
+/// The members that may accompany `raw` in an output that is text (seed kimbap: "Fast path").
 pub(crate) const METADATA: [&str; 3] = ["_exit_code", "stderr", "_text_filtered"];
 
-/// `{"raw": "..."}`, alone or with metadata keys: text.
+/// An output `{"raw": "..."}`, alone or with metadata members: text in a JSON object.
 pub(super) struct RawForm<'n, 'a> {
     text: Cow<'n, str>,
     members: &'n [Member<'a>],
@@ -30,7 +30,7 @@ impl<'n, 'a> RawForm<'n, 'a> {
         self.members.iter().any(|member| !member.key.is("raw"))
     }
 
-    /// The object with another text in it, where `raw` stands first.
+    /// Returns the object with `text` in place of the first `raw`.
     fn with(self, text: &str) -> Node<'a> {
         let mut raw = Some(Node::String(encode(text).into()));
         let members = self.members.iter().filter_map(|member| {
@@ -42,7 +42,7 @@ impl<'n, 'a> RawForm<'n, 'a> {
 }
 
 impl Run<'_> {
-    /// An output that is not JSON. Only `text` applies, and under `Enforced` only where it is all there is.
+    /// Filters an output that is not JSON. Only `text` applies and, under `Enforced`, only if it is the only stage.
     pub(super) fn text(&mut self, branch: &Branch, text: &str, why: &NotJson) -> Result<Output, Failure> {
         if branch.is_structural() {
             if self.enforced() {
@@ -59,8 +59,8 @@ impl Run<'_> {
         Ok(self.lines(text, Some(branch)))
     }
 
-    /// An output that is text in a JSON object. The metadata beside the text stays under `Advisory` only; without
-    /// any the text alone is the output.
+    /// Filters an output that is text in a JSON object. Its metadata stays under `Advisory` only; without metadata,
+    /// the text alone is the output.
     pub(super) fn raw_form(&mut self, branch: &Branch, form: RawForm<'_, '_>) -> Result<Output, Failure> {
         if branch.is_structural() {
             if self.enforced() {
@@ -79,16 +79,16 @@ impl Run<'_> {
         Ok(self.lines(text, Some(branch)))
     }
 
-    /// Stage 9. Where it fails under `Advisory` the text stays as it was.
+    /// Stage 9. If it fails under `Advisory`, the text stays unchanged.
     fn clean(&mut self, branch: &Branch, text: &str) -> Result<String, Failure> {
         let Some(program) = &branch.text else {
             self.report.applied = !branch.is_structural() && !branch.is_empty();
             return Ok(text.to_owned());
         };
         let bound = text_steps(self.report.original_bytes);
-        self.work.stage(bound);
+        self.work.begin_stage(bound);
         let cleaned = program.apply_within(text, self.enforced(), self.work);
-        if !self.work.end() {
+        if !self.work.end_stage() {
             self.report.applied = true;
             return Ok(cleaned);
         }

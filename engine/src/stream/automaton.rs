@@ -1,4 +1,5 @@
-//! Sets of paths, made deterministic: one state for one place in a document, however many paths go through it.
+//! Sets of paths as a deterministic automaton: one state for one place in a document, however many paths lead through
+//! it.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -7,14 +8,14 @@ use crate::program::{Index, Trie};
 
 use super::keys::Keys;
 
-/// More states than any filter that was written by hand needs; `*` in many places can ask for exponentially many.
-const MOST_STATES: usize = 2000;
+/// More states than any filter that people write needs; `*` in many places can require exponentially many.
+const MAX_STATES: usize = 2000;
 
-/// More paths than this at one place are left to the tree, which counts them as steps: what streams never reaches the
-/// bound of a stage, see [`crate::stage_steps`].
-const MOST_PLACES: usize = 16;
+/// The paths that may lead through one place. More are left to the tree, which counts them as steps: an output that
+/// streams never reaches the bound of a stage, see [`crate::stage_steps`].
+const MAX_PLACES: usize = 16;
 
-/// The places that a set of paths knows apart. State 0 is the value that the paths begin at.
+/// A deterministic automaton over a set of paths. State 0 is the value at which the paths begin.
 #[derive(Debug)]
 pub(super) struct Automaton {
     states: Vec<State>,
@@ -23,26 +24,28 @@ pub(super) struct Automaton {
 /// What a set of paths says about one place in a document.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The paths that end here, by number.
+    /// The numbers of the paths that end here.
     pub(super) ends: Vec<usize>,
-    /// Some path goes on below.
+    /// Whether a path continues below.
     pub(super) inner: bool,
-    /// At an object.
+    /// The keys of an object that have a state.
     pub(super) keys: Keys,
     named: Vec<usize>,
     other: Option<usize>,
-    /// At an array.
+    /// The indices of an array that have a state.
     indexed: Vec<(usize, usize)>,
     each: Option<usize>,
-    /// The paths that an empty array leaves nothing to be missed of.
+    /// The paths that resolve vacuously in an empty array: they map over its elements.
     pub(super) vacuous: Vec<usize>,
 }
 
-/// A node of the tree of paths; in the elements that a name maps over, without its indices and without `*`.
+/// A node of the tree of paths, and whether it was reached by mapping over an array: its indices and `*` then do not
+/// apply.
 type Place<'t> = (&'t Trie, bool);
 
 impl Automaton {
-    /// The automaton of the paths in `trie`; none where it would be too large, or would have to look into names.
+    /// Returns the automaton of the paths in `trie`. `None` if it would be too large, or would have to match
+    /// patterns.
     pub(super) fn new(trie: &Trie) -> Option<Self> {
         if trie.has_globs() {
             return None;
@@ -58,18 +61,18 @@ impl Automaton {
 }
 
 impl State {
-    /// The state of the member `key`.
+    /// Returns the state of the member `key`.
     #[inline(always)]
     pub(super) fn member(&self, key: &[u8]) -> Option<usize> {
         self.keys.find(key).map(|i| self.named[i]).or(self.other)
     }
 
-    /// Whether every element of an array is meant, not single ones.
+    /// Returns whether every element of an array has a state, not single ones.
     pub(super) fn every(&self) -> bool {
         self.each.is_some()
     }
 
-    /// The state of element `index`.
+    /// Returns the state of element `index`.
     #[inline(always)]
     pub(super) fn element(&self, index: usize) -> Option<usize> {
         if self.indexed.is_empty() {
@@ -79,7 +82,7 @@ impl State {
     }
 }
 
-/// The paths of `trie` that go on in every element of an array.
+/// Adds the paths of `trie` that continue in every element of an array.
 fn vacuous(trie: &Trie, out: &mut Vec<usize>) {
     let names = trie.names.iter().filter(|(name, _)| !matches!(name.index, Index::At(_))).map(|(_, below)| below);
     names.chain(trie.any.as_deref()).for_each(|below| below.ends(&mut |id| out.push(id)));
@@ -91,7 +94,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// The number of the state for all of `places` at once.
+    /// Returns the number of the state that stands for all of `places`.
     fn state(&mut self, mut places: Vec<Place<'_>>) -> Option<usize> {
         let id = |place: &Place<'_>| (ptr::from_ref(place.0).addr(), place.1);
         places.sort_by_key(id);
@@ -100,7 +103,7 @@ impl Builder {
         if let Some(&state) = self.known.get(&set) {
             return Some(state);
         }
-        if self.states.len() >= MOST_STATES || set.len() > MOST_PLACES {
+        if self.states.len() >= MAX_STATES || set.len() > MAX_PLACES {
             return None;
         }
         let number = self.states.len();

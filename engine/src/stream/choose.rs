@@ -1,4 +1,4 @@
-//! What has to be known before the first byte is written: the branch, and where the payload is.
+//! Decides, before the first byte is written, which branch applies and where the payload is.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use super::run::Run;
 use super::scan::{Scan, Stop, at};
 use super::select::{Found, Paths, Slots};
 
-/// The pointers that `branches` test.
+/// Returns the paths of the pointers that `branches` test.
 pub(super) fn tests(branches: &[Branch]) -> Option<Paths> {
     let pointers: Vec<_> = branches
         .iter()
@@ -26,7 +26,7 @@ pub(super) fn tests(branches: &[Branch]) -> Option<Paths> {
     if pointers.is_empty() { None } else { Some(Paths::pointers(&pointers)) }
 }
 
-/// The number of the first branch whose test holds.
+/// Returns the number of the first branch whose test holds.
 pub(super) fn branch(
     tests: Option<&Paths>,
     branches: &[Branch],
@@ -39,18 +39,24 @@ pub(super) fn branch(
     let mut unused = Vec::new();
     Run::new(bytes, &mut unused, 0, work)
         .document(|run, pos| tests.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
-    work.stage(stage_steps(bytes.len()));
-    let chosen = holds(branches, bytes, depth, &slots, work);
-    // The tree says so too.
-    if work.end() { Err(Stop::Bail) } else { chosen }
+    work.begin_stage(stage_steps(bytes.len()));
+    let chosen = first_holding(branches, bytes, depth, &slots, work);
+    // The tree fails the same way, and reports it.
+    if work.end_stage() { Err(Stop::Bail) } else { chosen }
 }
 
-/// The number of the first branch whose test holds of what was found.
-fn holds(branches: &[Branch], bytes: &[u8], depth: usize, slots: &Slots, work: &Work<'_>) -> Result<usize, Stop> {
+/// Returns the number of the first branch whose test holds on the values in `slots`.
+fn first_holding(
+    branches: &[Branch],
+    bytes: &[u8],
+    depth: usize,
+    slots: &Slots,
+    work: &Work<'_>,
+) -> Result<usize, Stop> {
     let mut parsed: HashMap<(usize, usize), Node<'_>> = HashMap::new();
-    // Values within each other are read more than once.
+    // Values within each other are parsed more than once.
     let mut room = bytes.len().saturating_mul(4);
-    // What is not tested ends the list, so branches and slots go together.
+    // Branches without a test come last, so the numbers of branches and slots agree.
     for (number, branch) in branches.iter().enumerate() {
         let Guard::Test(_, value) = &branch.guard else { return Ok(number) };
         let Found::Span { start, end, .. } = slots.get(number) else { continue };
@@ -74,8 +80,8 @@ fn holds(branches: &[Branch], bytes: &[u8], depth: usize, slots: &Slots, work: &
     Err(Stop::Bail)
 }
 
-/// Whether the output may be text in a JSON object, `{"raw": ".."}`. Reads no further than the first member that
-/// no such object has.
+/// Returns whether the output may be text in a JSON object, `{"raw": ".."}`. Reads no further than the first member
+/// that such an object does not have.
 pub(super) fn is_text_form(bytes: &[u8], depth: usize, work: &Work<'_>) -> Scan<bool> {
     let mut unused = Vec::new();
     let mut run = Run::new(bytes, &mut unused, 0, work);
@@ -106,7 +112,7 @@ pub(super) fn is_text_form(bytes: &[u8], depth: usize, work: &Work<'_>) -> Scan<
     }
 }
 
-/// The way to the payload where none is declared. `scored`: the document itself may be it too.
+/// Returns the path to the payload where none is declared. With `scored`, the document itself may be the payload.
 pub(super) fn payload(
     branch: &Branch,
     stages: &Payload,
@@ -121,21 +127,21 @@ pub(super) fn payload(
     });
     let firsts = Keys::new(firsts.collect::<BTreeSet<_>>());
     let excluded = Keys::new(branch.exclude.names.iter().map(|name| &**name));
-    let mut look = Look { firsts, excluded, depth, lists: [None; 4], own: 0, wanted: false };
+    let mut search = PayloadSearch { firsts, excluded, depth, lists: [None; 4], own: 0, may_select: false };
     let mut unused = Vec::new();
     let mut run = Run::new(bytes, &mut unused, 0, work);
     let mut object = false;
     let looked = run.document(|run, pos| {
         object = run.at(pos) == b'{';
-        if object { look.members(run, pos) } else { Err(Stop::Bail) }
+        if object { search.members(run, pos) } else { Err(Stop::Bail) }
     });
     if !object {
-        // Nothing to look for; the next pass finds whether it is JSON, and a list where it has to be one.
+        // There is no list to find; the next pass validates the JSON, and fails if it needs a list.
         return Ok(Vec::new());
     }
     looked?;
-    let Some(list) = look.lists.into_iter().flatten().next() else {
-        // Declared to be a list, and there is none in it: a failed stage.
+    let Some(list) = search.lists.into_iter().flatten().next() else {
+        // Declared to be a list, and the document has none: a failed stage.
         return if scored { Ok(Vec::new()) } else { Err(Stop::Bail) };
     };
     let name = str::from_utf8(&bytes[list.key.0..list.key.1]).map_err(|_| Stop::Invalid)?;
@@ -150,8 +156,8 @@ pub(super) fn payload(
         Some((start, end)) => score(&json::parse(&bytes[start..end], depth).map_err(|_| Stop::Bail)?, branch, work),
         None => 0,
     };
-    let mut own = look.own;
-    if look.wanted
+    let mut own = search.own;
+    if search.may_select
         && let Some(select) = &stages.select
     {
         let mut slots = Slots::default();
@@ -167,25 +173,25 @@ pub(super) fn payload(
 struct List {
     key: (usize, usize),
     empty: bool,
-    /// Its first object.
+    /// The span of its first object.
     first: Option<(usize, usize)>,
 }
 
-struct Look {
-    /// Members that paths of `select` begin with.
+struct PayloadSearch {
+    /// The names that paths of `select` begin with.
     firsts: Keys,
-    /// Members that `exclude` names.
+    /// The names in `exclude`.
     excluded: Keys,
     depth: usize,
-    /// Under each of the usual names; then the first of all.
+    /// The list under each of the usual names, then the first list under any name.
     lists: [Option<List>; 4],
-    /// Names of `exclude` that the document has.
+    /// The number of members of the document that `exclude` names.
     own: usize,
     /// Whether a path of `select` may resolve in the document.
-    wanted: bool,
+    may_select: bool,
 }
 
-impl Look {
+impl PayloadSearch {
     fn members(&mut self, run: &mut Run<'_>, pos: usize) -> Scan {
         let room = self.depth.checked_sub(1).ok_or(Stop::Invalid)?;
         let keys = run.distinct.enter();
@@ -196,7 +202,7 @@ impl Look {
             let key = &run.bytes[span.0..span.1];
             run.distinct.add(key);
             self.own += usize::from(self.excluded.find(key).is_some());
-            self.wanted |= self.firsts.find(key).is_some();
+            self.may_select |= self.firsts.find(key).is_some();
             pos = if run.at(value) == b'[' {
                 let (list, end) = self.list(run, span, value, room)?;
                 let usual = WRAPPERS.iter().position(|name| name.as_bytes() == key);

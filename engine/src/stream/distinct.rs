@@ -1,10 +1,10 @@
-//! Whether the keys of an object differ, without keeping them.
+//! Checks that the keys of an object differ, without keeping the keys.
 
-/// The hashes of the keys of the objects that are being read, as a stack, and what was found distinct last.
+/// The hashes of the keys of all open objects, as a stack, and the sets of hashes that were last found distinct.
 ///
-/// Keys are compared by hash alone: where two agree the fast path gives way to the other, so that an unlucky or
-/// a crafted pair costs time and nothing else. Objects of a list mostly have the same keys in the same order, which
-/// the last object of the same depth has shown to be distinct.
+/// Keys are compared by hash alone. If two hashes agree, the fast path gives way to the tree, so an unlucky or
+/// crafted pair of keys costs time and nothing else. Objects of a list mostly have the same keys in the same order,
+/// which the last object at the same depth has shown to be distinct.
 #[derive(Debug, Default)]
 pub(super) struct Distinct {
     open: Vec<u64>,
@@ -26,7 +26,7 @@ impl Distinct {
         self.open.push(hash(key));
     }
 
-    /// Ends the object that began at `mark`, `depth` deep: whether its keys differ.
+    /// Ends the object that began at `mark`, `depth` deep. Returns whether its keys differ.
     pub(super) fn leave(&mut self, mark: Mark, depth: usize) -> bool {
         let keys = &self.open[mark.0..];
         let last = &mut self.last[depth % 4];
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_occurs_twice() {
+    fn finds_duplicates() {
         let mut set = Distinct::default();
         assert!(distinct(&mut set, &[]));
         assert!(distinct(&mut set, &["", "a", "b", "aa", "\0"]));

@@ -1,14 +1,14 @@
-//! Writing what is kept: verbatim, but for insignificant whitespace.
+//! Writes values that are kept: verbatim, without insignificant whitespace.
 
 use super::scan::{self, Scan, Tally};
 
-/// Appends `span`, one valid JSON value, without its whitespace.
+/// Appends `span`, a valid JSON value, without its whitespace.
 pub(super) fn compact(span: &[u8], out: &mut Vec<u8>) {
     let mut from = 0;
     let mut pos = 0;
     while pos < span.len() {
         match span[pos] {
-            // The span is valid, so the scan of a string in it cannot fail.
+            // The span is valid, so scanning a string in it cannot fail.
             b'"' => pos = scan::string(span, pos + 1).unwrap_or(span.len()),
             b' ' | b'\t' | b'\n' | b'\r' => {
                 out.extend_from_slice(&span[from..pos]);
@@ -21,7 +21,7 @@ pub(super) fn compact(span: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&span[from..]);
 }
 
-/// Steps over the value at `pos`, checks it, and appends it.
+/// Validates and skips the value at `pos`, and appends it.
 pub(super) fn copy(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>, out: &mut Vec<u8>) -> Scan {
     let before = tally.blanks;
     let end = scan::value(bytes, pos, room, tally)?;

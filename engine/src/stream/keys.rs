@@ -1,11 +1,11 @@
-//! The few keys that matter in an object.
+//! Finds the few keys of an object that matter.
 
-/// A set of names, each with a number: its place in the slice that the set was made from.
+/// A set of names. The number of a name is its position in the sequence from which the set was made.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    /// Bit `n`: there is a name of `n` bytes; the last bit: one of 63 or more.
+    /// Bit `n` is set if a name has `n` bytes; the last bit if a name has 63 or more.
     lengths: u64,
-    /// By length, then by bytes.
+    /// The names with their numbers, by length and then by bytes.
     sorted: Box<[(Box<[u8]>, usize)]>,
 }
 
@@ -26,10 +26,10 @@ impl Keys {
         1 << length.min(63)
     }
 
-    /// The number of `key`.
+    /// Returns the number of `key`.
     #[inline(always)]
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
-        // Most keys end here: none that matters is as long.
+        // Most keys end here: no name has their length.
         if self.lengths & Self::bit(key.len()) == 0 { None } else { self.search(key) }
     }
 

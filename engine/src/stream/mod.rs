@@ -1,13 +1,13 @@
-//! The fast path: one validating pass over the bytes, which skips what is not wanted and writes the output as it goes.
+//! The fast path: one validating pass over the bytes, which skips the rest and writes the output as it reads.
 //!
-//! [`Fast::new`] decides once, when a filter is compiled, which branches can run so; [`Fast::run`] does. It gives
-//! way ([`Stop`]) wherever a document is out of the ordinary: it is not JSON, a wanted key occurs twice, a key is
-//! written with escapes, a stage fails. The path on a tree then does the work, so the result never depends on what
-//! is handled here, only the time does.
+//! [`Fast::new`] decides once, when a filter is compiled, which branches can run this way; [`Fast::run`] runs them.
+//! It gives way ([`Stop`]) wherever a document is out of the ordinary: it is not JSON, a key of interest occurs
+//! twice, a key is written with escapes, a stage fails. The tree executor then does the work, so the result never
+//! depends on which cases are handled here; only the time does.
 //!
-//! `retain`, `patches` and the stages on the payload are a pass each, over what the one before has written; where
-//! the payload has to be detected, or branches to be chosen, one more pass reads first. Memory is that of the
-//! output, of the intermediate results, and of one item's spans.
+//! `retain`, `patches` and the stages on the payload are one pass each, over the output of the pass before. Where the
+//! payload has to be detected, or a branch to be chosen, a further pass reads the output first. Memory is that of the
+//! output, of the intermediate results, and of the spans of one item.
 
 mod automaton;
 mod choose;
@@ -41,50 +41,50 @@ pub(crate) use scan::Stop;
 use select::Paths;
 pub(crate) use simd::stop32;
 use strip::Edit;
-pub(crate) use without::without;
+pub(crate) use without::without_members;
 
 /// The branches of a filter, as far as they stream.
 #[derive(Debug)]
 pub(crate) struct Fast {
-    /// The pointers that branches test, one a branch that has a test.
+    /// The pointers that branches test, one for each branch that has a test.
     tests: Option<Paths>,
-    /// As the branches of the plan.
+    /// The stages of each branch of the plan; `None` if the branch does not stream.
     branches: Vec<Option<Stages>>,
     depth: usize,
 }
 
-/// What the fast path made of one output.
+/// The result of the fast path for one output.
 #[derive(Debug)]
 pub(crate) struct Outcome<'b> {
     /// The branch that applied.
     pub(crate) branch: &'b Branch,
-    /// The document after stage 8, compact.
+    /// The compact document after stage 8.
     pub(crate) json: Vec<u8>,
-    /// The size of the output as it came, without insignificant whitespace.
+    /// The size of the original output without insignificant whitespace.
     pub(crate) compact_bytes: usize,
-    /// Pointers of `retain` and of `remove` that led nowhere.
+    /// Pointers of `retain`, `exclude` and `remove` that resolve nowhere.
     pub(crate) unresolved: Vec<String>,
-    /// Paths of `select` that no item had.
+    /// Paths of `select` that resolve in no item.
     pub(crate) partial_miss: Vec<String>,
-    /// The list's length, where it was made shorter.
+    /// The list's length before `maxItems`, if `maxItems` shortened it.
     pub(crate) truncated_from: Option<usize>,
-    /// Where the payload is, if one was looked for.
+    /// The place of the payload, if a stage needed it.
     pub(crate) payload: Option<Payload>,
 }
 
-/// Where the payload is in [`Outcome::json`].
+/// The place of the payload in [`Outcome::json`].
 #[derive(Debug)]
 pub(crate) struct Payload {
-    /// The way to it, as in the document that came.
+    /// The path to it in the original document.
     pub(crate) path: Vec<Name>,
-    /// Whether what was beside that way has gone.
+    /// Whether everything outside that path has been removed.
     pub(crate) alone: bool,
-    /// Of a list, its length before `maxItems`.
+    /// The length of the list before `maxItems`, if the payload is a list.
     pub(crate) total: Option<usize>,
 }
 
 impl Fast {
-    /// What of `branches` can stream.
+    /// Prepares those of `branches` that can stream.
     pub(crate) fn new(branches: &[Branch], enforcement: Enforcement, limits: Limits, strict_patch: bool) -> Self {
         Self {
             tests: choose::tests(branches),
@@ -93,10 +93,9 @@ impl Fast {
         }
     }
 
-    /// Runs the branch that applies over one output. `branches` is what [`Fast::new`] was given.
+    /// Runs the branch that applies over one output. `branches` are those that were given to [`Fast::new`].
     ///
-    /// # Errors
-    /// [`Stop`] where the other path has to do it.
+    /// # Errors [`Stop`] if the tree executor has to do the work.
     pub(crate) fn run<'b>(&self, branches: &'b [Branch], bytes: &[u8], work: &Work<'_>) -> Result<Outcome<'b>, Stop> {
         let chosen = choose::branch(self.tests.as_ref(), branches, bytes, self.depth, work)?;
         let (Some(branch), Some(Some(stages))) = (branches.get(chosen), self.branches.get(chosen)) else {
@@ -118,7 +117,7 @@ impl Fast {
     }
 }
 
-/// The size of a document without insignificant whitespace; `None` where it is none, or nested too deep.
+/// Returns the size of a document without insignificant whitespace; `None` if it is not JSON, or nested too deep.
 pub(crate) fn compact_len(bytes: &[u8], depth: usize, work: &Work<'_>) -> Option<usize> {
     let mut unused = Vec::new();
     let mut run = Run::new(bytes, &mut unused, 0, work);
@@ -132,9 +131,9 @@ struct Pass<'b, 's, 'w> {
     stages: &'s Stages,
     depth: usize,
     work: &'w Work<'w>,
-    /// Steps that a stage may take.
+    /// The steps that a stage may take.
     bound: usize,
-    /// Whitespace of the output as it came, once it has been read.
+    /// The whitespace of the original output, once it has been read.
     blanks: Option<usize>,
     unresolved: Vec<String>,
 }
@@ -162,7 +161,7 @@ impl<'b> Pass<'b, '_, '_> {
                 let (json, mut met) =
                     self.pass(input, stages.capacity(input.len()), exclude.entries.len(), |run, pos, room| {
                         let end = stages.descend(run, &path, pos, room, &mut facts)?;
-                        facts.settle(&mut run.slots);
+                        facts.take_slots(&mut run.slots);
                         Ok(end)
                     })?;
                 if !stages.succeeded(&facts) {
@@ -170,7 +169,7 @@ impl<'b> Pass<'b, '_, '_> {
                 }
                 met.iter_mut().zip(exclude.unmissable()).for_each(|(met, unmissable)| *met |= unmissable);
                 if met.contains(&false) && facts.total != Some(0) {
-                    // Whether `select` has dropped it is seen in what was not written.
+                    // Whether `select` dropped the member does not show in the output.
                     if stages.select.is_some() {
                         return Err(Stop::Bail);
                     }
@@ -196,7 +195,7 @@ impl<'b> Pass<'b, '_, '_> {
         })
     }
 
-    /// One pass over `input`: what `walk` writes, about `capacity` bytes, and which of `paths` it met.
+    /// Makes one pass over `input`. Returns what `walk` writes, about `capacity` bytes, and which of `paths` it met.
     fn pass(
         &mut self,
         input: &[u8],
@@ -208,16 +207,16 @@ impl<'b> Pass<'b, '_, '_> {
         let mut run = Run::new(input, &mut out, paths, self.work);
         let depth = self.depth;
         run.document(|run, pos| walk(run, pos, depth))?;
-        // Whatever is written is compact, so only the first pass meets any whitespace.
+        // Passes write compact JSON, so only the first pass meets whitespace.
         if self.blanks.is_none() {
             if run.tally.values > values_allowed(input.len()) {
-                // The parser says so too.
+                // The parser fails the same way, and reports it.
                 return Err(Stop::Bail);
             }
             self.blanks = Some(run.tally.blanks);
         }
         if run.slots.steps > self.bound {
-            // The tree says so too.
+            // The tree fails the same way, and reports it.
             return Err(Stop::Bail);
         }
         let hits = std::mem::take(&mut run.hits);
@@ -241,7 +240,7 @@ impl<'b> Pass<'b, '_, '_> {
             self.pass(input, input.len(), edits.len(), |run, pos, room| strip.value(run, Some(0), pos, room, 0))?;
         for ((edit, patch), _) in edits.iter().zip(&self.branch.patches).zip(met).filter(|(_, met)| !met) {
             match (edit, plan::pointer(patch)) {
-                (Edit::Remove { must: false }, Some(pointer)) => self.unresolved.push(pointer.text.to_string()),
+                (Edit::Remove { required: false }, Some(pointer)) => self.unresolved.push(pointer.text.to_string()),
                 _ => return Err(Stop::Bail),
             }
         }

@@ -1,4 +1,4 @@
-//! Nothing stays but what paths name: `retain`.
+//! `retain`: drops everything except what paths name.
 
 use crate::program::{Index, Name};
 
@@ -11,25 +11,25 @@ use super::scan::{Scan, Stop};
 #[derive(Debug)]
 pub(super) struct Narrow {
     pub(super) paths: Automaton,
-    /// The way to the payload, where it is named or declared under `Enforced`: values on it stay.
+    /// The path to the payload, if the payload is named or declared under `Enforced`: values on it stay.
     pub(super) way: Option<Vec<Name>>,
-    /// `select` follows under `Enforced`, which leaves a list in the payload's list a list.
+    /// Whether `select` follows under `Enforced`: a list among the items of the payload then stays a list.
     pub(super) selects: bool,
 }
 
-/// Where a walk is.
+/// The position of a walk.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     state: &'p State,
-    /// The rest of the way to the payload, none beside it.
+    /// The rest of the path to the payload; `None` outside that path.
     way: Option<&'p [Name]>,
     room: usize,
     depth: usize,
 }
 
 impl Narrow {
-    /// Steps over the document at `pos`, checks it, and writes what the paths leave of it: `{}`, `[]` or `null` where
-    /// that is nothing.
+    /// Validates and skips the document at `pos`, and writes what the paths leave of it: `{}`, `[]` or `null` if that
+    /// is nothing.
     pub(super) fn document(&self, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
         let place = Place { state: self.paths.state(0), way: self.way.as_deref(), room, depth: 0 };
         let (end, kept) = self.value(run, place, pos)?;
@@ -39,7 +39,7 @@ impl Narrow {
         Ok(end)
     }
 
-    /// The same for a value below; where nothing is left of it, nothing is written, and `false` says so.
+    /// The same for a value below the document. If nothing is left of it, writes nothing and returns `false`.
     fn value(&self, run: &mut Run<'_>, place: Place<'_>, pos: usize) -> Scan<(usize, bool)> {
         let state = place.state;
         if state.ends.is_empty() {
@@ -49,7 +49,8 @@ impl Narrow {
             run.hits[id] = true;
         }
         if state.inner {
-            // Other paths lead on from here: they keep nothing that is not kept already, and are met or missed.
+            // Other paths continue below. They keep nothing that is not kept already; the walk only records whether
+            // they resolve.
             let (tally, mark) = (run.tally.clone(), run.out.len());
             self.inner(run, place, pos)?;
             run.tally = tally;
@@ -81,7 +82,7 @@ impl Narrow {
             pos = match state.member(key) {
                 None => run.skip(value, room)?,
                 Some(below) => {
-                    // Duplicates among what goes do not matter.
+                    // Duplicates among dropped members do not matter.
                     run.distinct.add(key);
                     let on = below_way(way, |name| *name.text.as_bytes() == *key);
                     let state = self.paths.state(below);
@@ -153,12 +154,12 @@ impl Narrow {
     }
 }
 
-/// The way from what `goes` there on.
+/// Returns the rest of the path below a name that `goes` accepts.
 fn below_way(way: Option<&[Name]>, goes: impl Fn(&Name) -> bool) -> Option<&[Name]> {
     way.and_then(<[Name]>::split_first).filter(|(name, _)| goes(name)).map(|(_, rest)| rest)
 }
 
-/// Writes what is left of a document of which nothing is kept.
+/// Writes the replacement for a document in which nothing is kept.
 fn nothing(run: &mut Run<'_>, pos: usize) {
     run.out.extend_from_slice(match run.at(pos) {
         b'{' => b"{}",
@@ -167,7 +168,7 @@ fn nothing(run: &mut Run<'_>, pos: usize) {
     });
 }
 
-/// Writes what stands for a value of which nothing is kept where it may show that there is a list, and nothing else.
+/// Writes the replacement for a value in which nothing is kept. It shows at most that the value was a list.
 fn placeholder(run: &mut Run<'_>, pos: usize) {
     run.out.extend_from_slice(if run.at(pos) == b'[' { b"[]" } else { b"{}" });
 }

@@ -1,4 +1,4 @@
-//! Stages 4 to 8: find the payload, shorten it, select, exclude, drop.
+//! Stages 4 to 8: finds the payload, shortens it, selects, excludes and drops.
 
 use crate::program::{Index, Name};
 use crate::run::METADATA;
@@ -10,58 +10,58 @@ use super::scan::{Scan, Stop};
 use super::select::{Found, Paths, Slots};
 use super::strip::Strip;
 
-/// The stages as they are compiled.
+/// The compiled stages.
 #[derive(Debug)]
 pub(super) struct Payload {
     /// Stage 5; `usize::MAX` is no limit.
     pub(super) max_items: usize,
     /// Stage 6.
     pub(super) select: Option<Select>,
-    /// Stages 7 and 8, of an item, or of what `select` made of it.
+    /// Stages 7 and 8 of an item, or of what `select` made of it.
     pub(super) strip: Strip,
-    /// What surrounds the payload stays.
+    /// Whether the surroundings of the payload stay.
     pub(super) siblings: bool,
-    /// The payload has to be a list.
+    /// Whether the payload has to be a list.
     pub(super) list_only: bool,
-    /// Under `Enforced`, `select` leaves `[]` of an element that is a list, not `{}`.
+    /// Whether `select` leaves `[]`, not `{}`, for an element that is a list, under `Enforced`.
     pub(super) lists_stay: bool,
-    /// Elements that are not objects pass `select`, and one field found is enough.
+    /// Whether elements that are not objects pass `select`, and one field that is found is enough.
     pub(super) advisory: bool,
 }
 
-/// Stage 6, and what stage 7 does to its members.
+/// Stage 6, and the effect of stage 7 on its members.
 #[derive(Debug)]
 pub(super) struct Select {
     pub(super) paths: Paths,
     pub(super) outputs: Vec<Output>,
 }
 
-/// One member of what `select` makes.
+/// One output member of `select`.
 #[derive(Debug)]
 pub(super) struct Output {
     /// The key and its colon.
     pub(super) prefix: Box<[u8]>,
-    /// Stage 7 drops it.
+    /// Whether stage 7 drops it.
     pub(super) hidden: bool,
-    /// Where stage 7 is, when it meets the value.
+    /// The state of stage 7 at the value.
     pub(super) state: Option<usize>,
 }
 
-/// What the stages have to report.
+/// What the stages report.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// The list's length, where it was made shorter.
+    /// The list's length before `maxItems`, if `maxItems` shortened it.
     pub(super) truncated_from: Option<usize>,
-    /// Objects that `select` was applied to.
+    /// The number of objects to which `select` was applied.
     pub(super) objects: usize,
-    /// By field, whether any of them had it.
+    /// By field, whether any object had it.
     pub(super) found: Vec<bool>,
-    /// By field, whether its path was followed to its end, and whether a list lacks what its path names.
+    /// By field, whether its path was followed to its end, and whether a list lacks what the path names.
     reached: Vec<bool>,
     lacking: Vec<bool>,
-    /// Whether something is left of what `select` made, or there was nothing to begin with.
+    /// Whether something is left of the selected fields, or there was nothing to begin with.
     left: bool,
-    /// Of a list, its length as it came.
+    /// The original length, if the payload is a list.
     pub(super) total: Option<usize>,
 }
 
@@ -70,26 +70,26 @@ impl Facts {
         Self { found: vec![false; payload.select.as_ref().map_or(0, |s| s.outputs.len())], ..Self::default() }
     }
 
-    /// What is known once all items have been read.
-    pub(super) fn settle(&mut self, slots: &mut Slots) {
+    /// Takes over from `slots` what is known once all items have been read.
+    pub(super) fn take_slots(&mut self, slots: &mut Slots) {
         self.reached = std::mem::take(&mut slots.reached);
         self.lacking = std::mem::take(&mut slots.lacking);
     }
 
-    /// Whether the path of `field` leads nowhere.
+    /// Returns whether the path of `field` resolves nowhere.
     pub(super) fn misses(&self, field: usize) -> bool {
         self.objects > 0 && !self.reached[field] && (self.lacking[field] || !self.found[field])
     }
 }
 
 impl Payload {
-    /// Steps over the value at `pos` to the payload, which `path` leads to from it, and applies the stages there.
+    /// Follows `path` from the value at `pos` to the payload, and applies the stages there.
     pub(super) fn descend(&self, run: &mut Run<'_>, path: &[Name], pos: usize, room: usize, facts: &mut Facts) -> Scan {
         let Some((name, rest)) = path.split_first() else { return self.payload(run, pos, room, facts) };
         let close = match run.at(pos) {
             b'{' => b'}',
             b'[' => b']',
-            // Unresolved: a failed stage.
+            // The path does not resolve: a failed stage.
             _ => return Err(Stop::Bail),
         };
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
@@ -130,7 +130,8 @@ impl Payload {
             index += 1;
             (pos, more) = run.next(pos, close)?;
         }
-        // Where siblings go, duplicates among them do not matter; one of the wanted was noticed above.
+        // If siblings are dropped, duplicates among them do not matter; a duplicate of the name on the path was
+        // noticed above.
         if !run.distinct.leave(keys, path.len()) && self.siblings || !found {
             return Err(Stop::Bail);
         }
@@ -138,7 +139,7 @@ impl Payload {
         Ok(pos)
     }
 
-    /// Whether a document that is the payload may hold metadata, which is attached behind what `select` gives.
+    /// Returns whether a document that is the payload may hold metadata, which is appended to the selected fields.
     pub(super) fn attaches(&self, document: &[u8]) -> bool {
         self.advisory
             && self.select.is_some()
@@ -146,7 +147,7 @@ impl Payload {
             && METADATA.iter().any(|name| memchr::memmem::find(document, name.as_bytes()).is_some())
     }
 
-    /// How much room to make for the output of `input` bytes: much only where nearly all of it will be used.
+    /// Returns the capacity to reserve for the output of `input` bytes: large only if nearly all of it will be used.
     pub(super) fn capacity(&self, input: usize) -> usize {
         if self.select.is_none() && self.max_items == usize::MAX { input } else { 0 }
     }
@@ -168,7 +169,7 @@ impl Payload {
         let mut count = 0;
         while more {
             pos = if count >= self.max_items {
-                // Not wanted, but it has to be JSON all the same.
+                // Left out, but it has to be valid JSON all the same.
                 run.skip(pos, room)?
             } else if self.select.is_none() || run.at(pos) == b'{' || self.advisory {
                 if run.out.len() > open {
@@ -215,7 +216,7 @@ impl Payload {
             }
             facts.found[i] = true;
             if let Some(state) = output.state.map(|state| self.strip.paths.state(state)).filter(|_| output.hidden) {
-                // Whether an entry that leads on from here is met does not show in what was selected.
+                // The selected fields do not show whether an entry that continues below resolves.
                 if state.inner {
                     return Err(Stop::Bail);
                 }
@@ -238,8 +239,8 @@ impl Payload {
         Ok(end)
     }
 
-    /// Whether `select` has not failed. Under `Advisory` it has where it found nothing; under `Enforced` where nothing
-    /// is left, since what was found and then dropped must look like what was never there.
+    /// Returns whether `select` succeeded. Under `Advisory` it fails if it finds nothing; under `Enforced` if nothing
+    /// is left, since a field that was found and then dropped must look like one that was absent.
     pub(super) fn succeeded(&self, facts: &Facts) -> bool {
         match &self.select {
             None => true,
@@ -260,7 +261,7 @@ impl Payload {
                 } else if state.is_none() && !self.strip.rules.any() {
                     emit::compact(&run.bytes[start..end], run.out);
                 } else {
-                    // The span has been checked and counted.
+                    // The span has been validated and counted.
                     let tally = run.tally.clone();
                     self.strip.value(run, state, start, usize::MAX, 1)?;
                     run.tally = tally;
@@ -278,7 +279,7 @@ impl Payload {
                         run.out.push(b',');
                     }
                     let (found, after) = run.slots.link(link);
-                    // A list is one level of its own to the paths of stage 7.
+                    // To the paths of stage 7, a list is a level of its own.
                     if state.is_some() {
                         return Err(Stop::Bail);
                     }

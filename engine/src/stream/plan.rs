@@ -1,4 +1,4 @@
-//! Which stages can stream, and what they are made into. Everything here happens once, when a filter is compiled.
+//! Compiles the stages that can stream. Everything here happens once, when a filter is compiled.
 
 use crate::json::{self, DEPTH_CEILING, JsonText};
 use crate::program::{Branch, Field, Index, Name, Patch, Pointer, Root, Segment, Trie};
@@ -12,7 +12,7 @@ use super::prune::Rules;
 use super::select::Paths;
 use super::strip::{Edit, Strip};
 
-/// One branch whose stages can all stream.
+/// The stages of a branch that can stream in full.
 #[derive(Debug)]
 pub(super) struct Stages {
     /// Stage 2.
@@ -26,31 +26,31 @@ pub(super) struct Stages {
 /// How the payload is found.
 #[derive(Debug)]
 pub(super) enum Route {
-    /// It is the document, or where the path leads.
+    /// The payload is the document, or at this path.
     Path(Vec<Name>),
-    /// It is the document if that is a list, else it is looked for.
+    /// The payload is the document if that is a list; otherwise it is detected.
     Detect {
-        /// The document may be the payload though it has a list.
+        /// Whether the document may be the payload although it contains a list.
         scored: bool,
     },
 }
 
 impl Stages {
-    /// The stages of `branch`; none where one of them needs the tree.
+    /// Returns the stages of `branch`; `None` if one of them needs the tree.
     pub(super) fn new(branch: &Branch, enforcement: Enforcement, limits: Limits, strict: bool) -> Option<Self> {
-        // A new stage does not compile until it is said here what becomes of it: one that this path forgets would be
-        // left out of the output.
+        // A new stage does not compile until it is listed here: a stage that the fast path forgets would be missing
+        // from the output.
         let Branch {
-            // Looked at before a branch is run.
+            // Evaluated before a branch runs.
             guard: _,
-            // Says something of the stages, and is none.
+            // Describes the stages, and is not one itself.
             allow_list: _,
             passthrough,
             retain,
             patches: operations,
             root,
-            // The form in which a document is shown comes after all that streams: `run::finish`.
-            detects: _,
+            // How a document is shown is decided after all that streams, in `run::finish`.
+            detects_list: _,
             budget: _,
             notice: _,
             compact: _,
@@ -64,12 +64,12 @@ impl Stages {
             drop_empty: _,
             text,
         } = branch;
-        // What has only `text` may not be taken for JSON.
+        // An output for which only `text` is declared must not be treated as JSON.
         if *passthrough || (text.is_some() && !branch.is_structural()) {
             return None;
         }
-        // What `retain` has kept may go again.
-        if enforcement == Enforcement::Enforced && branch.settles() {
+        // What `retain` has kept may be removed again.
+        if enforcement == Enforcement::Enforced && branch.cascades() {
             return None;
         }
         let retain = match retain {
@@ -89,7 +89,7 @@ impl Stages {
             Root::Unused => None,
             Root::Document => Some(Route::Path(Vec::new())),
             Root::Pointer(pointer) => Some(Route::Path(pointer.segments.clone())),
-            // Under `Enforced` a document that is no list is a failed stage, which descending finds.
+            // Under `Enforced` a document that is not a list fails the stage, which descending finds.
             Root::List if enforcement == Enforcement::Enforced => Some(Route::Path(Vec::new())),
             Root::List => Some(Route::Detect { scored: false }),
             Root::Detect => Some(Route::Detect { scored: true }),
@@ -111,10 +111,10 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         retain,
         patches: _,
         root,
-        detects: _,
+        detects_list: _,
         max_items,
         select: fields,
-        // Of the tree: keys that are looked up by their hash.
+        // Only the tree looks keys up by hash.
         names: _,
         select_multiplies,
         exclude,
@@ -125,14 +125,14 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         notice: _,
         compact: _,
     } = branch;
-    // What `select` gives may be much larger than the output, and each path a step in all of it.
+    // The result of `select` may be much larger than the output, and each path takes a step in all of it.
     if *select_multiplies && !exclude.is_plain() {
         return None;
     }
     let advisory = enforcement == Enforcement::Advisory;
     let paths = Automaton::new(&exclude.trie)?;
     let select = if fields.is_empty() { None } else { Some(select(fields, &paths)?) };
-    // `dropEmpty` is nulls too.
+    // `dropEmpty` includes nulls.
     let rules = Rules { nulls: *drop_nulls || *drop_empty, empties: *drop_empty };
     Some(Payload {
         max_items: max_items.unwrap_or(usize::MAX),
@@ -155,13 +155,14 @@ fn select(fields: &[Field], exclude: &Automaton) -> Option<Select> {
     Some(Select { paths: Paths::new(fields)?, outputs: outputs.collect() })
 }
 
-/// The patches as one pass: each only touches a place of its own, and none moves what another names.
+/// Compiles the patches into one pass. Each must change a place of its own, and none may move what another one names.
 fn patches(patches: &[Patch], limits: Limits, strict: bool, enforcement: Enforcement) -> Option<Strip> {
     let mut trie = Trie::default();
     for (id, patch) in patches.iter().enumerate() {
         let path = path(patch)?;
-        let apart = patches[..id].iter().all(|other| self::path(other).is_some_and(|other| apart(other, path)));
-        if path.is_empty() || !apart || !fits(patch, path, limits) {
+        let independent =
+            patches[..id].iter().all(|other| self::path(other).is_some_and(|other| independent(other, path)));
+        if path.is_empty() || !independent || !stays_within_depth(patch, path, limits) {
             return None;
         }
         let segments: Vec<Segment> = path.iter().cloned().map(Segment::Name).collect();
@@ -172,7 +173,7 @@ fn patches(patches: &[Patch], limits: Limits, strict: bool, enforcement: Enforce
     Some(Strip { paths, edits: Some(edits), rules: Rules::default() })
 }
 
-/// Where a patch that can stream works.
+/// Returns the place of a patch that can stream.
 pub(super) fn pointer(patch: &Patch) -> Option<&Pointer> {
     match patch {
         Patch::Add { path, .. } | Patch::Remove { path } | Patch::Replace { path, .. } => Some(path),
@@ -184,8 +185,8 @@ fn path(patch: &Patch) -> Option<&[Name]> {
     pointer(patch).map(|pointer| pointer.segments.as_slice())
 }
 
-/// Whether the document cannot become nested too deep by the patch.
-fn fits(patch: &Patch, path: &[Name], limits: Limits) -> bool {
+/// Returns whether the patched document stays within the depth limit.
+fn stays_within_depth(patch: &Patch, path: &[Name], limits: Limits) -> bool {
     let value = match patch {
         Patch::Add { value, .. } | Patch::Replace { value, .. } => value.node().depth(),
         _ => 0,
@@ -193,9 +194,9 @@ fn fits(patch: &Patch, path: &[Name], limits: Limits) -> bool {
     path.len() + value <= limits.max_depth.min(DEPTH_CEILING)
 }
 
-/// Whether neither of two paths leads through the other's end, or through an array in which the other's end is an
-/// element: removing that would renumber what comes behind it.
-fn apart(a: &[Name], b: &[Name]) -> bool {
+/// Returns whether two paths are independent: neither leads through the end of the other, nor through an array in
+/// which the other ends at an element. Removing that element would renumber those behind it.
+fn independent(a: &[Name], b: &[Name]) -> bool {
     let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let indexed = |path: &[Name]| path.get(common).is_some_and(|name| name.index != Index::None);
     let last = common + 1 == a.len() || common + 1 == b.len();
@@ -204,7 +205,7 @@ fn apart(a: &[Name], b: &[Name]) -> bool {
 
 fn edit(patch: &Patch, paths: &Automaton, strict: bool, enforcement: Enforcement) -> Option<Edit> {
     Some(match patch {
-        Patch::Remove { .. } => Edit::Remove { must: strict },
+        Patch::Remove { .. } => Edit::Remove { required: strict },
         Patch::Replace { value, .. } => Edit::Replace(constant(value)),
         Patch::Add { path, value } => {
             let (name, above) = path.segments.split_last()?;

@@ -1,14 +1,14 @@
-//! `dropNulls` and `dropEmpty`: what is dropped is written first and taken back.
+//! `dropNulls` and `dropEmpty`: members are written first, and removed again if they are to be dropped.
 
 use super::run::{Kept, Run};
 use super::scan::{Scan, Stop};
 
-/// Which members go.
+/// Which members are dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Those whose value is null.
+    /// Members whose value is null.
     pub(super) nulls: bool,
-    /// Those whose value is `""`, `[]` or `{}`, after what is in it has gone.
+    /// Members whose value is `""`, `[]` or `{}`, once their own contents have been dropped.
     pub(super) empties: bool,
 }
 
@@ -17,7 +17,7 @@ impl Rules {
         self.nulls || self.empties
     }
 
-    /// Whether a member goes whose value has been written as `value`.
+    /// Returns whether to drop a member whose value was written as `value`.
     #[inline(always)]
     pub(super) fn drop(self, value: &[u8]) -> bool {
         match value {
@@ -28,7 +28,7 @@ impl Rules {
     }
 }
 
-/// Steps over the value at `pos`, checks it, and appends what `rules` leave of it.
+/// Validates and skips the value at `pos`, and appends what `rules` leave of it.
 pub(super) fn copy(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
     match run.at(pos) {
         b'{' => object(rules, run, pos, room),
@@ -71,7 +71,7 @@ fn object(rules: Rules, run: &mut Run<'_>, pos: usize, room: usize) -> Scan {
         }
         (pos, more) = run.next(pos, b'}')?;
     }
-    // Of duplicates the last counts: dropped alone it would bring back the value that it hides.
+    // The last of duplicates counts: dropping it alone would bring back the value that it hides.
     if !run.distinct.leave(keys, room) {
         return Err(Stop::Bail);
     }

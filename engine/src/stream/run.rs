@@ -1,4 +1,4 @@
-//! What all walks over one document share.
+//! The state that all walks over one document share.
 
 use super::distinct::Distinct;
 use super::scan::{self, Scan, Stop, Tally, at};
@@ -7,7 +7,7 @@ use super::{emit, prune};
 use crate::work::Work;
 use prune::Rules;
 
-/// One document, read once from front to end, and what is written of it.
+/// One document, read once from front to back, and the output.
 #[derive(Debug)]
 pub(super) struct Run<'r> {
     pub(super) bytes: &'r [u8],
@@ -15,21 +15,21 @@ pub(super) struct Run<'r> {
     pub(super) tally: Tally<'r>,
     pub(super) distinct: Distinct,
     pub(super) slots: Slots,
-    /// Per path or operation, whether it was met.
+    /// By path or operation, whether it was met.
     pub(super) hits: Vec<bool>,
 }
 
-/// Members or elements that stay and have not been written yet: most stay together, and are written together.
+/// Adjacent members or elements that stay and have not been written yet: they are written together.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Kept {
     from: usize,
     to: usize,
-    /// Whitespace before them.
+    /// The whitespace before them, in bytes.
     blanks: usize,
 }
 
 impl Kept {
-    /// Adds what lies from `start` to `end`, before which there were `blanks` bytes of whitespace.
+    /// Adds the bytes from `start` to `end`, before which there were `blanks` bytes of whitespace.
     #[inline(always)]
     pub(super) fn add(&mut self, start: usize, end: usize, blanks: usize) {
         if self.from == self.to {
@@ -70,7 +70,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Steps over the document's only value, which `walk` reads from its first byte.
+    /// Reads the only value of the document, which `walk` takes from its first byte.
     pub(super) fn document(&mut self, walk: impl FnOnce(&mut Self, usize) -> Scan) -> Result<(), Stop> {
         let pos = scan::blanks(self.bytes, 0, &mut self.tally);
         let end = walk(self, pos)?;
@@ -78,8 +78,8 @@ impl<'r> Run<'r> {
         if end == self.bytes.len() { Ok(()) } else { Err(Stop::Invalid) }
     }
 
-    /// From an opening bracket to the first element or member behind it; none where there is none, and then
-    /// the position is behind the closing one.
+    /// Moves from an opening bracket to the first element or member. Without one, returns `false` and the position
+    /// behind the closing bracket.
     #[inline(always)]
     pub(super) fn open(&mut self, pos: usize, close: u8) -> Scan<(usize, bool)> {
         let pos = scan::blanks(self.bytes, pos + 1, &mut self.tally);
@@ -90,7 +90,8 @@ impl<'r> Run<'r> {
         Ok((pos, true))
     }
 
-    /// From a key's opening quote to its value, with the key's end, closing quote included.
+    /// Moves from the opening quote of a key to its value. Also returns the end of the key, including the closing
+    /// quote.
     #[inline(always)]
     pub(super) fn key(&mut self, pos: usize) -> Scan<(usize, usize)> {
         if self.at(pos) != b'"' {
@@ -105,8 +106,7 @@ impl<'r> Run<'r> {
         scan::comma(self.bytes, pos, close, &mut self.tally)
     }
 
-    /// Writes `kept`, members or elements that follow each other, behind a comma unless they are the first behind
-    /// `open`.
+    /// Writes `kept`, adjacent members or elements, after a comma unless they are the first since `open`.
     pub(super) fn flush(&mut self, open: usize, kept: Kept) {
         if kept.from == kept.to {
             return;
@@ -122,7 +122,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Writes what comes before a member: a comma unless it is the first behind `open`, and its key.
+    /// Writes the beginning of a member: a comma unless it is the first since `open`, and its key.
     #[inline(always)]
     pub(super) fn member(&mut self, open: usize, key: std::ops::Range<usize>) {
         if self.out.len() > open {

@@ -1,29 +1,29 @@
-//! The byte scanner: steps over JSON and checks every byte of it.
+//! The byte scanner: skips over JSON and validates every byte of it.
 //!
-//! Free functions from a position to the position behind, so that positions stay in registers. They accept what
-//! the parser of [`crate::json`] accepts: RFC 8259, valid UTF-8, a bounded depth. Text beyond ASCII can only be
-//! in strings, so it is checked there and not in a pass of its own.
+//! These are free functions from a position to the position behind, so that positions stay in registers. They accept
+//! what the parser of [`crate::json`] accepts: RFC 8259, valid UTF-8, a bounded depth. Non-ASCII text can only be in
+//! strings, so it is checked there and not in a separate pass.
 
 use super::simd;
 use crate::work::Work;
 
-/// Why a scan cannot go on.
+/// Why a scan cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Not JSON, not UTF-8, or nested too deep.
+    /// The output is not JSON, not UTF-8, or nested too deep.
     Invalid,
-    /// JSON, but a case that the fast path leaves to the other one.
+    /// The output is JSON, but a case that the fast path leaves to the tree.
     Bail,
-    /// The caller no longer waits.
+    /// The run was interrupted: the caller no longer waits.
     Interrupted,
 }
 
 pub(super) type Scan<T = usize> = Result<T, Stop>;
 
-/// Values between two polls of the interrupt.
+/// The number of values between two polls of the interrupt.
 const POLL: usize = 4096;
 
-/// What a scan counts.
+/// The counters of a scan.
 #[derive(Debug, Clone)]
 pub(super) struct Tally<'w> {
     /// Bytes of insignificant whitespace so far.
@@ -45,7 +45,7 @@ impl<'w> Tally<'w> {
         if self.values.is_multiple_of(POLL) { self.poll(POLL) } else { Ok(()) }
     }
 
-    /// Polls before many steps that are no values.
+    /// Polls before many steps that are not values.
     #[inline(always)]
     pub(super) fn poll_after(&self, steps: usize) -> Result<(), Stop> {
         if steps < POLL / 64 { Ok(()) } else { self.poll(steps) }
@@ -58,13 +58,13 @@ impl<'w> Tally<'w> {
     }
 }
 
-/// The byte at `pos`; NUL, which no grammar rule takes, at the end.
+/// Returns the byte at `pos`; at the end NUL, which no grammar rule accepts.
 #[inline(always)]
 pub(super) fn at(bytes: &[u8], pos: usize) -> u8 {
     bytes.get(pos).copied().unwrap_or(0)
 }
 
-/// Steps over whitespace.
+/// Skips whitespace.
 #[inline(always)]
 pub(super) fn blanks(bytes: &[u8], pos: usize, tally: &mut Tally<'_>) -> usize {
     if at(bytes, pos) > b' ' {
@@ -90,7 +90,7 @@ pub(super) fn blank_run(bytes: &[u8], mut pos: usize) -> usize {
     pos
 }
 
-/// From behind the opening quote to behind the closing one.
+/// Skips a string, from behind the opening quote to behind the closing one.
 #[inline(always)]
 pub(super) fn string(bytes: &[u8], start: usize) -> Scan {
     let mut pos = start;
@@ -109,7 +109,7 @@ pub(super) fn string(bytes: &[u8], start: usize) -> Scan {
     string_rest(bytes, start, pos)
 }
 
-/// The rest of a string that has an escape, text beyond ASCII or the end of the input in its next block.
+/// Scans the rest of a string that has an escape, non-ASCII text or the end of the input in its next block.
 #[inline(never)]
 fn string_rest(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
     loop {
@@ -124,8 +124,8 @@ fn string_rest(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
     }
 }
 
-/// The same for a string that has text beyond ASCII: its end is found first, and its bytes are then checked at once.
-/// No byte of a longer UTF-8 sequence is a quote, an escape or a control, so the end is right where they are valid.
+/// Scans a string that contains non-ASCII text: finds its end first, and then validates all its bytes at once. In
+/// valid UTF-8 no byte of a longer sequence is a quote, an escape or a control character, so the end is right.
 fn string_unicode(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
     loop {
         match at(bytes, pos) {
@@ -141,8 +141,8 @@ fn string_unicode(bytes: &[u8], start: usize, mut pos: usize) -> Scan {
     }
 }
 
-/// A key, from behind its opening quote. One with an escape is left to the other path: it can be compared only when
-/// it is decoded.
+/// Scans a key, from behind its opening quote. A key with an escape is left to the tree: it can be compared only
+/// after decoding.
 #[inline(always)]
 pub(super) fn key(bytes: &[u8], start: usize) -> Scan {
     if let Some(chunk) = bytes.get(start..).and_then(<[u8]>::first_chunk::<32>) {
@@ -193,7 +193,7 @@ fn unchecked(bytes: &[u8], mut pos: usize) -> usize {
     pos
 }
 
-/// One escape, from its backslash. Lone surrogates are escapes like others.
+/// Scans one escape, from its backslash. Lone surrogates are escapes like others.
 #[inline(always)]
 fn escape(bytes: &[u8], pos: usize) -> Scan {
     match at(bytes, pos + 1) {
@@ -203,7 +203,7 @@ fn escape(bytes: &[u8], pos: usize) -> Scan {
     }
 }
 
-/// A number, from its sign or first digit.
+/// Scans a number, from its sign or first digit.
 #[inline(always)]
 pub(super) fn number(bytes: &[u8], mut pos: usize) -> Scan {
     pos += usize::from(at(bytes, pos) == b'-');
@@ -251,7 +251,7 @@ fn literal(bytes: &[u8], pos: usize) -> Scan {
     }
 }
 
-/// Any value, from its first byte. `room` is how many more levels of nesting are allowed.
+/// Skips any value, from its first byte. `room` is the number of further levels of nesting that are allowed.
 #[inline(always)]
 pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
     match at(bytes, pos) {
@@ -263,7 +263,7 @@ pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>
     }
 }
 
-/// From the colon's place to the value behind it.
+/// Moves from behind a key, across the colon, to the value.
 #[inline(always)]
 pub(super) fn colon(bytes: &[u8], pos: usize, tally: &mut Tally<'_>) -> Scan {
     let pos = blanks(bytes, pos, tally);
@@ -273,7 +273,8 @@ pub(super) fn colon(bytes: &[u8], pos: usize, tally: &mut Tally<'_>) -> Scan {
     Ok(blanks(bytes, pos + 1, tally))
 }
 
-/// What follows an element or a member.
+/// Moves across what follows an element or a member: a comma or the closing bracket. Returns whether another one
+/// follows.
 #[inline(always)]
 pub(super) fn comma(bytes: &[u8], pos: usize, close: u8, tally: &mut Tally<'_>) -> Scan<(usize, bool)> {
     let pos = blanks(bytes, pos, tally);

@@ -5,36 +5,36 @@ use crate::program::{Field, Index, Name, Step};
 use super::keys::Keys;
 use super::scan::{self, Scan, Stop, Tally, at};
 
-/// Lists whose elements may be read twice, by `[n]` and by `[*]`.
-const MOST_TWICE: usize = 4;
+/// The number of lists whose elements may be read twice, for `[n]` and for `[*]`.
+const MAX_DOUBLE_READS: usize = 4;
 
 /// The source paths of `select`, as a tree.
 #[derive(Debug)]
 pub(super) struct Paths {
     root: Node,
-    /// By slot, the path that it belongs to.
+    /// By slot, the path to which it belongs.
     owners: Vec<usize>,
     paths: usize,
 }
 
-/// What to do with a value on the way of a path.
+/// What to do with a value on some path.
 #[derive(Debug, Default)]
 struct Node {
-    /// Where the value goes: some path ends here.
+    /// The slots that receive the value: the paths that end here.
     slots: Vec<usize>,
-    /// At an object.
+    /// The keys of an object on some path.
     keys: Keys,
     below: Vec<Node>,
-    /// At an array: `[n]`, in order of `n`.
+    /// The elements `[n]` of an array, in order of `n`.
     indices: Vec<(usize, Node)>,
-    /// At an array: `[*]`.
+    /// The elements `[*]` of an array.
     each: Option<Box<Each>>,
 }
 
 #[derive(Debug)]
 struct Each {
     node: Node,
-    /// What is found in an element, and the list that it is added to.
+    /// The slot of a value found in an element, and the slot of the list that collects it.
     lists: Vec<(usize, usize)>,
 }
 
@@ -43,26 +43,27 @@ struct Each {
 pub(super) enum Found {
     #[default]
     Missing,
-    /// A span of the input, and whether it holds whitespace.
+    /// A span of the input, and whether it contains whitespace.
     Span { start: usize, end: usize, blanks: bool },
-    /// A list made by `[*]`: its first and last element among [`Slots::links`].
+    /// A list made by `[*]`: its first and last element in [`Slots::links`].
     List { ends: Option<(usize, usize)> },
 }
 
-/// What was found in one item. Reused for all of them.
+/// What was found in one item. Reused for all items.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     found: Vec<Found>,
     links: Vec<(Found, Option<usize>)>,
     /// By path, whether it was followed to its end in any item.
     pub(super) reached: Vec<bool>,
-    /// By path, whether a `[*]` of it found nothing in a list that is not empty, in any item.
+    /// By path, whether one of its `[*]` found nothing in a list that is not empty, in any item.
     pub(super) lacking: Vec<bool>,
-    /// Steps so far: a field of an item, and an element that the path of a field goes through.
+    /// The steps so far: one for each field of an item, and one for each element that the path of a field leads
+    /// through.
     pub(super) steps: usize,
 }
 
-/// Building: names are gathered first, and made into [`Keys`] at the end.
+/// A [`Node`] under construction: names are collected first, and made into [`Keys`] at the end.
 #[derive(Default)]
 struct Draft {
     slots: Vec<usize>,
@@ -71,11 +72,11 @@ struct Draft {
     each: Option<DraftEach>,
 }
 
-/// What is behind `[*]`, and the slots of an element with the lists they are added to.
+/// The draft behind `[*]`, and the slots of an element with the lists that collect them.
 type DraftEach = (Box<Draft>, Vec<(usize, usize)>);
 
 impl Draft {
-    /// Adds a path that ends in slot `slot`; `owners` are the paths of the slots given out.
+    /// Adds a path that ends in slot `slot`; `owners` holds the path of each slot.
     fn insert(&mut self, path: &[Step], slot: usize, owners: &mut Vec<usize>) {
         match path {
             [] => self.slots.push(slot),
@@ -90,7 +91,7 @@ impl Draft {
         }
     }
 
-    /// The draft behind one step, made where there is none.
+    /// Returns the draft behind one step, and adds it if there is none.
     fn below(&mut self, step: &Step) -> &mut Self {
         match step {
             Step::Name(name) => {
@@ -122,11 +123,11 @@ impl Draft {
         }
     }
 
-    /// How many lists have elements that are read twice.
-    fn twice(&self) -> usize {
+    /// Returns the number of lists whose elements are read twice.
+    fn double_reads(&self) -> usize {
         let below = self.names.iter().map(|(_, draft)| draft).chain(self.indices.iter().map(|(_, draft)| draft));
         let below = below.chain(self.each.iter().map(|(draft, _)| &**draft));
-        usize::from(self.each.is_some() && !self.indices.is_empty()) + below.map(Self::twice).sum::<usize>()
+        usize::from(self.each.is_some() && !self.indices.is_empty()) + below.map(Self::double_reads).sum::<usize>()
     }
 
     fn finish(self) -> Node {
@@ -144,19 +145,19 @@ impl Draft {
 }
 
 impl Paths {
-    /// The paths of `fields`; field `i` is found in slot `i`.
+    /// Returns the tree of the paths of `fields`; field `i` is found in slot `i`.
     ///
-    /// None where too many elements would be read twice, by `[n]` and by `[*]`.
+    /// Returns `None` if too many elements would be read twice, for `[n]` and for `[*]`.
     pub(super) fn new(fields: &[Field]) -> Option<Self> {
         let mut owners: Vec<usize> = (0..fields.len()).collect();
         let mut draft = Draft::default();
         for (i, field) in fields.iter().enumerate() {
             draft.insert(&field.path, i, &mut owners);
         }
-        (draft.twice() <= MOST_TWICE).then(|| Self { root: draft.finish(), owners, paths: fields.len() })
+        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self { root: draft.finish(), owners, paths: fields.len() })
     }
 
-    /// The same for strict pointers, of which a number is an index in an array and a key in an object.
+    /// Returns the tree of strict pointers, in which a number is an index in an array and a key in an object.
     pub(super) fn pointers(pointers: &[&[Name]]) -> Self {
         let mut draft = Draft::default();
         for (i, pointer) in pointers.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Paths {
         Self { root: draft.finish(), owners: (0..pointers.len()).collect(), paths: pointers.len() }
     }
 
-    /// Walks the item at `pos` and leaves in `slots` what it has.
+    /// Walks the item at `pos`, and leaves its values in `slots`.
     pub(super) fn walk(&self, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>, slots: &mut Slots) -> Scan {
         slots.found.clear();
         slots.found.resize(self.owners.len(), Found::Missing);
@@ -181,7 +182,7 @@ impl Slots {
         self.found[slot]
     }
 
-    /// An element of a list, and where the next one is.
+    /// Returns an element of a list, and the link of the next element.
     pub(super) fn link(&self, link: usize) -> (Found, Option<usize>) {
         self.links[link]
     }
@@ -241,7 +242,7 @@ impl Walk<'_> {
             pos = match node.keys.find(&bytes[start..end - 1]) {
                 None => scan::value(bytes, pos, room, tally)?,
                 Some(i) => {
-                    // The last of duplicates counts, and what the first one had is to be forgotten.
+                    // The last of duplicates counts, and everything found in the first would have to be forgotten.
                     let bit = 1 << (i % 64);
                     if seen & bit != 0 {
                         return Err(Stop::Bail);
@@ -313,7 +314,7 @@ impl Walk<'_> {
             }
         }
         match (index, end) {
-            // `a[0].b` beside `a[*].c`: the element is read twice, and its whitespace counted once.
+            // With both `a[0].b` and `a[*].c`, the element is read twice, and its whitespace is counted once.
             (Some(node), Some(_)) => self.value(node, pos, room, &mut tally.clone()),
             (Some(node), None) => self.value(node, pos, room, tally),
             (None, Some(end)) => Ok(end),

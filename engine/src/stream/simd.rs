@@ -1,8 +1,8 @@
-//! The one place with `unsafe`: which bytes of a block matter.
+//! Classifies the bytes of a block. This is the only module with `unsafe`.
 //!
-//! Each function takes a whole block by reference and gives one bit a byte, the lowest for the first byte. On
-//! x86-64 they use SSE2, which every x86-64 processor has; elsewhere plain integers. Nothing here depends on
-//! where in a document the block lies, so every function can be, and is, tested against the obvious loop.
+//! Each function takes a whole block by reference and returns one bit for each byte; the lowest bit is the first
+//! byte. On x86-64 the functions use SSE2, which every x86-64 processor has; elsewhere plain integers. Nothing
+//! depends on the position of a block in a document, so each function is tested against the obvious loop.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
@@ -11,22 +11,22 @@ mod sse2 {
         __m128i, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     };
 
-    /// Bytes that end the plain part of a string: `"`, `\`, control characters, and all beyond ASCII.
+    /// The bytes that end the plain part of a string: `"`, `\`, control characters, and all non-ASCII bytes.
     #[inline(always)]
     fn special16(chunk: &[u8; 16]) -> u32 {
-        // SAFETY: SSE2 belongs to the x86-64 baseline, so the intrinsics exist on whatever runs this. The load
-        // reads the 16 bytes that `chunk` borrows, and has no alignment requirement.
+        // SAFETY: SSE2 belongs to the x86-64 baseline, so the intrinsics exist on every machine that runs this. The
+        // load reads the 16 bytes that `chunk` borrows, and has no alignment requirement.
         unsafe {
             let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
             let quote = _mm_cmpeq_epi8(v, _mm_set1_epi8(b'"' as i8));
             let escape = _mm_cmpeq_epi8(v, _mm_set1_epi8(b'\\' as i8));
-            // Compared as signed bytes, 0x80..=0xff are negative: one comparison finds them and the controls.
+            // As signed bytes, 0x80..=0xff are negative: one comparison finds them and the control characters.
             let low = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20));
             _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, escape), low)).cast_unsigned()
         }
     }
 
-    /// `special16` without the bytes beyond ASCII.
+    /// As `special16`, without the non-ASCII bytes.
     #[inline(always)]
     fn stop16(chunk: &[u8; 16]) -> u32 {
         use std::arch::x86_64::_mm_min_epu8;
@@ -72,14 +72,14 @@ mod sse2 {
     }
 }
 
-/// The same with 64-bit integers, eight bytes at a time.
+/// The same functions on 64-bit integers, eight bytes at a time.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = 0x8080_8080_8080_8080;
     const REST: u64 = !TOPS;
 
-    /// The top bit of each byte of `word` that is zero. Exact: no carry crosses a byte.
+    /// Returns the top bit of each byte of `word` that is zero. Exact: no carry crosses a byte.
     #[inline(always)]
     fn zero(word: u64) -> u64 {
         !(((word & REST) + REST) | word | REST)

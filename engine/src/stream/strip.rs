@@ -1,37 +1,37 @@
-//! Everything stays but what paths name: `exclude`, and the patches that stream.
+//! `exclude`, and the patches that stream: keeps everything except what paths name.
 
 use super::automaton::{Automaton, State};
 use super::prune::Rules;
 use super::run::{Kept, Run};
 use super::scan::{Scan, Stop};
 
-/// Paths, and what becomes of the places they lead to.
+/// Paths, and what happens at the places they lead to.
 #[derive(Debug)]
 pub(super) struct Strip {
     pub(super) paths: Automaton,
-    /// By number of the path; none where every path drops what it leads to.
+    /// The edit of each path, by its number; `None` if every path drops what it leads to.
     pub(super) edits: Option<Vec<Edit>>,
-    /// Members that stay may go for what they hold.
+    /// Which of the remaining members are dropped for their value.
     pub(super) rules: Rules,
 }
 
 /// One operation of `patches`.
 #[derive(Debug, Clone)]
 pub(super) enum Edit {
-    /// The place goes.
+    /// Removes the value.
     Remove {
-        /// It has to be there.
-        must: bool,
+        /// Whether the value has to exist.
+        required: bool,
     },
-    /// The place gets another value, compact JSON. It must be there.
+    /// Replaces the value, which must exist, by compact JSON.
     Replace(Box<[u8]>),
-    /// The member gets a value; where it is not there it becomes the last one. The object must be there.
+    /// Sets a member. A new member becomes the last one. The object must exist.
     Add {
-        /// It becomes the last one wherever it was.
+        /// Whether the member becomes the last one even if it existed.
         last: bool,
-        /// The member's key, as JSON.
+        /// The key of the member, as JSON.
         key: Box<[u8]>,
-        /// Its value, compact JSON.
+        /// The value, as compact JSON.
         value: Box<[u8]>,
         /// The state of the object.
         parent: usize,
@@ -39,8 +39,8 @@ pub(super) enum Edit {
 }
 
 impl Strip {
-    /// Steps over the value at `pos`, `depth` objects deep, and writes what stays. `state` is its place, none where
-    /// no path leads.
+    /// Validates and skips the value at `pos`, `depth` objects deep, and writes what stays. `state` is its place;
+    /// `None` where no path leads.
     pub(super) fn value(&self, run: &mut Run<'_>, state: Option<usize>, pos: usize, room: usize, depth: usize) -> Scan {
         let Some(number) = state else { return run.copy(self.rules, pos, room) };
         let state = self.paths.state(number);
@@ -83,7 +83,7 @@ impl Strip {
                         run.member(open, start..end);
                         run.out.extend_from_slice(constant);
                     }
-                    pos = self.gone(run, below, value, room, depth + 1)?;
+                    pos = self.skip_dropped(run, below, value, room, depth + 1)?;
                 }
             }
             (pos, more) = run.next(pos, b'}')?;
@@ -98,7 +98,7 @@ impl Strip {
     }
 
     fn array(&self, run: &mut Run<'_>, state: &State, pos: usize, room: usize, depth: usize) -> Scan {
-        // A patch that names a member of what is a list here has failed.
+        // A patch that names a member of a list fails.
         if self.edits.is_some() && state.every() {
             return Err(Stop::Bail);
         }
@@ -123,7 +123,7 @@ impl Strip {
             }
             run.flush(open, std::mem::take(&mut kept));
             let ends = below.map_or(&[][..], |below| &self.paths.state(below).ends);
-            // An added element moves the others, a removed one is renumbered for those behind it.
+            // Adding an element moves the others, which a pass with fixed indices cannot express.
             if ends.iter().any(|&id| self.edits.as_ref().is_some_and(|e| matches!(e[id], Edit::Add { .. }))) {
                 return Err(Stop::Bail);
             }
@@ -135,7 +135,7 @@ impl Strip {
                 None => self.value(run, below, pos, room, depth + 1)?,
                 Some(constant) => {
                     run.out.extend_from_slice(constant.unwrap_or_default());
-                    self.gone(run, below, pos, room, depth + 1)?
+                    self.skip_dropped(run, below, pos, room, depth + 1)?
                 }
             };
             (pos, more) = run.next(pos, b']')?;
@@ -145,8 +145,8 @@ impl Strip {
         Ok(pos)
     }
 
-    /// Steps over a value that goes. Of those that `exclude` drops, other entries may name a part: they are met there.
-    fn gone(&self, run: &mut Run<'_>, state: Option<usize>, pos: usize, room: usize, depth: usize) -> Scan {
+    /// Skips a value that is dropped. Other entries of `exclude` may name a part of it: that part counts as found.
+    fn skip_dropped(&self, run: &mut Run<'_>, state: Option<usize>, pos: usize, room: usize, depth: usize) -> Scan {
         let inner = state.is_some_and(|state| self.paths.state(state).inner);
         if self.edits.is_some() || !inner {
             return run.skip(pos, room);
@@ -157,13 +157,13 @@ impl Strip {
         Ok(end)
     }
 
-    /// What becomes of the place where the paths `ends` end: gone, or another value.
+    /// Returns the new value of the place where the paths `ends` end; `None` if it is dropped.
     fn edit(&self, run: &mut Run<'_>, ends: &[usize]) -> Option<&[u8]> {
         let Some(edits) = &self.edits else {
             ends.iter().for_each(|&id| run.hits[id] = true);
             return None;
         };
-        // Patches that stream have one path to a place.
+        // Patches that stream have at most one path to a place.
         let id = *ends.first()?;
         if let Edit::Add { last: true, .. } = &edits[id] {
             return None;
@@ -175,7 +175,7 @@ impl Strip {
         }
     }
 
-    /// Writes the members that `add` asks for and that the object did not have.
+    /// Writes the members that `add` sets and that the object did not have.
     fn append(&self, run: &mut Run<'_>, number: usize, open: usize) {
         for (id, edit) in self.edits.iter().flatten().enumerate() {
             if let Edit::Add { key, value, parent, .. } = edit

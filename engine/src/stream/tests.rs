@@ -1,4 +1,4 @@
-//! The fast path beside the other one: whatever one says, so does the other.
+//! Compares the fast path with the tree: both give the same result.
 
 mod documents;
 mod filters;
@@ -283,7 +283,7 @@ fn what_is_json_and_what_is_not() {
 }
 
 #[test]
-fn a_depth_limit_is_what_it_says() {
+fn nesting_is_accepted_up_to_the_limit() {
     for depth in [1, 2, 127, 128, 129] {
         for text in ["[".repeat(depth) + &"]".repeat(depth), "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth)] {
             assert_eq!(scanned(text.as_bytes(), 128).is_some(), depth <= 128);

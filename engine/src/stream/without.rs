@@ -1,13 +1,14 @@
-//! An object without some of its members, whatever they hold.
+//! Removes members of an object by name, whatever they contain.
 
 use super::run::Run;
 use super::scan;
 use crate::json::{DEPTH_CEILING, Key};
 use crate::work::Work;
 
-/// `text`, a JSON object, without the members of its own that have one of `names`, in any spelling. `None` where it has none.
-pub(crate) fn without(text: &str, names: &[&str], work: &Work<'_>) -> Option<String> {
-    // A key that is none of the names as it is written is one only with escapes.
+/// Returns the JSON object `text` without those of its own members that are called one of `names`, in any spelling.
+/// `None` if it has no such member.
+pub(crate) fn without_members(text: &str, names: &[&str], work: &Work<'_>) -> Option<String> {
+    // A key that differs from every name as written can equal one only through escapes.
     let finders =
         names.iter().copied().chain(["\\u"]).map(|name| memchr::memmem::find(text.as_bytes(), name.as_bytes()));
     if finders.into_iter().all(|found| found.is_none()) {

@@ -1,11 +1,11 @@
-//! A parsed template. Everything that can be wrong without looking at data has been found by then.
+//! A parsed template. Every mistake that does not depend on data has been found.
 
 use super::format::Format;
 
 /// Steps in order.
 pub(super) type Block = Vec<Step>;
 
-/// A variable's place in the frame; 0 is `$`.
+/// The place of a variable in the frame; 0 is `$`.
 pub(super) type Slot = usize;
 
 #[derive(Debug, Clone, PartialEq)]

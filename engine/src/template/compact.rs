@@ -1,14 +1,14 @@
-//! Stage 11, `compact`: a list as a text summary (seed kimbap: `response.compact`).
+//! Stage 11, `compact`: renders a list as a text summary (seed kimbap: `response.compact`).
 
 use super::{Meter, RenderError, Template};
 use crate::budget::{Cost, Cut, Form, Frame, Items, cut_to};
 use crate::json::{self, Node};
 use crate::{BudgetReport, Bytes, CompactSpec, Finding};
 
-/// What header and footer may read.
+/// The fields that header and footer may read.
 const COUNTS: [&str; 3] = ["Total", "Count", "Remaining"];
 
-/// A [`CompactSpec`] that runs. Immutable.
+/// A compiled [`CompactSpec`]. Immutable.
 #[derive(Debug, Clone)]
 pub struct CompactProgram {
     header: Option<Template>,
@@ -21,17 +21,17 @@ pub struct CompactProgram {
 pub(crate) struct Summary {
     /// The first text block.
     pub(crate) text: String,
-    /// `.Count`: the items that are shown.
+    /// `.Count`: the number of items that are shown.
     pub(crate) count: usize,
-    /// `.Total`: the items before `maxItems` and budget.
+    /// `.Total`: the number of items before `maxItems` and budget.
     pub(crate) total: usize,
-    /// Whether there are items, and nothing of any of them was printed.
+    /// Whether there are items, but nothing of any of them was printed.
     pub(crate) silent: bool,
-    /// Set where the budget made the text smaller.
+    /// Set if the budget made the text smaller.
     pub(crate) budget: Option<BudgetReport>,
 }
 
-/// What a summary has to keep within, with what stands around it.
+/// The limit on a summary and its frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room<'f> {
     /// The budget.
@@ -41,10 +41,10 @@ pub(crate) struct Room<'f> {
 }
 
 impl CompactProgram {
-    /// Parses the three templates. A line end at the very end of one, as YAML's block style leaves it, is dropped.
+    /// Parses the three templates. A line end at the very end of a template, which YAML's block style leaves, is
+    /// dropped.
     ///
-    /// # Errors
-    /// Every mistake, each with the path of its field below the filter entry (`compact.item`).
+    /// # Errors Every mistake, each with the path of its field below the filter entry (`compact.item`).
     pub fn compile(spec: &CompactSpec) -> Result<Self, Vec<Finding>> {
         let CompactSpec { header, item, footer } = spec;
         let mut findings = Vec::new();
@@ -67,7 +67,7 @@ impl CompactProgram {
         }
     }
 
-    /// The members of an item that the line of an item reads, each once.
+    /// Returns the members of an item that `compact.item` reads, each once.
     pub(crate) fn item_fields(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in self.item.fields() {
@@ -78,21 +78,20 @@ impl CompactProgram {
         names
     }
 
-    /// Whether no item has any of the members that its line reads.
+    /// Returns whether no item has any of the members that `compact.item` reads.
     fn misses_all(&self, items: &[Node<'_>]) -> bool {
         let fields = self.item_fields();
         let has = |item: &Node<'_>| fields.iter().any(|name| item.get(name).is_some_and(|value| !value.is_null()));
         !fields.is_empty() && !items.iter().any(has)
     }
 
-    /// Renders header, one line an item, and footer, joined by line ends; a header or footer that renders to
-    /// nothing is left out. `total` is the list's length before `maxItems`.
+    /// Renders the header, one line for each item, and the footer, joined by line ends. A header or footer that
+    /// renders to nothing is left out. `total` is the list's length before `maxItems`.
     ///
-    /// With a budget, as many items are shown as fit, from the first; if not even one does, its text is
-    /// cut; if header and footer alone do not fit, the whole text is.
+    /// With a budget, as many items are shown as fit, from the first. If not even one fits, its text is cut; if
+    /// header and footer alone do not fit, the whole text is cut.
     ///
-    /// # Errors
-    /// Where a limit of the renderer is reached; nothing in the data itself makes a rendering fail.
+    /// # Errors The renderer reached a limit. Nothing in the data itself makes a rendering fail.
     pub(crate) fn render(
         &self,
         items: &[Node<'_>],
@@ -121,13 +120,14 @@ impl CompactProgram {
 }
 
 impl Summary {
-    /// What the summary leaves out.
+    /// Returns what the summary leaves out.
     pub(crate) fn cut(&self) -> Cut {
         let strings = self.budget.as_ref().is_some_and(|budget| budget.strings_truncated > 0);
         Cut { items: Items::cut(self.count, self.total), strings, members: false }
     }
 
-    /// The structured content, `{"summary": .., "_compact": true, "_original_items": ..}`, with `members` behind that.
+    /// Returns the structured content, `{"summary": .., "_compact": true, "_original_items": ..}`, with `members`
+    /// appended.
     pub(crate) fn structured(&self, members: &str) -> String {
         let comma = if members.is_empty() { "" } else { "," };
         let (open, close) = (OPEN, counted(self.total));
@@ -135,16 +135,16 @@ impl Summary {
     }
 }
 
-/// What stands before the summary in the structured content.
+/// The structured content before the summary.
 const OPEN: &str = "{\"summary\":";
 
-/// What stands behind it.
+/// Returns the structured content after the summary, without `members` and the closing brace.
 fn counted(total: usize) -> String {
     format!(",\"_compact\":true,\"_original_items\":{total}")
 }
 
 impl Room<'_> {
-    /// What the answer of a summary costs.
+    /// Returns the cost of an answer with this summary.
     fn cost(&self, summary: &Summary) -> Cost {
         self.cost_of(&summary.text, summary.total, summary.cut())
     }
@@ -159,10 +159,10 @@ impl Room<'_> {
     }
 }
 
-/// All items rendered once; pages of them differ in header and footer only.
+/// All items, rendered once; pages differ only in header and footer.
 struct Page<'p, 'w> {
     program: &'p CompactProgram,
-    /// The items' texts, joined by line ends, and where each ends.
+    /// The texts of the items, joined by line ends, and the end of each.
     lines: &'p str,
     ends: &'p [usize],
     total: usize,
@@ -170,7 +170,7 @@ struct Page<'p, 'w> {
 }
 
 impl Page<'_, '_> {
-    /// Bytes of the first `count` items.
+    /// Returns the bytes of the first `count` items.
     fn length(&self, count: usize) -> usize {
         count.checked_sub(1).map_or(0, |last| self.ends[last])
     }
@@ -180,15 +180,15 @@ impl Page<'_, '_> {
         self.around(count, items)
     }
 
-    /// Header and footer around the text of the items, if there is one.
+    /// Adds header and footer to the text of the items, if there is one.
     fn around(&mut self, count: usize, items: Option<&str>) -> Result<String, RenderError> {
         let (header, footer) = self.edges(count)?;
-        // Every page that is tried is written anew.
+        // Every page that is tried is copied in full.
         self.meter.spend(items.map_or(0, str::len) / 64)?;
         Ok(joined(&header, items, &footer))
     }
 
-    /// Header and footer of a page with `count` items.
+    /// Returns header and footer of a page with `count` items.
     fn edges(&mut self, count: usize) -> Result<(String, String), RenderError> {
         let counts = format!(
             "{{\"Total\":{},\"Count\":{count},\"Remaining\":{}}}",
@@ -206,13 +206,13 @@ impl Page<'_, '_> {
         Ok((line(self.program.header.as_ref())?, line(self.program.footer.as_ref())?))
     }
 
-    /// The first `count` items.
+    /// Returns the page with the first `count` items.
     fn page(&mut self, count: usize) -> Result<Summary, RenderError> {
         let text = self.compose(count)?;
         Ok(Summary { text, count, total: self.total, silent: false, budget: None })
     }
 
-    /// As many items as keep within `room`; `full`, all of them, does not.
+    /// Returns the page with as many items as fit into `room`; `full`, with all of them, does not fit.
     fn fit(&mut self, room: Room<'_>, full: Summary) -> Result<Summary, RenderError> {
         let mut report = BudgetReport::new(room.limit, room.cost(&full).counted());
         let (ends, silent) = (self.ends, full.silent);
@@ -224,7 +224,7 @@ impl Page<'_, '_> {
             begin = end;
             escaped.push(bytes);
         }
-        // Down by what is too much, then up again: header, footer and notice change with the count, by a digit.
+        // First shrink by the excess, then grow again: header, footer and notice change with the digits of the count.
         let mut page = full;
         while page.count > 0 && !room.holds(&page) {
             let Cost { blocks, structured } = room.cost(&page);
@@ -233,7 +233,7 @@ impl Page<'_, '_> {
                 let room = ends[last].checked_sub(cost.0.saturating_sub(room.limit.0));
                 room.map_or(0, |room| ends.partition_point(|&end| end <= room))
             };
-            // One item may fit where the digits of its count are fewer.
+            // One item may fit where its count has fewer digits.
             let least = usize::from(last > 0);
             page = self.page(most(ends, blocks).min(most(&escaped, structured)).min(last).max(least))?;
         }
@@ -255,10 +255,11 @@ impl Page<'_, '_> {
         Ok(Summary { silent, budget: Some(report), ..page })
     }
 
-    /// The first item alone, cut to what header and footer leave; the beginning of the whole text, where they leave nothing.
+    /// Returns the first item alone, cut to the room that header and footer leave. If they leave none, returns the
+    /// beginning of the whole text.
     fn first_cut(&mut self, room: Room<'_>) -> Result<Summary, RenderError> {
         let mut page = self.page(self.ends.len().min(1))?;
-        // What is left for text, in the first block and in the structured content, beside all that is not text.
+        // The room for text, in the first block and in the structured content, after everything that is not text.
         let left = |page: &Summary| {
             let Cost { blocks, structured } = room.cost_of("", page.total, Cut { strings: true, ..page.cut() });
             let left = |cost: Bytes| room.limit.0.saturating_sub(cost.0);
@@ -284,14 +285,15 @@ impl Page<'_, '_> {
     }
 }
 
-/// The parts of a summary. A header or footer that is empty takes no line.
+/// Joins the parts of a summary. An empty header or footer takes no line.
 fn joined(header: &str, items: Option<&str>, footer: &str) -> String {
     let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let parts: Vec<&str> = [given(header), items, given(footer)].into_iter().flatten().collect();
     parts.join("\n")
 }
 
-/// The beginning of `text`, at most `plain` bytes of it, and `coded` as a JSON string without its quotes.
+/// Returns the beginning of `text`: at most `plain` bytes, and at most `coded` bytes as a JSON string without its
+/// quotes.
 fn cut_within(text: &str, plain: usize, coded: usize) -> String {
     let prefix = |room: usize| {
         let mut used = 0;
@@ -333,7 +335,7 @@ fn template(field: &str, source: &str, counts_only: bool, findings: &mut Vec<Fin
     Some(template)
 }
 
-/// The place of a byte for people.
+/// Returns the place of a byte as line and column.
 fn place(source: &str, offset: usize) -> String {
     let before = &source[..source.floor_char_boundary(offset)];
     let line = before.matches('\n').count() + 1;

@@ -1,24 +1,24 @@
-//! Numbers by their digits: compared and rounded exactly, never by way of a float.
+//! Decimal numbers by their digits: compared and rounded exactly, never through a float.
 
 use std::cmp::Ordering;
 
-/// Digits that [`Decimal::fixed`] may write; numbers such as `1e400000` are printed as they are instead.
+/// The digits that [`Decimal::fixed`] may write; numbers such as `1e400000` are printed as they are instead.
 const MAX_FIXED_DIGITS: i64 = 1000;
 
-/// A JSON number taken apart: the value is `0.DIGITS * 10^point`.
+/// A JSON number in parts: its value is `0.DIGITS * 10^point`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decimal<'n> {
     negative: bool,
     whole: &'n [u8],
     fraction: &'n [u8],
-    /// Leading zeros of `whole` and `fraction` together.
+    /// The number of leading zeros of `whole` and `fraction` together.
     skip: usize,
-    /// Position of the decimal point relative to the first digit that is not zero.
+    /// The position of the decimal point relative to the first digit that is not zero.
     point: i64,
 }
 
 impl<'n> Decimal<'n> {
-    /// Takes apart a valid JSON number.
+    /// Splits a valid JSON number into its parts.
     pub(super) fn parse(text: &'n str) -> Self {
         let (negative, text) = match text.strip_prefix('-') {
             Some(text) => (true, text),
@@ -35,7 +35,7 @@ impl<'n> Decimal<'n> {
         Self { negative, whole, fraction, skip, point }
     }
 
-    /// The digits from the first that is not zero.
+    /// Returns the digits from the first that is not zero.
     fn digits(&self) -> impl Iterator<Item = u8> + 'n {
         self.whole.iter().chain(self.fraction).skip(self.skip).copied()
     }
@@ -44,7 +44,7 @@ impl<'n> Decimal<'n> {
         self.skip == self.whole.len() + self.fraction.len()
     }
 
-    /// Exact order of two values; `-0` is 0.
+    /// Returns the exact order of two values; `-0` is 0.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         let sign = |d: &Self| match (d.is_zero(), d.negative) {
             (true, _) => 0,
@@ -70,13 +70,14 @@ impl<'n> Decimal<'n> {
         if self.negative { by_size.reverse() } else { by_size }
     }
 
-    /// With `places` decimals, a tie to the even digit; `None` where that would be absurdly long.
+    /// Returns the number with `places` decimals, rounding a tie to the even digit; `None` if it would have too many
+    /// digits.
     pub(super) fn fixed(&self, places: usize) -> Option<String> {
         if self.point > MAX_FIXED_DIGITS {
             return None;
         }
         let places = i64::try_from(places).ok()?;
-        // Digits of `0.DIGITS * 10^point` that stay: those before the point, and `places` after it.
+        // The digits of `0.DIGITS * 10^point` that stay: those before the point, and `places` after it.
         let kept = usize::try_from(self.point.saturating_add(places)).ok();
         let mut digits: Vec<u8> = self.digits().take(kept.unwrap_or(0)).collect();
         if let Some(kept) = kept {
@@ -87,7 +88,7 @@ impl<'n> Decimal<'n> {
             if digits.len() == kept && (first > b'5' || first == b'5' && (more || odd)) {
                 increment(&mut digits);
             }
-            // A carry makes one digit more.
+            // A carry adds a digit.
             let carried = digits.len().saturating_sub(kept);
             digits.resize(kept + carried, b'0');
         }
@@ -127,7 +128,7 @@ fn exponent(text: &str) -> i64 {
         [b'+', ..] => (false, &text[1..]),
         _ => (false, text),
     };
-    // Beyond any number of digits that fits in memory; the sign is all that matters there.
+    // Beyond any number of digits that fits into memory, only the sign matters.
     let value = digits.parse::<i64>().unwrap_or(i64::MAX / 4).min(i64::MAX / 4);
     if negative { -value } else { value }
 }

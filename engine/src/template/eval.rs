@@ -8,7 +8,7 @@ use super::value::{Value, members};
 use super::{Meter, RenderError, Template};
 use crate::json::{self, Node};
 
-/// What a step asks of the loop around it.
+/// How the loop around a step continues.
 #[derive(PartialEq)]
 enum Flow {
     Next,
@@ -83,7 +83,7 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
         Ok(Flow::Next)
     }
 
-    /// A block with another dot.
+    /// Runs a block with another dot.
     fn inside(&mut self, dot: Value<'v>, steps: &'v Block) -> Result<Flow, RenderError> {
         let outer = std::mem::replace(&mut self.dot, dot);
         let flow = self.block(steps);
@@ -131,7 +131,7 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
     fn set(&mut self, slot: Option<Slot>, value: &Value<'v>) -> Result<(), RenderError> {
         if let Some(place) = slot.and_then(|slot| self.frame.get_mut(slot)) {
             *place = value.clone();
-            // A variable may hold a text of its own: memory is bounded by the steps that it costs.
+            // A variable may hold a text that the template made: the steps that it costs bound the memory.
             self.meter.spend(value.weight() / 4)?;
         }
         Ok(())
@@ -177,7 +177,7 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
     }
 
     fn call(&mut self, function: &'v Function, arguments: &'v [Expr]) -> Result<Value<'v>, RenderError> {
-        // These two evaluate no further than they must.
+        // `and` and `or` evaluate no further than they must.
         if let Function::And | Function::Or = function {
             let stop = *function == Function::Or;
             let mut last = Value::Nil;
@@ -220,7 +220,7 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
         })
     }
 
-    /// A text that the template made: it may not outgrow what may be printed.
+    /// Returns a text that the template made; it may not be longer than a rendering may be.
     fn text(&mut self, text: String) -> Result<Value<'v>, RenderError> {
         self.meter.room(text.len())?;
         self.meter.spend(text.len() / 4)?;
@@ -228,7 +228,7 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
     }
 }
 
-/// Go's `print`: a space between two values of which neither is text.
+/// Joins values as Go's `print` does: with a space between two values if neither is text.
 fn joined(values: &[Value<'_>]) -> String {
     let mut out = String::new();
     let apart = |value: &Value<'_>| !matches!(value, Value::Text(_) | Value::Nil);

@@ -1,11 +1,11 @@
-//! `printf`: the format is checked when the template is parsed.
+//! `printf`. The format is checked when the template is parsed.
 
 use std::fmt::Write as _;
 
 use super::decimal::Decimal;
 use super::value::Value;
 
-/// The widest field and the longest precision.
+/// The widest field, and the longest precision.
 const MAX_WIDTH: usize = 1000;
 
 /// A parsed format.
@@ -33,7 +33,7 @@ struct Verb {
 }
 
 impl Format {
-    /// Parses a format; the error is what is wrong with it.
+    /// Parses a format. The error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -76,7 +76,7 @@ impl Format {
         Ok(Self { parts })
     }
 
-    /// How many values it takes.
+    /// Returns the number of values that the format takes.
     pub(super) fn arity(&self) -> usize {
         self.parts.iter().filter(|part| matches!(part, Part::Verb(_))).count()
     }
@@ -109,7 +109,7 @@ impl Verb {
     fn write(&self, value: &Value<'_>, out: &mut String) {
         let text = self.text(value);
         let missing = self.width.saturating_sub(text.chars().count());
-        // Go pads with zeros on the left only, and behind the sign.
+        // Go pads with zeros only on the left, after the sign.
         if self.zero && !self.left {
             let sign = usize::from(matches!(value, Value::Number(_)) && text.starts_with(['-', '+', ' ']));
             out.push_str(&text[..sign]);
@@ -159,7 +159,7 @@ impl Verb {
         format!("{sign}{digits}")
     }
 
-    /// A precision on text is a number of characters.
+    /// Cuts a text to its precision, a number of characters.
     fn cut(&self, mut text: String) -> String {
         if let Some(precision) = self.precision
             && let Some((at, _)) = text.char_indices().nth(precision)
@@ -188,7 +188,7 @@ impl Verb {
         if self.letter == 'X' { out.to_uppercase() } else { out }
     }
 
-    /// Go's quoted string.
+    /// Returns the text as a quoted Go string.
     fn quote(&self, text: &str) -> String {
         if self.alternate && !text.contains('`') && !text.chars().any(|c| c.is_control() && c != '\t') {
             return format!("`{text}`");

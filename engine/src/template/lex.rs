@@ -1,8 +1,8 @@
-//! From a template's source to text and tokens, with Go's rules for `{{-`, `-}}` and comments.
+//! Splits the source of a template into text and tokens, with Go's rules for `{{-`, `-}}` and comments.
 
 use super::{MAX_SOURCE_BYTES, TemplateError};
 
-/// Text between actions, trimmed, or the tokens of one action.
+/// Text between actions, with whitespace trimmed, or the tokens of one action.
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece<'s> {
     Text(&'s str),
@@ -12,9 +12,9 @@ pub(super) enum Piece<'s> {
 #[derive(Debug, PartialEq, Clone)]
 pub(super) struct Token<'s> {
     pub(super) kind: Kind<'s>,
-    /// Where it begins, in bytes of the source.
+    /// The offset in the source, in bytes.
     pub(super) offset: usize,
-    /// Nothing stands between it and the token before: `.a.b` is one path, `.a .b` are two arguments.
+    /// Whether nothing stands between this token and the one before: `.a.b` is one path, `.a .b` are two arguments.
     pub(super) glued: bool,
 }
 
@@ -90,7 +90,7 @@ fn comment(source: &str, start: usize, inside: usize) -> Result<(usize, bool), T
         .ok_or_else(|| TemplateError::new(start, "a comment is not alone in its action", "write {{/* the comment */}}"))
 }
 
-/// The end of an action, if it is here: where it ends, and whether it trims what follows.
+/// Finds the end of an action at `at`. Returns the position behind it, and whether it trims what follows.
 fn close(source: &str, at: usize) -> Option<(usize, bool)> {
     let rest = &source[at..];
     if rest.starts_with("}}") {
@@ -174,7 +174,7 @@ impl<'s> Action<'s> {
         let end = rest
             .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')))
             .unwrap_or(rest.len());
-        // `4-}}` is no number but `4` before a wrongly written trim marker; the number's own check says so.
+        // `4-}}` is not a number, but `4` before a trim marker without a space; the check of the number reports it.
         let text = &rest[..end];
         let digits = text.strip_prefix('+').unwrap_or(text);
         if is_json_number(digits) {
@@ -184,7 +184,7 @@ impl<'s> Action<'s> {
         }
     }
 
-    /// A string in double quotes, with Go's escapes.
+    /// Reads a string in double quotes, with Go's escapes.
     fn quoted(&self, rest: &'s str) -> Result<(Kind<'s>, usize), TemplateError> {
         let mut out = String::new();
         let mut chars = rest.char_indices().skip(1);
@@ -202,7 +202,7 @@ impl<'s> Action<'s> {
                     };
                     if digits > 0 {
                         let hex: String = chars.by_ref().take(digits).map(|(_, c)| c).collect();
-                        // `\x` names a byte in Go; only those that are characters of their own can be text here.
+                        // In Go `\x` names a byte; only bytes that are characters can be text here.
                         let code = u32::from_str_radix(&hex, 16).ok().filter(|&n| escape != 'x' || n < 0x80);
                         let code = code.filter(|_| hex.len() == digits).and_then(char::from_u32);
                         out.push(code.ok_or_else(|| self.bad_escape())?);
@@ -247,7 +247,7 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-/// RFC 8259's number.
+/// Returns whether the text is an RFC 8259 number.
 fn is_json_number(text: &str) -> bool {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match text.find(['e', 'E']) {

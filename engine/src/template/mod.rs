@@ -1,13 +1,13 @@
-//! Go's `text/template` syntax, an own subset, on JSON ([`filters.md`, "Compact template"]).
+//! Go's `text/template` syntax on JSON: a subset of its own ([`filters.md`, "Compact template"]).
 //!
-//! Known: fields, `$x := ..`, `if`, `else if`, `range`, `with`, `break`, `continue`, comments, trim
-//! markers, pipelines, parentheses, `and or not eq ne lt le gt ge len index print println printf`.
+//! Supported: fields, `$x := ..`, `if`, `else if`, `range`, `with`, `break`, `continue`, comments, trim markers,
+//! pipelines, parentheses, `and or not eq ne lt le gt ge len index print println printf`.
 //!
-//! Where it differs from Go, it is so that data cannot make a rendering fail:
+//! It differs from Go so that data cannot make a rendering fail:
 //! - A missing or null field prints nothing, and so does a field of it.
 //! - Numbers print their digits, strings their characters, objects and lists compact JSON.
-//! - `range` over what cannot be ranged over takes `else`; objects are ranged over in their own order.
-//! - `lt` and the like are false where two values have no order; `eq` of unlike kinds is false.
+//! - `range` over a value that has no elements or members takes `else`; objects are ranged over in their own order.
+//! - `lt` and the like are false if two values have no order; `eq` of different kinds is false.
 //! - `printf` rounds decimals exactly, a tie to the even digit. Its format must be written in the template.
 //!
 //! [`filters.md`, "Compact template"]: Template
@@ -29,22 +29,22 @@ use crate::work::{Work, stage_steps};
 pub use compact::CompactProgram;
 pub(crate) use compact::Room;
 
-/// Bytes of one template's source.
+/// The bytes that the source of one template may have.
 const MAX_SOURCE_BYTES: usize = 64 << 10;
-/// How deep blocks, and parentheses and pipes, may nest.
+/// The nesting of blocks, and of parentheses and pipes.
 const MAX_NESTING: usize = 64;
-/// Bytes of one rendering.
+/// The bytes that one rendering may write.
 const MAX_RENDERED_BYTES: usize = 16 << 20;
-/// Steps of one rendering, however large the output: `range` within `range` is bounded by this alone.
+/// The steps of one rendering, however large the output: nothing else bounds `range` within `range`.
 const MAX_STEPS: usize = 50_000_000;
 
-/// The steps that the templates of one summary may take together, on an output of `bytes` bytes.
+/// Returns the steps that the templates of one summary may take together, on an output of `bytes` bytes.
 #[must_use]
 pub fn template_steps(bytes: usize) -> usize {
     stage_steps(bytes).min(MAX_STEPS)
 }
 
-/// A parsed template. Immutable; parsing finds every mistake that does not depend on data.
+/// A parsed template. Immutable. Parsing finds every mistake that does not depend on data.
 #[derive(Debug, Clone)]
 pub struct Template {
     steps: ast::Block,
@@ -55,21 +55,19 @@ pub struct Template {
 impl Template {
     /// Parses a template.
     ///
-    /// # Errors
-    /// The first mistake, with its place and what to do about it.
+    /// # Errors The first mistake, with its place and its remedy.
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
         parse::parse(source).map(|parsed| Self { steps: parsed.steps, slots: parsed.slots, fields: parsed.fields })
     }
 
-    /// Renders the template over `dot`, at the end of `out`.
+    /// Renders the template over `dot`, and appends the result to `out`.
     ///
-    /// # Errors
-    /// Where a limit of `meter` is reached; `out` then holds a part of the rendering.
+    /// # Errors A limit of `meter` was reached; `out` then holds a part of the rendering.
     pub fn render(&self, dot: &Node<'_>, out: &mut String, meter: &mut Meter<'_>) -> Result<(), RenderError> {
         eval::Evaluator::run(self, dot, out, meter)
     }
 
-    /// The fields of the outermost dot that the template reads, each with the offset of its use.
+    /// Returns the fields of the outermost dot that the template reads, each with the offset of its use.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, usize)> {
         self.fields.iter().map(|(name, offset)| (name.as_ref(), *offset))
     }
@@ -78,11 +76,11 @@ impl Template {
 /// A mistake in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
-    /// Where, in bytes of the source.
+    /// The offset in the source, in bytes.
     pub offset: usize,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
-    /// What to do about it, in one sentence without a full stop.
+    /// The remedy, in one sentence without a full stop.
     pub remedy: String,
 }
 
@@ -100,7 +98,7 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// What one rendering may still cost; several templates may share one.
+/// The remaining steps and bytes of a rendering; several templates may share one meter.
 #[derive(Debug, Clone)]
 pub struct Meter<'w> {
     steps: usize,
@@ -115,21 +113,21 @@ impl Default for Meter<'_> {
 }
 
 impl<'w> Meter<'w> {
-    /// Limits of one's own, on steps and on bytes of the output.
+    /// Returns a meter with the given limits on steps and on bytes of the output.
     #[must_use]
     pub fn new(steps: usize, bytes: usize) -> Self {
         Self { steps, bytes, work: None }
     }
 
-    /// The limits of the stage for an output that came with `bytes` bytes.
+    /// Returns the meter of a stage for an output that had `bytes` bytes originally.
     pub(crate) fn of(bytes: usize, work: &'w Work<'w>) -> Self {
         Self { steps: template_steps(bytes), bytes: MAX_RENDERED_BYTES, work: Some(work) }
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), RenderError> {
         self.steps = self.steps.checked_sub(steps).ok_or(RenderError::TooManySteps)?;
-        // Of a run that is over no one sees why.
-        if self.work.is_none_or(|work| work.pass(steps)) { Ok(()) } else { Err(RenderError::TooManySteps) }
+        // An interrupted run shows no error to anyone.
+        if self.work.is_none_or(|work| work.spend_unbounded(steps)) { Ok(()) } else { Err(RenderError::TooManySteps) }
     }
 
     fn room(&self, length: usize) -> Result<(), RenderError> {
@@ -137,15 +135,15 @@ impl<'w> Meter<'w> {
     }
 }
 
-/// A rendering that a limit stopped.
+/// The limit that stopped a rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenderError {
-    /// The output is too long.
+    /// The rendered text is too long.
     TooLong {
-        /// In bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The template does too much, such as ranges within ranges over long lists.
+    /// The template takes too many steps, such as ranges within ranges over long lists.
     TooManySteps,
 }
 

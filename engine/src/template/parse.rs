@@ -1,15 +1,15 @@
-//! From tokens to steps. Variables become slots, pipelines become calls, formats are parsed.
+//! Parses tokens into steps. Variables become slots, pipelines become calls, and formats are parsed.
 
 use super::ast::{Block, Expr, Function, Slot, Step};
 use super::format::Format;
 use super::lex::{Kind, Piece, Token, lex};
 use super::{MAX_NESTING, TemplateError};
 
-/// A parsed template and the size of its frame of variables.
+/// A parsed template, and the size of its frame of variables.
 pub(super) struct Parsed {
     pub(super) steps: Block,
     pub(super) slots: usize,
-    /// Fields of `$` that it reads, first names only: `.Total` for `{{.Total}}`.
+    /// The fields of `$` that the template reads, by their first names: `.Total` for `{{.Total}}`.
     pub(super) fields: Vec<(Box<str>, usize)>,
 }
 
@@ -32,11 +32,11 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
     }
 }
 
-/// What a block ended at.
+/// The action at which a block ended.
 enum Stop<'s> {
     Source,
     End(usize),
-    /// With the tokens of the action, `else` included.
+    /// `else`, with the tokens of its action.
     Else(Vec<Token<'s>>),
 }
 
@@ -89,7 +89,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// An assignment or a pipeline to print.
+    /// Parses an assignment, or a pipeline to print.
     fn statement(&mut self, tokens: &[Token<'s>], start: usize) -> Result<Step, TemplateError> {
         match tokens {
             [Token { kind: Kind::Variable(name), .. }, Token { kind: Kind::Declare, .. }, rest @ ..] => {
@@ -139,7 +139,7 @@ impl<'s> Parser<'s> {
         Ok(step)
     }
 
-    /// What follows a block: nothing, `else`, or `else if` and the like, which share the `end`.
+    /// Parses what follows a block: nothing, `else`, or `else if` and the like, which share the `end`.
     fn otherwise(&mut self, end: Stop<'s>, word: &str, start: usize) -> Result<Block, TemplateError> {
         let tokens = match end {
             Stop::End(_) => return Ok(Vec::new()),
@@ -162,7 +162,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `pipeline` or `$x := pipeline`, of `if` and `with`.
+    /// Parses `pipeline` or `$x := pipeline` after `if` and `with`.
     fn clause(&mut self, tokens: &[Token<'s>], start: usize) -> Result<(Option<Slot>, Expr), TemplateError> {
         match self.statement(tokens, start)? {
             Step::Set(slot, value) => Ok((Some(slot), value)),
@@ -171,7 +171,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// As [`Self::clause`], with `$key, $element :=` too.
+    /// As [`Self::clause`], and also `$key, $element :=`.
     fn range_clause(
         &mut self,
         tokens: &[Token<'s>],
@@ -214,7 +214,7 @@ impl<'s> Parser<'s> {
         })
     }
 
-    /// A pipeline that takes all of `tokens`.
+    /// Parses a pipeline that must take all of `tokens`.
     fn whole(&mut self, tokens: &[Token<'s>], start: usize) -> Result<Expr, TemplateError> {
         let mut pipeline = Pipeline { parser: self, tokens, at: 0, depth: 0, start };
         let expr = pipeline.run()?;
@@ -246,7 +246,7 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
         let mut value = self.command(None)?;
         while let Some(Token { kind: Kind::Pipe, .. }) = self.peek() {
             self.at += 1;
-            // Each pipe nests the call before it, and running it recurses.
+            // Each pipe nests the call before it, and evaluation recurses.
             self.depth += 1;
             self.check_depth()?;
             value = self.command(Some(value))?;
@@ -263,7 +263,7 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
         Err(TemplateError::new(self.start, message, "simplify it"))
     }
 
-    /// One command; `input` is what the pipe before it hands on, as the last argument.
+    /// Parses one command; `input` is the result of the pipe before it, passed as the last argument.
     fn command(&mut self, input: Option<Expr>) -> Result<Expr, TemplateError> {
         let Some(first) = self.peek() else {
             return Err(TemplateError::new(self.end(), "a value is missing", "write a field, such as .name"));
@@ -319,7 +319,7 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
             Kind::Identifier(name) => {
                 self.at -= 1;
                 return if FUNCTIONS.contains(name) {
-                    // A function without arguments has no place here: all of ours take some.
+                    // A function without arguments has no place here: every function takes some.
                     Err(TemplateError::new(
                         token.offset,
                         format!("the function {name} is an argument"),
@@ -334,7 +334,7 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
         Ok(self.path(base, Vec::new(), token.offset))
     }
 
-    /// The fields glued to what came before: `.b.c` of `.a.b.c`, `$x.b.c` and `(..).b.c`.
+    /// Parses the fields glued to what came before: `.b.c` of `.a.b.c`, `$x.b.c` and `(..).b.c`.
     fn path(&mut self, base: Expr, mut names: Vec<Box<str>>, offset: usize) -> Expr {
         while let Some(Token { kind: Kind::Field(name), glued: true, .. }) = self.peek() {
             names.push((*name).into());

@@ -1,4 +1,4 @@
-//! What an expression evaluates to.
+//! The values of expressions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,14 +8,14 @@ use indexmap::IndexMap;
 use super::decimal::Decimal;
 use crate::json::{self, Kind, Node};
 
-/// A value; `null` and what is missing are both `Nil`.
+/// A value. Both `null` and a missing value are `Nil`.
 #[derive(Clone)]
 pub(super) enum Value<'v> {
     Nil,
     Bool(bool),
     /// The digits of a JSON number.
     Number(Cow<'v, str>),
-    /// Characters, escapes resolved.
+    /// Text with its escapes resolved.
     Text(Cow<'v, str>),
     /// An array or object.
     Node(&'v Node<'v>),
@@ -34,7 +34,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Go's truth: not false, 0, nil, or empty.
+    /// Returns Go's truth: a value is true unless it is false, 0, nil or empty.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Self::Nil => false,
@@ -45,7 +45,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Bytes of text, elements, members; 0 for what has no length.
+    /// Returns the number of bytes, elements or members; 0 for a value without length.
     pub(super) fn length(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -55,7 +55,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The member or element at a key; `Nil` where there is none.
+    /// Returns the member or element at a key; `Nil` if there is none.
     pub(super) fn at(&self, key: &Value<'_>) -> Value<'v> {
         let found = match (self, key) {
             (Self::Node(node @ Node::Object(_)), Value::Text(name)) => node.get(name),
@@ -74,7 +74,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Whether two scalars are equal; numbers by value. Arrays and objects equal nothing.
+    /// Returns whether two scalars are equal; numbers by value. Arrays and objects equal nothing.
     pub(super) fn equals(&self, other: &Value<'_>) -> bool {
         match (self, other) {
             (Self::Nil, Value::Nil) => true,
@@ -85,7 +85,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The order of two numbers or two texts; none for anything else.
+    /// Returns the order of two numbers or two texts; `None` for anything else.
     pub(super) fn order(&self, other: &Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Self::Number(a), Value::Number(b)) => Some(Decimal::parse(a).compare(&Decimal::parse(b))),
@@ -94,7 +94,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// As it is printed.
+    /// Returns the value as it is printed.
     pub(super) fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Nil => Cow::Borrowed(""),
@@ -105,7 +105,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// How much work it is to look at all of it, in bytes or members.
+    /// Returns the work of reading all of the value, in bytes or members.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Nil | Self::Bool(_) => 1,
@@ -117,7 +117,7 @@ impl<'v> Value<'v> {
     }
 }
 
-/// The members of an object by key; of several with one key the last value, at the place of the first.
+/// Returns the members of an object by key: the last value of duplicates, at the place of the first.
 pub(super) fn members<'v>(node: &'v Node<'v>) -> IndexMap<Cow<'v, str>, &'v Node<'v>> {
     let members = node.as_object().unwrap_or_default();
     members.iter().map(|member| (member.key.decoded(), &member.value)).collect()

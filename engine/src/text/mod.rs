@@ -1,8 +1,8 @@
-//! Stage 9: cleaning outputs that are text (`filters.md`, "text"; seed kimbap: `text_filter`).
+//! Stage 9: cleans outputs that are text (`filters.md`, "text"; seed kimbap: `text_filter`).
 //!
-//! Order: ANSI sequences go and `\r\n` and lone `\r` become `\n`; then `strip`, `keep`, `dedup`,
-//! `maxLines`, `onEmpty`. One pass over the lines, linear in the input: the expressions run on
-//! automata, never by backtracking.
+//! ANSI sequences are removed first, and `\r\n` and lone `\r` become `\n`. Then follow `strip`, `keep`, `dedup`,
+//! `maxLines` and `onEmpty`. One pass over the lines, linear in the input: the expressions run on automata, never by
+//! backtracking.
 
 mod ansi;
 mod patterns;
@@ -19,7 +19,7 @@ use patterns::{Cache, Patterns};
 pub use ansi::strip_ansi;
 pub use patterns::PatternBudget;
 
-/// A [`TextSpec`] that runs. Immutable, cheap to clone.
+/// A compiled [`TextSpec`]. Immutable, cheap to clone.
 #[derive(Debug, Clone)]
 pub struct TextProgram {
     strip_ansi: bool,
@@ -31,11 +31,10 @@ pub struct TextProgram {
 }
 
 impl TextProgram {
-    /// Checks `spec` and makes a program of it.
+    /// Checks `spec` and compiles it.
     ///
-    /// # Errors
-    /// Every mistake, each with the path of its field below the filter entry (`text.keep[0]`); expressions that are
-    /// too large, also together with others that `budget` has counted, are one.
+    /// # Errors Every mistake, each with the path of its field below the filter entry (`text.keep[0]`). Expressions
+    /// that are too large, alone or together with those that `budget` has counted, are mistakes too.
     pub fn compile(spec: &TextSpec, budget: &mut PatternBudget) -> Result<Self, Vec<Finding>> {
         let TextSpec { strip_ansi, strip, keep, dedup, max_lines, on_empty } = spec;
         let mut findings = Vec::new();
@@ -65,25 +64,25 @@ impl TextProgram {
 
     /// Cleans one text.
     ///
-    /// A line end at the very end stays where a line is left. `dedup` writes blank lines once, without
-    /// a count. Where nothing but white space is left, the result is `onEmpty`, if there is one.
+    /// A line end at the very end stays if any line is left. `dedup` writes blank lines once, without a count. If
+    /// nothing but whitespace is left, the result is `onEmpty`, if there is one.
     ///
-    /// `maxLines` counts the lines that it leaves out as they came, before `dedup` joins them: whether they were equal
-    /// is removed with them. Where it would leave out one line that is no longer than the note about it, the line
-    /// stays, unless `hides` says that what is left out must not show, its length included.
+    /// `maxLines` counts the lines that it leaves out before `dedup` joins them, since whether they were equal is
+    /// removed with them. If it would leave out a single line that is no longer than the note about it, the line
+    /// stays, unless `hides` says that nothing about the lines left out may show, not even a length.
     #[must_use]
     pub fn apply(&self, text: &str, hides: bool) -> String {
         self.apply_within(text, hides, &Work::unlimited())
     }
 
-    /// The same, counting steps. What it gives once `work` has ended means nothing.
+    /// As [`TextProgram::apply`], but counts steps. The result is meaningless once `work` has ended.
     pub(crate) fn apply_within(&self, text: &str, hides: bool, work: &Work<'_>) -> String {
         let Self {
             strip_ansi,
-            // `Search`.
+            // Applied by `Search`.
             strip: _,
             keep: _,
-            // `Lines`.
+            // Applied by `Lines`.
             dedup: _,
             max_lines: _,
             on_empty,
@@ -98,10 +97,10 @@ impl TextProgram {
         if !text.is_empty() {
             let mut search = Search::new(self);
             for line in lines(body) {
-                if !work.pass(1 + line.len() / 64) {
+                if !work.spend_unbounded(1 + line.len() / 64) {
                     break;
                 }
-                if search.wants(line, work) {
+                if search.keeps(line, work) {
                     out.push(line);
                 }
             }
@@ -115,19 +114,20 @@ impl TextProgram {
 }
 
 impl TextProgram {
-    /// The lists of expressions: an address that equal lists share while one of them is in use, and the bytes it takes.
+    /// Returns the lists of expressions: an address that equal lists share while one of them is in use, and the size
+    /// of the list in bytes.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = (usize, usize)> {
         let lists = [&self.strip, &self.keep].into_iter().flatten();
         lists.map(|list| (Arc::as_ptr(list) as usize, list.bytes()))
     }
 
-    /// Bytes that one run may hold at once, beside the text.
+    /// Returns the bytes that one run may hold at once, in addition to the text.
     pub(crate) fn search_bytes(&self) -> usize {
         [&self.strip, &self.keep].into_iter().flatten().map(|patterns| patterns.search_bytes()).sum()
     }
 }
 
-/// The searches of one text.
+/// The searches over one text.
 struct Search<'p> {
     strip: Option<(&'p Patterns, Cache)>,
     keep: Option<(&'p Patterns, Cache)>,
@@ -139,7 +139,7 @@ impl<'p> Search<'p> {
         Self { strip: with_cache(&program.strip), keep: with_cache(&program.keep) }
     }
 
-    fn wants(&mut self, line: &str, work: &Work<'_>) -> bool {
+    fn keeps(&mut self, line: &str, work: &Work<'_>) -> bool {
         let matches = |search: &mut Option<(&Patterns, Cache)>| {
             search.as_mut().map(|(patterns, cache)| patterns.is_match(cache, line, work))
         };
@@ -147,13 +147,13 @@ impl<'p> Search<'p> {
     }
 }
 
-/// The line that stands for `count` lines left out, here and where a budget cuts text.
+/// Returns the line that replaces `count` lines, here and where a budget cuts text.
 #[must_use]
 pub fn left_out(count: usize) -> String {
     format!("... {count} more {}", if count == 1 { "line" } else { "lines" })
 }
 
-/// Makes `\n` of `\r\n` and of a lone `\r`.
+/// Replaces `\r\n` and a lone `\r` by `\n`.
 fn line_ends<'t>(text: &'t str, work: &Work<'_>) -> Cow<'t, str> {
     let bytes = text.as_bytes();
     if memchr(b'\r', bytes).is_none() {
@@ -161,7 +161,7 @@ fn line_ends<'t>(text: &'t str, work: &Work<'_>) -> Cow<'t, str> {
     }
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
-    for at in memchr_iter(b'\r', bytes).take_while(|_| work.pass(1)) {
+    for at in memchr_iter(b'\r', bytes).take_while(|_| work.spend_unbounded(1)) {
         out.push_str(&text[from..at]);
         if bytes.get(at + 1) != Some(&b'\n') {
             out.push('\n');
@@ -186,24 +186,24 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Takes the wanted lines in order; does `dedup` and `maxLines`.
+/// Writes lines in order, and applies `dedup` and `maxLines`.
 struct Lines<'p, 't> {
     program: &'p TextProgram,
-    /// What is left out must not show.
+    /// Nothing about the lines left out may show.
     hides: bool,
     out: String,
     /// Lines written.
     written: usize,
-    /// Lines that `maxLines` left out, as they came, and the last of them.
+    /// The number of lines that `maxLines` left out, before `dedup`, and the last of them.
     over: usize,
     last_over: &'t str,
-    /// The line not yet written, and how often it came.
+    /// The line that has not been written yet, and how often it occurred.
     held: Option<(&'t str, usize)>,
 }
 
 impl<'p, 't> Lines<'p, 't> {
     fn new(program: &'p TextProgram, hides: bool, capacity: usize) -> Self {
-        // Filtered text is usually much smaller than its source.
+        // Filtered text is usually much smaller than the original.
         let out = String::with_capacity(capacity.min(64 << 10));
         Self { program, hides, out, written: 0, over: 0, last_over: "", held: None }
     }

@@ -1,9 +1,9 @@
 //! Sets of regular expressions, bounded in size when they are compiled and in steps when they run.
 //!
-//! One automaton for all expressions of a list, and a lazy DFA with a bounded cache to run it. This module drives the
-//! DFA itself, a byte at a time: so it counts each transition that has to be computed by the states it may visit, and
-//! a search can be interrupted anywhere. Where a Unicode word boundary meets text beyond ASCII, the DFA gives way to a
-//! search that cannot be interrupted; that one is paid for before it starts, states times bytes of the line.
+//! All expressions of a list form one automaton, which a lazy DFA with a bounded cache runs. This module drives the
+//! DFA itself, byte by byte. It counts each transition that must be computed by the number of states it may visit,
+//! and a search can be interrupted anywhere. Where a Unicode word boundary meets non-ASCII text, the DFA gives way to
+//! a search that cannot be interrupted; its steps, states times bytes of the line, are counted before it starts.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,27 +17,27 @@ use regex_syntax::hir::Hir;
 use crate::Finding;
 use crate::work::Work;
 
-/// Expressions in one list; more is an error.
+/// The expressions that one list may have.
 pub(super) const MAX_PATTERNS: usize = 256;
-/// Bytes of one expression; more is an error.
+/// The bytes that one expression may have.
 pub(super) const MAX_PATTERN_BYTES: usize = 4 << 10;
-/// Bytes that one expression may take once compiled.
+/// The bytes that one expression may take once compiled.
 const MAX_COMPILED_PATTERN_BYTES: usize = 1 << 20;
-/// Bytes that the expressions of one list may take together.
+/// The bytes that the expressions of one list may take together.
 const MAX_COMPILED_BYTES: usize = 4 << 20;
-/// Bytes that the expressions of one filter set may take together.
+/// The bytes that the expressions of one filter set may take together.
 const MAX_SET_BYTES: usize = 8 << 20;
-/// Character classes in one expression: each may have hundreds of ranges, whatever its size once compiled.
+/// The character classes that one expression may have: each may have hundreds of ranges, whatever its compiled size.
 const MAX_CLASSES: usize = 256;
-/// Character classes in the expressions of one filter set.
+/// The character classes that the expressions of one filter set may have.
 const MAX_SET_CLASSES: usize = 4096;
-/// Characters of an expression that a message shows.
+/// The characters of an expression that a message shows.
 const SHOWN: usize = 40;
-/// Bytes of the states that a lazy DFA keeps; it forgets them all when they are more. At least what a few states of a
-/// large automaton take.
+/// The bytes of the states that a lazy DFA caches; it drops all of them when they exceed this. A large automaton gets
+/// at least the bytes of a few states.
 const CACHE_BYTES: usize = 1 << 20;
 
-/// What the expressions of one filter set may still take once compiled. Equal lists count once: they share one
+/// The remaining budget for the compiled expressions of one filter set. Equal lists count once, since they share one
 /// automaton.
 #[derive(Debug)]
 pub struct PatternBudget {
@@ -52,7 +52,7 @@ impl Default for PatternBudget {
     }
 }
 
-/// The expressions of one list. Immutable, shared by all lists with equal expressions.
+/// The compiled expressions of one list. Immutable, shared by all lists with equal expressions.
 #[derive(Debug)]
 pub(super) struct Patterns {
     dfa: DFA,
@@ -60,15 +60,15 @@ pub(super) struct Patterns {
     states: usize,
 }
 
-/// What one search leaves for the next one.
+/// The state that one search leaves for the next one.
 pub(super) struct Cache {
     dfa: dfa::Cache,
     pike: Option<pikevm::Cache>,
 }
 
 impl Patterns {
-    /// Compiles the list in `field`, unless an equal one is in use. None without expressions or where there is an
-    /// error, which `findings` then says.
+    /// Compiles the list in `field`, unless an equal list is in use. Returns `None` without expressions, or if there
+    /// is an error, which is then in `findings`.
     pub(super) fn compile(
         field: &str,
         patterns: &[String],
@@ -95,7 +95,7 @@ impl Patterns {
             return Some(known);
         }
         let parsed: Vec<_> = patterns.iter().map(|pattern| parse(pattern, budget)).collect();
-        let expressions = all_good(field, patterns, parsed, findings)?;
+        let expressions = parsed_or_findings(field, patterns, parsed, findings)?;
         let room = if counted { MAX_COMPILED_BYTES } else { MAX_COMPILED_BYTES.min(budget.left) };
         let largest = |expressions: &[Hir]| automaton(expressions, room).map(|nfa| nfa.memory_usage());
         let compiled = automaton(&expressions, room).and_then(|nfa| Self::new(nfa).ok());
@@ -129,15 +129,15 @@ impl Patterns {
         })
     }
 
-    /// Bytes that it takes in memory.
+    /// Returns the bytes that the automaton takes in memory.
     pub(super) fn bytes(&self) -> usize {
         self.dfa.get_nfa().memory_usage()
     }
 
-    /// Bytes that one search may hold at once.
+    /// Returns the bytes that one search may hold at once.
     pub(super) fn search_bytes(&self) -> usize {
         let least = self.dfa.get_config().get_minimum_cache_capacity(self.dfa.get_nfa()).unwrap_or(usize::MAX);
-        // A cache is a little larger than its capacity before it is emptied.
+        // A cache exceeds its capacity a little before it is emptied.
         2 * CACHE_BYTES.max(least) + 64 * self.states
     }
 
@@ -145,7 +145,7 @@ impl Patterns {
         Cache { dfa: self.dfa.create_cache(), pike: None }
     }
 
-    /// Whether an expression matches in `line`. Whatever it says once `work` has ended means nothing.
+    /// Returns whether an expression matches in `line`. The result is meaningless once `work` has ended.
     pub(super) fn is_match(&self, cache: &mut Cache, line: &str, work: &Work<'_>) -> bool {
         match self.search(&mut cache.dfa, line.as_bytes(), work) {
             Some(found) => found,
@@ -157,9 +157,9 @@ impl Patterns {
         }
     }
 
-    /// The same by the lazy DFA; none where it meets a byte that it cannot decide on.
+    /// Searches with the lazy DFA. Returns `None` if it meets a byte that it cannot decide on.
     fn search(&self, cache: &mut dfa::Cache, line: &[u8], work: &Work<'_>) -> Option<bool> {
-        // Steps of one transition that is not known yet.
+        // The steps of a transition that must be computed.
         let computing = 1 + self.states / 4;
         let mut state = self.dfa.start_state_forward(cache, &Input::new(line)).ok()?;
         for chunk in line.chunks(CHUNK) {
@@ -196,11 +196,11 @@ impl Patterns {
     }
 }
 
-/// Bytes that count as one step where all transitions are known.
+/// The bytes that count as one step where all transitions are known.
 const CHUNK: usize = 16;
 
-/// The expressions, or what is wrong with them, one by one.
-fn all_good(
+/// Returns the expressions, or reports what is wrong with each one.
+fn parsed_or_findings(
     field: &str,
     patterns: &[String],
     parsed: Vec<Result<Hir, Problem>>,
@@ -235,17 +235,17 @@ impl PatternBudget {
     }
 }
 
-/// Lists that were compiled, so that equal ones share an automaton, whoever compiles them.
+/// The compiled lists of the process, so that equal lists share one automaton.
 static INTERNED: LazyLock<Mutex<Interned>> = LazyLock::new(Mutex::default);
 
-/// Bytes of lists that are kept though no program uses them: of the filters that an operator checks one after the
-/// other, many have equal lists.
+/// The bytes of lists that are kept although no program uses them: many of the filters that an operator checks one
+/// after the other have equal lists.
 const MAX_RECENT_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 struct Interned {
     all: HashMap<Vec<String>, Weak<Patterns>>,
-    /// The last ones that were compiled, the oldest first.
+    /// The lists that were compiled last, the oldest first.
     recent: VecDeque<Arc<Patterns>>,
     recent_bytes: usize,
 }
@@ -259,7 +259,7 @@ impl Interned {
         self.all.get(patterns).and_then(Weak::upgrade)
     }
 
-    /// The list to use: `compiled`, or an equal one that another thread was faster with.
+    /// Returns the list to use: `compiled`, or an equal list that another thread added first.
     fn add(&mut self, patterns: &[String], compiled: Patterns) -> Arc<Patterns> {
         if let Some(known) = self.find(patterns) {
             return known;
@@ -280,13 +280,13 @@ impl Interned {
     }
 }
 
-/// The automaton of a list. Building it ends where it has more than `limit` bytes, and there is none.
+/// Returns the automaton of a list. Building stops with `None` at more than `limit` bytes.
 fn automaton(expressions: &[Hir], limit: usize) -> Option<NFA> {
     let config = NFA::config().which_captures(WhichCaptures::None).nfa_size_limit(Some(limit));
     NFA::compiler().configure(config).build_many_from_hir(expressions).ok()
 }
 
-/// Says which expression is the one too many.
+/// Returns a finding that names the expression that exceeds a limit.
 fn too_large(
     field: &str,
     patterns: &[String],
@@ -326,7 +326,7 @@ fn shown(pattern: &str) -> String {
     }
 }
 
-/// Brackets and escapes that stand for many characters, or a few more.
+/// Returns the number of brackets and escapes that stand for character classes, or slightly more.
 fn classes(pattern: &str) -> usize {
     let named = pattern.as_bytes().windows(2).filter(|pair| pair[0] == b'\\' && b"pPwWdDsS".contains(&pair[1]));
     memchr::memchr_iter(b'[', pattern.as_bytes()).count() + named.count()
@@ -351,7 +351,7 @@ fn parse(pattern: &str, budget: &mut PatternBudget) -> Result<Hir, Problem> {
         (message, FEWER_CLASSES)
     })?;
     regex_syntax::Parser::new().parse(pattern).map_err(|error| {
-        // A syntax error's text shows the pattern over several lines; the reason is its last.
+        // The text of a syntax error shows the pattern over several lines; its last line is the reason.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
         let remedy = if reason.contains("look-around") {

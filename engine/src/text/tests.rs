@@ -40,7 +40,7 @@ fn ansi_sequences_go_and_text_stays() {
         ("a\x1b]0;tit\x1b", "a"),
         ("a\x1b(", "a"),
         ("a\u{9b}1", "a"),
-        // What does not belong to the sequence stays.
+        // Bytes that do not belong to the sequence stay.
         ("\x1b\x1b[31mx", "x"),
         ("\x1b[31\nx", "\nx"),
         ("\x1b[\u{e9}", "\u{e9}"),
@@ -225,7 +225,7 @@ fn a_note_is_not_longer_than_the_line_it_stands_for() {
         (&format!("a\n{long}"), "a\n... 1 more line", "a\n... 1 more line"),
     ] {
         assert_eq!(program(&spec).apply(text, false), shown);
-        // What is left out does not show, nor does its length.
+        // Neither the lines left out nor their length show.
         assert_eq!(program(&spec).apply(text, true), hidden);
     }
 }

@@ -1,4 +1,4 @@
-//! Filters, and what they remove.
+//! Random filters, and what they remove.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tamis_engine::ResponseType;
 
 use super::trees::{Removes, Tree, document, items};
 
-/// How the secrets go.
+/// How the filter removes the secrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Way {
     Retain,
@@ -187,7 +187,7 @@ pub(super) fn build(
     let inner = Removes { items: max.filter(|_| list && !indexed), others, kinds, ..removes };
     // Items and their users are members of elements too, where the document is selected from.
     let inner = if list { inner } else { inner.unless(each) };
-    // Beside a list that is the payload, nothing is dropped that `retain` keeps.
+    // Outside a list that is the payload, nothing is dropped that `retain` keeps.
     let outer = if list { none } else { removes };
     Filter { filter, outer, inner, bare, response_type }
 }

@@ -3,8 +3,8 @@
 //!
 //! Documents are made in pairs from one tree, whose secret places hold a value of their own in each half, or
 //! nothing. Filters are made so that they remove all secret places, in one of several ways, with other stages
-//! around that. Of filters of which `compile` says that they tell the caller something, less is asked: that they
-//! tell it by succeeding or not, and by nothing else.
+//! around that. If `compile` warns that a filter tells the caller something, the test requires less: the filter may
+//! tell it by succeeding or failing, and in no other way.
 
 mod filters;
 mod trees;
@@ -69,7 +69,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 #[test]
-fn what_is_removed_changes_nothing_that_the_caller_sees() {
+fn removed_values_change_nothing_that_the_caller_sees() {
     let (compared, answered, told, noticed) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
     let cases = filter().prop_flat_map(|filter| {
         let document = filter.document();
@@ -110,7 +110,7 @@ fn what_is_removed_changes_nothing_that_the_caller_sees() {
 type Pair = (Option<String>, Option<String>);
 
 #[test]
-fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
+fn removed_lines_change_nothing_that_the_caller_sees() {
     // Lines that are there in one half only, or another: their number is removed with them.
     let line = prop_oneof![
         2 => Just((Some("E shown".to_owned()), Some("E shown".to_owned()))),
@@ -137,7 +137,7 @@ fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
             };
             let (left, right) = (half(|line| &line.0), half(|line| &line.1));
             let call = Call { budget: budget.map(Bytes), ..Call::default() };
-            // Of what is not declared text, an empty body is `{}`.
+            // An empty body is `{}` unless it is declared to be text.
             let undeclared = !left.is_empty() && !right.is_empty();
             for declared in [false, true].into_iter().filter(|declared| *declared || undeclared) {
                 let input = |text| if declared { Input::Text(text) } else { Input::Json(text) };
@@ -146,7 +146,7 @@ fn lines_that_are_removed_change_nothing_that_the_caller_sees() {
                 let two = answer(&program, input(right.as_bytes()), &call);
                 prop_assert_eq!(one, two, "{} {:?}\n{:?}", filter, left, right);
             }
-            // Text in a JSON object; what stands beside it goes.
+            // Text in a JSON object; its metadata is removed.
             let raw = |text: &str, stderr: &str| {
                 json!({"_exit_code": stderr.len(), "stderr": stderr, "raw": text}).to_string()
             };

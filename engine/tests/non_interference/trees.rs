@@ -1,8 +1,8 @@
-//! Documents that are two.
+//! Pairs of documents, made from one tree.
 
 use proptest::prelude::*;
 
-/// A document that is two.
+/// A pair of documents that differ only in secrets.
 #[derive(Clone)]
 pub(super) enum Tree {
     /// The same in both halves, as JSON.
@@ -113,7 +113,7 @@ pub(super) fn secret() -> impl Strategy<Value = Tree> {
     (prop::option::of(secret_value()), prop::option::of(secret_value())).prop_map(|(a, b)| Tree::Secret(a, b))
 }
 
-/// What kind of differences the filter removes, beside the secret members.
+/// Which kinds of differences the filter removes in addition to the secret members.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Removes {
     pub(super) nulls: bool,
@@ -122,14 +122,14 @@ pub(super) struct Removes {
     pub(super) items: Option<usize>,
     /// Items that are not objects.
     pub(super) others: bool,
-    /// What an item is of which `retain` keeps nothing, unless it is a list.
+    /// The kind of an item in which `retain` keeps nothing, unless it is a list.
     pub(super) kinds: bool,
     /// The same of the member `u`, which is never kept whole.
     pub(super) parts: bool,
     /// A list is made of members of the elements of a list (`tags[*].name`), and elements are never dropped: members
     /// of elements are not.
     pub(super) each: bool,
-    /// `replace` makes something of what is there: it is not dropped, wherever it works.
+    /// `replace` writes a value wherever one exists, and that value is not dropped.
     pub(super) replaced: bool,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn field(removes: Removes) -> BoxedStrategy<Tree> {
     if !removes.nulls {
         return prop_oneof![4 => public(), 1 => gone].boxed();
     }
-    // The same once what is dropped has gone, and with it what it hides.
+    // Equal once dropped members are gone, and with them the values that they hide.
     let hidden = prop::sample::select(vec![
         "{\"y\":2}",
         "{\"y\":2,\"x\":null}",
@@ -167,7 +167,7 @@ pub(super) fn field(removes: Removes) -> BoxedStrategy<Tree> {
     prop_oneof![4 => public(), 1 => gone, 1 => hidden].boxed()
 }
 
-/// What is no list and of which no path keeps anything.
+/// Values that are not lists and in which no path keeps anything.
 pub(super) fn nothing_kept() -> impl Strategy<Value = Tree> {
     let texts = ["1", "\"s\"", "\"\"", "null", "true", "{}", "{\"s\":1}", "{\"z\":{\"n\":[1]},\"z\":null}"];
     let one = prop::sample::select(texts.to_vec()).prop_map(|text| Some(text.to_owned()));

@@ -1,4 +1,4 @@
-//! What `Enforced` refuses or warns of.
+//! Errors and warnings under `Enforced`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Filters that compile and deserve a word.
+//! Filters that compile with warnings.
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn warnings() {
                 ],
             ),
             (r#"{"retain":["/a"],"root":"/b"}"#, &["root: `/b` is not among what `retain` keeps, add it to `retain`"]),
-            // Those that can.
+            // Patches that can apply.
             (
                 r#"{"retain":["/a","/i/name"],"patches":[{"op":"add","path":"/b","value":{}},{"op":"add","path":"/b/c","value":1},
                 {"op":"remove","path":"/a/x"},{"op":"replace","path":"/i/0/name","value":1},{"op":"remove","path":"/i/0"}]}"#,

@@ -1,4 +1,4 @@
-//! What stands around a value in an answer: the second text block, `_truncated`, `_pagination`, and their schema.
+//! The frame of a value in an answer: the second text block, `_truncated`, `_pagination`, and their schema.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn a_list_that_is_cut_says_so_in_both() {
     let nested = r#"{"root":"/items","select":{"a":"a"},"maxItems":1}"#;
     let structured = r#"{"items":[{"a":1}],"_truncated":{"shown":1,"total":3}}"#;
     assert_eq!(enforced(nested).around(&format!(r#"{{"items":{LIST}}}"#)), said("1 of 3 items shown", structured));
-    // The fast path and the other one, of a key that comes twice.
+    // A duplicate key makes the fast path give way: both executors agree.
     let twice = r#"[{"a":0,"a":1},{"a":2},{"a":3}]"#;
     assert_eq!(enforced(SELECT).around(twice), enforced(SELECT).around(LIST));
 }
@@ -78,7 +78,7 @@ fn a_filter_may_turn_the_notice_off() {
 }
 
 #[test]
-fn pages_stand_in_the_second_block_and_beside_the_value() {
+fn pages_are_in_the_second_block_and_the_structured_content() {
     let pages = r#"{"pages":2,"next":{"cursor":"c"}}"#;
     let below = format!("_pagination: {pages}");
     let both = format!("2 of 3 items shown\n{below}");
@@ -104,7 +104,7 @@ fn pages_stand_in_the_second_block_and_beside_the_value() {
 }
 
 #[test]
-fn no_name_comes_twice_beside_a_value() {
+fn no_member_name_occurs_twice_in_structured_content() {
     let pages = r#"{"pages":1}"#;
     for (input, structured) in [
         (r#"{"_pagination":7,"a":1.10}"#, r#"{"a":1.10,"_pagination":{"pages":1}}"#),
@@ -144,14 +144,14 @@ fn a_budget_counts_what_the_gateway_attaches_to_the_byte() {
     let structured = format!(r#"{{"result":{one},"_pagination":{pages},"_truncated":{{"shown":1,"total":3}}}}"#);
     assert_eq!((budget.original, budget.result), (Bytes(whole.len()), Bytes(structured.len())));
     assert_eq!(cut.structured.to_json(&cut.text), Some(structured));
-    // Less than what is attached: said, and nothing else is left.
+    // A limit below the size of the frame: nothing but the frame is left, and the report says so.
     let none = case(20).run(input);
     assert_eq!((none.text.as_str(), none.report.budget.unwrap().exceeded), ("[]", true));
     assert_eq!(none.notice, Some(format!("0 of 3 items shown\n_pagination: {pages}")));
 }
 
 #[test]
-fn schemas_say_what_enforced_answers_look_like() {
+fn schemas_describe_enforced_answers() {
     let pages = json!({"type": "object"});
     let schema = |case: super::Case| case.program().output_schema(Some(&pages));
     let properties = |schema: &Value| schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();

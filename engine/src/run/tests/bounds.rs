@@ -1,4 +1,4 @@
-//! Each bound reached, in both paths alike; and what a run costs, in steps.
+//! Reaches each bound, in both executors alike, and measures runs in steps.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::{Case, advisory, enforced};
 use crate::{Input, Interrupted, Stage};
 
-/// Runs both paths and holds them equal. Gives the stage that failed, and why.
+/// Runs both executors and compares them. Returns the stage that failed, and the reason.
 fn failed(case: &Case, input: Input<'_>) -> Option<(Stage, String)> {
     let program = case.program();
     let (fast, tree) = (program.apply(input, &case.call), program.apply_reference(input, &case.call));
@@ -19,7 +19,7 @@ fn failed(case: &Case, input: Input<'_>) -> Option<(Stage, String)> {
     report.error.map(|error| (error.stage, error.message)).or(compact)
 }
 
-/// Holds that a stage fails under both values of `enforcement`.
+/// Asserts that a stage fails under both values of `enforcement`.
 fn fails(filter: &str, document: &str, stage: Stage, reason: &str) {
     for case in [advisory(filter), enforced(filter)] {
         let (at, why) = failed(&case, Input::Json(document.as_bytes())).unwrap_or_else(|| panic!("{filter} passes"));
@@ -32,7 +32,7 @@ fn list(items: usize, item: &str) -> String {
     format!("[{}]", vec![item; items].join(","))
 }
 
-/// Paths of which each leads through every level by its name or by `*`, so that all are under way at once.
+/// Returns paths that go through every level by its name or by `*`, so that all of them are followed at once.
 fn crossing(levels: u32, below: &str) -> Vec<String> {
     let path = |bits: u32| {
         let way: String = (0..levels).map(|level| if bits >> level & 1 == 0 { "/a" } else { "/*" }).collect();
@@ -71,7 +71,7 @@ fn paths_that_lead_through_one_place_together_are_bounded() {
 }
 
 #[test]
-fn a_stage_that_reached_its_bound_gives_back_what_it_was_given() {
+fn a_stage_that_reaches_its_bound_leaves_its_input_unchanged() {
     let leaf = list(12_000, r#"{"y":1}"#);
     let document = format!("{}{leaf}{}", r#"{"a":"#.repeat(8), "}".repeat(8));
     let paths = serde_json::to_string(&crossing(8, "/*")).unwrap();
@@ -122,7 +122,7 @@ fn expressions_are_bounded_and_end_soon() {
         assert_eq!(stage, Stage::Text);
         assert!(reason.contains("expressions take more than"), "{reason}");
     }
-    // A Unicode word boundary beside text beyond ASCII: that search is paid for before it starts.
+    // A Unicode word boundary next to non-ASCII text: the steps of that search are counted before it starts.
     let text = format!("{}\u{e9}", "ab ".repeat(40_000));
     let case = enforced(r#"{"text":{"keep":["\\b[a-z]{400}x\\b"]}}"#);
     assert_eq!(failed(&case, Input::Text(text.as_bytes())).map(|(stage, _)| stage), Some(Stage::Text));
@@ -131,7 +131,7 @@ fn expressions_are_bounded_and_end_soon() {
     assert_eq!(failed(&case, Input::Text(short.as_bytes())), None);
 }
 
-/// Times that the interrupt is asked in one run; each is some thousand steps.
+/// Returns how often one run polls the interrupt: once in several thousand steps.
 fn polls(case: &Case, input: Input<'_>) -> usize {
     let asked = Cell::new(0);
     let interrupt = || {
@@ -186,7 +186,7 @@ fn every_stage_can_be_interrupted_anywhere() {
 }
 
 #[test]
-fn light_runs_are_short_or_not_made() {
+fn light_runs_are_short_or_declined() {
     let case = advisory(r#"{"root":"","select":{"a":"a"},"dropNulls":true}"#);
     let program = case.program();
     let light = |items: usize, item: &str| {
@@ -199,7 +199,7 @@ fn light_runs_are_short_or_not_made() {
     };
     assert!(light(1000, r#"{"a":"............................................................."}"#));
     assert!(!light(3000, r#"{"a":"............................................................."}"#));
-    // A key twice leads to the tree.
+    // A duplicate key leads to the tree.
     assert!(light(100, r#"{"a":"...............................","a":1}"#));
     assert!(!light(1000, r#"{"a":"...............................","a":1}"#));
     let template =

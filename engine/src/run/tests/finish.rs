@@ -25,7 +25,7 @@ fn a_list_is_summed_up() {
 }
 
 #[test]
-fn what_is_no_list_is_not_summed_up() {
+fn a_payload_that_is_not_a_list_has_no_summary() {
     let filtered = advisory(COMPACT).run(r#"{"number":1}"#);
     assert_eq!((filtered.text.as_str(), filtered.structured), (r#"{"number":1}"#, bare()));
     assert_eq!((filtered.report.compact_error, filtered.report.error), (None, None), "nothing has failed");
@@ -34,7 +34,7 @@ fn what_is_no_list_is_not_summed_up() {
 }
 
 #[test]
-fn what_is_trimmed_holds_the_memory_of_what_is_left() {
+fn a_trimmed_output_holds_only_the_memory_of_the_result() {
     let list = format!("[{}]", vec![format!(r#"{{"a":"{}","x":0}}"#, "y".repeat(200)); 5_000].join(","));
     for (case, most) in [
         (advisory(r#"{"root":"","exclude":["x"],"output":{"budget":{"bytes":1000}}}"#), 1_000),
@@ -145,7 +145,7 @@ fn a_budget_applies_where_no_branch_does() {
 }
 
 #[test]
-fn a_template_that_prints_nothing_is_said() {
+fn a_template_that_prints_nothing_is_reported() {
     let run = |item: &str, input: &str| {
         let filter =
             serde_json::json!({"root": "", "exclude": ["x"], "compact": {"header": "h", "item": item}}).to_string();

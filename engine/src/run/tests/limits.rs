@@ -1,4 +1,4 @@
-//! What a hostile output, or a careless filter, may cost. Where a stage was quadratic, these would take minutes.
+//! The cost of hostile outputs and careless filters. If a stage were quadratic, these tests would take minutes.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ fn objects_with_many_members_take_linear_time() {
 }
 
 #[test]
-fn of_duplicates_the_last_counts_in_objects_of_any_size() {
+fn the_last_of_duplicates_counts_in_objects_of_any_size() {
     for more in [0, 40] {
         let mut document = String::from(r#"{"\u0061":{"x":1},"b":0,"#);
         (0..more).for_each(|i| document += &format!("\"m{i}\":0,"));
@@ -86,7 +86,7 @@ fn huge_numbers_and_strings_are_compared_as_they_are() {
 
 #[test]
 fn copies_are_bounded_over_all_operations() {
-    // Under `Enforced` a sequence goes on behind a failure that decides nothing; what it has copied counts on.
+    // Under `Enforced` a sequence continues after a failure that decides nothing; its earlier copies still count.
     let part = |i: usize| format!(r#"{{"op":"copy","from":"/big","path":"/x{i}"}},{{"op":"remove","path":"/s/t{i}"}}"#);
     let parts: Vec<_> = (0..60).map(part).collect();
     let filter = format!(r#"{{"patches":[{},{{"op":"remove","path":"/s"}}]}}"#, parts.join(","));

@@ -24,7 +24,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (r#"{"op":"move","from":"/l/0","path":"/l/1"}"#, r#"{"l":[1,2,3]}"#, r#"{"l":[2,1,3]}"#),
     (r#"{"op":"move","from":"/a","path":"/a"}"#, r#"{"a":1}"#, r#"{"a":1}"#),
     (r#"{"op":"remove","path":""}"#, r#"{"a":1}"#, "null"),
-    // `remove` of what is absent, or below an absent member, a null or a scalar, is satisfied.
+    // `remove` of an absent value, or below an absent member, a null or a scalar, succeeds.
     (r#"{"op":"remove","path":"/a"}"#, "{}", "{}"),
     (r#"{"op":"remove","path":"/a/b/c"}"#, "{}", "{}"),
     (r#"{"op":"remove","path":"/a/b"}"#, r#"{"a":null}"#, r#"{"a":null}"#),
@@ -92,7 +92,7 @@ fn a_failing_operation_undoes_those_before_it_or_refuses() {
 }
 
 #[test]
-fn a_failing_stage_passes_on_what_it_was_given() {
+fn a_failing_stage_passes_its_input_on() {
     let filter = r#"{"retain":["/a"],"patches":[{"op":"remove","path":"/a/x"},{"op":"replace","path":"/n","value":1}],
         "dropNulls":true}"#;
     let filtered = advisory(filter).run(r#"{"a":{"x":1,"y":null},"b":2}"#);
@@ -121,7 +121,7 @@ fn a_test_on_an_unresolved_path_fails() {
 }
 
 #[test]
-fn what_a_remove_does_not_find_is_reported() {
+fn a_remove_that_finds_nothing_is_reported() {
     let case = advisory(&patch(r#"{"op":"remove","path":"/a/b"},{"op":"remove","path":"/c"}"#));
     assert_eq!(case.run(r#"{"c":1}"#).report.unresolved, ["/a/b"]);
 }

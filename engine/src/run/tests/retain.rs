@@ -78,7 +78,7 @@ fn keeps_what_the_paths_lead_to() {
 }
 
 #[test]
-fn an_element_of_which_nothing_is_kept() {
+fn an_element_without_kept_members_becomes_an_empty_object() {
     for (paths, input, expected) in [
         // It does not show what the element was, unless names map over a list in it.
         (r#"["/m/v"]"#, r#"{"m":[[5],{"w":3},5,null,"s"]}"#, r#"{"m":[[{}],{},{},{},{}]}"#),

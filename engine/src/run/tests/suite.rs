@@ -69,7 +69,7 @@ fn apply(doc: &str, operations: &[serde_json::Value]) -> Result<String, String> 
     }
 }
 
-/// RFC 6902 has members that are not defined ignored; documents of ours are stricter.
+/// RFC 6902 ignores members that it does not define; Tamis documents are stricter.
 fn operation(value: &serde_json::Value) -> Result<PatchSpec, String> {
     let known = value
         .as_object()

@@ -29,7 +29,7 @@ fn text_in_an_object_is_text() {
     assert_eq!(filtered.text, r#"{"_exit_code":1,"raw":"E a","stderr":"secret","_text_filtered":false}"#);
     assert_eq!(filtered.structured, bare());
     assert_eq!(enforced(TEXT).text(input), "E a", "metadata goes");
-    // Something else beside it, or no string: ordinary data.
+    // With any other member, or without a string, the object is ordinary data.
     let drop = r#"{"dropNulls":true}"#;
     for (input, output) in [
         (r#"{"raw":"a","x":null}"#, r#"{"raw":"a"}"#),

@@ -103,7 +103,7 @@ pub(super) fn some() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// A document of few keys, most of which come twice in an object, and what `dropNulls` and `dropEmpty` drop.
+/// Documents of few keys, most of them duplicated, with values that `dropNulls` and `dropEmpty` drop.
 pub(super) fn doubled() -> BoxedStrategy<String> {
     let leaf = select(&["null", "null", "1", "2", "\"\"", "\"a\"", "{}", "[]"][..]).prop_map(String::from);
     leaf.prop_recursive(4, 32, 5, |inner| {

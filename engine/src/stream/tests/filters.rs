@@ -1,4 +1,4 @@
-//! Filters, and what they run under.
+//! Random filters and their compile options.
 
 use indexmap::IndexMap;
 use proptest::collection::vec;
@@ -56,7 +56,7 @@ fn fields() -> impl Strategy<Value = IndexMap<String, String>> {
 fn exclude() -> impl Strategy<Value = Vec<String>> {
     let name = select(&["a", "b", "c", "x", "y", "0"][..]).prop_map(String::from);
     let glob = select(&["*", "i*s", "*a", "~2"][..]).prop_map(String::from);
-    // What has no globs is what streams.
+    // Filters without globs stream.
     prop_oneof![
         3 => vec(prop_oneof![2 => name.clone(), 1 => pointer(&SEGMENTS[..11], 1)], 1..4),
         1 => vec(prop_oneof![2 => name, 1 => glob, 1 => pointer(&SEGMENTS, 1)], 1..4),
@@ -83,7 +83,7 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
             text,
         )| {
             let budget = budget.map(|bytes| BudgetSpec { bytes: Some(bytes), tokens: None });
-            // Every field by name: a stage that no random filter has would never be compared.
+            // Every field is listed: a stage that no random filter has would never be compared.
             FilterSpec {
                 // Of branches, see `some`; a filter that is `passthrough` has nothing else.
                 test: None,
@@ -106,7 +106,7 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
                     on_empty: None,
                 }),
                 output: (budget.is_some() || notice.is_some()).then_some(OutputSpec {
-                    // What is not implemented is refused.
+                    // Fields that are not implemented are errors.
                     format: None,
                     budget,
                     notice,

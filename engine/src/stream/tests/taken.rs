@@ -1,4 +1,4 @@
-//! Which outputs the fast path takes: else its tests would compare the other path with itself.
+//! Which outputs the fast path handles: otherwise its tests would compare the tree with itself.
 
 use super::ISSUES;
 use crate::work::Work;
@@ -44,7 +44,7 @@ fn ordinary_outputs() {
 }
 
 #[test]
-fn what_is_left_to_the_tree() {
+fn outputs_that_need_the_tree() {
     let options = CompileOptions::default();
     for (filter, document) in [
         (r#"{"select": {"a": "a"}}"#, r#"[{"a":1,"a":2}]"#),

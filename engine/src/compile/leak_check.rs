@@ -1,8 +1,8 @@
-//! What a caller could learn under `Enforced` from whether a patch succeeds.
+//! What the success of a patch reveals to a caller under `Enforced`.
 //!
-//! There a failing operation is an error, so an operation that looks at what another stage removes tells
-//! the caller something about it. That may be meant, as with a branch's `test`; it is said, not forbidden.
-//! A program without these warnings gives equal answers to outputs that differ only in what it removes.
+//! Under `Enforced` a failing operation is an error. An operation that reads what another stage removes therefore
+//! reveals something about it. That may be intended, as with a branch's `test`, so it is a warning and not an error.
+//! A program without these warnings gives equal answers to outputs that differ only in what the program removes.
 
 use std::collections::HashSet;
 
@@ -12,27 +12,27 @@ use super::pointers::covers;
 use crate::json::{JsonText, Kind, Node};
 use crate::program::{Branch, Index, Name, Patch, Pointer, Root, Segment, Step, Trie};
 
-const TELLS: &str = "whether it succeeds tells the caller about it";
+const LEAKS: &str = "whether it succeeds tells the caller about it";
 
-/// Warns of operations that depend on what another stage of `branch` removes. `retained` are the paths of `retain`.
+/// Warns about operations that read what another stage of `branch` removes. `retained` are the paths of `retain`.
 pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings: &mut Findings<'_>) {
     for (i, patch) in branch.patches.iter().enumerate() {
         let reads = reads(patch);
         let removed_later = later_remove(&branch.patches, i, &reads);
         let (what, remedy) = if let Some(later) = removed_later {
             (format!("what patches[{later}] removes"), "remove one of the two operations")
-        } else if reads.iter().any(|read| beside_the_payload(branch, read.place)) {
-            ("what is beside the payload, and goes".to_owned(), "name it in `retain`, or remove the operation")
+        } else if reads.iter().any(|read| outside_the_payload(branch, read.place)) {
+            ("what is outside the payload, and is removed".to_owned(), "name it in `retain`, or remove the operation")
         } else if reads.iter().any(|read| not_selected(branch, read.place) || excluded(branch, read.place)) {
             ("what `select` or `exclude` drops".to_owned(), "remove the operation")
         } else if reads.iter().any(|read| element_may_go(branch, read.place)) {
             let what = "an element that `maxItems` drops, or `select` where it is not an object";
             (what.to_owned(), "remove the operation")
-        } else if branch.drop_nulls && tells_null(patch) {
+        } else if branch.drop_nulls && distinguishes_null(patch) {
             ("whether a member is absent or null, which `dropNulls` hides".to_owned(), "remove the operation")
         } else if branch.drop_nulls && writes_nothing(branch, patch) {
             ("what is there, and writes what `dropNulls` or `dropEmpty` drops".to_owned(), "remove the operation")
-        } else if branch.settles()
+        } else if branch.cascades()
             && !matches!(patch, Patch::Remove { .. })
             && reads.iter().any(|read| !whole(retained, read.place))
         {
@@ -40,14 +40,14 @@ pub(super) fn check(branch: &Branch, retained: Option<&[Vec<Segment>]>, findings
         } else {
             continue;
         };
-        findings.warning(&format!("patches[{i}]"), format!("reads {what}: {TELLS}"), remedy);
+        findings.warning(&format!("patches[{i}]"), format!("reads {what}: {LEAKS}"), remedy);
     }
 }
 
-/// A place that must be there for an operation to succeed.
+/// A place that must exist for an operation to succeed.
 struct Read<'p> {
     place: &'p [Name],
-    /// The value below matters too.
+    /// Whether the value at the place matters too.
     value: bool,
 }
 
@@ -67,7 +67,7 @@ fn parent(path: &Pointer) -> Read<'_> {
 }
 
 fn later_remove(patches: &[Patch], at: usize, reads: &[Read<'_>]) -> Option<usize> {
-    // Removes within a later remove decide nothing: the executor sees to it.
+    // A `remove` within a later `remove` decides nothing: the executor does not let it fail.
     if matches!(patches[at], Patch::Remove { .. }) {
         return None;
     }
@@ -90,11 +90,11 @@ fn root(branch: &Branch) -> &[Name] {
     }
 }
 
-fn beside_the_payload(branch: &Branch, place: &[Name]) -> bool {
+fn outside_the_payload(branch: &Branch, place: &[Name]) -> bool {
     branch.retain.is_none() && !overlaps(root(branch), place)
 }
 
-/// The place within an item of the payload, whether that is an object or a list.
+/// Returns the place within an item of the payload, whether the payload is an object or a list.
 fn in_item<'p>(branch: &Branch, place: &'p [Name]) -> Option<&'p [Name]> {
     let below = place.strip_prefix(root(branch))?;
     match below.split_first() {
@@ -103,7 +103,7 @@ fn in_item<'p>(branch: &Branch, place: &'p [Name]) -> Option<&'p [Name]> {
     }
 }
 
-/// Whether the place is in an element of the payload's list that later stages may take out.
+/// Returns whether the place is in an element of the payload's list that later stages may remove.
 fn element_may_go(branch: &Branch, place: &[Name]) -> bool {
     let element = place.strip_prefix(root(branch)).and_then(<[_]>::first).and_then(|name| name.index.number());
     element.is_some_and(|index| !branch.select.is_empty() || branch.max_items.is_some_and(|max| index >= max))
@@ -128,7 +128,7 @@ fn not_selected(branch: &Branch, place: &[Name]) -> bool {
 
 fn excluded(branch: &Branch, place: &[Name]) -> bool {
     let Some(place) = in_item(branch, place).filter(|_| branch.select.is_empty()) else { return false };
-    // Whatever is within reach of a deep entry counts: better one warning too many.
+    // Everything that a `**` entry might reach counts: a warning too many is better than one too few.
     place.first().is_some_and(|first| {
         let Trie { end: _, names, any, globs, deep, .. } = &branch.exclude.trie;
         any.is_some()
@@ -138,8 +138,8 @@ fn excluded(branch: &Branch, place: &[Name]) -> bool {
     })
 }
 
-/// Whether an operation takes what a member that is absent does not have, and one that is null has.
-fn tells_null(patch: &Patch) -> bool {
+/// Returns whether an operation can distinguish a member that is null from one that is absent.
+fn distinguishes_null(patch: &Patch) -> bool {
     match patch {
         Patch::Move { .. } | Patch::Copy { .. } => true,
         Patch::Test { value, .. } => {
@@ -155,8 +155,9 @@ fn tells_null(patch: &Patch) -> bool {
     }
 }
 
-/// Whether an operation that needs something to be there leaves nothing of it behind the drops: a `replace` by a value
-/// that goes, or an `add` of one to an object that may have been empty, and goes too.
+/// Returns whether nothing is left of what an operation writes, although the operation needs something to exist: a
+/// `replace` by a value that `dropNulls` or `dropEmpty` drops, or an `add` of such a value to an object that may have
+/// been empty, and is then dropped too.
 fn writes_nothing(branch: &Branch, patch: &Patch) -> bool {
     let goes = |value: &JsonText| is_dropped(&value.node(), branch.drop_empty);
     match patch {
@@ -166,7 +167,7 @@ fn writes_nothing(branch: &Branch, patch: &Patch) -> bool {
     }
 }
 
-/// Whether a member with this value goes; with `empty`, from the leaves up.
+/// Returns whether a member with this value is dropped; with `empty`, from the leaves up.
 fn is_dropped(value: &Node<'_>, empty: bool) -> bool {
     match value {
         Node::Scalar(_) => value.is_null(),
@@ -176,7 +177,7 @@ fn is_dropped(value: &Node<'_>, empty: bool) -> bool {
     }
 }
 
-/// Whether `retain` keeps all of what is at `place`, or there is no `retain`.
+/// Returns whether `retain` keeps all of the value at `place`, or there is no `retain`.
 fn whole(retained: Option<&[Vec<Segment>]>, place: &[Name]) -> bool {
     let place: Vec<_> = place.iter().cloned().map(Segment::Name).collect();
     place.is_empty() || retained.is_none_or(|paths| paths.iter().any(|path| covers(path, &place)))

@@ -1,4 +1,4 @@
-//! What a filter lets pass that its author has not named.
+//! Whether a filter is an allow-list, and which fields a template can see.
 
 use super::check::Findings;
 use super::fields::{drops_member, first_structural, structural};
@@ -6,19 +6,19 @@ use crate::FilterSpec;
 use crate::program::{Index, Name, Root, Segment};
 use crate::template::CompactProgram;
 
-/// Whether nothing passes but what the filter names: with `retain` without globs, with `select` where nothing stands
-/// beside the payload, or with `text.keep`. A member that the upstream adds to an object then does not pass, unless that
-/// object as a whole is named.
+/// Returns whether only what the filter names passes: with `retain` without globs, with `select` that leaves no
+/// siblings of the payload, or with `text.keep`. A member that the upstream adds to an object then does not pass,
+/// unless the filter names that object as a whole.
 pub(super) fn is_allow_list(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, root: &Root) -> bool {
     let selects = spec.select.as_ref().is_some_and(|select| !select.is_empty());
     let alone = spec.retain.is_none() || matches!(root, Root::Document | Root::List);
-    let retains = retained.is_some_and(|paths| paths.iter().all(|path| names(path)));
+    let retains = retained.is_some_and(|paths| paths.iter().all(|path| keeps_by_name(path)));
     let keeps = !structural(spec) && spec.text.as_ref().is_some_and(|text| !text.keep.is_empty());
     !spec.passthrough && (retains || (selects && alone) || keeps)
 }
 
-/// Whether a path of `retain` says by name what it keeps.
-fn names(path: &[Segment]) -> bool {
+/// Returns whether a path of `retain` names what it keeps.
+fn keeps_by_name(path: &[Segment]) -> bool {
     path.iter().any(|segment| matches!(segment, Segment::Name(_))) && !has_globs(path)
 }
 
@@ -26,7 +26,7 @@ fn has_globs(path: &[Segment]) -> bool {
     path.iter().any(|segment| matches!(segment, Segment::Glob(_) | Segment::Deep))
 }
 
-/// Says of a filter under `Enforced` that it is no allow-list.
+/// Warns that a filter under `Enforced` is not an allow-list.
 pub(super) fn warn(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, findings: &mut Findings<'_>) {
     let mut told = false;
     for (i, _) in retained.unwrap_or_default().iter().enumerate().filter(|(_, path)| has_globs(path)) {
@@ -53,8 +53,8 @@ pub(super) fn warn(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, finding
     }
 }
 
-/// Says which fields a template names that the stages before it never leave.
-pub(super) fn template(
+/// Warns about fields of a template that the stages before it never leave.
+pub(super) fn check_template(
     spec: &FilterSpec,
     compact: &CompactProgram,
     retained: Option<&[Vec<Segment>]>,
@@ -71,7 +71,7 @@ pub(super) fn template(
             ("is dropped by `exclude`", "remove it from the template, or from `exclude`")
         } else if select.is_none()
             && !patched
-            && retained.is_some_and(|paths| !paths.iter().any(|path| may_leave(path, root, name)))
+            && retained.is_some_and(|paths| !paths.iter().any(|path| may_keep_field(path, root, name)))
         {
             ("is not among what `retain` keeps", "add it to `retain`, or remove it from the template")
         } else {
@@ -81,8 +81,8 @@ pub(super) fn template(
     }
 }
 
-/// Whether a path of `retain` may leave the member `field` in an item of the payload's list.
-fn may_leave(path: &[Segment], root: &Root, field: &str) -> bool {
+/// Returns whether a path of `retain` may leave the member `field` in an item of the payload's list.
+fn may_keep_field(path: &[Segment], root: &Root, field: &str) -> bool {
     match root {
         Root::Pointer(pointer) => below(path, &pointer.segments, field),
         Root::List => below(path, &[], field),
@@ -108,7 +108,7 @@ fn below(path: &[Segment], way: &[Name], field: &str) -> bool {
             (here && below(rest, way, field)) || (name.index != Index::None && below(path, way, field))
         }
         None => match first {
-            // An element of the list: what follows is said of it.
+            // An element of the list: the rest of the path is relative to it.
             Segment::Any => rest.first().is_none_or(|segment| segment.is_member(field)),
             Segment::Name(Name { index: Index::At(_), .. }) => {
                 rest.first().is_none_or(|segment| segment.is_member(field))

@@ -1,5 +1,5 @@
-//! Under `Enforced`: what `retain` has kept for a part of it goes where later stages drop that part, so that what is
-//! dropped cannot be told from what was never there.
+//! Under `Enforced`, removes values that `retain` kept only for a part that a later stage dropped: the answer must
+//! not distinguish a dropped part from an absent one.
 
 use super::paths::{self, View, any_element, start};
 use crate::json::Node;
@@ -7,7 +7,7 @@ use crate::program::{Field, Step, Trie};
 use crate::stream::Keys;
 use crate::work::Work;
 
-/// What `retain` says of the value at `place`.
+/// Returns the views of the value at `place` in the paths of `retain`.
 pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize], work: &Work<'_>) -> Vec<View<'t>> {
     let mut views = start(trie);
     let mut node = document;
@@ -27,8 +27,9 @@ pub(super) fn kept_at<'t>(document: &Node<'_>, trie: &'t Trie, place: &[usize], 
     views
 }
 
-/// Takes out what `retain` kept for a part of it, where later stages have dropped that part. What is at or on
-/// the way to `place` stays; `place` follows what moves. What `select` has made there is left alone.
+/// Removes what `retain` kept for a part that later stages have dropped. Values at `place` and on the path to it
+/// stay, and `place` is updated as values move. With `selected`, the payload at `place` was made by `select` and is
+/// left alone.
 pub(super) fn document(
     document: &mut Node<'_>,
     trie: &Trie,
@@ -39,7 +40,7 @@ pub(super) fn document(
     value_at(document, &start(trie), place, selected, work);
 }
 
-/// Whether something is left at all.
+/// Cleans one value, and returns whether anything is left of it.
 fn value_at(
     node: &mut Node<'_>,
     views: &[View<'_>],
@@ -62,7 +63,7 @@ fn value_at(
         let rest = if on { place.as_deref_mut().and_then(|place| place.get_mut(1..)) } else { None };
         let left = below.is_empty() || value_at(value, below, rest, selected, work);
         if stays && !left && !on {
-            // As `retain` leaves an element of which it keeps nothing.
+            // `retain` leaves `{}` for an element in which it keeps nothing.
             *value = Node::Object(Vec::new());
         }
         let stays = left || stays || on;
@@ -94,7 +95,7 @@ fn value_at(
     left
 }
 
-/// The same for what `select` made of a payload that was at `views`.
+/// As [`document`], for what `select` made of a payload whose views are `views`.
 pub(super) fn selected(payload: &mut Node<'_>, views: &[View<'_>], select: &[Field], work: &Work<'_>) {
     let by_name = Keys::new(select.iter().map(|field| &*field.name));
     match payload {

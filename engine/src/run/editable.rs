@@ -1,7 +1,8 @@
-//! A document that operations work on, one after the other, in time linear in the document and the operations.
+//! A document that patch operations change in place, in time linear in the document and the operations.
 //!
-//! What no operation enters stays a [`Node`]. An object that one enters is looked at once, for the names that any
-//! operation uses; a list becomes pieces. Neither moves its members or elements until all operations are done.
+//! A value that no operation enters stays a [`Node`]. An object that an operation enters is indexed once, by the
+//! names that any operation uses; a list is split into pieces. Neither moves its members or elements until all
+//! operations are done.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -11,35 +12,36 @@ use crate::program::{Index, Name};
 use crate::stream::Keys;
 use crate::work::Work;
 
-/// What a document takes per value at least, where copies are counted.
-const VALUE: usize = 8;
+/// The smallest weight of a value, where copies are counted.
+const MIN_VALUE_BYTES: usize = 8;
 
 /// A value that operations may have entered.
 #[derive(Debug)]
-pub(super) enum Live<'a> {
-    /// None has.
-    Still(Node<'a>),
+pub(super) enum Editable<'a> {
+    /// No operation has entered it.
+    Untouched(Node<'a>),
     Object(Box<Object<'a>>),
     List(Box<List<'a>>),
 }
 
-/// An object that was entered. Its keys are distinct.
+/// An object that operations have entered. Its keys are distinct.
 #[derive(Debug, Default)]
 pub(super) struct Object<'a> {
-    /// As they were, and behind them those that were added. The value of one in `below` is there.
+    /// The original members, followed by those that operations added. If `below` has an entry for a place, the value
+    /// is there.
     members: Vec<Member<'a>>,
-    /// Where the names are that operations use, by the number of the name.
+    /// The place of each name that operations use, by the number of the name.
     places: HashMap<usize, usize>,
     /// Values that operations have entered or set, by place.
-    below: HashMap<usize, Live<'a>>,
-    /// Places of members that were removed.
+    below: HashMap<usize, Editable<'a>>,
+    /// The places of removed members.
     gone: BTreeSet<usize>,
 }
 
-/// A list that was entered.
+/// A list that operations have entered.
 #[derive(Debug)]
 pub(super) struct List<'a> {
-    /// As they were. Those that no piece names have gone.
+    /// The original elements. Those in no piece have been removed.
     elements: Vec<Node<'a>>,
     pieces: Vec<Piece<'a>>,
     len: usize,
@@ -47,10 +49,10 @@ pub(super) struct List<'a> {
 
 #[derive(Debug)]
 enum Piece<'a> {
-    /// Elements as they were.
+    /// Original elements.
     Kept(Range<usize>),
     /// One element that operations have entered or set.
-    One(Live<'a>),
+    One(Editable<'a>),
 }
 
 impl Piece<'_> {
@@ -62,18 +64,18 @@ impl Piece<'_> {
     }
 }
 
-/// Why a pointer leads nowhere.
+/// Why a pointer does not resolve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Miss {
-    /// A member or an element is absent, or there is a scalar where one would be.
+    /// A member or an element is absent, or its parent is a scalar.
     Absent,
-    /// A name where the document has an array.
+    /// The pointer has a name where the document has an array.
     NameOnArray,
-    /// A name where the document has an empty array.
+    /// The pointer has a name where the document has an empty array.
     NameOnEmptyArray,
 }
 
-/// What all steps through a document need.
+/// What every step through a document needs.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'c> {
     /// The names that operations use.
@@ -81,16 +83,16 @@ pub(super) struct Context<'c> {
     pub(super) work: &'c Work<'c>,
 }
 
-impl<'a> Live<'a> {
-    /// Makes a container one that can be changed in place. Objects lose their duplicates.
+impl<'a> Editable<'a> {
+    /// Makes a container editable in place. Objects lose their duplicates.
     fn enter(&mut self, context: Context<'_>) {
-        let Self::Still(node) = self else { return };
+        let Self::Untouched(node) = self else { return };
         match std::mem::replace(node, Node::NULL) {
             Node::Object(mut members) => {
                 dedupe(&mut members, context.work);
                 let mut places = HashMap::new();
                 for (at, member) in members.iter().enumerate() {
-                    if !context.work.pass(1) {
+                    if !context.work.spend_unbounded(1) {
                         break;
                     }
                     if let Some(name) = context.names.find(&member.key.plain()) {
@@ -104,11 +106,11 @@ impl<'a> Live<'a> {
                 let pieces = if len == 0 { Vec::new() } else { vec![Piece::Kept(0..len)] };
                 *self = Self::List(Box::new(List { elements, pieces, len }));
             }
-            scalar => *self = Self::Still(scalar),
+            scalar => *self = Self::Untouched(scalar),
         }
     }
 
-    /// The value at a strict pointer.
+    /// Returns the value at a strict pointer.
     pub(super) fn find(&mut self, segments: &[Name], context: Context<'_>) -> Result<&mut Self, Miss> {
         let mut live = self;
         for name in segments {
@@ -122,13 +124,13 @@ impl<'a> Live<'a> {
                     let index = list.index(name)?;
                     list.element(index, context.work).ok_or(Miss::Absent)?
                 }
-                Self::Still(_) => return Err(Miss::Absent),
+                Self::Untouched(_) => return Err(Miss::Absent),
             };
         }
         Ok(live)
     }
 
-    /// Takes out what is at `last` in this value.
+    /// Removes the value at `last` in this value, and returns it.
     pub(super) fn take(&mut self, last: &Name, context: Context<'_>) -> Result<Self, Miss> {
         self.enter(context);
         match self {
@@ -140,12 +142,12 @@ impl<'a> Live<'a> {
                 let index = list.index(last)?;
                 list.take(index, context.work).ok_or(Miss::Absent)
             }
-            Self::Still(_) => Err(Miss::Absent),
+            Self::Untouched(_) => Err(Miss::Absent),
         }
     }
 
-    /// Puts `value` at `last` in this value, before what is there if it is a list. A member that is set becomes the
-    /// `set_is_last` one, or keeps its place.
+    /// Puts `value` at `last` in this value: in a list before the element there, in an object in place of the member.
+    /// With `set_is_last` a member that is set moves to the end; otherwise it keeps its place.
     pub(super) fn put(
         &mut self,
         last: &Name,
@@ -173,14 +175,14 @@ impl<'a> Live<'a> {
                 list.put(index, value, context.work);
                 Ok(())
             }
-            Self::Still(node) => Err(PutError::Scalar(node.kind().as_str())),
+            Self::Untouched(node) => Err(PutError::Scalar(node.kind().as_str())),
         }
     }
 
-    /// Whether the value equals `other`; no more than `other` is looked at, and duplicates.
+    /// Returns whether the value equals `other`. It examines no more than `other` has, and duplicate keys.
     pub(super) fn equals(&self, other: &Node<'_>, work: &Work<'_>) -> bool {
         match (self, other) {
-            (Self::Still(node), other) => node.equals_within(other, work),
+            (Self::Untouched(node), other) => node.equals_within(other, work),
             (Self::Object(object), Node::Object(others)) => {
                 let others = by_key(others);
                 object.members.len() - object.gone.len() == others.len()
@@ -196,55 +198,55 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// A copy of the value as it is now.
+    /// Returns a copy of the value in its present state.
     pub(super) fn to_node(&self, work: &Work<'_>) -> Node<'a> {
-        View::Live(self).to_node(work)
+        View::Edited(self).to_node(work)
     }
 
-    /// What a copy of the value takes, as bytes of a document.
+    /// Returns the size of a copy of the value, in bytes of a document.
     pub(super) fn weight(&self, work: &Work<'_>) -> usize {
-        View::Live(self).sum(work, &|own| own.max(VALUE))
+        View::Edited(self).sum(work, &|own| own.max(MIN_VALUE_BYTES))
     }
 
-    /// How deep the value is nested.
+    /// Returns how deep the value is nested.
     pub(super) fn depth(&self, work: &Work<'_>) -> usize {
-        View::Live(self).depth(work)
+        View::Edited(self).depth(work)
     }
 
-    /// The value with everything that was done to it.
+    /// Returns the value with all edits applied.
     pub(super) fn into_node(self, work: &Work<'_>) -> Node<'a> {
         match self {
-            Self::Still(node) => node,
+            Self::Untouched(node) => node,
             Self::Object(object) => Node::Object(object.into_members(work)),
             Self::List(list) => Node::Array(list.into_elements(work)),
         }
     }
 }
 
-/// Why nothing can be put at a place.
+/// Why a value cannot be put at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PutError {
     Miss(Miss),
-    /// The index is behind the place where a list ends.
+    /// The index is beyond the end of the list.
     BeyondTheEnd,
-    /// There is no object or list, but this.
+    /// The parent is a scalar of this kind.
     Scalar(&'static str),
 }
 
 impl<'a> Object<'a> {
-    fn member(&mut self, name: usize) -> Option<&mut Live<'a>> {
+    fn member(&mut self, name: usize) -> Option<&mut Editable<'a>> {
         let place = *self.places.get(&name)?;
         let members = &mut self.members;
-        Some(self.below.entry(place).or_insert_with(|| Live::Still(take(&mut members[place].value))))
+        Some(self.below.entry(place).or_insert_with(|| Editable::Untouched(take(&mut members[place].value))))
     }
 
-    fn take(&mut self, name: usize) -> Option<Live<'a>> {
+    fn take(&mut self, name: usize) -> Option<Editable<'a>> {
         let place = self.places.remove(&name)?;
         self.gone.insert(place);
-        Some(self.below.remove(&place).unwrap_or_else(|| Live::Still(take(&mut self.members[place].value))))
+        Some(self.below.remove(&place).unwrap_or_else(|| Editable::Untouched(take(&mut self.members[place].value))))
     }
 
-    fn put(&mut self, name: usize, text: &str, value: Live<'a>, set_is_last: bool) {
+    fn put(&mut self, name: usize, text: &str, value: Editable<'a>, set_is_last: bool) {
         if set_is_last {
             self.take(name);
         }
@@ -257,8 +259,9 @@ impl<'a> Object<'a> {
 
     fn iter(&self) -> impl Iterator<Item = (&Key<'a>, View<'_, 'a>)> {
         let members = self.members.iter().enumerate().filter(|(place, _)| !self.gone.contains(place));
-        members
-            .map(|(place, member)| (&member.key, self.below.get(&place).map_or(View::Still(&member.value), View::Live)))
+        members.map(|(place, member)| {
+            (&member.key, self.below.get(&place).map_or(View::Untouched(&member.value), View::Edited))
+        })
     }
 
     fn into_members(self, work: &Work<'_>) -> Vec<Member<'a>> {
@@ -267,7 +270,7 @@ impl<'a> Object<'a> {
             members[place].value = live.into_node(work);
         }
         if !gone.is_empty() {
-            let _ = work.pass(members.len());
+            let _ = work.spend_unbounded(members.len());
             let mut gone = gone.into_iter().peekable();
             let mut place = 0;
             members.retain(|_| {
@@ -280,7 +283,7 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> List<'a> {
-    /// The index that `name` is; `-` is behind the end.
+    /// Returns the index that `name` stands for; `-` is beyond the end.
     fn index(&self, name: &Name) -> Result<usize, Miss> {
         match name.index {
             Index::At(index) => Ok(index),
@@ -290,7 +293,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Makes a piece begin at `index`, and gives its number; the number behind the last piece at the end.
+    /// Splits the pieces so that one begins at `index`, and returns its number; at the end, the number of pieces.
     fn split(&mut self, index: usize, work: &Work<'_>) -> usize {
         let mut start = 0;
         for number in 0..self.pieces.len() {
@@ -311,7 +314,7 @@ impl<'a> List<'a> {
         self.pieces.len()
     }
 
-    /// The piece that is element `index` alone.
+    /// Returns the number of the piece that holds element `index` alone, splitting pieces as needed.
     fn isolate(&mut self, index: usize, work: &Work<'_>) -> Option<usize> {
         if index >= self.len {
             return None;
@@ -320,7 +323,7 @@ impl<'a> List<'a> {
         if let Piece::Kept(range) = self.pieces.get_mut(number)? {
             let at = range.start;
             range.start += 1;
-            let one = Piece::One(Live::Still(take(&mut self.elements[at])));
+            let one = Piece::One(Editable::Untouched(take(&mut self.elements[at])));
             if range.start == range.end {
                 self.pieces[number] = one;
             } else {
@@ -330,7 +333,7 @@ impl<'a> List<'a> {
         Some(number)
     }
 
-    fn element(&mut self, index: usize, work: &Work<'_>) -> Option<&mut Live<'a>> {
+    fn element(&mut self, index: usize, work: &Work<'_>) -> Option<&mut Editable<'a>> {
         let number = self.isolate(index, work)?;
         match &mut self.pieces[number] {
             Piece::One(live) => Some(live),
@@ -338,7 +341,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn take(&mut self, index: usize, work: &Work<'_>) -> Option<Live<'a>> {
+    fn take(&mut self, index: usize, work: &Work<'_>) -> Option<Editable<'a>> {
         let number = self.isolate(index, work)?;
         self.len -= 1;
         match self.pieces.remove(number) {
@@ -347,7 +350,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn put(&mut self, index: usize, value: Live<'a>, work: &Work<'_>) {
+    fn put(&mut self, index: usize, value: Editable<'a>, work: &Work<'_>) {
         let number = self.split(index, work);
         self.pieces.insert(number, Piece::One(value));
         self.len += 1;
@@ -357,9 +360,9 @@ impl<'a> List<'a> {
         self.pieces.iter().flat_map(|piece| {
             let (kept, one) = match piece {
                 Piece::Kept(range) => (&self.elements[range.clone()], None),
-                Piece::One(live) => (&[][..], Some(View::Live(live))),
+                Piece::One(live) => (&[][..], Some(View::Edited(live))),
             };
-            kept.iter().map(View::Still).chain(one)
+            kept.iter().map(View::Untouched).chain(one)
         })
     }
 
@@ -370,7 +373,7 @@ impl<'a> List<'a> {
         {
             return elements;
         }
-        let _ = work.pass(len);
+        let _ = work.spend_unbounded(len);
         let mut out = Vec::with_capacity(len);
         let mut rest = elements.into_iter();
         let mut at = 0;
@@ -387,54 +390,60 @@ impl<'a> List<'a> {
     }
 }
 
-/// A value wherever it is held.
+/// A value, whether an operation has entered it or not.
 #[derive(Clone, Copy)]
 enum View<'n, 'a> {
-    Still(&'n Node<'a>),
-    Live(&'n Live<'a>),
+    Untouched(&'n Node<'a>),
+    Edited(&'n Editable<'a>),
 }
 
 impl<'n, 'a> View<'n, 'a> {
     fn equals(self, other: &Node<'_>, work: &Work<'_>) -> bool {
         match self {
-            Self::Still(node) => node.equals_within(other, work),
-            Self::Live(live) => live.equals(other, work),
+            Self::Untouched(node) => node.equals_within(other, work),
+            Self::Edited(live) => live.equals(other, work),
         }
     }
 
     fn to_node(self, work: &Work<'_>) -> Node<'a> {
         match self {
-            Self::Still(node) | Self::Live(Live::Still(node)) => node.clone(),
-            Self::Live(Live::Object(object)) => {
+            Self::Untouched(node) | Self::Edited(Editable::Untouched(node)) => node.clone(),
+            Self::Edited(Editable::Object(object)) => {
                 let member =
                     |(key, value): (&Key<'a>, View<'_, 'a>)| Member { key: key.clone(), value: value.to_node(work) };
-                Node::Object(object.iter().take_while(|_| work.pass(1)).map(member).collect())
+                Node::Object(object.iter().take_while(|_| work.spend_unbounded(1)).map(member).collect())
             }
-            Self::Live(Live::List(list)) => {
-                Node::Array(list.iter().take_while(|_| work.pass(1)).map(|value| value.to_node(work)).collect())
-            }
+            Self::Edited(Editable::List(list)) => Node::Array(
+                list.iter().take_while(|_| work.spend_unbounded(1)).map(|value| value.to_node(work)).collect(),
+            ),
         }
     }
 
-    /// The sum over all values of what `each` makes of their own bytes.
+    /// Returns the sum of `each` over the own bytes of all values, with keys and punctuation.
     fn sum(self, work: &Work<'_>, each: &dyn Fn(usize) -> usize) -> usize {
         if !work.spend(1) {
             return 0;
         }
         let member = |key: &Key<'_>, value: View<'_, '_>| key.raw().len() + 1 + value.sum(work, each);
         match self {
-            Self::Still(Node::Scalar(raw)) | Self::Live(Live::Still(Node::Scalar(raw))) => each(raw.len()),
-            Self::Still(Node::String(raw)) | Self::Live(Live::Still(Node::String(raw))) => each(raw.len()),
-            Self::Still(Node::Array(all)) | Self::Live(Live::Still(Node::Array(all))) => {
-                each(2) + all.iter().map(|value| 1 + Self::Still(value).sum(work, each)).sum::<usize>()
+            Self::Untouched(Node::Scalar(raw)) | Self::Edited(Editable::Untouched(Node::Scalar(raw))) => {
+                each(raw.len())
             }
-            Self::Still(Node::Object(all)) | Self::Live(Live::Still(Node::Object(all))) => {
-                each(2) + all.iter().map(|m| 1 + member(&m.key, Self::Still(&m.value))).sum::<usize>()
+            Self::Untouched(Node::String(raw)) | Self::Edited(Editable::Untouched(Node::String(raw))) => {
+                each(raw.len())
             }
-            Self::Live(Live::Object(object)) => {
+            Self::Untouched(Node::Array(all)) | Self::Edited(Editable::Untouched(Node::Array(all))) => {
+                each(2) + all.iter().map(|value| 1 + Self::Untouched(value).sum(work, each)).sum::<usize>()
+            }
+            Self::Untouched(Node::Object(all)) | Self::Edited(Editable::Untouched(Node::Object(all))) => {
+                each(2) + all.iter().map(|m| 1 + member(&m.key, Self::Untouched(&m.value))).sum::<usize>()
+            }
+            Self::Edited(Editable::Object(object)) => {
                 each(2) + object.iter().map(|(key, value)| 1 + member(key, value)).sum::<usize>()
             }
-            Self::Live(Live::List(list)) => each(2) + list.iter().map(|value| 1 + value.sum(work, each)).sum::<usize>(),
+            Self::Edited(Editable::List(list)) => {
+                each(2) + list.iter().map(|value| 1 + value.sum(work, each)).sum::<usize>()
+            }
         }
     }
 
@@ -444,16 +453,16 @@ impl<'n, 'a> View<'n, 'a> {
         }
         let deepest = |depths: &mut dyn Iterator<Item = usize>| 1 + depths.max().unwrap_or(0);
         match self {
-            Self::Still(Node::Scalar(_) | Node::String(_))
-            | Self::Live(Live::Still(Node::Scalar(_) | Node::String(_))) => 0,
-            Self::Still(Node::Array(all)) | Self::Live(Live::Still(Node::Array(all))) => {
-                deepest(&mut all.iter().map(|value| Self::Still(value).depth(work)))
+            Self::Untouched(Node::Scalar(_) | Node::String(_))
+            | Self::Edited(Editable::Untouched(Node::Scalar(_) | Node::String(_))) => 0,
+            Self::Untouched(Node::Array(all)) | Self::Edited(Editable::Untouched(Node::Array(all))) => {
+                deepest(&mut all.iter().map(|value| Self::Untouched(value).depth(work)))
             }
-            Self::Still(Node::Object(all)) | Self::Live(Live::Still(Node::Object(all))) => {
-                deepest(&mut all.iter().map(|member| Self::Still(&member.value).depth(work)))
+            Self::Untouched(Node::Object(all)) | Self::Edited(Editable::Untouched(Node::Object(all))) => {
+                deepest(&mut all.iter().map(|member| Self::Untouched(&member.value).depth(work)))
             }
-            Self::Live(Live::Object(object)) => deepest(&mut object.iter().map(|(_, value)| value.depth(work))),
-            Self::Live(Live::List(list)) => deepest(&mut list.iter().map(|value| value.depth(work))),
+            Self::Edited(Editable::Object(object)) => deepest(&mut object.iter().map(|(_, value)| value.depth(work))),
+            Self::Edited(Editable::List(list)) => deepest(&mut list.iter().map(|value| value.depth(work))),
         }
     }
 }
