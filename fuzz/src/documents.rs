@@ -1,5 +1,5 @@
-//! A file of resources: YAML, or JSON where the first byte is `{` or `[`. What is read compiles without a panic, and a file
-//! of which nothing can be read says so.
+//! A file of resources: JSON if the first byte is `{` or `[`, otherwise YAML. Documents that parse compile without a
+//! panic, and a file without any readable document has a finding.
 
 use tamis_crds::{CompileEnv, compile, parse_document};
 

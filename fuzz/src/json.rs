@@ -1,4 +1,4 @@
-//! The fast path's scanner takes what the parser takes, and both take what `serde_json` takes.
+//! The fast path's scanner accepts what the parser accepts, and both accept what `serde_json` accepts.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static NOTHING: LazyLock<Program> = LazyLock::new(|| {
 pub(crate) fn run(data: &[u8]) {
     let input = Input::Json(data);
     assert_eq!(NOTHING.apply(input, &Call::default()), NOTHING.apply_reference(input, &Call::default()));
-    // serde_json takes less: no lone surrogates, no numbers beyond f64, and its depth is counted otherwise.
+    // serde_json accepts less: no lone surrogates, no numbers beyond f64, and it counts the depth differently.
     if serde_json::from_slice::<IgnoredAny>(data).is_ok() && std::str::from_utf8(data).is_ok() {
         assert!(json::parse(data, 1024).is_ok());
     }

@@ -1,7 +1,7 @@
-//! What hostile input is fed to. A target is a pure function that panics when what it holds does not hold.
+//! Fuzz targets. A target is a pure function that panics if its property does not hold for an input.
 //!
-//! `cargo xtask fuzz` runs the targets with coverage feedback, on the stable toolchain. The seeds in `seeds/` are fed to
-//! them in every run of the tests.
+//! `cargo xtask fuzz` runs the targets with coverage feedback, on the stable toolchain. Every test run passes the
+//! seeds in `seeds/` to them.
 
 #[cfg(feature = "apply")]
 mod apply;
@@ -18,10 +18,10 @@ mod template;
 #[cfg(feature = "text")]
 mod text;
 
-/// A name, and what runs one input.
+/// The name of a target, and the function that runs one input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets that this build has, in the order of their names.
+/// All targets of this build, in the order of their names.
 pub const TARGETS: &[Target] = &[
     #[cfg(feature = "apply")]
     ("apply", apply::run),
@@ -39,13 +39,13 @@ pub const TARGETS: &[Target] = &[
     ("text", text::run),
 ];
 
-/// The function of a target, if this build has it.
+/// Returns the function of a target, if this build has it.
 #[must_use]
 pub fn find(name: &str) -> Option<fn(&[u8])> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, run)| *run)
 }
 
-/// Two texts in one input: the first line, and all that follows it.
+/// Splits an input into two texts: the first line, and everything after it.
 #[cfg(any(feature = "schema", feature = "template", feature = "text"))]
 fn halves(data: &[u8]) -> Option<(&str, &str)> {
     std::str::from_utf8(data).ok()?.split_once('\n')

@@ -1,5 +1,5 @@
-//! The first line is a JSON Schema, the rest a document. A check takes no more steps than the document's size allows, and
-//! answers the same with patterns that are compiled again.
+//! The first line is a JSON Schema, the rest is a document. A check takes no more steps than the size of the document
+//! allows, and gives the same verdict if the patterns are compiled again.
 
 use tamis_schema::{Document, Limits, Patterns, compile, steps_for};
 
@@ -8,7 +8,7 @@ const LIMITS: Limits = Limits { bytes: 64 << 10, depth: 64 };
 pub(crate) fn run(data: &[u8]) {
     let Some((schema, document)) = crate::halves(data) else { return };
     let Ok(document) = Document::parse(document, LIMITS) else { return };
-    // `serde_json` takes whatever this parser takes, but for numbers that it cannot hold.
+    // `serde_json` accepts everything that this parser accepts, except numbers that it cannot hold.
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(document.root().raw()) {
         assert!(error.to_string().contains("number out of range"), "{error}");
     }

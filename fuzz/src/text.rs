@@ -1,5 +1,5 @@
-//! The first line is a regular expression, the rest a text. Its lines are those that the expression keeps and those that it
-//! strips, each line one of the two.
+//! The first line is a regular expression, the rest is a text. Each line is either kept or stripped by the
+//! expression.
 
 use tamis_engine::text::{PatternBudget, TextProgram};
 use tamis_engine::{TextSpec, text};
@@ -13,7 +13,7 @@ pub(crate) fn run(data: &[u8]) {
         Some(program.apply(text, false))
     };
     let Some(all) = clean(&none, &none) else { panic!("a text without expressions is refused") };
-    // Without colours, a text has none to strip.
+    // A text whose colours were removed has none to remove.
     assert_eq!(text::strip_ansi(&all), all);
     let (kept, stripped) = (clean(&one, &none), clean(&none, &one));
     assert_eq!(kept.is_some(), stripped.is_some(), "an expression is valid in one place and not in the other");
@@ -26,7 +26,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// A blank line and no line look alike at the end of a text.
+/// At the end of a text, a blank line looks like no line.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').filter(|line| !line.is_empty())
 }

@@ -1,4 +1,4 @@
-//! The committed seeds, through every target.
+//! Passes the committed seeds through every target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn every_target_takes_its_seeds() {
         let files = fs::read_dir(seeds.join(name)).expect("is there").map(|entry| entry.expect("an entry").path());
         let mut count = 0;
         for file in files {
-            // Shown where the test fails.
+            // The output is shown if the test fails.
             println!("{}", file.display());
             run(&fs::read(&file).expect("is read"));
             count += 1;

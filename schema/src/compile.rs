@@ -1,4 +1,4 @@
-//! From a schema's text to its graph, or to what is wrong with it.
+//! Compiles the text of a schema into a graph, or reports what is wrong with it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -10,18 +10,18 @@ use crate::document::{Document, Kind, Limits, Value, clipped};
 use crate::node::{ArrayRules, Condition, Logic, Node, NodeId, NumberRules, ObjectRules, OneOf, Schema, Types};
 use crate::pattern::{Pattern, Patterns};
 
-/// Schemas within one schema.
+/// The number of schemas within one schema.
 const MAX_NODES: usize = 20_000;
-/// Schemas that refer to each other without going deeper into the value.
+/// The number of schemas that refer to each other without going deeper into the value.
 const MAX_IN_PLACE: usize = 64;
-/// Problems that are reported.
+/// The number of problems that are reported.
 const MAX_PROBLEMS: usize = 20;
-/// Constants that a message names.
+/// The number of constants that a message names.
 const SHOWN_CONSTANTS: usize = 8;
 
 const COMPARE: &str = "compare it with JSON Schema 2020-12";
 
-/// A step on the way to a place in a schema.
+/// A step on the path to a place in a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// A member of an object.
@@ -30,14 +30,14 @@ pub enum Segment {
     Index(usize),
 }
 
-/// What is wrong with a schema.
+/// A problem with a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, from the schema's root.
+    /// The place, from the root of the schema.
     pub place: Vec<Segment>,
     /// What is wrong.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The dialects that differ in what a keyword means, oldest first.
+/// The dialects that differ in the meaning of a keyword, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Draft {
     Four,
@@ -63,12 +63,11 @@ enum Draft {
     Of2020,
 }
 
-/// Compiles a schema. Its patterns are shared with those of `patterns`, which belongs to one service.
+/// Compiles a schema. It shares its patterns with the other schemas of the same service, through `patterns`.
 ///
-/// # Errors
-/// Each problem names a place and a remedy. Refused are: keywords of a wrong type, references to other documents,
-/// schemas that refer to themselves without going deeper into the value, patterns that cannot be searched in linear
-/// time, and schemas of more than 20,000 parts.
+/// # Errors Each problem names a place and a remedy. Rejected are keywords of a wrong type, references to other
+/// documents, schemas that refer to themselves without going deeper into the value, patterns that cannot be searched
+/// in linear time, and schemas of more than 20,000 parts.
 pub fn compile(text: &str, patterns: &mut Patterns) -> Result<Schema, Vec<Problem>> {
     let problem = |message: String, remedy: &str| Problem { place: Vec::new(), message, remedy: remedy.to_owned() };
     let source = Document::parse(text.to_owned(), Limits::SCHEMA)
@@ -125,18 +124,19 @@ struct Compiler<'s, 'p> {
     source: &'s Document<'static>,
     draft: Draft,
     patterns: &'p mut Patterns,
-    /// Nodes by their place in the text.
+    /// The nodes by their place in the text.
     known: HashMap<usize, NodeId>,
-    /// Schemas that have a node and are not read yet, in the order of their nodes.
+    /// Schemas that have a node but have not been read, in the order of their nodes.
     queue: VecDeque<(usize, Place)>,
-    /// Where each node was first met.
+    /// The place at which each node was first met.
     places: Vec<Place>,
-    /// Made when the first reference by a name is met.
+    /// Built at the first reference by name.
     anchors: Option<HashMap<String, usize>>,
     problems: Vec<Problem>,
 }
 
-/// Where a part of the schema is. Parts share the way to them: a schema of many deep parts has many places.
+/// The place of a part of the schema. Parts share the path to them, since a schema of many deep parts has many
+/// places.
 #[derive(Debug, Clone, Default)]
 struct Place(Option<Rc<(Place, Segment)>>);
 
@@ -170,7 +170,7 @@ impl<'s> Compiler<'s, '_> {
         self.problems.push(Problem { place: place.segments(), message: message.into(), remedy: remedy.into() });
     }
 
-    /// The node of the schema at a value; read later.
+    /// Returns the node of the schema at a value, which is read later.
     fn id_of(&mut self, schema: Value<'s>, place: &Place) -> NodeId {
         if let Some(known) = self.known.get(&schema.at()) {
             return *known;
@@ -214,7 +214,7 @@ impl<'s> Compiler<'s, '_> {
             match name.as_ref() {
                 "$ref" | "$dynamicRef" => logic.all.extend(self.reference(value, &at)),
                 "$recursiveRef" if self.draft == Draft::Of2019 => logic.all.extend(self.reference(value, &at)),
-                // Up to draft 7 a reference stands alone.
+                // Up to draft 7 a reference ignores its siblings.
                 _ if reference && self.draft <= Draft::Seven => {}
                 "type" => node.types = self.types(value, &at),
                 "enum" if value.kind() == Kind::Array => {
@@ -264,7 +264,7 @@ impl<'s> Compiler<'s, '_> {
                     let mut part = |name: &str| schema.get(name).map(|part| self.id_of(part, &place.key(name)));
                     logic.condition = Some(Condition { when, then: part("then"), otherwise: part("else") });
                 }
-                // Annotations, and what nobody has defined.
+                // Annotations and unknown keywords.
                 _ => {}
             }
         }
@@ -295,11 +295,11 @@ impl<'s> Compiler<'s, '_> {
         Some(Types(bits))
     }
 
-    /// A number of characters, elements or members.
+    /// Reads a number of characters, elements or members.
     fn size(&mut self, value: Value<'s>, at: &Place) -> Option<usize> {
         let size = value.raw().parse::<f64>().ok().filter(|size| *size >= 0.0 && size.fract() == 0.0);
         match size.filter(|_| value.kind() == Kind::Number) {
-            // Saturates, which is beyond every document.
+            // The conversion saturates, at a number beyond every document.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Some(size) => Some(size as usize),
             None => {
@@ -311,7 +311,7 @@ impl<'s> Compiler<'s, '_> {
 
     fn number(&mut self, name: &str, value: Value<'s>, schema: Value<'s>, rules: &mut NumberRules, at: &Place) {
         if self.draft == Draft::Four && value.kind() == Kind::Boolean && name.starts_with("exclusive") {
-            // In draft 4 a flag that sharpens the bound beside it.
+            // In draft 4 this is a flag that makes the bound in the same schema exclusive.
             let bound = schema.get(if name == "exclusiveMinimum" { "minimum" } else { "maximum" });
             if let (Some(bound), "true") = (bound.filter(|bound| bound.kind() == Kind::Number), value.raw()) {
                 let slot = if name == "exclusiveMinimum" { &mut rules.above } else { &mut rules.below };
@@ -363,7 +363,7 @@ impl<'s> Compiler<'s, '_> {
             }
             "items" if value.kind() == Kind::Array => rules.prefix = self.schemas(value, at),
             "items" => rules.items = Some(self.id_of(value, at)),
-            // Counts only beside a list of `items`.
+            // It counts only together with a list of `items`.
             "additionalItems" if !later && schema.get("items").is_some_and(|items| items.kind() == Kind::Array) => {
                 rules.items = Some(self.id_of(value, at));
             }
@@ -420,7 +420,7 @@ impl<'s> Compiler<'s, '_> {
         }
     }
 
-    /// `dependencies`, of draft 7 and before, and still in use: a list of names, or a schema.
+    /// Reads `dependencies` of draft 7 and before, which is still in use: a list of names, or a schema.
     fn dependencies(&mut self, value: Value<'s>, rules: &mut ObjectRules, at: &Place) {
         if value.kind() != Kind::Object {
             return self.problem(at, "must be an object", COMPARE);
@@ -454,7 +454,7 @@ impl<'s> Compiler<'s, '_> {
         indexed.map(|(index, part)| self.id_of(part, &at.index(index))).collect()
     }
 
-    /// The node that a reference leads to.
+    /// Returns the node that a reference leads to.
     fn reference(&mut self, value: Value<'s>, at: &Place) -> Option<NodeId> {
         let Some(target) = value.as_str() else {
             self.problem(at, "must be a string", COMPARE);
@@ -514,11 +514,11 @@ impl<'s> Compiler<'s, '_> {
         anchors.get(name).map(|at| source.value(*at))
     }
 
-    /// Refuses schemas that come back to themselves without going deeper into the value, and long chains of references:
-    /// with the bound on a value's depth that bounds the depth of a check.
+    /// Rejects schemas that refer to themselves without going deeper into the value, and long chains of references.
+    /// Together with the limit on the depth of a value, this limits the depth of a check.
     fn in_place(&mut self, nodes: &[Node]) {
         const OPEN: usize = usize::MAX;
-        // The longest chain that begins at a node; 0 where it is not known.
+        // The longest chain that begins at each node; 0 where it is unknown.
         let mut chains = vec![0; nodes.len()];
         for start in 0..nodes.len() {
             let mut stack = vec![(start, false)];

@@ -1,18 +1,18 @@
-//! Numbers compared as exact decimals: an `f64` holds 2^53 and 2^53 + 1 equal.
+//! Compares numbers as exact decimals. An `f64` cannot distinguish 2^53 from 2^53 + 1.
 
 use std::cmp::Ordering;
 
-/// A number as `0.DIGITS * 10^exponent`, DIGITS without zeros at either end; none of them is zero.
+/// A number as `0.DIGITS * 10^exponent`, without zeros at either end of the digits. Zero has no digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decimal<'a> {
     negative: bool,
-    /// Significant digits, in two pieces around the decimal point.
+    /// The significant digits, before and after the decimal point.
     digits: (&'a [u8], &'a [u8]),
     exponent: i64,
 }
 
 impl<'a> Decimal<'a> {
-    /// Reads a JSON number. None for anything else, and for an exponent of more than 17 digits.
+    /// Parses a JSON number. Returns `None` for anything else, and for an exponent of more than 17 digits.
     pub(crate) fn parse(raw: &'a str) -> Option<Self> {
         let bytes = raw.as_bytes();
         let (negative, bytes) = match bytes.strip_prefix(b"-") {
@@ -33,7 +33,7 @@ impl<'a> Decimal<'a> {
         let (digits, point) = match trim_start(whole) {
             [] => {
                 let significant = trim_start(fraction);
-                // 0.00x: the point moves left over the zeros.
+                // 0.00x: the point moves over the zeros.
                 ((&b""[..], trim_end(significant)), -i64::try_from(fraction.len() - significant.len()).ok()?)
             }
             significant => {
@@ -52,12 +52,12 @@ impl<'a> Decimal<'a> {
         self.digits.0.iter().chain(self.digits.1).copied()
     }
 
-    /// Significant digits.
+    /// Returns the number of significant digits.
     fn length(&self) -> usize {
         self.digits.0.len() + self.digits.1.len()
     }
 
-    /// The power of ten of the last significant digit.
+    /// Returns the power of ten of the last significant digit.
     fn last(&self) -> i64 {
         self.exponent - i64::try_from(self.length()).unwrap_or(i64::MAX)
     }
@@ -66,17 +66,17 @@ impl<'a> Decimal<'a> {
         self.length() == 0
     }
 
-    /// Whether it is positive.
+    /// Returns whether the number is positive.
     pub(crate) fn is_positive(&self) -> bool {
         !self.negative && !self.is_zero()
     }
 
-    /// Whether it has no fraction.
+    /// Returns whether the number has no fraction.
     pub(crate) fn is_integer(&self) -> bool {
         self.is_zero() || self.last() >= 0
     }
 
-    /// By value.
+    /// Compares two numbers by value.
     pub(crate) fn cmp(&self, other: &Self) -> Ordering {
         let sign = |number: &Self| {
             if number.is_zero() {
@@ -97,14 +97,14 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Feeds what is equal for equal numbers, and for those only, to `feed`.
+    /// Passes bytes to `feed` that are equal exactly for equal numbers.
     pub(crate) fn feed(&self, mut feed: impl FnMut(u8)) {
         feed(u8::from(self.negative));
         self.exponent.to_le_bytes().into_iter().for_each(&mut feed);
         self.all().for_each(feed);
     }
 
-    /// The divisor that [`Divisor::divides`] takes; none for one that is not positive or has more than 18 digits.
+    /// Returns the divisor for [`Divisor::divides`]; `None` if the number is not positive or has more than 18 digits.
     pub(crate) fn divisor(&self) -> Option<Divisor> {
         let digits = (self.is_positive() && self.length() <= 18)
             .then(|| self.all().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))?;
@@ -112,7 +112,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// What numbers are divided by: `digits * 10^last`.
+/// The divisor of `multipleOf`: `digits * 10^last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Divisor {
     digits: u64,
@@ -120,12 +120,12 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// Whether `number` is a multiple, exactly.
+    /// Returns whether `number` is an exact multiple.
     pub(crate) fn divides(&self, number: &Decimal<'_>) -> bool {
         if number.is_zero() {
             return true;
         }
-        // The last significant digit is no zero, so a number is no multiple of a larger power of ten.
+        // The last significant digit is not zero, so a number is never a multiple of a larger power of ten.
         let Ok(mut tens) = u64::try_from(number.last() - self.last) else { return false };
         let divisor = u128::from(self.digits);
         let mut rest = number.all().fold(0, |rest, digit| (rest * 10 + u128::from(digit - b'0')) % divisor);

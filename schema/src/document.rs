@@ -1,60 +1,60 @@
 //! A JSON text and a flat index of its values.
 //!
-//! One [`Entry`] of 16 bytes for each value and each key, so that the index takes at most eight times the text. A
-//! general tree takes up to sixty times the text for a list of short elements.
+//! The index has one [`Entry`] of 16 bytes for each value and each key, so it takes at most eight times the size of
+//! the text. A general tree takes up to sixty times the size of the text for a list of short elements.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Bounds on a text.
+/// Limits on a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the text.
+    /// The size of the text in bytes.
     pub bytes: usize,
-    /// Levels of lists and objects within each other.
+    /// The nesting of lists and objects.
     pub depth: usize,
 }
 
 impl Limits {
-    /// The bounds on a schema, and on the constants of a manifest.
+    /// The limits on a schema, and on the constants of a manifest.
     pub const SCHEMA: Self = Self { bytes: 16 << 20, depth: 128 };
 }
 
-/// Why a text is refused. Never shows a value.
+/// Why a text is rejected. Never shows a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// More bytes than allowed.
+    /// The text is larger than allowed.
     #[error("the JSON text is larger than {0} bytes")]
     TooLarge(usize),
-    /// Nested deeper than allowed.
+    /// The text is nested deeper than allowed.
     #[error("the JSON text is nested deeper than {0} levels")]
     TooDeep(usize),
-    /// An object has a key twice, in whatever spelling. The key's name, shortened.
+    /// An object has a key twice, in any spelling. Holds the name of the key, shortened.
     #[error("the key `{0}` is there twice in one object")]
     DuplicateKey(String),
-    /// A number beyond the range of a double.
+    /// A number exceeds the range of a double.
     #[error("a number is beyond the range of a double")]
     NumberRange,
-    /// An escape that names half of a surrogate pair.
+    /// An escape stands for half of a surrogate pair.
     #[error("a string holds half of a surrogate pair")]
     LoneSurrogate,
-    /// Not JSON.
+    /// The text is not JSON.
     #[error("the text is not valid JSON at byte {0}")]
     Malformed(usize),
 }
 
-/// One value, or one key: where it is in the text, and where the next one is in the index.
+/// One value or key: its place in the text, and the place of the next one in the index.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     start: u32,
     end: u32,
-    /// Index behind the value and all that is in it.
+    /// The index of the entry behind the value and everything in it.
     next: u32,
-    /// Elements of a list, members of an object.
+    /// The number of elements of a list, or members of an object.
     count: u32,
 }
 
-/// The type of a value, as JSON Schema has it.
+/// The type of a value in JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `null`
@@ -71,7 +71,7 @@ pub enum Kind {
     Object,
 }
 
-/// A text that has been read.
+/// A parsed JSON text.
 #[derive(Clone)]
 pub struct Document<'a> {
     text: Cow<'a, str>,
@@ -85,11 +85,10 @@ impl std::fmt::Debug for Document<'_> {
 }
 
 impl<'a> Document<'a> {
-    /// Reads one JSON value. Refuses what readers disagree about: duplicate keys at any depth and in any spelling,
-    /// numbers beyond a double, lone surrogates.
+    /// Parses one JSON value. Rejects what parsers treat differently: duplicate keys at any depth and in any
+    /// spelling, numbers beyond a double, lone surrogates.
     ///
-    /// # Errors
-    /// [`ParseError`].
+    /// # Errors [`ParseError`].
     pub fn parse(text: impl Into<Cow<'a, str>>, limits: Limits) -> Result<Self, ParseError> {
         let text = text.into();
         let fits = u32::try_from(text.len()).is_ok_and(|length| length < u32::MAX);
@@ -106,13 +105,13 @@ impl<'a> Document<'a> {
         Ok(Self { text, entries })
     }
 
-    /// The value that the text is.
+    /// Returns the value of the whole text.
     #[must_use]
     pub fn root(&self) -> Value<'_> {
         Value { document: self, at: 0 }
     }
 
-    /// Bytes of the text.
+    /// Returns the size of the text in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.text.len()
@@ -141,24 +140,24 @@ impl<'d> Value<'d> {
         self.document.entries[self.at]
     }
 
-    /// Where it is in the document's index.
+    /// Returns the place of the value in the document's index.
     pub(crate) fn at(self) -> usize {
         self.at
     }
 
-    /// Another value of the same document.
+    /// Returns the value at another place of the same document.
     pub(crate) fn sibling(self, at: usize) -> Self {
         Self { at, ..self }
     }
 
-    /// Its text as it was written.
+    /// Returns the text of the value as written.
     #[must_use]
     pub fn raw(self) -> &'d str {
         let Entry { start, end, .. } = self.entry();
         &self.document.text[start as usize..end as usize]
     }
 
-    /// Its type.
+    /// Returns the type of the value.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self.raw().as_bytes().first() {
@@ -171,20 +170,20 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Elements of a list, members of an object.
+    /// Returns the number of elements of a list, or members of an object.
     #[must_use]
     pub fn count(self) -> usize {
         self.entry().count as usize
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     #[must_use]
     pub fn as_str(self) -> Option<Cow<'d, str>> {
         let raw = self.raw();
         raw.starts_with('"').then(|| unescaped(&raw[1..raw.len() - 1]))
     }
 
-    /// The elements of a list.
+    /// Returns the elements of a list.
     pub fn elements(self) -> impl Iterator<Item = Value<'d>> {
         let count = if self.kind() == Kind::Array { self.count() } else { 0 };
         let mut at = self.at + 1;
@@ -195,7 +194,7 @@ impl<'d> Value<'d> {
         })
     }
 
-    /// The members of an object: keys and values.
+    /// Returns the keys and values of the members of an object.
     pub fn members(self) -> impl Iterator<Item = (Value<'d>, Value<'d>)> {
         let count = if self.kind() == Kind::Object { self.count() } else { 0 };
         let mut at = self.at + 1;
@@ -207,19 +206,19 @@ impl<'d> Value<'d> {
         })
     }
 
-    /// The member of that name.
+    /// Returns the member with the given name.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Value<'d>> {
         self.members().find(|(key, _)| key.is(name)).map(|(_, value)| value)
     }
 
-    /// Whether it is a string that says `text`.
+    /// Returns whether the value is a string equal to `text`.
     #[must_use]
     pub fn is(self, text: &str) -> bool {
         self.as_str().is_some_and(|own| own == text)
     }
 
-    /// Whether a number has the value that `text` writes.
+    /// Returns whether the value is a number equal to the number in `text`.
     #[must_use]
     pub fn is_number(self, text: &str) -> bool {
         let numbers = crate::decimal::Decimal::parse(self.raw()).zip(crate::decimal::Decimal::parse(text));
@@ -227,7 +226,7 @@ impl<'d> Value<'d> {
     }
 }
 
-/// Resolves the escapes of a string that has been checked.
+/// Resolves the escapes of a validated string.
 fn unescaped(inner: &str) -> Cow<'_, str> {
     if !inner.contains('\\') {
         return Cow::Borrowed(inner);
@@ -263,7 +262,7 @@ fn unescaped(inner: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The value of four hex digits; 0 where there are none.
+/// Returns the value of four hex digits; 0 if there are none.
 fn hex(text: &str) -> u32 {
     text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
@@ -291,7 +290,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Opens an entry at the byte at hand.
+    /// Opens an entry at the current byte.
     fn open(&mut self) -> usize {
         let start = narrow(self.at);
         self.entries.push(Entry { start, end: 0, next: 0, count: 0 });
@@ -379,7 +378,7 @@ impl Reader<'_> {
         Ok(entry)
     }
 
-    /// Whether no key of the object is there twice.
+    /// Returns an error if the object has a key twice.
     fn distinct(&self, object: usize) -> Result<(), ParseError> {
         let Entry { count, .. } = self.entries[object];
         if count < 2 {
@@ -496,12 +495,12 @@ impl Reader<'_> {
     }
 }
 
-/// A place in a text that is shorter than 4 GiB.
+/// Converts a place in a text that is shorter than 4 GiB.
 fn narrow(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
 
-/// A name that a caller chose, short enough for a message and without control characters.
+/// Returns a name that a caller chose, short enough for a message and without control characters.
 pub(crate) fn clipped(name: &str) -> String {
     const SHOWN: usize = 64;
     let mut out: String = name.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();

@@ -1,4 +1,4 @@
-//! A schema as it is checked: a graph of nodes, each with its rules by type of value.
+//! A compiled schema: a graph of nodes, each with its rules by type of value.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use crate::decimal::Divisor;
 use crate::document::{Document, Kind};
 use crate::pattern::Pattern;
 
-/// Index of a node.
+/// The index of a node.
 pub(crate) type NodeId = usize;
 
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
-    /// The schema's own text: its constants are compared with.
+    /// The schema's own text, which holds the constants.
     pub(crate) source: Document<'static>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: NodeId,
 }
 
-/// The types of `type`, one bit each.
+/// The types that `type` allows, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Types(pub(crate) u8);
 
@@ -39,19 +39,19 @@ impl Types {
         }
     }
 
-    /// The bit of a type's name.
+    /// Returns the bit of the type with the given name.
     pub(crate) fn named(name: &str) -> Option<u8> {
         Self::NAMES.iter().position(|known| *known == name).map(|at| 1 << at)
     }
 
-    /// The types' names, joined for a message.
+    /// Returns the names of the types, joined for a message.
     pub(crate) fn describe(self) -> String {
         let names = Self::NAMES.iter().enumerate().filter(|(at, _)| self.0 >> at & 1 == 1).map(|(_, name)| *name);
         names.collect::<Vec<_>>().join(" or ")
     }
 }
 
-/// One schema of the graph. What is absent holds for every value.
+/// One schema of the graph. An absent rule holds for every value.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     /// `false`: no value is valid.
@@ -65,26 +65,26 @@ pub(crate) struct Node {
     pub(crate) logic: Option<Box<Logic>>,
 }
 
-/// `enum` and `const`: a value must be in each list.
+/// `enum` and `const`: a value must be in every list.
 #[derive(Debug, Default)]
 pub(crate) struct Constants {
     pub(crate) lists: Vec<OneOf>,
 }
 
-/// Values to choose from.
+/// A list of allowed values.
 #[derive(Debug, Default)]
 pub(crate) struct OneOf {
-    /// The strings: looked up, however many there are.
+    /// The strings, in a set, so that a lookup does not depend on their number.
     pub(crate) strings: HashSet<Box<str>>,
-    /// Places of the others in the schema's text, compared one by one.
+    /// The places of the other values in the schema's text; they are compared one by one.
     pub(crate) others: Vec<usize>,
-    /// What a message says of them.
+    /// The description for a message.
     pub(crate) described: Box<str>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct NumberRules {
-    /// Bounds, each a number's place in the schema's text.
+    /// The bounds, each as the place of a number in the schema's text.
     pub(crate) minimum: Option<usize>,
     pub(crate) above: Option<usize>,
     pub(crate) maximum: Option<usize>,
@@ -110,14 +110,14 @@ pub(crate) struct ArrayRules {
     pub(crate) max: Option<usize>,
     pub(crate) unique: bool,
     pub(crate) unevaluated: Option<NodeId>,
-    /// Whether `contains` counts as having seen an element: from 2020-12 on.
+    /// Whether `contains` marks an element as evaluated: from 2020-12 on.
     pub(crate) contains_evaluates: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct ObjectRules {
     pub(crate) properties: HashMap<Box<str>, Property>,
-    /// How many properties are required.
+    /// The number of required properties.
     pub(crate) required: usize,
     /// The required names in the order of the schema, for messages.
     pub(crate) required_names: Vec<Box<str>>,
@@ -131,19 +131,19 @@ pub(crate) struct ObjectRules {
     pub(crate) unevaluated: Option<NodeId>,
 }
 
-/// What is known of one name.
+/// What the schema says about one name.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Property {
     pub(crate) schema: Option<NodeId>,
     pub(crate) required: bool,
 }
 
-/// Schemas that the same value is held to.
+/// The schemas that apply to the same value.
 #[derive(Debug, Default)]
 pub(crate) struct Logic {
     /// `$ref`, `allOf`.
     pub(crate) all: Vec<NodeId>,
-    /// `anyOf`; a list of its own, since a schema may be valid in several ways.
+    /// `anyOf`: at least one of them must be valid.
     pub(crate) any: Option<Vec<NodeId>>,
     pub(crate) one: Option<Vec<NodeId>>,
     pub(crate) not: Option<NodeId>,
@@ -158,7 +158,7 @@ pub(crate) struct Condition {
 }
 
 impl Node {
-    /// The schemas that the same value is held to: what a check goes into without going deeper into the value.
+    /// Returns the schemas that apply to the same value: a check enters them without going deeper into the value.
     pub(crate) fn in_place(&self) -> impl Iterator<Item = NodeId> {
         let logic = self.logic.iter().flat_map(|logic| {
             let Logic { all, any, one, not, condition } = logic.as_ref();

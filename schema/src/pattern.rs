@@ -1,9 +1,10 @@
-//! Patterns of schemas: ECMA-262 in spelling, linear in time.
+//! Patterns of schemas: ECMA-262 syntax, linear time.
 //!
-//! A look-around or a back-reference needs a backtracking engine, whose time depends on what a caller sends, so it is
-//! refused. A search visits at most the automaton's states for each byte, and is charged so before it begins: the engine
-//! that runs it is usually faster, and never slower. What a search needs while it runs belongs to the check and is freed
-//! with it: patterns of tenants cannot fill a gateway's memory with the states of their automata.
+//! A look-around or a back-reference needs a backtracking engine, whose time depends on the caller's input, so it is
+//! rejected. A search visits at most all states of the automaton for each byte, and these steps are counted before
+//! the search begins; the engine that runs it is usually faster, and never slower. The memory of a search belongs to
+//! the check and is freed with it: tenants' patterns cannot fill a gateway's memory with the states of their
+//! automata.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,40 +13,40 @@ use regex_automata::Input;
 use regex_automata::meta::{Cache, Config, Regex};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 
-/// Bytes of one automaton.
+/// The size of one automaton in bytes.
 const PATTERN_BYTES: usize = 256 << 10;
-/// Bytes of all automata of a service.
+/// The size of all automata of a service in bytes.
 const ALL_BYTES: usize = 2 << 20;
-/// Bytes that the states of one search may take.
+/// The bytes that the states of one search may take.
 const SEARCH_BYTES: usize = 128 << 10;
-/// Patterns of a service that may be refused: each costs what it takes to find that out.
+/// The number of patterns of a service that may be rejected: finding that out has a cost for each of them.
 const REFUSED: usize = 20;
-/// Bytes of a pattern's text.
+/// The size of a pattern's text in bytes.
 const TEXT_BYTES: usize = 4 << 10;
 
-/// One pattern.
+/// One compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     regex: Regex,
-    /// States of its automaton.
+    /// The number of states of its automaton.
     states: u64,
-    /// As the schema writes it.
+    /// The pattern as the schema writes it.
     pub(crate) text: Box<str>,
 }
 
 impl Pattern {
-    /// Steps of a search in `bytes` bytes: a visit of a state is an eighth of one.
+    /// Returns the steps of a search in `bytes` bytes: eight visits of a state are one step.
     pub(crate) fn cost(&self, bytes: usize) -> u64 {
         (1 + self.states / 8).saturating_mul(1 + bytes as u64)
     }
 }
 
-/// What the searches of one check need while they run: for one pattern at a time.
+/// The memory of the searches of one check, for one pattern at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Searches<'s>(Option<(&'s Pattern, Cache)>);
 
 impl<'s> Searches<'s> {
-    /// Whether a pattern is found in `text`.
+    /// Returns whether the pattern matches in `text`.
     pub(crate) fn is_match(&mut self, pattern: &'s Pattern, text: &str) -> bool {
         let kept = self.0.take().filter(|(of, _)| std::ptr::eq(*of, pattern));
         let (_, cache) = self.0.insert(kept.unwrap_or_else(|| (pattern, pattern.regex.create_cache())));
@@ -53,7 +54,7 @@ impl<'s> Searches<'s> {
     }
 }
 
-/// The patterns of all schemas of a service, each once, in a bounded number of bytes.
+/// The patterns of all schemas of a service, each once, in a limited number of bytes.
 #[derive(Debug, Default)]
 pub struct Patterns {
     known: HashMap<Box<str>, Arc<Pattern>>,
@@ -62,10 +63,9 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// The pattern, compiled.
+    /// Returns the compiled pattern.
     ///
-    /// # Errors
-    /// What is wrong with it and the remedy.
+    /// # Errors What is wrong with the pattern, and the remedy.
     pub(crate) fn get(&mut self, text: &str) -> Result<Arc<Pattern>, (String, &'static str)> {
         if let Some(known) = self.known.get(text) {
             return Ok(Arc::clone(known));
@@ -94,7 +94,7 @@ impl Patterns {
             ("is not a regular expression that can be searched in linear time".to_owned(), remedy)
         })?;
         let config = Config::new()
-            // Where a match ends is a slot of the whole match, which an engine without any slot does not report.
+            // The end of a match is a slot of the whole match; an engine without slots does not report it.
             .which_captures(WhichCaptures::Implicit)
             .nfa_size_limit(Some(2 * PATTERN_BYTES))
             .hybrid_cache_capacity(SEARCH_BYTES);

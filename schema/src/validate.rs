@@ -1,4 +1,4 @@
-//! A check of one document: counted in steps, ended at the fifth failure.
+//! The check of one document. It counts its steps, and ends at the fifth failure.
 
 mod equality;
 
@@ -14,32 +14,31 @@ use crate::node::{
 };
 use crate::pattern::Searches;
 
-/// Steps that every check may take.
+/// The steps that every check may take.
 pub const STEPS: u64 = 100_000;
-/// Steps that a check may take for each byte of the document.
+/// The additional steps that a check may take for each byte of the document.
 pub const STEPS_PER_BYTE: u64 = 64;
-/// Failures that are named.
+/// The number of failures that are named.
 const NAMED: usize = 5;
-/// Schemas within each other on the way to one value.
+/// The number of schemas within each other on the path to one value.
 const FRAMES: usize = 512;
-/// Bytes of text that count as one step.
+/// The bytes of text that count as one step.
 const STRIDE: usize = 16;
 
-/// The steps that a check of `bytes` bytes may take.
+/// Returns the steps that a check of `bytes` bytes may take.
 ///
-/// A step is one schema held against one value, 16 bytes of text that are looked at, or eight states of a pattern for
-/// one byte of text.
+/// A step is one schema applied to one value, 16 bytes of text, or eight states of a pattern for one byte of text.
 #[must_use]
 pub fn steps_for(bytes: usize) -> u64 {
     STEPS + STEPS_PER_BYTE * bytes as u64
 }
 
-/// Why a document is not valid. Names places and what the schema says, never a value.
+/// Why a document is not valid. Names places and rules of the schema, never a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalid {
-    /// The first failures, and whether the check ended before it saw all.
+    /// The first failures, and whether the check ended before it found all.
     Failures(Vec<String>, bool),
-    /// The check takes more than this many steps.
+    /// The check needs more than this number of steps.
     Work(u64),
 }
 
@@ -69,10 +68,9 @@ impl Schema {
         self.check_within(document, steps_for(document.bytes())).map(drop)
     }
 
-    /// The same within a given number of steps; gives the number that it took.
+    /// Validates a document within a given number of steps. Returns the number of steps that it took.
     ///
-    /// # Errors
-    /// [`Invalid`].
+    /// # Errors [`Invalid`].
     pub fn check_within(&self, document: &Document<'_>, steps: u64) -> Result<u64, Invalid> {
         let mut check = Check {
             schema: self,
@@ -94,15 +92,15 @@ impl Schema {
 
 /// Why a check ends early.
 enum Stop {
-    /// It has named enough failures.
+    /// It has found enough failures.
     Enough,
-    /// It has taken its steps.
+    /// It has used all its steps.
     Work,
 }
 
 type Verdict = Result<bool, Stop>;
 
-/// Which members or elements of one value have been held against a schema.
+/// Which members or elements of one value a schema has evaluated.
 type Marks = Vec<bool>;
 
 #[derive(Clone, Copy)]
@@ -121,7 +119,7 @@ struct Check<'s, 'd> {
     searches: Searches<'s>,
 }
 
-/// Goes on where failures are named, and gives the verdict at once where they are not.
+/// Continues after a failure if failures are named; otherwise returns the verdict at once.
 macro_rules! hold {
     ($valid:ident, $say:expr, $verdict:expr) => {
         if !$verdict {
@@ -143,7 +141,7 @@ impl<'s, 'd> Check<'s, 'd> {
         self.spend(1 + (bytes / STRIDE) as u64)
     }
 
-    /// Notes a failure where failures are named.
+    /// Records a failure if failures are named.
     fn fail(&mut self, say: bool, what: impl FnOnce() -> String) -> Verdict {
         if say {
             let place = self.place();
@@ -168,7 +166,7 @@ impl<'s, 'd> Check<'s, 'd> {
         }
     }
 
-    /// Holds a part of the value at hand against a schema.
+    /// Applies a schema to a part of the current value.
     fn part(&mut self, place: Place<'d>, id: NodeId, value: Value<'d>, say: bool) -> Verdict {
         self.path.push(place);
         let verdict = self.value(id, value, say, None);
@@ -176,7 +174,7 @@ impl<'s, 'd> Check<'s, 'd> {
         verdict
     }
 
-    /// Holds a value against a schema. `marks` collects what has been evaluated, for an `unevaluated..` further out.
+    /// Applies a schema to a value. `marks` collects what is evaluated, for an enclosing `unevaluated..`.
     fn value(&mut self, id: NodeId, value: Value<'d>, say: bool, marks: Option<&mut Marks>) -> Verdict {
         self.spend(1)?;
         if self.frames == FRAMES {
@@ -455,7 +453,8 @@ impl<'s, 'd> Check<'s, 'd> {
         Ok(valid)
     }
 
-    /// A member that no other rule of the object names. Where none may be, the name says more than "is not allowed".
+    /// Checks a member that no other rule of the object names. If no such member is allowed, the failure is at the
+    /// member and says that its name is unknown.
     fn additional(&mut self, key: Value<'d>, id: NodeId, member: Value<'d>, say: bool) -> Verdict {
         if self.schema.nodes[id].never {
             self.path.push(Place::Key(key));
@@ -494,7 +493,7 @@ impl<'s, 'd> Check<'s, 'd> {
             let mut found = false;
             for id in any {
                 found |= self.branch(*id, value, marks.as_deref_mut())?;
-                // Every branch that fits has a say in what is evaluated.
+                // Every branch that is valid contributes to what is evaluated.
                 if found && marks.is_none() {
                     break;
                 }
@@ -530,7 +529,7 @@ impl<'s, 'd> Check<'s, 'd> {
         Ok(valid)
     }
 
-    /// A schema that may fail without the whole failing: what it evaluates counts only if it fits.
+    /// Applies a schema that may fail without failing the whole. What it evaluates counts only if it is valid.
     fn branch(&mut self, id: NodeId, value: Value<'d>, marks: Option<&mut Marks>) -> Verdict {
         let Some(marks) = marks else { return self.value(id, value, false, None) };
         let mut own = self.marks(value)?;
@@ -541,7 +540,7 @@ impl<'s, 'd> Check<'s, 'd> {
         Ok(fits)
     }
 
-    /// Marks for the members or elements of a value, none set.
+    /// Returns marks for the members or elements of a value, with none set.
     fn marks(&mut self, value: Value<'d>) -> Result<Marks, Stop> {
         self.spend_text(value.count())?;
         Ok(vec![false; value.count()])

@@ -1,4 +1,4 @@
-//! libFuzzer over one target, which `TAMIS_FUZZ_TARGET` names.
+//! Runs libFuzzer over one target, which `TAMIS_FUZZ_TARGET` names.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Equality of values, for `enum`, `const` and `uniqueItems`.
+//! Compares values, for `enum`, `const` and `uniqueItems`.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -8,7 +8,7 @@ use crate::decimal::Decimal;
 use crate::document::{Kind, Value};
 
 impl<'d> Check<'_, 'd> {
-    /// Equality of JSON values: numbers by value, objects without regard to order.
+    /// Returns whether two JSON values are equal: numbers by value, objects without regard to order.
     pub(super) fn equal(&mut self, a: Value<'_>, b: Value<'_>) -> Verdict {
         self.spend(1)?;
         if a.kind() != b.kind() || a.count() != b.count() {
@@ -35,7 +35,7 @@ impl<'d> Check<'_, 'd> {
             Kind::Object => {
                 self.spend_text(a.raw().len() + b.raw().len())?;
                 let sorted = |value: Value<'_>| -> Vec<_> {
-                    // A key's place is enough: the texts are looked at again below.
+                    // The places of the keys suffice: the texts are read again below.
                     let mut members: Vec<_> = Vec::with_capacity(value.count());
                     members.extend(
                         value
@@ -56,7 +56,8 @@ impl<'d> Check<'_, 'd> {
         })
     }
 
-    /// Whether no two elements are equal: by their hashes, which are keyed, and only then one by one.
+    /// Returns whether no two elements are equal: compares their keyed hashes, and elements one by one only if hashes
+    /// agree.
     pub(super) fn are_unique(&mut self, value: Value<'d>) -> Verdict {
         self.spend(2 * value.count() as u64)?;
         self.spend_text(value.raw().len())?;
@@ -73,7 +74,7 @@ impl<'d> Check<'_, 'd> {
     }
 }
 
-/// Equal for values that are equal.
+/// Returns a hash that is equal for equal values.
 fn hash(state: &RandomState, value: Value<'_>) -> u64 {
     let mut hasher = state.build_hasher();
     match value.kind() {
