@@ -178,7 +178,7 @@ impl Resources {
 
 type Set = Arc<Resource<ToolsFiltersSpec>>;
 
-/// By what a set is chosen: its own name, or else its resource's.
+/// Returns the name that selects a set: its own name, or else that of its resource.
 fn name(set: &Set) -> &str {
     set.spec.name.as_deref().unwrap_or(&set.name.name)
 }
@@ -187,7 +187,7 @@ fn meant<'a, S: AsRef<str> + ?Sized + 'a>(written: &str, known: impl Iterator<It
     did_you_mean(written, known.map(AsRef::as_ref)).map(|name| format!("did you mean `{name}`?"))
 }
 
-/// Names for people, of many the first few.
+/// Lists names for a message; of many, only the first few.
 fn list<S: AsRef<str>>(names: impl Iterator<Item = S>) -> String {
     const SHOWN: usize = 8;
     let mut names: Vec<String> = names.map(|name| format!("`{}`", name.as_ref())).collect();

@@ -1,15 +1,15 @@
 //! Sanitizes foreign text for messages.
 
 /// Maximum number of bytes of foreign text in a message.
-const MOST: usize = 1024;
+const MAX_BYTES: usize = 1024;
 
 /// Returns `text` on one line of at most 1 KiB, without characters that move the cursor, end a line or change the direction of
 /// writing: names and versions reach conditions, Events, logs and terminals of people who did not write them.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().min(MOST));
+    let mut out = String::with_capacity(text.len().min(MAX_BYTES));
     for c in text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }) {
-        if out.len() + c.len_utf8() > MOST - '…'.len_utf8() {
+        if out.len() + c.len_utf8() > MAX_BYTES - '…'.len_utf8() {
             out.push('…');
             break;
         }
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(plain(&"a".repeat(1021)), "a".repeat(1021));
         for c in ["a", "é", "日", "\u{1b}"] {
             let cut = plain(&c.repeat(2000));
-            assert!(cut.len() <= MOST && cut.ends_with('…'), "{}", cut.len());
+            assert!(cut.len() <= MAX_BYTES && cut.ends_with('…'), "{}", cut.len());
         }
     }
 }

@@ -96,7 +96,7 @@ spec: {service: {name: s, version: '1'}}
         let one = &TWO[..TWO.find("---").unwrap()];
         let half = &TWO[..TWO.len() - 5];
         let foreign = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
-        // What the file holds next, what is served then, whether that is kept from before.
+        // The next content of the file, the documents that are then served, and whether they are kept from before.
         let table: &[(&str, Option<&str>, &[&str], bool)] = &[
             ("unchanged", Some(TWO), &["one", "two"], false),
             ("a document gone", Some(one), &["one"], false),
@@ -111,7 +111,7 @@ spec: {service: {name: s, version: '1'}}
             ),
             ("something else saved under its name", Some("name: a\nversion: '1'\n"), &["one", "two"], true),
             ("not UTF-8", Some("\u{0}"), &["one", "two"], true),
-            ("somebody else's", Some(foreign), &[], false),
+            ("another program's", Some(foreign), &[], false),
             ("deleted", None, &[], false),
         ];
         for (what, next, expected, kept) in table {
@@ -121,16 +121,16 @@ spec: {service: {name: s, version: '1'}}
             let update = state.update(&files);
             assert_eq!(names(&update), *expected, "{what}");
             assert_eq!(!update.kept.is_empty(), *kept, "{what}");
-            assert_eq!(update.diagnostics.is_empty(), !kept && *what != "somebody else's", "{what}");
-            let mended = state.update(&[parse_document("dir/a.yaml", one.as_bytes())]);
-            assert_eq!((names(&mended), mended.kept.len()), (vec!["one"], 0), "{what}, mended");
+            assert_eq!(update.diagnostics.is_empty(), !kept && *what != "another program's", "{what}");
+            let repaired = state.update(&[parse_document("dir/a.yaml", one.as_bytes())]);
+            assert_eq!((names(&repaired), repaired.kept.len()), (vec!["one"], 0), "{what}, repaired");
         }
     }
 
     #[test]
     fn a_broken_file_of_which_nothing_is_known_is_not_absent() {
         let named = format!("{TWO}---\napiVersion: tamis.dev/v1alpha1\nkind: Expositoin\nmetadata: {{name: three}}\n");
-        // What the file holds; what may be in it.
+        // The content of the file, and the documents that may be in it.
         let table: &[(&str, &[&str])] = &[
             (&TWO[..TWO.len() - 5], &["-"]),
             ("kind: [GatewayGroup\n", &["-", "GatewayGroup"]),

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_loosens_is_held() {
-        // What is served, what is to be served, what comes of both; the set `gone` is gone.
+        // The served version, the next version, and the result; the set `gone` is deleted.
         let table = [
             ("a filter is lost", (Advisory, "a=x:/1"), (Advisory, "a"), (Advisory, "a=x:/1")),
             ("a filter is edited", (Advisory, "a=x:/1"), (Advisory, "a=x:/2"), (Advisory, "a=x:/2")),

@@ -23,12 +23,12 @@ use crate::{Diagnostic, Resource};
 type Custom = Arc<Resource<CustomToolsSpec>>;
 
 /// All CustomTools by service.
-pub(super) struct Customs<'r> {
+pub(super) struct CustomToolsIndex<'r> {
     all: &'r [Custom],
     by_service: BTreeMap<(&'r str, &'r str, &'r str), Vec<&'r Custom>>,
 }
 
-impl<'r> Customs<'r> {
+impl<'r> CustomToolsIndex<'r> {
     pub(super) fn new(all: &'r [Custom], diagnostics: &mut Vec<Diagnostic>) -> Self {
         duplicate_names("CustomTools", all, diagnostics);
         let mut by_service: BTreeMap<_, Vec<_>> = BTreeMap::new();

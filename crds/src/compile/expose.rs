@@ -9,7 +9,7 @@ use tamis_config::{
 };
 use tamis_engine::Enforcement;
 
-use super::filters::{Judged, Sets};
+use super::filters::{FilterVerdict, Sets};
 use super::groups::{Groups, Placement};
 use super::plan::Plans;
 use super::service::{Service, Services};
@@ -160,9 +160,9 @@ pub(super) fn judge(
     filter: &tamis_engine::ToolFilter,
     enforcement: Enforcement,
     response_type: Option<tamis_engine::ResponseType>,
-) -> Judged {
+) -> FilterVerdict {
     let options = tamis_engine::CompileOptions { enforcement, response_type, ..Default::default() };
-    Judged::of(&tamis_engine::compile(filter, &options))
+    FilterVerdict::of(&tamis_engine::compile(filter, &options))
 }
 
 /// The version of an exposition that is served now.

@@ -24,7 +24,7 @@ type Check = (DocumentId, String, Enforcement, Option<ResponseType>);
 
 /// The engine's verdict on a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judged {
+pub(super) enum FilterVerdict {
     /// The filter has errors.
     Broken,
     /// Only data that the filter names passes.
@@ -33,7 +33,7 @@ pub(super) enum Judged {
     Open,
 }
 
-impl Judged {
+impl FilterVerdict {
     pub(super) fn of(compiled: &Compiled) -> Self {
         match &compiled.program {
             None => Self::Broken,
@@ -52,7 +52,7 @@ impl Judged {
 pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
-    checked: HashMap<Check, Judged>,
+    checked: HashMap<Check, FilterVerdict>,
     /// The remaining budget for regular expressions, by document.
     patterns: HashMap<DocumentId, PatternBudget>,
     seen: HashSet<(DocumentId, String)>,
@@ -187,7 +187,7 @@ impl<'r> Sets<'r> {
         filter: &ToolFilter,
         enforcement: Enforcement,
         response_type: Option<ResponseType>,
-    ) -> Judged {
+    ) -> FilterVerdict {
         let document = Arc::as_ptr(&origin.tree) as DocumentId;
         let key = (document, tool.to_owned(), enforcement, response_type);
         if let Some(judged) = self.checked.get(&key) {
@@ -206,7 +206,7 @@ impl<'r> Sets<'r> {
             // Duplicates for another enforcement are dropped when all findings are sorted.
             self.diagnostics.push(diagnostic);
         }
-        let judged = Judged::of(&compiled);
+        let judged = FilterVerdict::of(&compiled);
         self.seen.insert((document, tool.to_owned()));
         self.checked.insert(key, judged);
         judged

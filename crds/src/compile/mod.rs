@@ -172,7 +172,7 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     let unusable = unusable::Unusables::new(&resources.unusable, incomplete);
     let groups = groups::Groups::new(&resources.groups, &unusable, env, &mut diagnostics);
     let mut own = Vec::new();
-    let customs = custom::Customs::new(&resources.tools, &mut own);
+    let customs = custom::CustomToolsIndex::new(&resources.tools, &mut own);
     let services = service::Services::new(&resources.manifests, &customs, &unusable, env, &mut own);
     if !incomplete {
         customs.references(&services, &unusable, &mut own);

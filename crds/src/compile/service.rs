@@ -9,7 +9,7 @@ use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
 use super::credentials::ACCOUNT_HEADERS;
-use super::custom::Customs;
+use super::custom::CustomToolsIndex;
 use super::unusable::Unusables;
 use super::{CompileEnv, action, auth, duplicate_names, size};
 use crate::diagnostic::did_you_mean;
@@ -71,7 +71,7 @@ pub(super) struct Services<'r> {
 impl<'r> Services<'r> {
     pub(super) fn new(
         manifests: &'r [Arc<Resource<ServiceManifestSpec>>],
-        customs: &Customs<'r>,
+        customs: &CustomToolsIndex<'r>,
         unusable: &Unusables<'r>,
         env: &CompileEnv<'_>,
         diagnostics: &mut Vec<Diagnostic>,

@@ -8,7 +8,7 @@ use tamis_engine::{Enforcement, ToolFilter};
 
 use super::Degraded;
 use super::expose::{Chosen, Exposer, Stop, judge};
-use super::filters::Judged;
+use super::filters::FilterVerdict;
 use super::service::Service;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
@@ -42,7 +42,7 @@ impl<'r> Exposer<'_, 'r> {
         for (tool, declared) in document.tools.iter().filter(|(tool, _)| selection.selects(tool)) {
             let candidate = self.candidate(service, tool, declared, chosen);
             // If a set cannot be read, it is unknown which set would take precedence. The one that did still applies to its tools.
-            let candidate = candidate.filter(|c| chosen.unreadable.is_none() || self.was_of(tool, &c.set));
+            let candidate = candidate.filter(|c| chosen.unreadable.is_none() || self.was_from_set(tool, &c.set));
             let published = if let Some(candidate) = candidate {
                 self.other_sets(tool, declared, chosen);
                 self.filtered(tool, declared, &candidate, enforcement)
@@ -90,7 +90,7 @@ impl<'r> Exposer<'_, 'r> {
         let filtered = |(tool, declared): (&String, &ServiceTool)| match service {
             Some(service) => service.embedded(base_of(tool, declared)).is_some(),
             // The manifest cannot be read. A filter of it that is served still counts.
-            None => self.was_of(tool, MANIFEST),
+            None => self.was_from_set(tool, MANIFEST),
         };
         if document.tools.iter().filter(|(tool, _)| selection.selects(tool)).any(filtered) {
             return Ok(());
@@ -104,7 +104,7 @@ impl<'r> Exposer<'_, 'r> {
     }
 
     /// Returns whether the filter of a served tool comes from a set.
-    fn was_of(&self, tool: &str, set: &str) -> bool {
+    fn was_from_set(&self, tool: &str, set: &str) -> bool {
         let last = self.previous.and_then(|previous| previous.document.tools.get(tool));
         last.is_some_and(|last| last.filter_set.as_deref() == Some(set))
     }
@@ -173,7 +173,7 @@ impl<'r> Exposer<'_, 'r> {
         let Candidate { name, filter, origin, path, set } = candidate;
         let judged = self.sets.judge(origin, path, name, filter, enforcement, declared.response_type);
         if judged.is_good() {
-            self.passes_more(tool, set, judged);
+            self.record_open_filter(tool, set, judged);
             return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
         }
         // The last good filter was valid under its own enforcement only, and a filter of another set does not replace this one.
@@ -197,7 +197,7 @@ impl<'r> Exposer<'_, 'r> {
         let good = last.filter(|last| match &last.filter {
             Some(filter) => {
                 let judged = judge(filter, enforcement, declared.response_type);
-                self.passes_more(tool, last.filter_set.as_deref().unwrap_or(MANIFEST), judged);
+                self.record_open_filter(tool, last.filter_set.as_deref().unwrap_or(MANIFEST), judged);
                 judged.is_good()
             }
             None => enforcement == Enforcement::Advisory,
@@ -209,8 +209,8 @@ impl<'r> Exposer<'_, 'r> {
     }
 
     /// Records a published tool whose filter is not an allow-list.
-    fn passes_more(&mut self, tool: &str, set: &str, judged: Judged) {
-        if judged == Judged::Open {
+    fn record_open_filter(&mut self, tool: &str, set: &str, judged: FilterVerdict) {
+        if judged == FilterVerdict::Open {
             self.open.push((tool.to_owned(), set.to_owned()));
         }
     }

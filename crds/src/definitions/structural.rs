@@ -208,7 +208,8 @@ impl Converter<'_> {
     }
 }
 
-/// A field of later work is refused by its name: one that is ignored could be one that was meant to protect.
+/// Rejects a field of a later release by its name: a field that is ignored could be one that was meant to protect
+/// data.
 fn later(place: &str) -> Converted {
     let field = place.rsplit('.').next().unwrap_or(place);
     let message = format!("`{field}` is not implemented yet; remove it");

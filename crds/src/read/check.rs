@@ -145,7 +145,7 @@ impl Spec for GatewayGroupSpec {
     }
 }
 
-/// Whether spans can be sent there.
+/// Returns whether spans can be sent to an endpoint.
 fn is_collector(endpoint: &str) -> bool {
     Url::parse(endpoint).is_ok_and(|url| {
         let bare = url.username().is_empty() && url.password().is_none();
@@ -172,7 +172,8 @@ impl Spec for ConfigurationPlanSpec {
     }
 }
 
-/// A file name too (`--secrets`), so nothing that leads out of its folder.
+/// Returns whether a name is valid for a Secret. It is also a file name (`--secrets`), so it must not lead out of its
+/// folder.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)
@@ -219,7 +220,7 @@ fn response_bytes(quantity: &Quantity, at: &FieldPath, sink: &mut DiagnosticSink
     }
 }
 
-/// A network, an address, a host name, or `*.` and a domain.
+/// Returns whether a text is a network, an address, a host name, or `*.` and a domain.
 fn is_destination(text: &str) -> bool {
     let address = |text: &str| text.parse::<std::net::IpAddr>().ok();
     if let Some((network, bits)) = text.split_once('/') {

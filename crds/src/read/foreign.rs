@@ -1,9 +1,10 @@
-//! Which files hold no documents of Tamis: `package.json`, `values.yaml` and the like may lie in the same folder.
+//! Decides which files hold no documents of Tamis: `package.json`, `values.yaml` and the like may be in the same
+//! folder.
 //!
-//! The line is drawn by what a file contains, since a misspelt filter set must not pass for an absent one: a file is
-//! foreign only if every document in it can be parsed and none bears a mark of a Tamis document. The marks are the
-//! envelope (`apiVersion`, `kind`, `spec`, in any spelling that is close), the API group, the name of a kind, the keys of a
-//! kimbap manifest, and the fields that only filter sets, expositions and custom tools have.
+//! The content of a file decides, since a misspelt filter set must not count as an absent one. A file is foreign only
+//! if every document in it can be parsed and none has a mark of a Tamis document. The marks are the envelope
+//! (`apiVersion`, `kind`, `spec`, in any similar spelling), the API group, the name of a kind, the keys of a kimbap
+//! manifest, and the fields that only filter sets, expositions and custom tools have.
 
 use super::kimbap;
 use super::spelling::camel_case;
@@ -15,7 +16,7 @@ use crate::yaml::{Entry, Node, Position, Value};
 
 /// Keys whose text is prose: a package may be called Exposition.
 const PROSE: [&str; 4] = ["name", "title", "description", "displayName"];
-/// Fields that are at the top of a document only where `spec`, or the whole envelope, is missing.
+/// Fields that are at the top of a document only if `spec`, or the whole envelope, is missing.
 const OF_SPECS: [&str; 8] = [
     "enforcement",
     "filters",
@@ -26,15 +27,16 @@ const OF_SPECS: [&str; 8] = [
     "allowedNamespaces",
     "service",
 ];
-/// File names in the notice.
+/// The number of file names in the notice.
 const SHOWN: usize = 4;
 
-/// Whether a file with these documents belongs to another program. A file without documents does not: it is empty.
+/// Returns whether a file with these documents belongs to another program. A file without documents does not: it is
+/// empty.
 pub(super) fn is_foreign(documents: &[Node]) -> bool {
     !documents.is_empty() && documents.iter().all(is_foreign_document)
 }
 
-/// The one notice about all files that are skipped.
+/// Returns the one notice about all files that are skipped.
 pub(crate) fn notice<'a>(files: impl IntoIterator<Item = &'a ParsedFile>) -> Option<Diagnostic> {
     let skipped: Vec<_> = files.into_iter().filter(|file| file.foreign).map(|file| &file.file).collect();
     let first = *skipped.first()?;
@@ -55,12 +57,12 @@ pub(crate) fn notice<'a>(files: impl IntoIterator<Item = &'a ParsedFile>) -> Opt
 fn is_foreign_document(document: &Node) -> bool {
     match &document.value {
         Value::Map(entries) => !bears_a_mark(document, entries),
-        // A list is never a document of Tamis, but one that holds some is a mistake.
+        // A list is never a document of Tamis, but a list that contains documents is a mistake.
         Value::List(items) => items.iter().all(|item| match &item.value {
             Value::Scalar(_) => true,
             Value::List(_) | Value::Map(_) => is_foreign_document(item),
         }),
-        // The beginning of a file that is just being written is text.
+        // A file that is still being written may begin as text.
         Value::Scalar(_) => false,
     }
 }
@@ -73,25 +75,25 @@ fn bears_a_mark(document: &Node, entries: &[Entry]) -> bool {
         (Some(_), Some(_)) => return true,
         (Some(version), None) if is_of_tamis(version) => return true,
         (None, Some(kind)) if resembles_a_kind(kind) => return true,
-        // Neither is there, or what is there is another program's: Chart.yaml has `apiVersion: v2` and no kind.
+        // Both are missing, or belong to another program: Chart.yaml has `apiVersion: v2` and no kind.
         _ => {}
     }
     if kimbap::is_manifest(entries) || entries.iter().any(is_envelope) {
         return true;
     }
     let of_specs: Vec<_> = entries.iter().filter_map(|entry| of_specs(&entry.key)).collect();
-    // `filters` or `service` alone are common words; Helm values have `service`, of another form.
+    // `filters` or `service` alone are common words; Helm values have a `service` of another form.
     let is_binding = |node: &Node| node.get("name").is_some() && node.get("version").is_some();
     let binds = document.get("service").is_some_and(is_binding);
     of_specs.len() > 1 || (binds && !of_specs.is_empty()) || document.get("filters").is_some_and(are_filters)
 }
 
-/// Whether an entry is part of the envelope, as its key or its value says.
+/// Returns whether the key or the value of an entry shows that it is part of the envelope.
 fn is_envelope(entry: &Entry) -> bool {
     let key = entry.key.to_ascii_lowercase().replace(['-', '_'], "");
-    // `version` is three letters away, and a common word.
+    // `version` is three letters away from `apiVersion`, and is a common word.
     let misspelt = *entry.key != *"apiVersion" && strsim::damerau_levenshtein(&key, "apiversion") <= 2;
-    // `bind` and `find` are one letter from `kind`: there the value decides.
+    // `bind` and `find` are one letter away from `kind`: for them the value decides.
     let capital = *entry.key != *"kind" && key == "kind";
     let value = entry.value.as_source().filter(|_| !PROSE.contains(&&*entry.key));
     let says = value.is_some_and(|text| is_of_tamis(text) || KINDS.iter().any(|(kind, _)| *kind == text));
@@ -107,12 +109,13 @@ fn resembles_a_kind(kind: &str) -> bool {
     did_you_mean(kind, KINDS.iter().map(|(kind, _)| *kind).chain(["ToolsOutputFilters"])).is_some()
 }
 
-/// The field that a key is, misspelt or not.
+/// Returns the field of a spec that a key stands for, even if it is misspelt.
 fn of_specs(key: &str) -> Option<&'static str> {
     did_you_mean(&camel_case(key), OF_SPECS)
 }
 
-/// Whether a mapping holds filters by the names of tools: `filters: {list-issues: {select: ..}}`; empty it might.
+/// Returns whether a mapping holds filters by the names of tools: `filters: {list-issues: {select: ..}}`. An empty
+/// mapping may.
 fn are_filters(node: &Node) -> bool {
     let is_filter = |node: &Node| {
         let stages = ["select", "exclude", "retain", "patches", "maxItems", "dropNulls", "dropEmpty", "passthrough"];

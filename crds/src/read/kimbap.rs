@@ -1,4 +1,4 @@
-//! kimbap's service manifest, a document of its own, as a ServiceManifest.
+//! Converts kimbap's service manifest, a format of its own, to a ServiceManifest.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use crate::diagnostic::did_you_mean;
 use crate::resources::API_VERSION;
 use crate::yaml::{Entry, Node, Value};
 
-/// Top-level fields, by what becomes of them.
+/// The top-level fields that move to `spec`.
 const SPEC: &[&str] = &["name", "version", "description"];
 const HTTP: &[&str] = &["baseUrl", "auth", "actions"];
-/// Advice for kimbap's own agents; MCP has no place for it.
+/// The fields with advice for kimbap's own agents, which MCP cannot carry.
 const ADVICE: &[&str] = &["aliases", "gotchas", "triggers", "recipes"];
 const OTHER_ADAPTERS: &[&str] = &["commandSpec", "targetApp"];
 
-/// Whether a document without `apiVersion` and `kind` is one of kimbap's.
+/// Returns whether a document without `apiVersion` and `kind` is a kimbap manifest.
 pub(super) fn is_manifest(entries: &[Entry]) -> bool {
     let has = |key: &str| entries.iter().any(|e| camel_case(&e.key) == key);
     has("actions") || ["adapter", "baseUrl", "commandSpec", "targetApp"].iter().any(|key| has(key))
 }
 
-/// The same as a ServiceManifest; levels that the document does not have are marked as absent. None where another adapter
-/// is wanted: what its actions look like is that adapter's business.
+/// Converts the document to a ServiceManifest; levels that the document does not have are marked as absent. Returns
+/// `None` for an adapter that Tamis does not support, whose actions have another form.
 pub(super) fn convert(file: &Arc<str>, document: Node, diagnostics: &mut Vec<Diagnostic>) -> Option<Node> {
     let position = document.position;
     let Value::Map(entries) = document.value else { return None };

@@ -1,4 +1,4 @@
-//! The schema that editors get: all kinds in one, and the seed documents' own forms.
+//! The schema for editors: all kinds in one, and the formats of the seed documents.
 
 use serde_json::{Value as Json, json};
 
@@ -8,8 +8,8 @@ use super::schema::{
 use super::spelling::ALIASES;
 use crate::resources::{API_VERSION, RESHAPR_API_VERSION};
 
-/// A JSON Schema (2020-12) of every document that files may hold, for editors: the kinds, ToolsFilters without `metadata`
-/// and `spec`, and kimbap's manifests.
+/// Returns a JSON Schema (2020-12) of every document that files may hold, for editors: the kinds, ToolsFilters
+/// without `metadata` and `spec`, and kimbap's manifests.
 #[must_use]
 pub fn document_schema() -> Json {
     let kinds: [(&str, &SpecSchema); 6] = [
@@ -26,7 +26,7 @@ pub fn document_schema() -> Json {
         let mut spec = schema.0.clone();
         let members = spec.as_object_mut().expect("the schema of a struct is an object");
         members.remove("$schema");
-        // One name is one Rust type, whichever kind uses it.
+        // A name stands for one Rust type, whichever kind uses it.
         if let Some(Json::Object(shared)) = members.remove("$defs") {
             definitions.extend(shared);
         }
@@ -61,7 +61,7 @@ pub fn document_schema() -> Json {
     })
 }
 
-/// The form of the seed documents: the fields of `spec` at the top, and no `metadata`.
+/// Returns the schema of the seed documents' flat format: the fields of `spec` at the top level, without `metadata`.
 fn flat(spec: &Json) -> Json {
     let mut document = spec.clone();
     document["properties"]["apiVersion"] = json!({ "enum": [API_VERSION, RESHAPR_API_VERSION] });
@@ -74,7 +74,7 @@ fn flat(spec: &Json) -> Json {
     document
 }
 
-/// kimbap's manifest, a document of its own.
+/// Returns the schema of kimbap's manifest, a format of its own.
 fn kimbap() -> Json {
     let text = json!({ "type": "string" });
     let advice = json!({ "description": "Has no effect here." });
@@ -99,7 +99,8 @@ fn kimbap() -> Json {
     })
 }
 
-/// Every definition once more under `Seed.`, with snake case and the other names of the seed documents beside ours.
+/// Returns a copy of every definition under `Seed.`, with snake case and the seed documents' other names in addition
+/// to Tamis' names.
 fn seed_spellings(definitions: &serde_json::Map<String, Json>) -> serde_json::Map<String, Json> {
     let mut seeds = serde_json::Map::new();
     for (name, definition) in definitions {
@@ -115,7 +116,7 @@ fn seed_spellings(definitions: &serde_json::Map<String, Json>) -> serde_json::Ma
             }
             let beside = |member: &str| json!({ "$ref": format!("#/$defs/Seed.FilterSpec/properties/{member}") });
             match name.as_str() {
-                // `compact: true` is reShapr's word for dropping what is empty.
+                // `compact: true` is reShapr's name for dropping empty values.
                 "FilterSpec" => {
                     let template = members.get("compact").cloned().unwrap_or_default();
                     members.insert("compact".into(), json!({ "anyOf": [{ "type": "boolean" }, template] }));
@@ -165,7 +166,7 @@ fn respell(schema: &mut Json) {
             let two: Vec<String> =
                 properties.keys().filter(|key| snake_case(key) != **key).map(ToString::to_string).collect();
             properties.extend(snake);
-            // What may be written in two ways cannot be required in one.
+            // A member that has two spellings cannot be required in one of them.
             if let Some(Json::Array(required)) = members.get_mut("required") {
                 required.retain(|key| !two.iter().any(|two| key == two));
             }
@@ -174,7 +175,7 @@ fn respell(schema: &mut Json) {
     }
 }
 
-/// `maxItems` is `max_items`.
+/// Converts `maxItems` to `max_items`.
 fn snake_case(key: &str) -> String {
     let mut snake = String::new();
     for c in key.chars() {

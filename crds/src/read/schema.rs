@@ -1,4 +1,4 @@
-//! The generated JSON Schemas, as the shape check sees them.
+//! The generated JSON Schemas, as the shape check reads them.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::resources::{
 };
 use crate::yaml::{Node, Value};
 
-/// The keyword in a schema that gives text its unit: a number alone is not enough.
+/// The schema keyword for text with a unit, for which a number alone is not enough.
 const UNIT: &str = "x-tamis-unit";
 
 /// The schema of one `spec`.
@@ -29,27 +29,27 @@ impl SpecSchema {
         Self(schemars::schema_for!(T).to_value())
     }
 
-    /// The schema of the `spec` itself.
+    /// Returns the schema of the `spec` itself.
     pub(crate) fn view(&self) -> View<'_> {
         View { root: &self.0, at: &self.0, name: "" }
     }
 }
 
-/// A place in a schema, references followed.
+/// A place in a schema, after following references.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'s> {
     root: &'s Json,
     at: &'s Json,
-    /// The Rust type that the place describes, where it has a name.
+    /// The Rust type that the place describes, if it has a name.
     pub(crate) name: &'s str,
 }
 
-/// What a schema wants at one place.
+/// The shape that a schema requires at one place.
 pub(crate) enum Shape<'s> {
     Any,
     Later,
     Text,
-    /// Text that begins with a number and ends with a unit, for example this one.
+    /// Text that begins with a number and ends with a unit, such as this one.
     Quantity(&'s str),
     Bool,
     Integer {
@@ -64,7 +64,7 @@ pub(crate) enum Shape<'s> {
     Object(Object<'s>),
 }
 
-/// A mapping of known members.
+/// A mapping with known members.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'s> {
     view: View<'s>,
@@ -75,7 +75,7 @@ impl<'s> View<'s> {
         Self { at, name: "", ..self }
     }
 
-    /// Follows references, and of alternatives takes the one that fits the node's kind.
+    /// Follows references, and chooses the alternative that fits the node's kind.
     fn resolve(mut self, node: &Node) -> Self {
         loop {
             if let Some(name) = self.at.get("$ref").and_then(Json::as_str).and_then(|r| r.strip_prefix("#/$defs/")) {
@@ -86,7 +86,8 @@ impl<'s> View<'s> {
                 let Some(at) = alternatives.iter().filter(|a| a["type"] != "null").max_by_key(|a| fitting(a)) else {
                     return self;
                 };
-                // Of several that fit none, the last would be taken: the first is the simple form, which explains best.
+                // If no alternative fits, the first one is used instead of the last: it is the simple form, whose
+                // errors explain best.
                 let first = alternatives.iter().find(|a| a["type"] != "null").unwrap_or(at);
                 self = self.to(if fitting(&at) { at } else { first });
             } else {
@@ -105,7 +106,7 @@ impl<'s> View<'s> {
         }
     }
 
-    /// What is wanted of this node.
+    /// Returns the shape that the schema requires of this node.
     pub(crate) fn shape(self, node: &Node) -> (Self, Shape<'s>) {
         let view = self.resolve(node);
         (view, view.shape_here())
@@ -165,18 +166,18 @@ fn integer(at: &Json) -> Shape<'_> {
 }
 
 impl<'s> Object<'s> {
-    /// The schema of a member.
+    /// Returns the schema of a member.
     pub(crate) fn member(self, key: &str) -> Option<View<'s>> {
         self.view.at.get("properties")?.get(key).map(|at| self.view.to(at))
     }
 
-    /// The members that may be written today.
+    /// Returns the members that this version implements.
     pub(crate) fn members(self) -> impl Iterator<Item = &'s str> {
         let properties = self.view.at.get("properties").and_then(Json::as_object);
         properties.into_iter().flatten().filter(|(_, at)| !mentions_later(at)).map(|(key, _)| key.as_str())
     }
 
-    /// The members that must be there.
+    /// Returns the required members.
     pub(crate) fn required(self) -> impl Iterator<Item = &'s str> {
         let required = self.view.at.get("required").and_then(Json::as_array);
         required.into_iter().flatten().filter_map(Json::as_str)

@@ -330,7 +330,7 @@ fn is_integer(number: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The beginning of a text, on one line: a message is a line.
+/// Returns the beginning of a text on one line, since a message is one line.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut line: String = text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(40).is_some() {

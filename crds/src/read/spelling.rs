@@ -1,5 +1,5 @@
-//! Spellings of the seed documents, turned into the names of `contract.md` before anything is checked. Positions and the
-//! author's own names stay for the messages.
+//! Converts the spellings of the seed documents to the names in the schema, before anything is checked. Positions and
+//! the author's names stay for messages.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::Diagnostic;
 use crate::origin::{push_index, push_key};
 use crate::yaml::{Entry, Node, Resolved, Value};
 
-/// Other names of a field, by the type that has it. Snake case is understood everywhere and not listed.
+/// The other names of fields, by type. Snake case is accepted everywhere and not listed.
 pub(super) const ALIASES: &[(&str, &str, &str)] = &[
-    // reShapr's later names.
+    // Later names of reShapr.
     ("FilterSpec", "jsonRetain", "retain"),
     ("FilterSpec", "jsonPatches", "patches"),
-    // kimbap.
+    // Names of kimbap.
     ("FilterSpec", "textFilter", "text"),
     ("TextSpec", "stripLinesMatching", "strip"),
     ("TextSpec", "keepLinesMatching", "keep"),
@@ -22,7 +22,7 @@ pub(super) const ALIASES: &[(&str, &str, &str)] = &[
     ("AuthSpec", "bodyField", "name"),
 ];
 
-/// Renames and moves what the seed documents spell differently.
+/// Renames and moves the fields that the seed documents spell differently.
 pub(super) fn normalise(
     file: &Arc<str>,
     node: &mut Node,
@@ -73,7 +73,7 @@ pub(super) fn normalise(
     }
 }
 
-/// The path of a member, as its author spelled it.
+/// Returns the path of a member as its author spelled it.
 fn below(field: &str, entry: &Entry) -> String {
     let mut field = field.to_owned();
     if let Some(name) = entry.spelling() {
@@ -82,7 +82,7 @@ fn below(field: &str, entry: &Entry) -> String {
     field
 }
 
-/// `max_items` is `maxItems`.
+/// Converts `max_items` to `maxItems`.
 pub(super) fn camel_case(key: &str) -> String {
     let mut words = key.split('_');
     let mut camel = words.next().unwrap_or("").to_owned();
@@ -94,7 +94,7 @@ pub(super) fn camel_case(key: &str) -> String {
     camel
 }
 
-/// Two spellings of one field.
+/// Reports fields that occur in two spellings.
 fn duplicates(file: &Arc<str>, entries: &mut Vec<Entry>, field: &str, diagnostics: &mut Vec<Diagnostic>) {
     let mut index = 0;
     while index < entries.len() {
@@ -121,7 +121,7 @@ fn boolean(entry: &Entry) -> Option<bool> {
     }
 }
 
-/// reShapr: `compact: true` drops what is empty, `convertToToon` chooses the format.
+/// reShapr: `compact: true` drops empty values, and `convertToToon` chooses the format.
 fn filter(entries: &mut Vec<Entry>) {
     entries.retain_mut(|entry| match (&*entry.key, boolean(entry)) {
         ("compact" | "convertToToon" | "convert_to_toon", Some(false)) => false,
@@ -143,7 +143,7 @@ fn filter(entries: &mut Vec<Entry>) {
     }
 }
 
-/// kimbap: `compact` and `text_filter` stand beside `filter`.
+/// kimbap: `compact` and `text_filter` are siblings of `filter`.
 fn response(entries: &mut Vec<Entry>) {
     for (from, to) in [("compact", "compact"), ("textFilter", "text"), ("text_filter", "text"), ("text", "text")] {
         if let Some(at) = entries.iter().position(|e| &*e.key == from) {
@@ -154,8 +154,8 @@ fn response(entries: &mut Vec<Entry>) {
     }
 }
 
-/// Puts an entry into the mapping `parent`, which is made where it is absent. Where `parent` is something else the entry
-/// stays, and the shape check says that it does not belong here.
+/// Moves an entry into the mapping `parent`, which is created if it is absent. If `parent` is not a mapping the entry
+/// stays, and the shape check reports it.
 fn place_below(entries: &mut Vec<Entry>, parent: &str, entry: Entry) {
     match entries.iter_mut().find(|e| &*e.key == parent).map(|e| &mut e.value.value) {
         Some(Value::Map(members)) => members.push(entry),
@@ -167,7 +167,7 @@ fn place_below(entries: &mut Vec<Entry>, parent: &str, entry: Entry) {
     }
 }
 
-/// kimbap's program has `args` as a list of `{name, ..}`.
+/// kimbap has `args` as a list of `{name, ..}`.
 fn action(file: &Arc<str>, entries: &mut [Entry], field: &str, diagnostics: &mut Vec<Diagnostic>) {
     let Some(args) = entries.iter_mut().find(|e| &*e.key == "args") else { return };
     let field = below(field, args);

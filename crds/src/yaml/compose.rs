@@ -1,4 +1,4 @@
-//! From YAML events to trees: anchors, aliases, merge keys, duplicates and limits.
+//! Builds trees from YAML events: anchors, aliases, merge keys, duplicates and limits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::Diagnostic;
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// All documents of a YAML stream. An empty document (`---` alone) is left out.
+/// Returns all documents of a YAML stream. An empty document (`---` alone) is left out.
 pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Vec<Node>> {
     let mut composer =
         Composer { file, text, parser: Parser::new_from_str(text), anchors: HashMap::new(), expansion: 0 };
@@ -21,7 +21,7 @@ pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Vec<Node>> {
         let (event, span) = composer.next()?;
         match event {
             Event::StreamEnd => return Ok(documents),
-            // Anchors end with their document; the parser would carry them into the next one.
+            // Anchors end with their document; the parser would carry them over to the next one.
             Event::DocumentStart(_) => composer.anchors.clear(),
             Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
             event => {
@@ -39,9 +39,9 @@ struct Composer<'a> {
     file: &'a Arc<str>,
     text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
-    /// Anchored nodes with their weight, by the parser's number.
+    /// The anchored nodes with their weights, by the parser's number.
     anchors: HashMap<usize, (Node, usize)>,
-    /// What aliases have added so far.
+    /// The weight that aliases have added so far.
     expansion: usize,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Composer<'a> {
                 self.collection_tag(tag.as_deref(), "map", position)?;
                 (anchor, self.map(depth)?)
             }
-            // The parser's grammar gives none of the others where a node belongs.
+            // By the parser's grammar no other event can be where a node belongs.
             _ => return Err(self.error(position, "a value is missing", "write one")),
         };
         let node = Node { position, value };
@@ -137,7 +137,7 @@ impl<'a> Composer<'a> {
         Ok(Value::Map(entries))
     }
 
-    /// `<<` (yaml.org/type/merge): what is already there wins, and earlier sources win over later ones.
+    /// `<<` (yaml.org/type/merge): existing keys take precedence, and so do earlier sources over later ones.
     fn merge(&self, source: Node, entries: &mut Vec<Entry>, seen: &mut HashMap<Box<str>, Position>) -> Result<()> {
         match source.value {
             Value::Map(merged) => {
@@ -172,7 +172,7 @@ impl<'a> Composer<'a> {
         if self.expansion > MAX_ALIAS_EXPANSION {
             return Err(self.error(position, "aliases expand the file beyond the limit", "write the values out"));
         }
-        // What it holds is where it was written; the thing itself is here.
+        // The contents keep the positions where they were written; the node itself is at the alias.
         Ok(Node { position, ..node.clone() })
     }
 
@@ -211,7 +211,7 @@ impl<'a> Composer<'a> {
 
     fn syntax(&self, error: &ScanError) -> Box<Diagnostic> {
         let position = place(*error.marker());
-        // A tab is the usual reason for an error that the scanner can only describe by its consequence.
+        // A tab is the usual cause of an error that the scanner can describe only by its consequence.
         let line = self.text.lines().nth(position.line.saturating_sub(1) as usize).unwrap_or("");
         let indentation = &line[..line.len() - line.trim_start().len()];
         if let Some(at) = indentation.find('\t') {
@@ -248,7 +248,7 @@ fn place(marker: Marker) -> Position {
     Position { line: clamp(marker.line().max(1)), column: clamp(marker.col() + 1) }
 }
 
-/// What a copy of the node costs: one a node, and its text.
+/// Returns the cost of a copy of the node: one for each node, and its text.
 fn weigh(node: &Node) -> usize {
     1 + match &node.value {
         Value::Scalar(scalar) => scalar.source.len(),

@@ -1,4 +1,4 @@
-//! JSON with positions: RFC 8259, duplicates refused, digits kept.
+//! Parses JSON with positions: RFC 8259, without duplicate keys, with the digits as written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::Diagnostic;
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// The document of a JSON file; none where the file holds nothing but white space.
+/// Returns the document of a JSON file, or `None` if the file contains only white space.
 pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Option<Node>> {
     let mut reader = Reader { file, rest: text, position: Position::START };
     reader.space();
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         self.space();
     }
 
-    /// Whether the collection ends here; otherwise its next member begins here.
+    /// Returns whether the collection ends here; otherwise its next member begins here.
     fn close(&mut self, bracket: char, first: bool) -> Result<bool> {
         self.space();
         if self.rest.starts_with(bracket) {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// Something has to follow.
+    /// Checks that the text does not end here.
     fn more(&self) -> Result<()> {
         if self.rest.is_empty() { Err(self.error("unexpected end of file", "complete the document")) } else { Ok(()) }
     }

@@ -15,7 +15,7 @@ impl Position {
     /// The first character of a file.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// The place that follows `text`.
+    /// Returns the position behind `text`.
     pub(crate) fn after(text: &str) -> Self {
         let line = text.matches('\n').count();
         let column = text.rsplit('\n').next().map_or(0, |last| last.chars().count());
@@ -31,31 +31,31 @@ pub(super) fn clamp(n: usize) -> u32 {
 /// One node of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where it begins.
+    /// The position of its first character.
     pub position: Position,
-    /// What it is.
+    /// The value.
     pub value: Value,
 }
 
-/// What a node is.
+/// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Text, a number, a boolean or null.
     Scalar(Scalar),
     /// A sequence.
     List(Vec<Node>),
-    /// A mapping, in the order of the file, keys unique.
+    /// A mapping, in the order of the file, with unique keys.
     Map(Vec<Entry>),
 }
 
-/// How an entry's key was spelled, where the tree says something else.
+/// How the author spelled the key of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Written {
-    /// As the tree says.
+    /// Like the key in the tree.
     Same,
-    /// With another name (`max_items`).
+    /// By another name (`max_items`).
     As(Box<str>),
-    /// Not at all: a level that the accepted document does not have (`spec`).
+    /// Not at all: the document does not have this level (`spec`).
     Absent,
 }
 
@@ -64,23 +64,23 @@ pub(crate) enum Written {
 pub struct Entry {
     /// The key.
     pub(crate) key: Box<str>,
-    /// Where the key stands.
+    /// The position of the key.
     pub(crate) position: Position,
     /// How the author spelled it.
     pub(crate) written: Written,
-    /// Whether the key was plain text that YAML 1.1 readers take for a boolean.
+    /// Whether the key was plain text that YAML 1.1 readers treat as a boolean.
     pub(crate) boolean_for_kubectl: bool,
     /// The value.
     pub(crate) value: Node,
 }
 
 impl Entry {
-    /// A level that the document does not have.
+    /// Returns an entry for a level that the document does not have.
     pub(crate) fn absent(key: &str, value: Node) -> Self {
         Self { key: key.into(), position: value.position, written: Written::Absent, boolean_for_kubectl: false, value }
     }
 
-    /// Gives the entry the name that the schema knows.
+    /// Renames the entry to the name in the schema.
     pub(crate) fn rename(&mut self, key: &str) {
         let old = std::mem::replace(&mut self.key, key.into());
         if self.written == Written::Same {
@@ -88,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// The key as the author spelled it; none for a level that is not in the document.
+    /// Returns the key as the author spelled it, or `None` for a level that is not in the document.
     pub(crate) fn spelling(&self) -> Option<&str> {
         match &self.written {
             Written::Same => Some(&self.key),
@@ -99,17 +99,17 @@ impl Entry {
 }
 
 impl Node {
-    /// A text node of ours, at a place of the document.
+    /// Creates a text node at a position of the document.
     pub(crate) fn text(position: Position, text: impl Into<Box<str>>) -> Self {
         Self { position, value: Value::Scalar(Scalar::quoted(text)) }
     }
 
-    /// A mapping of ours, at a place of the document.
+    /// Creates a mapping at a position of the document.
     pub(crate) fn map(position: Position, entries: Vec<Entry>) -> Self {
         Self { position, value: Value::Map(entries) }
     }
 
-    /// The entries of a mapping.
+    /// Returns the entries of a mapping.
     pub(crate) fn entries(&self) -> Option<&[Entry]> {
         match &self.value {
             Value::Map(entries) => Some(entries),
@@ -117,17 +117,17 @@ impl Node {
         }
     }
 
-    /// The entry of a mapping by key.
+    /// Returns the entry of a mapping with the given key.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries()?.iter().find(|e| &*e.key == key)
     }
 
-    /// The value of a mapping by key.
+    /// Returns the value of a mapping with the given key.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.entry(key).map(|e| &e.value)
     }
 
-    /// The text of a scalar, whatever it resolves to.
+    /// Returns the text of a scalar, whatever it resolves to.
     pub(crate) fn as_source(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar(scalar) => Some(&scalar.source),
@@ -135,7 +135,7 @@ impl Node {
         }
     }
 
-    /// What the node is, in words.
+    /// Returns the word for the kind of the node.
     pub(crate) fn describe(&self) -> &'static str {
         match &self.value {
             Value::Scalar(scalar) => scalar.describe(),

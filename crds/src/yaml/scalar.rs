@@ -1,43 +1,43 @@
-//! What a scalar means: the core schema of YAML 1.2, and where YAML 1.1 readers (kubectl) see something else.
+//! Resolves scalars by the core schema of YAML 1.2, and finds those that YAML 1.1 readers (kubectl) read differently.
 
-/// A scalar with its source.
+/// A scalar with its source text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scalar {
     /// The characters between the quotes, or all of a plain scalar.
     pub source: Box<str>,
-    /// What the core schema makes of it.
+    /// The value in the core schema.
     pub resolved: Resolved,
-    /// Without quotes in the file.
+    /// Whether the scalar has no quotes in the file.
     pub plain: bool,
 }
 
-/// What the core schema makes of a scalar.
+/// The value of a scalar in the core schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
-    /// `null`, `~` or nothing at all.
+    /// `null`, `~` or an empty scalar.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number, as JSON; the digits are the author's wherever JSON can have them.
+    /// A number, as JSON. The digits are the author's wherever JSON allows them.
     Number(Box<str>),
-    /// `.inf` or `.nan`, which JSON does not have.
+    /// `.inf` or `.nan`, which JSON cannot express.
     NotJson,
     /// Text.
     Text,
 }
 
 impl Scalar {
-    /// A plain scalar.
+    /// Returns a plain scalar.
     pub(super) fn plain(source: &str) -> Self {
         Self { source: source.into(), resolved: resolve(source), plain: true }
     }
 
-    /// Text that is text, whatever it looks like.
+    /// Returns a scalar that is text, whatever it looks like.
     pub(crate) fn quoted(source: impl Into<Box<str>>) -> Self {
         Self { source: source.into(), resolved: Resolved::Text, plain: false }
     }
 
-    /// What kubectl (YAML 1.1) reads where it is not what YAML 1.2 says: the JSON that it makes of the scalar.
+    /// Returns the JSON that kubectl (YAML 1.1) makes of the scalar, if it differs from that of YAML 1.2.
     pub(crate) fn kubectl_reads(&self) -> Option<String> {
         if !self.plain {
             return None;
@@ -71,7 +71,7 @@ impl Scalar {
     }
 }
 
-/// The words that YAML 1.1 takes for booleans.
+/// Returns the boolean that YAML 1.1 makes of a word.
 pub(super) fn yaml11_bool(source: &str) -> Option<bool> {
     match source {
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true),
@@ -80,7 +80,7 @@ pub(super) fn yaml11_bool(source: &str) -> Option<bool> {
     }
 }
 
-/// YAML 1.2.2, 10.3.2 "Tag Resolution".
+/// Resolves a plain scalar: YAML 1.2.2, 10.3.2 "Tag Resolution".
 pub(super) fn resolve(source: &str) -> Resolved {
     match source {
         "" | "~" | "null" | "Null" | "NULL" => Resolved::Null,
@@ -92,7 +92,7 @@ pub(super) fn resolve(source: &str) -> Resolved {
     }
 }
 
-/// The number as JSON: what JSON knows stays as it is, the rest is written anew.
+/// Returns the number as JSON: unchanged if JSON allows it, otherwise rewritten.
 fn number(source: &str) -> Option<String> {
     let radix = |digits: &str, radix| u128::from_str_radix(digits, radix).ok().map(|n| n.to_string());
     if let Some(octal) = source.strip_prefix("0o") {

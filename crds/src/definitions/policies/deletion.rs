@@ -1,21 +1,21 @@
-//! Who deletes a GatewayGroup that publishes something: nobody by accident.
+//! Prevents the accidental deletion of a GatewayGroup that publishes expositions.
 //!
-//! A finalizer would do it too, and would hang whoever deletes the namespace, and everybody once the operator is gone.
-//! Here a refusal is an answer, and whatever goes with its namespace or its owner goes.
+//! A finalizer could do this too, but would block the deletion of the namespace, and every deletion once the operator
+//! is uninstalled. A policy answers with a refusal, and lets objects go with their namespace or owner.
 
 use serde_json::{Value as Json, json};
 
 use super::COLLECTORS;
 
-/// The annotation that lets a group be deleted with all that it publishes.
+/// The annotation that allows deleting a group with everything that it publishes.
 const ALLOW: &str = "tamis.dev/allow-deletion";
 
-/// The policy's `spec`.
+/// Returns the policy's `spec`.
 pub(super) fn spec() -> Json {
     let collectors = COLLECTORS.map(|user| format!("'{user}'")).join(", ");
     let collected = format!("request.userInfo.username in [{collectors}]");
-    // Whoever empties a namespace that is being deleted, under whatever name: it could not end else. Conditions of a match
-    // do not know the namespace.
+    // A namespace that is being deleted must be emptied, under any user name, or its deletion never ends. Match
+    // conditions cannot see the namespace.
     let leaving = "has(namespaceObject.metadata.deletionTimestamp)";
     let attached = "has(oldObject.status) && has(oldObject.status.attachedExpositions) ? \
                     oldObject.status.attachedExpositions : 0";

@@ -1,37 +1,37 @@
-//! What a filter may say, as far as one filter alone shows it, beyond what the schema of its fields can.
+//! Rules on a single filter that the schema of its fields cannot express.
 //!
-//! The schema has refused unknown types, counts and lengths before this policy is asked, so the number of steps is linear
-//! in the size of the object, and so is the number of bytes that the bounds admit. One expression decides: it
-//! builds nothing and stops at the first mistake, since every write of a filter waits for it. Only then is the message
-//! built, of the first three filters that are wrong, and of each the first wrong branch and operation.
+//! The schema has rejected wrong types, counts and lengths before this policy runs, so the number of steps is linear
+//! in the size of the object, which the bounds limit. One expression decides: it builds nothing and stops at the
+//! first mistake, since every write of a filter waits for it. Only then is the message built, about the first three
+//! invalid filters, and in each the first invalid branch and operation.
 //!
-//! The engine checks all of it again, and what only it can know (a template, a path that another stage drops) becomes a
-//! condition. So an object too large for what the API server lets an expression cost passes here
-//! (`failurePolicy: Ignore`), rather than being refused for its size.
+//! The engine checks all of it again. What only the engine can find (a broken template, a path that another stage
+//! drops) becomes a condition. An object too large for the cost limit of the API server therefore passes here
+//! (`failurePolicy: Ignore`), and is not rejected for its size.
 
 use serde_json::{Value as Json, json};
 
 use super::cel;
 
-/// Every filter, as `{at: where it stands, of: the filter}`.
+/// Every filter, as `{at: its place, of: the filter}`.
 const FILTERS: &str = "\
 request.resource.resource == 'toolsfilters'
-? (size(object.spec.filters) > MOST ? dyn([]) : dyn(object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})))
-: has(object.spec.http) && size(object.spec.http.actions) <= MOST
+? (size(object.spec.filters) > MAX_VISITED ? dyn([]) : dyn(object.spec.filters.map(tool, {'at': dyn('spec.filters' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]')), 'of': dyn(object.spec.filters[tool])})))
+: has(object.spec.http) && size(object.spec.http.actions) <= MAX_VISITED
 ? dyn(object.spec.http.actions
   .filter(tool, has(object.spec.http.actions[tool].response) && has(object.spec.http.actions[tool].response.filter))
   .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)}))
 : dyn([])";
 
-/// Of each of them the first branch that is wrong by itself, in the same form; a filter that is no list is its only
-/// branch.
+/// The first branch of each filter that is invalid by itself, in the same form. A filter that is not a list is its
+/// own only branch.
 const BRANCHES: &str = "\
 variables.wrong.map(f,
   type(f.of) == map ? [{'at': dyn(f.at), 'of': dyn(f.of)}]
   : type(f.of) == list ? WRONG_BRANCHES.map(n, {'at': dyn(f.at + '[' + string(n) + ']'), 'of': dyn(f.of[n])})
   : []).filter(all, size(all) > 0).map(all, all[0])";
 
-/// Entries that are neither form.
+/// Entries that are neither an object nor a list.
 const FORMS: &str = "\
 variables.wrong.map(f,
   type(f.of) == map ? ''
@@ -39,7 +39,7 @@ variables.wrong.map(f,
   : WRONG_FORMS.map(n, f.at + '[' + string(n) + ']: is not a branch; write an object with `test`').join('; '))
 .filter(text, text != '').join('; ')";
 
-/// `test` and `otherwise`: on every branch of a list, one of them, and nowhere else.
+/// `test` and `otherwise`: every branch of a list has one of them, and nothing else may have either.
 const GUARDS: &str = "\
 variables.wrong.map(f,
   type(f.of) == map
@@ -55,7 +55,7 @@ variables.wrong.map(f,
   : '')
 .filter(text, text != '').join('; ')";
 
-/// Operations of `patches` that are wrong.
+/// Invalid operations of `patches`.
 const PATCHES: &str = "\
 variables.branches.filter(b, has(b.of.patches)).map(b, WRONG_PATCHES.map(n, [b.of.patches[n]].map(p,
   b.at + '.patches[' + string(n) + ']' + (
@@ -68,7 +68,7 @@ variables.branches.filter(b, has(b.of.patches)).map(b, WRONG_PATCHES.map(n, [b.o
     : '.from: is not allowed for `' + p.op + '`; remove it, or use `move` or `copy`'))[0]).join('; '))
 .filter(text, text != '').join('; ')";
 
-/// Pointers that do not begin with `/`, and source paths that cannot be read.
+/// Pointers that do not begin with `/`, and source paths that cannot be parsed.
 const PATHS: &str = "\
 variables.branches.map(b, (
   (has(b.of.retain) ? WRONG_RETAIN.map(n, b.at + '.retain[' + string(n) + ']: `' + b.of.retain[n] + '` ' + 'NO_POINTER') : [])
@@ -82,7 +82,7 @@ variables.branches.map(b, (
   ).join('; '))
 .filter(text, text != '').join('; ')";
 
-/// What stands beside what excludes it, and what is not implemented.
+/// Fields that exclude each other, and fields that are not implemented.
 const REST: &str = "\
 variables.branches.map(b, (
   (!PASSTHROUGH ? [b.at + '.passthrough: excludes every other stage; remove it, or the stages'] : [])
@@ -93,7 +93,7 @@ variables.branches.map(b, (
   ).join('; '))
 .filter(text, text != '').join('; ')";
 
-/// The policy's `spec`.
+/// Returns the policy's `spec`.
 pub(super) fn spec() -> Json {
     let (branch, entry) = (branch("b"), format!("[e.of].all(f, {})", entry()));
     let wrong = format!("{}.map(n, variables.filters[n])", cel::wrong("variables.filters", "e", "w", &entry));
@@ -123,7 +123,7 @@ pub(super) fn spec() -> Json {
     let variable = |name: &str, cel: &str| json!({ "name": name, "expression": cel });
     let mut variables = vec![
         cel::side(),
-        variable("filters", &FILTERS.replace("MOST", &cel::MOST.to_string())),
+        variable("filters", &FILTERS.replace("MAX_VISITED", &cel::MAX_VISITED.to_string())),
         variable("wrong", &wrong),
         variable("branches", &branches),
     ];
@@ -137,7 +137,8 @@ pub(super) fn spec() -> Json {
             "resources": ["toolsfilters", "servicemanifests"],
             "operations": ["CREATE", "UPDATE"],
         }] },
-        // An object that was stored without this policy can still be labelled, and deleted by who has to unlock it first.
+        // An object that was stored without this policy can still be labelled, and deleted by users who have to
+        // unlock it first.
         "matchConditions": [{
             "name": "spec-is-new",
             "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec",
@@ -146,14 +147,14 @@ pub(super) fn spec() -> Json {
         "validations": [{
             "expression": cel::all("variables.filters", "e", "", &entry),
             "message": "a filter is invalid",
-            // The API server takes no message above 5 kB.
+            // The API server accepts no message above 5 kB.
             "messageExpression":
                 "size(variables.problems) > 1000 ? variables.problems.substring(0, 1000) + ' ..' : variables.problems",
         }],
     })
 }
 
-/// Whether `f` is a filter, or a list of branches.
+/// Returns whether `f` is a filter, or a list of branches.
 fn entry() -> String {
     let other = "'otherwise' in b && b.otherwise == true";
     let each = format!("type(b) == map && (type(f) == map || ('test' in b) != ({other})) && {}", branch("b"));
@@ -166,7 +167,7 @@ fn entry() -> String {
     )
 }
 
-/// Whether the members of `b`, a filter or a branch, are what they should be.
+/// Returns whether the members of `b`, a filter or a branch, are valid.
 fn branch(id: &str) -> String {
     let retain = cel::all("b.retain", "p", id, "POINTER(p)");
     let patches = cel::all("b.patches", "p", id, PATCH);
@@ -184,7 +185,7 @@ fn branch(id: &str) -> String {
     ))
 }
 
-/// With what a pointer and a source path are.
+/// Replaces the checks of pointers and source paths by their expressions.
 fn paths(cel: &str) -> String {
     let pointer = |argument: &str| format!("({argument} == '' || {argument}.startsWith('/'))");
     // Only an entry that begins with `/` has escapes.
@@ -198,21 +199,21 @@ fn paths(cel: &str) -> String {
     expand(&cel, "SOURCE", source).replace("NO_POINTER", "is not a JSON Pointer; begin it with `/`")
 }
 
-/// A source path of `select`: names, each with indices, and dots between them. A backslash escapes `.`, `[`, `]` and
-/// itself.
+/// The syntax of a source path of `select`: names, each with optional indices, and dots between them. A backslash
+/// escapes `.`, `[`, `]` and itself.
 const SOURCE: &str = r"^([^.\\[\\]\\\\]|\\\\[.\\[\\]\\\\])+(\\[([*]|[0-9]+)\\])*([.]([^.\\[\\]\\\\]|\\\\[.\\[\\]\\\\])+(\\[([*]|[0-9]+)\\])*)*$";
 
-/// Whether `b` has no stage where it says `passthrough`.
+/// Whether `b` has no stage if it has `passthrough`.
 const PASSTHROUGH: &str = "(!has(b.passthrough) || b.passthrough != true || b.all(key, key in {'passthrough': true, 'test': true, 'otherwise': true}))";
 
-/// Whether `p` is an operation, as far as its members depend on each other.
+/// Whether the members of the operation `p` are consistent with each other.
 const PATCH: &str = "\
 (POINTER(p.path)
       && (p.op in ['add', 'replace', 'test'] ? 'value' in p && !('from' in p)
           : p.op in ['move', 'copy'] ? 'from' in p && POINTER(p.from) && (p.op == 'copy' || !p.path.startsWith(p.from + '/'))
           : p.op == 'remove' && !('from' in p)))";
 
-/// Replaces `NAME(argument)`, whose argument has no parentheses.
+/// Replaces `NAME(argument)`, where the argument has no parentheses.
 fn expand(cel: &str, name: &str, with: impl Fn(&str) -> String) -> String {
     let open = format!("{name}(");
     let mut pieces = cel.split(&open);

@@ -1,4 +1,4 @@
-//! Admission policies: what a schema cannot say, checked by the API server itself (CEL, no webhook to run).
+//! Admission policies: rules that a schema cannot express, checked by the API server itself (CEL, no webhook).
 
 mod cel;
 mod deletion;
@@ -13,14 +13,15 @@ use std::str::FromStr;
 
 use serde_json::{Value as Json, json};
 
-/// Who deletes what has lost its owner or its namespace. The last is all of them where the controllers share one identity.
+/// The identities that delete objects which have lost their owner or namespace. The last one covers all controllers
+/// if they share an identity.
 const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
     "system:kube-controller-manager",
 ];
 
-/// The ServiceAccount that an operator runs under.
+/// The ServiceAccount of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceAccount {
     namespace: String,
@@ -34,7 +35,7 @@ impl Default for ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// As the API server names who sends a request.
+    /// Formats the account as the API server names the user of a request.
     #[must_use]
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
@@ -51,7 +52,7 @@ impl FromStr for ServiceAccount {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The name becomes part of an expression: nothing but what Kubernetes takes for names.
+        // The name becomes part of an expression, so only characters of Kubernetes names are allowed.
         let valid = |name: &str| {
             (1..=253).contains(&name.len())
                 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
@@ -70,7 +71,7 @@ impl FromStr for ServiceAccount {
 pub struct PodKey(String);
 
 impl PodKey {
-    /// The key, or the domain with its `/`.
+    /// Returns the key, or the domain with its `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -92,10 +93,11 @@ impl FromStr for PodKey {
     }
 }
 
-/// The policies, each with its binding: that every field is one of its kind, what a filter may say, that only operators write GatewayConfigs, that a GatewayGroup
-/// in use is not deleted by accident, and that operators write nothing but what an operator does.
+/// Returns the policies, each with its binding. They require that every field is one of its kind, that a filter is
+/// consistent by itself, that only operators write GatewayConfigs, that a GatewayGroup in use is not deleted by
+/// accident, and that operators write only what an operator needs to.
 ///
-/// `pod_metadata`: labels and annotations that operators may put on pods besides the built-in ones.
+/// `pod_metadata`: labels and annotations that operators may set on pods in addition to the built-in ones.
 #[must_use]
 pub fn policies(operators: &[ServiceAccount], pod_metadata: &[PodKey]) -> Vec<Json> {
     [
@@ -108,7 +110,7 @@ pub fn policies(operators: &[ServiceAccount], pod_metadata: &[PodKey]) -> Vec<Js
     .concat()
 }
 
-/// The users of operators, as a list in CEL. The chart replaces it, as text.
+/// Returns the user names of operators as a CEL list. The chart replaces it, as text.
 fn users(operators: &[ServiceAccount]) -> String {
     let users: Vec<String> = operators.iter().map(|operator| format!("'{}'", operator.user())).collect();
     format!("[{}]", users.join(", "))

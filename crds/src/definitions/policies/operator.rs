@@ -1,20 +1,20 @@
-//! What the operator's own identity may write, whatever its Roles say: somebody who gets its token must not get a way into
-//! pods, other accounts or other people's objects.
+//! Restricts what the operator's own identity may write, whatever its Roles allow: a stolen token must not give
+//! access to pods, other accounts or other users' objects.
 //!
-//! RBAC knows kinds, not contents. This policy is asked for every write of the operator and of nobody else. It knows the
-//! operator's kinds; of each it knows by which name, for which owner and with which content the operator writes it. What
-//! somebody else has put into an object stays as it is: where a field has not changed, it is not the operator's doing.
+//! RBAC restricts kinds, not contents. This policy checks every write of the operator, and no other writes. It knows
+//! the operator's kinds, and for each kind the names, owners and contents that the operator writes. Other writers'
+//! changes to an object stay as they are: a field that has not changed is not the operator's doing.
 
 use serde_json::{Value as Json, json};
 use tamis_config::names::{CREDENTIAL_SHARDS, GROUP_LABEL};
 
 use super::{PodKey, ServiceAccount, pods, users};
 
-/// Kinds whose status the operator writes.
+/// The kinds whose status the operator writes.
 const STATUS: [&str; 6] =
     ["servicemanifests", "toolsfilters", "customtools", "configurationplans", "gatewaygroups", "expositions"];
 
-/// What a group is made of, all named `tamis-GROUP`.
+/// The objects of a group, all named `tamis-GROUP`.
 const CHILDREN: [&str; 8] = [
     "/serviceaccounts",
     "/services",
@@ -26,10 +26,10 @@ const CHILDREN: [&str; 8] = [
     "autoscaling/horizontalpodautoscalers",
 ];
 
-/// Namespaces in which nothing of a group is ever written.
+/// The namespaces in which no object of a group is ever written.
 const CLOSED: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
-/// The policy's `spec`.
+/// Returns the policy's `spec`.
 pub(super) fn spec(operators: &[ServiceAccount], pod_metadata: &[PodKey]) -> Json {
     let users = users(operators);
     let anywhere = operators.iter().map(|operator| format!("'{}': ['*']", operator.user())).collect::<Vec<_>>();
@@ -62,7 +62,7 @@ fn list<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Each may use those before it.
+/// Returns the variables. Each may use those before it.
 fn variables(anywhere: &str, pod_metadata: &[PodKey]) -> Vec<(&'static str, String)> {
     let status: Vec<String> = STATUS.iter().map(|kind| format!("tamis.dev/{kind}/status")).collect();
     let status = list(status.iter().map(String::as_str));
@@ -79,7 +79,7 @@ fn variables(anywhere: &str, pod_metadata: &[PodKey]) -> Vec<(&'static str, Stri
                 .to_owned(),
         ),
         ("writes", "request.operation in ['CREATE', 'UPDATE']".to_owned()),
-        // What there is and what there will be: both have to be of a group.
+        // The old and the new object: both have to belong to a group.
         (
             "states",
             "request.operation == 'CREATE' ? [dyn(object)]\n\
@@ -87,7 +87,8 @@ fn variables(anywhere: &str, pod_metadata: &[PodKey]) -> Vec<(&'static str, Stri
              : request.operation == 'DELETE' ? [dyn(oldObject)] : []"
                 .to_owned(),
         ),
-        // Of which groups an object says it is: by its owner, which somebody may have taken away, or by its label.
+        // The groups that an object claims: by its owner reference, which another user may have removed, or by its
+        // label.
         ("groups", format!("\
 variables.states.map(o, dyn(
   (has(o.metadata.ownerReferences)
@@ -95,14 +96,14 @@ variables.states.map(o, dyn(
   + (request.operation != 'CREATE' && has(o.metadata.labels) && '{GROUP_LABEL}' in o.metadata.labels
    ? [o.metadata.labels['{GROUP_LABEL}']] : [])))")),
         ("name", "size(variables.states) > 0 && has(variables.states[0].metadata.name) ? variables.states[0].metadata.name : ''".to_owned()),
-        // By which a kind is named for a group.
+        // How the objects of a kind are named after their group.
         ("named", format!("\
 variables.groups.all(groups, groups.exists(g,
   variables.kind in {children} ? variables.name == 'tamis-' + g
   : variables.kind == '/secrets' ? variables.name == 'tamis-' + g + '-token' || variables.name == 'tamis-' + g + '-keys'
     || (variables.name.startsWith('tamis-' + g + '-credentials-') && variables.name.matches('-credentials-[0-{shards}]$'))
   : variables.name.startsWith('tamis-')))")),
-        // What was there before, as far as it was.
+        // The old object; an empty one for other requests than updates.
         ("before", "request.operation == 'UPDATE' ? dyn(oldObject) : dyn({})".to_owned()),
         ("podKeys", pods::keys(pod_metadata)),
         ("template", "\
@@ -143,7 +144,7 @@ variables.kind in {status} && request.operation == 'UPDATE' ? ''
     ]
 }
 
-/// Rights that are no more than a gateway needs, for the gateways' account alone.
+/// Checks that Roles grant no more than a gateway needs, and only to the gateways' account.
 fn rights(shards: usize) -> String {
     format!(
         "\
@@ -170,7 +171,7 @@ variables.writes && variables.kind == 'rbac.authorization.k8s.io/roles'
     )
 }
 
-/// What selects pods selects the group's, and nobody gets traffic that is another's.
+/// Checks that selectors select only the group's own pods, so that no group receives the traffic of another.
 fn reach() -> String {
     format!(
         "\

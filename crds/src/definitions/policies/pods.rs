@@ -1,11 +1,13 @@
-//! What an operator may write into the pods of a group: a list of the fields that a gateway needs, with the values that
-//! `GatewayGroup` can lead to. A field that is not listed is refused, also one that a later Kubernetes adds.
+//! Restricts what an operator may write into the pods of a group, to a list of the fields that a gateway needs, with
+//! the values that a `GatewayGroup` can lead to. Fields that are not listed are rejected, including those that a
+//! later Kubernetes adds.
 //!
-//! A field that was there before with the same value is not the operator's doing and passes.
+//! A field that existed before with the same value is not the operator's doing, and passes.
 
 use super::PodKey;
 
-/// Domains of labels and annotations that configure monitoring, meshes and autoscalers. The chart extends the list.
+/// The domains of labels and annotations that configure monitoring, meshes and autoscalers. The chart extends the
+/// list.
 ///
 /// Keys of clouds and of network plugins are absent on purpose: they attach identities and networks to a pod.
 const POD_KEYS: [&str; 9] = [
@@ -20,7 +22,7 @@ const POD_KEYS: [&str; 9] = [
     "karpenter.sh/",
 ];
 
-/// Fields of a pod with any value: they place it, or take something away.
+/// Fields of a pod that may have any value: they place the pod, or restrict it.
 const FREE: [&str; 9] = [
     "serviceAccountName",
     "serviceAccount",
@@ -33,7 +35,7 @@ const FREE: [&str; 9] = [
     "tolerations",
 ];
 
-/// Fields of a container with any value.
+/// Fields of a container that may have any value.
 const CONTAINER_FREE: [&str; 6] =
     ["name", "image", "imagePullPolicy", "args", "terminationMessagePath", "terminationMessagePolicy"];
 
@@ -42,13 +44,13 @@ fn list(items: &[&str]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Keys and prefixes of labels and annotations, as a list in CEL.
+/// Returns keys and prefixes of labels and annotations as a CEL list.
 pub(super) fn keys(more: &[PodKey]) -> String {
     let all: Vec<&str> = POD_KEYS.into_iter().chain(more.iter().map(PodKey::as_str)).collect();
     list(&all)
 }
 
-/// Pods run under the group's own account.
+/// Checks that pods run under the group's own account.
 pub(super) fn account() -> String {
     "\
 !(variables.writes && variables.kind == 'apps/deployments') ? ''
@@ -59,9 +61,9 @@ pub(super) fn account() -> String {
     .to_owned()
 }
 
-/// Labels or annotations of the pod template.
+/// Checks the labels or annotations of the pod template.
 pub(super) fn metadata(field: &str) -> String {
-    // Identities that a label of an older Azure plugin binds; every other key without a domain is the user's own.
+    // A label of an older Azure plugin binds an identity; every other key without a domain belongs to the user.
     let plain = match field {
         "labels" => "(!key.contains('/') && key != 'aadpodidbinding') || key.startsWith('app.kubernetes.io/') || ",
         _ => "",
@@ -80,7 +82,7 @@ pub(super) fn metadata(field: &str) -> String {
     )
 }
 
-/// Fields of the pod, and of its containers.
+/// Checks the fields of the pod and of its containers.
 pub(super) fn fields() -> String {
     let container = container();
     format!(
@@ -123,7 +125,7 @@ pub(super) fn fields() -> String {
     )
 }
 
-/// Whether the container `c` says that it gains nothing.
+/// Whether the container `c` cannot gain privileges.
 const CONFINED: &str = "
 (has(c.securityContext)
        && has(c.securityContext.allowPrivilegeEscalation) && c.securityContext.allowPrivilegeEscalation == false

@@ -1,14 +1,14 @@
-//! Who writes GatewayConfigs: the operator. A gateway serves whatever they say.
+//! Restricts writes of GatewayConfigs to the operator. A gateway serves whatever they contain.
 
 use serde_json::{Value as Json, json};
 
 use super::{COLLECTORS, ServiceAccount, users};
 
-/// The policy's `spec`.
+/// Returns the policy's `spec`.
 pub(super) fn spec(operators: &[ServiceAccount]) -> Json {
     let users = users(operators);
     let collectors = COLLECTORS.map(|user| format!("'{user}'")).join(", ");
-    // The collector changes `finalizers` and `ownerReferences` before an object goes.
+    // The garbage collector changes `finalizers` and `ownerReferences` before it deletes an object.
     let cel = format!(
         "request.userInfo.username in {users} || (request.userInfo.username in [{collectors}] && \
          (request.operation == 'DELETE' || (request.operation == 'UPDATE' && object.spec == oldObject.spec)))"
