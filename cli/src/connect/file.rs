@@ -13,7 +13,7 @@ const COPIES: u32 = 1_000;
 
 /// The content of a file when it was read.
 #[derive(Debug)]
-pub(super) struct Present {
+pub(super) struct ExistingFile {
     pub(super) text: String,
     /// The path with links resolved, so that a link stays a link.
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct Present {
 ///
 /// # Errors
 /// If it is not a text file, is too large, or cannot be read.
-pub(super) fn read(path: &Path) -> anyhow::Result<Option<Present>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Option<ExistingFile>> {
     let shown = path.display();
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -37,14 +37,14 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Present>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {shown}"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{shown} is not UTF-8 and stays unchanged"))?;
     let path = path.canonicalize().with_context(|| format!("cannot read {shown}"))?;
-    Ok(Some(Present { text, path }))
+    Ok(Some(ExistingFile { text, path }))
 }
 
 /// Writes a file as a whole, or leaves it unchanged. Returns the backup copy of the previous file.
 ///
 /// # Errors
 /// If writing fails, or the file has changed since it was read.
-pub(super) fn replace(path: &Path, before: Option<&Present>, text: &str) -> anyhow::Result<Option<PathBuf>> {
+pub(super) fn replace(path: &Path, before: Option<&ExistingFile>, text: &str) -> anyhow::Result<Option<PathBuf>> {
     let target = before.map_or(path, |before| before.path.as_path());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("cannot write {}", target.display());

@@ -8,13 +8,12 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::client::{Client, Server};
 
-/// The file with the servers in it; none where they are there already.
+/// Returns the file with the servers added, or `None` if it has them already.
 ///
-/// # Errors
-/// The text cannot be read, something else stands where the servers belong, or one has the name of another that differs
-/// (unless `replace`).
+/// # Errors The text cannot be parsed, the place of the servers holds something else, or a different server has the
+/// same name (unless `replace`).
 pub(super) fn merge(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow::Result<Option<String>> {
-    // Editors of one system write it, and those of others read it as part of the first name.
+    // Editors of one system write a byte order mark; those of others read it as part of the first name.
     let (mark, text) = text.strip_prefix('\u{feff}').map_or(("", text), |rest| ("\u{feff}", rest));
     let merged = match client {
         Client::Codex => toml(client, text, servers, replace)?,
@@ -30,7 +29,7 @@ fn taken(name: &str) -> anyhow::Error {
 }
 
 fn json(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow::Result<Option<String>> {
-    // Comments and trailing commas, which several clients take, and no other liberty.
+    // Comments and trailing commas, which several clients accept, and no other extension.
     let options = ParseOptions {
         allow_loose_object_property_names: false,
         allow_missing_commas: false,
@@ -74,7 +73,7 @@ fn json(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow
     }))
 }
 
-/// What a client makes of a name that occurs twice is its own business.
+/// Rejects a name that occurs twice: clients differ in what they make of it.
 fn unique(object: &CstObject, name: &str) -> anyhow::Result<()> {
     let same = object.properties().iter().filter(|p| p.decoded_name().as_deref() == Some(name)).count();
     if same > 1 {
@@ -107,7 +106,7 @@ fn toml(client: Client, text: &str, servers: &[Server], replace: bool) -> anyhow
     })?;
     let member = client.member();
     let mut parent = Table::new();
-    // A header of its own would say nothing.
+    // An empty header of the parent table would be noise.
     parent.set_implicit(true);
     let table = document.entry(member).or_insert(Item::Table(parent));
     let table = table.as_table_like_mut().with_context(|| format!("its `{member}` is not a table"))?;
@@ -137,7 +136,7 @@ fn item(value: &Value) -> Item {
     }
 }
 
-/// The texts and lists of texts in a table; other values as they are written.
+/// Returns the strings and lists of strings in a table; other values as they are written.
 fn read(item: &Item) -> Value {
     let scalar = |value: &toml_edit::Value| match value {
         toml_edit::Value::String(text) => Value::from(text.value().as_str()),

@@ -13,10 +13,10 @@ use super::upstream::LastAnswer;
 
 /// The services, in the order of the table.
 const SERVICES: [&str; 3] = ["github", "notion", "slack"];
-/// Each service is published for both.
+/// The audiences for which each service is published.
 const AUDIENCES: [&str; 2] = ["internal", "partner"];
 
-/// Calls whose time in the filter is averaged.
+/// The number of calls whose time in the filter is averaged.
 const MEASURED: u32 = 5;
 
 fn calls(service: &str) -> Vec<(&'static str, Value)> {
@@ -31,7 +31,7 @@ fn calls(service: &str) -> Vec<(&'static str, Value)> {
     }
 }
 
-/// Names of all expositions that the demo calls.
+/// Returns the names of all expositions that the demo calls.
 pub(super) fn expositions() -> impl Iterator<Item = String> {
     SERVICES.iter().flat_map(|service| AUDIENCES.iter().map(move |audience| format!("{service}-{audience}")))
 }
@@ -92,14 +92,14 @@ pub(super) async fn table(
     Ok(rows)
 }
 
-/// Seconds spent in filters since the start, as `/metrics` says.
+/// Returns the seconds spent in filters since the start, from `/metrics`.
 async fn filter_seconds(http: &reqwest::Client, admin: SocketAddr) -> anyhow::Result<f64> {
     let url = format!("http://{admin}/metrics");
     let text = http.get(&url).send().await.with_context(|| format!("cannot read {url}"))?.text().await?;
     Ok(sum_of(&text, "tamis_filter_duration_seconds_sum"))
 }
 
-/// Adds up all samples of a metric.
+/// Returns the sum of all samples of a metric.
 fn sum_of(metrics: &str, name: &str) -> f64 {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?.strip_prefix(['{', ' '])?;

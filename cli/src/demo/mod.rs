@@ -115,7 +115,7 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether this program was built with optimisation. The times of one that was not say little.
+/// Whether this program was built with optimisation. Times without it say little.
 const IS_OPTIMISED: bool = !cfg!(debug_assertions);
 
 fn shown(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin: SocketAddr, once: bool) -> String {

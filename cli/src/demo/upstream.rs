@@ -12,7 +12,7 @@ use axum::routing::{get, post};
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 
-/// What the demo's gateway presents to Notion and Slack.
+/// The token that the demo's gateway sends to Notion and Slack.
 pub(super) const TOKEN: &str = "demo-token";
 
 const REPOS: &str = include_str!("../../../examples/payloads/github-list-repos.json");
@@ -20,7 +20,7 @@ const ISSUES: &str = include_str!("../../../examples/payloads/github-list-issues
 const DATABASE: &str = include_str!("../../../examples/payloads/notion-query-database.json");
 const HISTORY: &str = include_str!("../../../examples/payloads/slack-channel-history.json");
 
-/// The body that was sent last, for the demo's arithmetic.
+/// The last body that was sent, which the demo compares with the model's.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastAnswer(Arc<Mutex<String>>);
 
@@ -35,7 +35,7 @@ impl LastAnswer {
     }
 }
 
-/// Answers until the task is dropped.
+/// Serves until the task is dropped.
 pub(super) async fn serve(listener: TcpListener, last: LastAnswer) -> anyhow::Result<()> {
     axum::serve(listener, router(last)).await.context("the sample upstream stopped")
 }

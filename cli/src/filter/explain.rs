@@ -1,8 +1,8 @@
-//! What each stage of a filter does to one output: prefixes of the filter, run by the engine itself.
+//! Explains what each stage of a filter does to one output, by running prefixes of the filter with the engine itself.
 //!
 //! A row is the difference between the filter up to a stage and the filter up to the stage before, so an explanation
-//! cannot diverge from what a gateway does. The payload is pinned to where the whole filter finds it, since its detection
-//! looks at `select` and `exclude`.
+//! cannot diverge from what a gateway does. The payload is pinned to where the whole filter finds it, since its
+//! detection depends on `select` and `exclude`.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use tamis_engine::{
     Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, OutputSpec, Refused, Report, ToolFilter, compile,
 };
 
-/// Paths that are told apart in one document; more are left out of the comparison.
+/// The number of paths of a document that are compared; further ones are left out.
 const MAX_PATHS: usize = 20_000;
-/// As deep as the engine reads.
+/// The nesting that the engine accepts.
 const MAX_DEPTH: usize = 128;
 
 /// An explanation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trace {
-    /// Bytes as they came.
+    /// The size of the original output in bytes.
     pub(super) input_bytes: usize,
-    /// The same as compact JSON; the same for text.
+    /// The size as compact JSON; for text, the original size.
     pub(super) compact_bytes: usize,
-    /// Items of the payload as it came.
+    /// The number of items of the original payload.
     pub(super) items: Option<usize>,
-    /// Notes about the whole: the branch that applies, why no stage ran.
+    /// Notes about the whole filter: the branch that applies, why no stage ran.
     pub(super) notes: Vec<String>,
     /// The stages that the filter has, in order.
     pub(super) rows: Vec<Row>,
@@ -33,27 +33,27 @@ pub(super) struct Trace {
     pub(super) output_bytes: Option<usize>,
 }
 
-/// One stage.
+/// The effect of one stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     /// The field of the filter.
     pub(super) stage: &'static str,
-    /// Bytes that the stage was given.
+    /// Bytes before the stage.
     pub(super) before: usize,
-    /// Bytes that it left; none where it withholds the output.
+    /// Bytes after the stage, or `None` if it withholds the output.
     pub(super) after: Option<usize>,
-    /// Items of the payload that it left, where that is a list.
+    /// The number of items of the payload after the stage, if it is a list.
     pub(super) items: Option<usize>,
-    /// Whether it failed.
+    /// Whether the stage failed.
     pub(super) failed: bool,
-    /// What went, and what else is to be said.
+    /// What the stage removed, and further notes.
     pub(super) notes: Vec<String>,
 }
 
-/// Changes something under `Enforced` only, where what is beside the payload goes.
+/// A stage that changes something under `Enforced` only: it removes everything outside the payload.
 const ROOT: &str = "root";
 
-/// The stages of a filter, in the order in which they work on the text block: a summary is rendered before it is
+/// The stages of a filter, in the order in which they change the text block: a summary is rendered before it is
 /// fitted into the budget.
 const STAGES: [Stage; 11] = [
     Stage { name: "retain", drop: |s| s.retain = None },
@@ -78,10 +78,10 @@ struct Stage {
     drop: fn(&mut FilterSpec),
 }
 
-/// Which of [`STAGES`] a filter has. A new field does not compile until it is said here which stage it is.
+/// Returns which of [`STAGES`] a filter has. A new field does not compile until it is listed here.
 fn present(spec: &FilterSpec) -> [bool; STAGES.len()] {
     let FilterSpec {
-        // When the filter applies, and that it has no stages.
+        // These say when the filter applies, and that it has no stages.
         test: _,
         otherwise: _,
         passthrough: _,
@@ -112,10 +112,10 @@ fn present(spec: &FilterSpec) -> [bool; STAGES.len()] {
     ]
 }
 
-/// The index of the branch that applies; none in the single form, or where none applies.
+/// Returns the index of the branch that applies, or `None` in the single form and if none applies.
 pub(super) fn branch(filter: &ToolFilter, options: &CompileOptions, input: Input<'_>) -> Option<usize> {
     let ToolFilter::Branches(branches) = filter else { return None };
-    // A branch alone, under Advisory, either applies or says that none did.
+    // Under Advisory, a branch on its own either applies or reports that none did.
     let options = CompileOptions { enforcement: Enforcement::Advisory, ..*options };
     branches.iter().position(|branch| {
         let alone =
@@ -126,7 +126,7 @@ pub(super) fn branch(filter: &ToolFilter, options: &CompileOptions, input: Input
     })
 }
 
-/// Explains how `outcome` came about.
+/// Explains the result `outcome`.
 pub(super) fn explain(
     filter: &ToolFilter,
     options: &CompileOptions,
@@ -180,7 +180,7 @@ fn rows(
         (stage.drop)(&mut prefix);
     }
     let nothing = Call::default();
-    // Nothing but the pinned root: the document as compact JSON.
+    // The first run has nothing but the pinned root: its result is the document as compact JSON.
     let start = run(&ToolFilter::Single(Box::new(prefix.clone())), &unenforced(options), input, &nothing);
     let Some(Ok(start)) = start else { return Vec::new() };
     let mut before = Shape::of(&start.text, root.as_deref());
@@ -194,7 +194,7 @@ fn rows(
         if !present && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
             continue;
         }
-        // The prefix up to here: the filter without what follows.
+        // The prefix up to this stage: the filter without the stages after it.
         prefix = spec.clone();
         STAGES[index + 1..].iter().for_each(|later| (later.drop)(&mut prefix));
         let call = if last { call } else { &nothing };
@@ -202,7 +202,7 @@ fn rows(
         let report = report(&outcome);
         let mut row =
             Row { stage: stage.name, before: bytes, after: None, items: None, failed: false, notes: Vec::new() };
-        // What an earlier stage failed at is said there.
+        // The failure of an earlier stage is in that stage's row.
         let error = report.error.as_ref().map(|e| e.message.clone()).or_else(|| report.compact_error.clone());
         if error.is_some() && error != failed {
             row.failed = true;
@@ -229,10 +229,10 @@ fn rows(
     rows
 }
 
-/// What a stage says in the report.
+/// Returns the report's notes about a stage.
 fn notes(stage: &str, spec: &FilterSpec, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    // What led nowhere in an earlier stage is said there.
+    // Paths that resolve nowhere in an earlier stage are in that stage's row.
     let excluded = |path: &&String| spec.exclude.as_ref().is_some_and(|exclude| exclude.contains(path));
     match stage {
         "exclude" => {
@@ -270,7 +270,7 @@ fn notes(stage: &str, spec: &FilterSpec, report: &Report) -> Vec<String> {
     notes
 }
 
-/// The filter with `root` set to where it finds its payload, if it finds it by detection.
+/// Returns the filter with `root` set to the place of its payload, if the payload is detected.
 fn pin(spec: FilterSpec, options: &CompileOptions, input: Input<'_>) -> FilterSpec {
     let Input::Json(bytes) = input else { return spec };
     if spec.root.is_some() || options.enforcement == Enforcement::Enforced {
@@ -298,7 +298,7 @@ fn unenforced(options: &CompileOptions) -> CompileOptions {
     CompileOptions { enforcement: Enforcement::Advisory, ..*options }
 }
 
-/// Compiles and runs; none where the filter, cut short, is no filter.
+/// Compiles and runs a filter. Returns `None` if the shortened filter does not compile.
 fn run(
     filter: &ToolFilter,
     options: &CompileOptions,
@@ -315,7 +315,7 @@ fn report(outcome: &Result<Filtered, Refused>) -> &Report {
     }
 }
 
-/// What a document has: its paths, with `*` for every element, and the length of its payload.
+/// The content of a document: its paths, with `*` for every element, and the length of its payload.
 #[derive(Debug, Default)]
 struct Shape {
     paths: Vec<String>,
@@ -358,7 +358,7 @@ fn collect(node: &Node<'_>, path: &mut String, seen: &mut BTreeSet<String>, path
     }
 }
 
-/// The paths that are gone, without those below one that is, as one note.
+/// Lists the paths that are gone in one note, without those below a listed path.
 fn gone(before: &[String], after: &[String]) -> Option<String> {
     const SHOWN: usize = 8;
     let after: BTreeSet<&str> = after.iter().map(String::as_str).collect();

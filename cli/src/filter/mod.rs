@@ -1,4 +1,4 @@
-//! `tamis filter`: one document through one filter, exactly as a gateway would.
+//! `tamis filter`: filters one document, exactly as a gateway would.
 
 mod explain;
 mod table;
@@ -46,31 +46,31 @@ Exit codes:
 
 /// Filter one document, exactly as a gateway would.
 ///
-/// Writes the first text block that a model would get, and nothing else, to standard output. The second one, which says what was
-/// left out, goes to standard error.
+/// Writes the first text block that a model would get to standard output, and nothing else. The second block, which
+/// says what was left out, goes to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Args {
-    /// File or folder with ToolsFilters (or a ServiceManifest with filters in it); may be given several times; `-` is
-    /// standard input.
+    /// A file or folder with ToolsFilters, or with a ServiceManifest that has filters; `-` stands for standard input.
+    /// May be repeated.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The tool whose filter is applied.
     #[arg(long, value_name = "NAME")]
     tool: String,
-    /// The filter set, where several name the tool.
+    /// The filter set, if several sets name the tool.
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
-    /// Do not filter: what a caller gets who asks for raw output (refused under Enforced).
+    /// Do not filter: print what a caller gets for raw output, which Enforced refuses.
     #[arg(long)]
     raw: bool,
-    /// At most so many bytes of answer; can only lower the filter's own budget.
+    /// The maximum size of the answer; can only lower the filter's own budget.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     budget: Option<u64>,
     /// Not implemented yet.
     #[arg(long, value_name = "N")]
     budget_tokens: Option<u64>,
-    /// Output format; `toon` and `auto` are not implemented yet.
+    /// The output format; `toon` and `auto` are not implemented yet.
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
     /// Not implemented yet.
@@ -79,13 +79,13 @@ pub(crate) struct Args {
     /// Write the structured content instead of the text.
     #[arg(long)]
     structured: bool,
-    /// Show on standard error, stage by stage, what went and what it saved.
+    /// Show on standard error what each stage removed and saved.
     #[arg(long)]
     explain: bool,
-    /// Write the whole report as JSON to a file; `-` is standard error.
+    /// Write the whole report as JSON to a file; `-` stands for standard error.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// The document; standard input where absent or `-`.
+    /// The document; standard input if absent or `-`.
     input: Option<PathBuf>,
 }
 
@@ -97,7 +97,7 @@ enum Format {
     Auto,
 }
 
-/// Says on standard error what is wrong, and exits with 2.
+/// Reports a usage error on standard error, and exits with 2.
 macro_rules! usage {
     ($($message:tt)*) => {{
         note!("tamis filter: {}", format_args!($($message)*));
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     Ok(finish(args, &outcome)?)
 }
 
-/// The first flag given whose feature does not exist yet.
+/// Returns the first given flag whose feature is not implemented yet.
 fn later(args: &Args) -> Option<&'static str> {
     match args.format {
         Format::Toon => return Some("--format toon"),
@@ -186,7 +186,7 @@ fn read(args: &Args) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reports which stages failed, at the place of their field.
+/// Reports failed stages, each at the place of its field.
 fn report_failures(log: &LogArgs, found: &FoundFilter<'_>, report: &Report, branch: Option<usize>) {
     let failures = report.error.iter().map(|warning| (warning.stage, warning.message.as_str()));
     let compact = report.compact_error.iter().map(|reason| (Stage::Compact, reason.as_str()));
@@ -205,7 +205,7 @@ fn report_failures(log: &LogArgs, found: &FoundFilter<'_>, report: &Report, bran
     }
 }
 
-/// The field of a filter that a stage is.
+/// Returns the field of a filter that belongs to a stage.
 fn field(stage: Stage) -> &'static str {
     match stage {
         Stage::Parse | Stage::Branch => "",
@@ -230,7 +230,7 @@ fn remedy(stage: Stage) -> &'static str {
 }
 
 fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
-    // The user who runs this has the input, so the report is complete under both kinds of enforcement.
+    // The user has the input, so the report is complete under both kinds of enforcement.
     let json = report.meta(Enforcement::Advisory) + "\n";
     if path.as_os_str() == "-" {
         output::write_note(&json);
@@ -249,11 +249,11 @@ fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCo
     let text = object.as_ref().unwrap_or(text);
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| {
-        // A prompt on the same line is no part of the output, and a file is exact.
+        // On a terminal, a line end keeps the prompt on a line of its own; a file gets the exact output.
         if out.is_terminal() && !text.ends_with('\n') { out.write_all(b"\n") } else { Ok(()) }
     });
     match written.and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // The reader has stopped reading.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written?,
     }

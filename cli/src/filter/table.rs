@@ -1,4 +1,4 @@
-//! An explanation as a table for people.
+//! Formats an explanation as a table for people.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Renders the table, with colours where asked.
+/// Renders the table, with colours if requested.
 pub(super) fn render(trace: &Trace, colours: bool) -> String {
     let paint = |style: &'static str| if colours { (style, PLAIN) } else { ("", "") };
     let base = trace.input_bytes;
@@ -100,7 +100,7 @@ impl Line {
     }
 }
 
-/// What of `base` went between `before` and `after`; negative where it grew.
+/// Returns which percentage of `base` went between `before` and `after`; negative if it grew.
 fn percent(before: usize, after: usize, base: usize) -> String {
     if base == 0 {
         return "0.0 %".into();

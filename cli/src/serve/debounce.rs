@@ -1,21 +1,21 @@
-//! When to look at a folder again after its files have begun to change.
+//! Decides when to reload a folder after its files have begun to change.
 //!
-//! Pure: instants come in, the instant of the next look comes out. A save is several events (create, write, close,
-//! rename), so a look waits until it has been quiet for a moment; and it waits, longer, for a file that is still open
-//! for writing, since half a file may well be a valid one.
+//! Pure: instants come in, and the instant of the next look comes out. A save is several events (create, write,
+//! close, rename), so a look waits until the folder has been quiet for a moment. It waits longer for a file that is
+//! still open for writing, since half a file may be valid.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Quiet time before a look.
+/// The quiet time before a look.
 const QUIET: Duration = Duration::from_millis(15);
-/// The longest that steady changes delay a look.
+/// The longest time by which steady changes delay a look.
 const LONGEST: Duration = Duration::from_millis(60);
-/// How long a look waits for a writer that neither writes on nor closes the file.
+/// How long a look waits for a writer that neither continues to write nor closes the file.
 const OPEN: Duration = Duration::from_secs(1);
 
-/// What a watcher saw.
+/// A change that the watcher saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// A document was opened for writing or written to; it may be incomplete.
@@ -36,7 +36,7 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// Takes note of a change.
+    /// Records a change.
     pub(super) fn record(&mut self, change: Change, now: Instant) {
         self.first.get_or_insert(now);
         self.last = Some(now);
@@ -53,7 +53,7 @@ impl Debounce {
         }
     }
 
-    /// When to look; none where nothing has changed.
+    /// Returns when to look, or `None` if nothing has changed.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.open.values().max() {
             Some(written) => Some(*written + OPEN),
@@ -61,8 +61,8 @@ impl Debounce {
         }
     }
 
-    /// Forgets everything: a look begins. Gives whether a document's content was written, which needs no comparison
-    /// of times and sizes to be worth a reload.
+    /// Resets the state when a look begins. Returns whether the content of a document was written: a reload is then
+    /// due without comparing times and sizes.
     pub(super) fn take(&mut self) -> bool {
         std::mem::take(self).written
     }

@@ -1,7 +1,7 @@
 //! Follows a folder: calls back when its documents may have changed.
 //!
-//! The operating system's notifications say when to look. A slow rescan makes up for those that never come (a target
-//! of a symbolic link in another folder, network file systems), and a fast one replaces them where there are none (the
+//! The operating system's notifications trigger a look. A slow rescan makes up for missing notifications (a target of
+//! a symbolic link in another folder, network file systems), and a fast one replaces them where there are none (the
 //! limit on inotify watches).
 
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use super::debounce::{Change, Debounce};
 
-/// Between two looks without a reason.
+/// The time between two looks without notifications about a change.
 const RESCAN: Duration = Duration::from_secs(2);
-/// The same where there are no notifications.
+/// The same time where no notifications work.
 const POLL: Duration = Duration::from_millis(30);
-/// `errno` of a process that may open no more.
+/// `errno` of a process that has too many open files.
 const EMFILE: i32 = 24;
-/// Times of files are no finer than the kernel's clock tick.
+/// File times are no finer than the kernel's clock tick.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Follows a folder until it is dropped.
@@ -37,15 +37,15 @@ pub(crate) struct Follower {
 enum Message {
     /// Something below the folder has changed.
     Change(Change),
-    /// The folder's name may stand for another folder now.
+    /// The path of the folder may lead to another folder now.
     Root,
     Stop,
 }
 
 impl Follower {
-    /// Follows `root`, a folder or a file. `list` names the documents in it, `seen` is what they looked like before they
-    /// were last read. `changed` is called, on a thread of its own and never twice at a time, when they may have
-    /// changed, and again at the instant that it asks for.
+    /// Follows `root`, a folder or a file. `list` returns its documents, and `seen` is their fingerprint before they
+    /// were last read. When they may have changed, `changed` is called on a thread of its own, never twice at a time,
+    /// and again at the instant that it returns.
     pub(crate) fn start(
         root: &Path,
         list: fn(&Path) -> Vec<PathBuf>,
@@ -84,7 +84,7 @@ fn follow(
     let mut rescan = Instant::now();
     let mut again: Option<Instant> = None;
     loop {
-        // Not while files are being written: their end is a reason of its own.
+        // Not while files are being written: the end of writing triggers a look of its own.
         let asked = again.filter(|_| debounce.due().is_none() && candidate.is_none());
         let due = debounce.due().or(asked).map_or(rescan, |due| due.min(rescan));
         match inbox.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -105,7 +105,7 @@ fn follow(
         let asked = asked.is_some_and(|asked| asked <= now);
         if now >= rescan {
             rescan = now + if notifications.work() { RESCAN } else { POLL };
-            // A look without a reason must not read a file that is just being written.
+            // A periodic look must not read a file that is being written.
             if !by_event && debounce.due().is_some() {
                 continue;
             }
@@ -116,7 +116,7 @@ fn follow(
         notifications.keep_up();
         let found = look();
         let differs = written || seen.may_differ(&found);
-        // Without notifications nobody says that a file is complete: wait until it stays as it is.
+        // Without notifications there is no sign that a file is complete: wait until it stays the same.
         if differs && (notifications.work() || candidate.as_ref() == Some(&found)) {
             candidate = None;
             seen = found;
@@ -149,14 +149,14 @@ impl Notifications {
         let watcher = notify::recommended_watcher(handler).map_err(|error| polling(&root, &error)).ok();
         let mut this = Self { root, watcher, watched: None };
         if let (Some(watcher), Some(parent)) = (&mut this.watcher, this.root.parent()) {
-            // Without the parent a replaced folder is noticed at the next rescan only.
+            // Without the parent, only the next rescan notices that the folder was replaced.
             let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
         }
         this.keep_up();
         this
     }
 
-    /// Watches the folder that has the name now. A single file is watched through its parent.
+    /// Watches the folder that the path leads to now. A single file is watched through its parent.
     fn keep_up(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         let current = fs::metadata(&self.root).ok().filter(Metadata::is_dir).as_ref().map(Identity::of);
@@ -170,7 +170,7 @@ impl Notifications {
         }
         match watcher.watch(&self.root, RecursiveMode::Recursive) {
             Ok(()) => self.watched = current,
-            // Gone again, or a folder below it is; its parent or the next look will tell.
+            // The folder, or one below it, has vanished again; the parent or the next look will notice.
             Err(error) if matches!(error.kind, notify::ErrorKind::PathNotFound | notify::ErrorKind::WatchNotFound) => {}
             Err(error) => {
                 polling(&self.root, &error);
@@ -189,7 +189,7 @@ fn polling(root: &Path, error: &notify::Error) {
     tracing::warn!(%folder, reason = why(error), "change notifications are unavailable; polling every {POLL:?} instead");
 }
 
-/// Why a folder cannot be watched, and what helps.
+/// Returns why a folder cannot be watched, and the remedy.
 fn why(error: &notify::Error) -> String {
     match &error.kind {
         notify::ErrorKind::MaxFilesWatch => {
@@ -208,7 +208,7 @@ fn why(error: &notify::Error) -> String {
     }
 }
 
-/// What an event means. Only documents that are written to are waited for: an editor's swap file stays open.
+/// Converts an event. Only documents that are being written delay a look: an editor's swap file stays open.
 fn meaning(event: &notify::Event, root: &Path) -> Vec<Message> {
     let each = |change: fn(PathBuf) -> Change| {
         event.paths.iter().filter(|path| is_document(path)).map(|path| Message::Change(change(path.clone()))).collect()
@@ -216,12 +216,12 @@ fn meaning(event: &notify::Event, root: &Path) -> Vec<Message> {
     if event.need_rescan() {
         return vec![Message::Change(Change::Other)];
     }
-    // The parent's other children.
+    // Other children of the parent.
     if !event.paths.iter().any(|path| path.starts_with(root)) {
         return Vec::new();
     }
     match event.kind {
-        // Only where the system says when a file is closed can one wait for it.
+        // Waiting is possible only where the system reports that a file is closed.
         EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => each(Change::Writing),
         EventKind::Create(CreateKind::File) if cfg!(target_os = "linux") && !event.paths.iter().any(|p| is_link(p)) => {
             each(Change::Writing)
@@ -237,7 +237,8 @@ fn is_document(path: &Path) -> bool {
     path.extension().is_some_and(|e| ["yaml", "yml", "json"].iter().any(|known| e.eq_ignore_ascii_case(known)))
 }
 
-/// Links are complete as they appear: nobody closes them.
+/// Returns whether the path is a symbolic link, or a hard link of several. Links are complete as soon as they appear:
+/// there is no close event.
 fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink() || links(&metadata) > 1)
 }
@@ -252,7 +253,7 @@ fn links(_: &Metadata) -> u64 {
     1
 }
 
-/// Which file a name stands for.
+/// The identity of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(u64, u64);
 
@@ -269,16 +270,16 @@ impl Identity {
     }
 }
 
-/// What the documents of a folder look like from outside: enough to know whether to read them again.
+/// The metadata of a folder's documents, by which to decide whether to read them again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     files: BTreeMap<PathBuf, Option<(Identity, SystemTime, u64)>>,
-    /// A file was so young that a later change might leave its time as it is.
+    /// Whether a file is so new that a later change might leave its time unchanged.
     fresh: bool,
 }
 
 impl Fingerprint {
-    /// Looks at each file; symbolic links are followed.
+    /// Reads the metadata of each file; symbolic links are followed.
     pub(crate) fn of(files: &[PathBuf]) -> Self {
         let now = SystemTime::now();
         let mut fresh = false;

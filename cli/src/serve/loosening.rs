@@ -1,9 +1,10 @@
-//! What loosens waits until the folder is quiet.
+//! Delays loosening changes until the folder is quiet.
 //!
-//! Several files that change together (`git checkout`, `rsync`, a folder that is copied) are seen one after the other.
-//! What tightens is served at once; a tool that would lose its filter, enforcement that would be lowered, and an exposition
-//! that names no sets and would begin with an unfiltered tool wait until nothing has changed for a moment. A default set or a GatewayGroup
-//! protects without being named by anyone: when one is gone, the wait is longer.
+//! Several files that change together (`git checkout`, `rsync`, a folder that is copied) are seen one after the
+//! other. Tightening changes are served at once. A tool that would lose its filter, enforcement that would be
+//! lowered, and a new exposition that names no sets and would have an unfiltered tool wait until nothing has changed
+//! for a moment. A default set or a GatewayGroup protects without being named: when one is deleted, the wait is
+//! longer.
 //!
 //! Pure: snapshots and instants come in, a decision comes out.
 
@@ -14,28 +15,28 @@ use std::time::{Duration, Instant};
 use tamis_config::{ExpositionId, Reason, Snapshot, Stopped};
 use tamis_crds::{Resources, is_bare, tighten};
 
-/// Without any change.
+/// The wait after any change.
 const QUIET: Duration = Duration::from_millis(250);
-/// After a default set or a group is gone.
+/// The wait after a default set or a group was deleted.
 const GONE: Duration = Duration::from_secs(5);
 
 /// The kind and name of a document that protects without being named.
 type Guard = (&'static str, String);
 
-/// Remembers when the documents last changed, and which of those that protect unnamed are gone.
+/// The time of the last change, and the deleted documents that protected without being named.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct LooseningDelay {
     resources: Resources,
     changed: Instant,
     gone: BTreeMap<Guard, Instant>,
 }
 
-impl Patience {
+impl LooseningDelay {
     pub(super) fn new(resources: &Resources, now: Instant) -> Self {
         Self { resources: resources.clone(), changed: now, gone: BTreeMap::new() }
     }
 
-    /// Takes note of the documents as they are now; gives the instant from which they may loosen.
+    /// Records the current documents. Returns the instant from which they may loosen.
     pub(super) fn note(&mut self, resources: &Resources, now: Instant) -> Instant {
         if self.resources != *resources {
             for guard in guards(&self.resources) {
@@ -52,7 +53,7 @@ impl Patience {
         self.gone.values().map(|since| *since + GONE).fold(quiet, Ord::max)
     }
 
-    /// Whether a default set was there a moment ago.
+    /// Returns whether a default set existed a moment ago.
     pub(super) fn is_gone(&self, set: &str) -> bool {
         self.gone.keys().any(|(kind, name)| *kind == SET && name == set)
     }
@@ -63,15 +64,15 @@ const SET: &str = "ToolsFilters";
 fn guards(resources: &Resources) -> impl Iterator<Item = Guard> {
     let sets = resources.filters.iter().filter(|set| set.spec.name.is_none()).map(|set| (SET, set.name.to_string()));
     let groups = resources.groups.iter().map(|group| ("GatewayGroup", group.name.to_string()));
-    // What cannot be read protects as well: expositions keep what they have on its account.
+    // Unreadable documents protect as well: because of them, expositions keep their last good state.
     let broken = resources.unusable.iter().map(|unusable| ("broken", unusable.file.to_string()));
     sets.chain(groups).chain(broken)
 }
 
-/// Takes out of `next` what is looser than what is served; the rest of each exposition (fewer tools, access, limits)
-/// goes on. Gives the expositions that it changed.
+/// Replaces what is looser in `next` by what is served. The rest of each exposition (fewer tools, access, limits) is
+/// current. Returns the expositions that were changed.
 ///
-/// A new exposition that has no filters at all says so only afterwards: `Pending` until then.
+/// A new exposition without any filters is `Pending` first, and reports the missing filters afterwards.
 pub(super) fn hold(
     served: &Snapshot,
     next: &mut Snapshot,
@@ -94,7 +95,7 @@ pub(super) fn hold(
             Some(previous) => Some(tighten(previous, &document, &is_gone)),
             None => {
                 let below = served.stopped.get(&id).is_some_and(|stopped| stopped.reason == Reason::BelowGroupFloor);
-                // An exposition that names its sets waits for no others.
+                // An exposition that names its sets does not wait for others.
                 (!below && (!is_bare(&document) || names_sets(&id))).then_some(Arc::clone(&document))
             }
         };

@@ -1,4 +1,4 @@
-//! From the files of a folder to what is served next. Pure: files come in read, a decision comes out.
+//! Decides what to serve from the files of a folder. Pure: parsed files come in, a decision comes out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use tamis_config::{ExpositionId, Reason, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
 use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ObjectName, ParsedFile, compile};
 
-use super::loosening::{Patience, hold};
+use super::loosening::{LooseningDelay, hold};
 
-/// Remembers what broken edits would lose, and what is served.
+/// The last good state of broken files, and the state of delayed changes.
 #[derive(Debug, Default)]
 pub(crate) struct Reloader {
     folder: FolderState,
@@ -18,49 +18,49 @@ pub(crate) struct Reloader {
     full_audit: bool,
     told: Vec<Diagnostic>,
     problem: Option<String>,
-    /// None before the first look: what is served first loosens nothing.
-    patience: Option<Patience>,
+    /// `None` before the first look: the first state that is served loosens nothing.
+    delay: Option<LooseningDelay>,
 }
 
-/// What to do after a look at the folder.
+/// The decision after a look at the folder.
 #[derive(Debug, Default)]
 pub(crate) struct Reload {
     /// What to serve.
     pub(crate) snapshot: Snapshot,
-    /// Everything that there is to say.
+    /// All findings.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Whether anything differs from what the last look brought.
+    /// Whether anything differs from the last look.
     pub(crate) worthwhile: bool,
-    /// What was not said after the last look.
+    /// The findings that are new since the last look.
     pub(crate) news: Vec<Diagnostic>,
-    /// Files whose last good documents are served instead of what they hold.
+    /// Files whose last good documents are served in place of their content.
     pub(crate) kept: Vec<Arc<str>>,
-    /// Expositions that do not serve what the documents say.
+    /// Expositions that do not match the documents.
     pub(crate) degraded: BTreeMap<ExpositionId, Vec<Degraded>>,
-    /// Expositions that are not as loose yet as the documents say, and when to look again.
+    /// Expositions whose loosening changes are delayed.
     pub(crate) held: Vec<ExpositionId>,
-    /// When to decide again although no file has changed.
+    /// When to decide again even if no file changes.
     pub(crate) again: Option<Instant>,
-    /// The settings of the process, by the one GatewayGroup.
+    /// The settings of the process, from the only GatewayGroup.
     pub(crate) group: Option<GatewayGroupSpec>,
-    /// How many GatewayGroups there are.
+    /// The number of GatewayGroups.
     pub(crate) groups: usize,
 }
 
 impl Reloader {
-    /// `full_audit`: whether there is a place for full audit records.
+    /// `full_audit`: whether full audit records can be written.
     pub(crate) fn new(full_audit: bool) -> Self {
         Self { full_audit, ..Self::default() }
     }
 
-    /// Decides what the files mean, all of them as they are now.
+    /// Decides what to serve, from the current state of all files.
     pub(crate) fn decide(&mut self, files: &[ParsedFile], now: Instant) -> Reload {
         let update = self.folder.update(files);
         let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit, ..CompileEnv::default() };
         let mut compiled = compile(&update.resources, &env);
         let (mut held, mut again) = (Vec::new(), None);
-        if let Some(patience) = &mut self.patience {
-            let due = patience.note(&update.resources, now);
+        if let Some(delay) = &mut self.delay {
+            let due = delay.note(&update.resources, now);
             if now < due {
                 let named = |exposition: &ObjectName, id: &ExpositionId| {
                     exposition.namespace == id.namespace && exposition.name == id.name
@@ -68,8 +68,8 @@ impl Reloader {
                 let expositions = &update.resources.expositions;
                 let names_sets =
                     |id: &ExpositionId| expositions.iter().any(|e| named(&e.name, id) && e.spec.filters.is_some());
-                held = hold(&self.served, &mut compiled.snapshot, |set| patience.is_gone(set), names_sets);
-                // Of those that wait nothing is said yet.
+                held = hold(&self.served, &mut compiled.snapshot, |set| delay.is_gone(set), names_sets);
+                // Nothing is reported yet about expositions that wait.
                 let waiting = |d: &Diagnostic| {
                     d.reason == Reason::FilterSetNotFound
                         && expositions
@@ -80,13 +80,13 @@ impl Reloader {
                 again = (!held.is_empty()).then_some(due);
             }
         } else {
-            self.patience = Some(Patience::new(&update.resources, now));
+            self.delay = Some(LooseningDelay::new(&update.resources, now));
         }
         let mut diagnostics = update.diagnostics;
         diagnostics.extend(compiled.diagnostics);
         let news = diagnostics.iter().filter(|d| !self.told.contains(d)).cloned().collect();
         self.told.clone_from(&diagnostics);
-        // By their files: a document and the file that it is in may both be named.
+        // Counted by file: the list may hold both a document and its file.
         let broken_groups: BTreeSet<_> = update
             .resources
             .unusable
@@ -115,7 +115,7 @@ impl Reloader {
 }
 
 impl Reload {
-    /// Why the documents are not served as they are, in a line; none where they are.
+    /// Returns in one line why the documents are not served as they are, or `None` if they are.
     pub(crate) fn problem(&self) -> Option<String> {
         let mut errors = self.diagnostics.iter().filter(|d| d.is_error());
         let kept = |file: &Arc<str>| format!("{file}: its last good documents are served");

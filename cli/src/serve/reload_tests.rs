@@ -1,4 +1,4 @@
-//! What a folder's history makes of what is served.
+//! Decisions over the history of a folder.
 
 use std::time::Duration;
 
@@ -78,8 +78,8 @@ fn a_broken_edit_keeps_what_was_served_and_recovers() {
         assert!(again.news.is_empty() && !again.worthwhile, "{what}: said twice");
     }
 
-    let mended = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &better)]), Instant::now());
-    assert_eq!((served(&mended), mended.problem()), (expected(&[("a", "/y")]), None));
+    let repaired = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &better)]), Instant::now());
+    assert_eq!((served(&repaired), repaired.problem()), (expected(&[("a", "/y")]), None));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_broken_file_holds_up_no_other() {
     let mut reloader = Reloader::new(false);
     let (a, b) = (audience("a", "/x"), audience("b", "/x"));
     let first = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", "kind: ["), ("b.yaml", &b)]), Instant::now());
-    assert_eq!(served(&first), expected(&[("b", "/x")]), "what is in order is served from the start");
+    assert_eq!(served(&first), expected(&[("b", "/x")]), "valid documents are served from the start");
     let next = audience("b", "/y");
     let second = reloader.decide(&files(&[("s.yaml", MANIFEST), ("a.yaml", &a), ("b.yaml", &next)]), Instant::now());
     assert_eq!(served(&second), expected(&[("a", "/x"), ("b", "/y")]));
@@ -247,7 +247,7 @@ fn a_checkout_shows_no_unfiltered_moment() {
     }
     now += Duration::from_millis(20);
     let last = reloader.decide(&files(&[s, ("f.yaml", &edited), expo]), now);
-    assert_eq!((state(&last).as_str(), last.again), ("Advisory /y", None), "what is on disk is served");
+    assert_eq!((state(&last).as_str(), last.again), ("Advisory /y", None), "the content on disk is served");
 }
 
 #[test]
@@ -272,15 +272,15 @@ fn what_cannot_be_read_is_not_absent() {
         ("a set that does not parse", vec![s, expo, ("f.yaml", &syntax)], "InvalidFilter"),
         ("half a set", vec![s, expo, ("f.yaml", &DEFAULT_SET[..60])], "InvalidFilter"),
         ("a kind that is misspelled", vec![s, expo, ("f.yaml", &misspelled)], "InvalidFilter"),
-        ("a good set beside a broken document", vec![s, expo, ("f.yaml", &broken_too)], "InvalidFilter"),
-        ("a good exposition beside a broken set", vec![s, ("f.yaml", &together)], "InvalidManifest"),
+        ("a good set next to a broken document", vec![s, expo, ("f.yaml", &broken_too)], "InvalidFilter"),
+        ("a good exposition next to a broken set", vec![s, ("f.yaml", &together)], "InvalidManifest"),
         ("a set of another service", vec![s, expo, ("f.yaml", &other_service)], "FilterSetNotFound"),
         ("a set of another namespace", vec![s, expo, ("f.yaml", &other_namespace)], "FilterSetNotFound"),
         ("a set that has a name", vec![s, expo, ("f.yaml", &named)], "FilterSetNotFound"),
         ("the group", vec![s, expo, ("g.yaml", &group)], "InvalidManifest"),
         ("the group, which does not parse", vec![s, expo, ("g.yaml", &group_syntax)], "InvalidManifest"),
         ("the manifest", vec![expo, ("s.yaml", &manifest)], "InvalidManifest"),
-        ("somebody else's", vec![s, expo, ("c.yaml", foreign)], "FilterSetNotFound"),
+        ("another program's", vec![s, expo, ("c.yaml", foreign)], "FilterSetNotFound"),
     ];
     for (what, documents, expected) in table {
         let mut reloader = Reloader::new(false);
@@ -288,9 +288,9 @@ fn what_cannot_be_read_is_not_absent() {
         assert_eq!(state(&reloader.decide(&files(&documents), now)), expected, "{what}");
         let later = reloader.decide(&files(&documents), now + Duration::from_secs(60));
         assert_eq!(state(&later), expected, "{what}, a minute later");
-        let mended = reloader.decide(&files(&[s, expo, ("f.yaml", DEFAULT_SET)]), now + Duration::from_secs(120));
-        assert_eq!(state(&mended), "Advisory /x", "{what}, mended");
-        // Under another name the last good form is not known, but what is served is.
+        let repaired = reloader.decide(&files(&[s, expo, ("f.yaml", DEFAULT_SET)]), now + Duration::from_secs(120));
+        assert_eq!(state(&repaired), "Advisory /x", "{what}, repaired");
+        // Under another name the last good form is unknown, but the served version is known.
         let moved = reloader.decide(&files(&[s, expo, ("new.yaml", &syntax)]), now + Duration::from_secs(180));
         assert_eq!(state(&moved), "Advisory /x", "{what}, broken again");
         let much_later = reloader.decide(&files(&[s, expo, ("new.yaml", &syntax)]), now + Duration::from_secs(240));
@@ -319,8 +319,8 @@ fn a_group_that_cannot_be_read_loosens_nothing_and_delays_nothing() {
     now += Duration::from_secs(60);
     let edited = strict.replace("/x", "/z");
     let tightened = reloader.decide(&files(&[s, ("f.yaml", &edited), expo, broken]), now);
-    assert_eq!(state(&tightened), "Enforced /z", "what does not loosen goes on");
+    assert_eq!(state(&tightened), "Enforced /z", "changes that do not loosen apply");
     reloader.decide(&files(&[s, ("f.yaml", &looser), expo]), now);
-    let mended = reloader.decide(&files(&[s, ("f.yaml", &looser), expo]), now + Duration::from_secs(60));
-    assert_eq!(state(&mended), "Advisory /y");
+    let repaired = reloader.decide(&files(&[s, ("f.yaml", &looser), expo]), now + Duration::from_secs(60));
+    assert_eq!(state(&repaired), "Advisory /y");
 }

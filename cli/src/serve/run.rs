@@ -315,7 +315,7 @@ impl Server {
         }
     }
 
-    /// Prints to standard error what is served, and where.
+    /// Prints to standard error which expositions are served, and where.
     pub(crate) fn announce(&self, human: bool) {
         let missing = self.gateway.missing_credentials();
         for (id, document) in &self.snapshot.expositions {

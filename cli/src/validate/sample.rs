@@ -136,7 +136,7 @@ impl fmt::Display for Sample {
         write!(f, "{}, tool {}: ", self.used_by, self.tool)?;
         match self.output_bytes {
             Some(bytes) => write!(f, "{} bytes become {bytes}", self.original_bytes)?,
-            None => write!(f, "{} bytes, of which nothing passes", self.original_bytes)?,
+            None => write!(f, "{} bytes, and nothing passes", self.original_bytes)?,
         }
         if let Some(error) = &self.error {
             write!(f, "; error: {error}")?;
