@@ -26,7 +26,7 @@ use check::Findings;
 /// What a failed stage means (`filters.md`, "Two kinds of enforcement").
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Enforcement {
-    /// Saves context: the output passes as it was before the failed stage.
+    /// Saves context: a failed stage passes on what it was given.
     #[default]
     Advisory,
     /// Protects data: a failed stage yields no data.
