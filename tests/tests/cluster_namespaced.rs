@@ -71,7 +71,11 @@ async fn a_selector_reads_namespaces_one_by_one(env: &TestEnv) -> Result<()> {
     ensure!(said.contains("docs/rbac.md"), "{said}");
     let warned = ["-n", "tamis-public", "get", "gatewaygroup", "public", "-o", "jsonpath={.status.conditions}"];
     eventually("the group's warning", SOON, async || {
-        Ok(cluster.kubectl(&warned, None).await?.contains("spec.allowedNamespaces.from: Selector needs the labels of namespaces").then_some(()))
+        Ok(cluster
+            .kubectl(&warned, None)
+            .await?
+            .contains("spec.allowedNamespaces.from: Selector needs the labels of namespaces")
+            .then_some(()))
     })
     .await?;
     cluster.kubectl(&["replace", "--filename=-"], Some(&without_version(&rules)?)).await?;
