@@ -106,15 +106,11 @@ async fn first_of<F: Future>(mut attempt: impl FnMut() -> F, times: &[Duration])
     for &time in times {
         tokio::select! {
             biased;
-            Some(ended) = attempts.next() => return ended,
+            ended = attempts.select_next_some() => return ended,
             () = tokio::time::sleep_until(begun + time) => attempts.push(attempt()),
         }
     }
-    loop {
-        if let Some(ended) = attempts.next().await {
-            return ended;
-        }
-    }
+    attempts.select_next_some().await
 }
 
 /// HTTP/2 is asked for first. A machine without certificate authorities can still call plain HTTP; TLS then fails with
