@@ -103,8 +103,8 @@ impl AllowedUse {
 }
 
 impl CredentialUse<'_> {
-    /// The line that would allow exactly this. None where no line can: a path that is not absolute, a name with a
-    /// space.
+    /// Returns the line that allows exactly this use. `None` if no line can: the path is not absolute, or the name
+    /// contains a space.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let Self { host, port: _, path, kind, name } = *self;

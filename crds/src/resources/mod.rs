@@ -133,22 +133,13 @@ pub struct Unusable {
 }
 
 fn without_actions(spec: &mut ServiceManifestSpec) {
-    // Names every field, so that the tools of a new source are not kept by mistake.
-    let ServiceManifestSpec {
-        name: _,
-        version: _,
-        description: _,
-        http,
-        command: _,
-        apple_script: _,
-        openapi: _,
-        graphql: _,
-        grpc: _,
-        mcp: _,
-        llm: _,
-    } = spec;
-    if let Some(http) = http {
-        http.actions.clear();
+    match spec.source() {
+        Some(SourceSpec::Http(_)) => {
+            if let Some(http) = &mut spec.http {
+                http.actions.clear();
+            }
+        }
+        None => {}
     }
 }
 
