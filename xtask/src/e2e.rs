@@ -19,11 +19,8 @@ const IMAGE: &str = "tamis:e2e";
 const BUILD: [&str; 8] =
     ["build", "--workspace", "--bin", "tamis-e2e", "--bin", "rmcp-driver", "--test", "cluster_quickstart"];
 
-/// How long Argo CD reconciles by default.
-const RECONCILE_SECONDS: u64 = 600;
-
 /// `cargo xtask e2e`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Arguments {
     /// Write the steps with their times to this file as Markdown, and next to it as JSON
     #[arg(long)]
@@ -34,22 +31,15 @@ pub(crate) struct Arguments {
     /// Test a debug build, which builds in a fraction of the time
     #[arg(long, conflicts_with = "binary")]
     debug: bool,
-    /// How long Argo CD reconciles the installation, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = RECONCILE_SECONDS)]
-    reconcile_seconds: u64,
+    /// How long Argo CD reconciles the installation, in seconds [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    reconcile_seconds: Option<u64>,
     /// After the installation, run only steps whose names contain one of these words
     #[arg(long)]
     only: Vec<String>,
     /// Keep the node running at the end, until Ctrl-C
     #[arg(long)]
     keep: bool,
-}
-
-impl Default for Arguments {
-    fn default() -> Self {
-        let (report, binary, only) = (None, None, Vec::new());
-        Self { report, binary, debug: false, reconcile_seconds: RECONCILE_SECONDS, only, keep: false }
-    }
 }
 
 /// Builds everything that a run needs, and runs it.
@@ -69,7 +59,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let image = Image::make(binary.as_deref())?;
     let mut command = Command::new(&runner);
     command.args(["run", "--image-name", IMAGE]).arg("--image").arg(image.archive).arg("--tamis").arg(image.program);
-    command.arg("--reconcile-seconds").arg(arguments.reconcile_seconds.to_string());
+    if let Some(seconds) = arguments.reconcile_seconds {
+        command.arg("--reconcile-seconds").arg(seconds.to_string());
+    }
     if let Some(report) = &arguments.report {
         command.arg("--report").arg(report);
     }
