@@ -41,11 +41,7 @@ async fn deleting_in_any_order_reveals_nothing() -> Result<()> {
             env.operator.restart()?;
             env.operator.ready().await?;
         }
-        env.issue_stopped("plain", "FilterSetNotFound").await?;
-        delete(&env, "exposition", "plain").await?;
-        delete(&env, "servicemanifest", "tracker").await?;
-        gone(&env, &calls).await?;
-        calls.end().await?;
+        delete_the_rest(&env, calls).await?;
         all_three(&env).await?;
     }
 
@@ -89,10 +85,15 @@ async fn deleting_in_any_order_reveals_nothing() -> Result<()> {
     tokio::time::sleep(Duration::from_secs(3)).await;
     env.operator.restart()?;
     env.operator.ready().await?;
+    delete_the_rest(&env, calls).await
+}
+
+/// Waits until the exposition has stopped for the lack of its filters, then deletes it, and its service last.
+async fn delete_the_rest(env: &TestEnv, calls: Calls) -> Result<()> {
     env.issue_stopped("plain", "FilterSetNotFound").await?;
-    delete(&env, "exposition", "plain").await?;
-    delete(&env, "servicemanifest", "tracker").await?;
-    gone(&env, &calls).await?;
+    delete(env, "exposition", "plain").await?;
+    delete(env, "servicemanifest", "tracker").await?;
+    gone(env, &calls).await?;
     calls.end().await.map(drop)
 }
 
