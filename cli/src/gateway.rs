@@ -1,6 +1,7 @@
 //! `tamis gateway`: serves the expositions of a GatewayGroup in a cluster.
 
 use std::net::IpAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use clap::ValueEnum;
 use tamis_crds::resources::{Memory, Quantity};
 use tamis_gateway::cluster::Source;
 use tamis_gateway::upstream::{ClientOptions, Destination, EgressPolicy};
-use tamis_gateway::{Gateway, GatewayLimits, MemoryLimit, Options, Tls, TlsFiles};
+use tamis_gateway::{Gateway, GatewayLimits, MemoryLimit, Options, Tls, TlsFiles, available_cores};
 use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes;
@@ -75,6 +76,10 @@ pub(crate) struct Args {
     /// or of the machine's memory if there is no limit].
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
+    /// Threads that serve connections, each with connections to upstreams of its own [default: the cores that the process may
+    /// use, by its affinity and the CPU limit of its control group].
+    #[arg(long, value_name = "N", value_parser = workers)]
+    workers: Option<NonZero<usize>>,
     /// The largest answer of an upstream, whatever an exposition allows.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64Mi")]
     max_response_bytes: u64,
@@ -121,6 +126,12 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     memory
         .bytes()
         .ok_or_else(|| "must be a number from 16Mi to 1024Gi, optionally with k, M, G, Ki, Mi or Gi".to_owned())
+}
+
+/// Parses a number of workers. Each is a thread with two descriptors and some hundred kilobytes.
+pub(crate) fn workers(text: &str) -> Result<NonZero<usize>, String> {
+    let number = text.parse::<NonZero<usize>>().ok().filter(|number| number.get() <= 1024);
+    number.ok_or_else(|| "must be a number from 1 to 1024".to_owned())
 }
 
 /// Returns the configured memory, or the memory that the system allows, which is logged.
@@ -226,6 +237,7 @@ fn options(args: &Args, source: &Source, api_server: Vec<IpAddr>) -> Options {
             max_timeout: args.max_timeout,
             ..GatewayLimits::default()
         },
+        workers: args.workers.unwrap_or_else(available_cores),
         audit_dir: args.audit_dir.clone(),
         require_access: true,
         tool_series: args.metrics_detail == MetricsDetail::Tool,
@@ -257,6 +269,15 @@ mod tests {
         }
         assert_eq!(bytes("1Ki"), Ok(1_024));
         assert!(bytes("1Kb").is_err());
+    }
+
+    #[test]
+    fn there_are_1_to_1024_workers() {
+        assert_eq!(workers("1").map(NonZero::get), Ok(1));
+        assert_eq!(workers("1024").map(NonZero::get), Ok(1024));
+        for bad in ["0", "-1", "1025", "two", ""] {
+            assert!(workers(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

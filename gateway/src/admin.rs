@@ -28,6 +28,7 @@ use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
 use crate::shares::Resource;
 use crate::upstream::Secret;
+use crate::workers::Workers;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -47,7 +48,7 @@ impl Gateway {
             let response = gateway.admin(&request, &ending);
             async { response }
         };
-        run(listener, &shutdown, listening, |_| {}, answer).await;
+        run(listener, &shutdown, listening, &Workers::on_this_runtime(), |_| {}, answer).await;
     }
 
     fn admin(self: &Arc<Self>, request: &Request<Incoming>, shutdown: &CancellationToken) -> Response<Body> {

@@ -141,7 +141,7 @@ impl Gateway {
             listeners: Listeners::default(),
             connections,
             set_aside,
-            client: Arc::new(Client::new(options.client.clone())?),
+            client: Arc::new(Client::new(options.client.clone(), options.workers)?),
             registry: Registry::default(),
             metrics: Metrics::new()?,
             auditor: Auditor::new(options.audit_dir.clone()).map_err(|error| {

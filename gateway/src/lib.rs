@@ -60,6 +60,7 @@ mod stdio;
 mod trace;
 pub mod upstream;
 mod validation;
+mod workers;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use admin::AdminToken;
@@ -73,3 +74,4 @@ pub use seal::Keyring;
 pub use serve::{Tls, TlsError, TlsFiles};
 pub use stdio::StdioError;
 pub use trace::{CallTrace, TraceError, TraceOptions, Traces};
+pub use workers::available_cores;

@@ -1,5 +1,6 @@
 //! The options of a gateway.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use crate::seal::Keyring;
 use crate::serve::Tls;
 use crate::trace::Traces;
 use crate::upstream::{ClientOptions, Credentials};
+use crate::workers::available_cores;
 
 /// The options with which a gateway starts.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct Options {
     pub client: ClientOptions,
     /// Limits on all expositions together.
     pub limits: GatewayLimits,
+    /// Threads that serve connections, each with connections to upstreams of its own.
+    pub workers: NonZero<usize>,
     /// The folder for full audit records, one file for each call. Without it, an exposition that asks for full records
     /// is not served.
     pub audit_dir: Option<PathBuf>,
@@ -50,6 +54,7 @@ impl Options {
             credentials,
             client: ClientOptions::default(),
             limits: GatewayLimits::default(),
+            workers: available_cores(),
             audit_dir: None,
             require_access: false,
             tool_series: true,

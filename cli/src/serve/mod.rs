@@ -8,6 +8,7 @@ mod run;
 mod settings;
 mod signals;
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,6 +69,10 @@ pub(crate) struct Args {
     /// the control group's memory limit, or of the machine's memory if there is no limit].
     #[arg(long, value_name = "BYTES", value_parser = crate::gateway::memory)]
     memory: Option<u64>,
+    /// Threads that serve connections, each with connections to upstreams of its own [default: the cores that the process may
+    /// use, by its affinity and the CPU limit of its control group].
+    #[arg(long, value_name = "N", value_parser = crate::gateway::workers, conflicts_with = "stdio")]
+    workers: Option<NonZero<usize>>,
     /// Listen beyond loopback although everyone who reaches the address may call expositions without `access`.
     #[arg(long)]
     insecure_public: bool,
@@ -116,6 +121,7 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     };
     preparation.insecure_public = args.insecure_public;
     preparation.memory = args.memory;
+    preparation.workers = args.workers;
     if !args.stdio {
         let named = args.tls_cert.clone().zip(args.tls_key.clone());
         preparation.tls = settings::tls(named, preparation.group(), args.secrets.as_deref())?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,6 +44,8 @@ pub(crate) struct Preparation {
     pub(crate) insecure_public: bool,
     /// The memory for calls. Defaults to that of the group or the system.
     pub(crate) memory: Option<u64>,
+    /// Threads that serve connections. Defaults to the cores that the process may use.
+    pub(crate) workers: Option<NonZero<usize>>,
     /// The certificate of the serving port.
     pub(crate) tls: Option<Arc<Tls>>,
     /// The sender of traces.
@@ -65,6 +68,7 @@ impl Preparation {
             human,
             insecure_public: false,
             memory: None,
+            workers: None,
             tls: None,
             traces: None,
         }
@@ -145,6 +149,7 @@ impl Preparation {
         });
         options.client = ClientOptions { egress: settings::egress(group)?, ..ClientOptions::default() };
         options.limits = settings::limits(group, self.memory);
+        options.workers = self.workers.unwrap_or(options.workers);
         options.audit_dir.clone_from(&self.audit_dir);
         options.require_access = listen.as_ref().is_some_and(open);
         options.hostnames = settings::hostnames(group);

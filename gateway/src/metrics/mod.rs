@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use prometheus::{
-    Encoder as _, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder as _, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder,
 };
 use tamis_config::ExpositionId;
 
@@ -113,6 +113,8 @@ pub(crate) struct Metrics {
     closed: IntCounterVec,
     memory: IntGaugeVec,
     offloaded: IntCounterVec,
+    /// `tamis_worker_stalls_total`.
+    pub(crate) worker_stalls: IntCounter,
     reloads: IntCounterVec,
     tls_reloads: IntCounterVec,
     upstream_duration: HistogramVec,
@@ -244,6 +246,10 @@ impl Metrics {
             ),
             &["work"],
         )?;
+        let worker_stalls = IntCounter::new(
+            "tamis_worker_stalls_total",
+            "How often a thread that serves connections ran none of its tasks for half a second.",
+        )?;
         let reloads = IntCounterVec::new(
             Opts::new("tamis_config_reloads_total", "Configuration reloads, by result."),
             &["result"],
@@ -290,6 +296,7 @@ impl Metrics {
         registry.register(Box::new(closed.clone()))?;
         registry.register(Box::new(memory.clone()))?;
         registry.register(Box::new(offloaded.clone()))?;
+        registry.register(Box::new(worker_stalls.clone()))?;
         registry.register(Box::new(reloads.clone()))?;
         registry.register(Box::new(tls_reloads.clone()))?;
         registry.register(Box::new(tls_expires.clone()))?;
@@ -351,6 +358,7 @@ impl Metrics {
             closed,
             memory,
             offloaded,
+            worker_stalls,
             reloads,
             tls_reloads,
             upstream_ok: upstream_duration.with_label_values(&["200"]),

@@ -23,6 +23,7 @@ use super::connections::{Bounds, Closed, Connection, Connections};
 use super::{Body, Tls};
 use crate::descriptors;
 use crate::options::GatewayLimits;
+use crate::workers::Workers;
 
 /// Concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 256;
@@ -72,12 +73,13 @@ impl Listening {
     }
 }
 
-/// Accepts connections until `shutdown`. Then lets requests in flight finish, and drops the connections that are still open
+/// Accepts connections until `shutdown`, and gives each to one of `workers`. Then lets requests in flight finish, and drops the connections that are still open
 /// after `drain`.
 pub(crate) async fn run<F, A>(
     listener: TcpListener,
     shutdown: &CancellationToken,
     listening: Listening,
+    workers: &Workers,
     note: impl Fn(Event),
     answer: F,
 ) where
@@ -118,22 +120,38 @@ pub(crate) async fn run<F, A>(
             }
         };
         failing.over();
-        let (evicted, place) = open.admit(peer.ip());
+        let assigned = workers.assign();
+        let (evicted, place) = open.admit(peer.ip(), assigned.load());
         note(Event::Closed(Closed::Evicted, evicted));
         let Ok(place) = place else {
             note(Event::Refused);
             continue;
         };
+        // It is registered with the worker's runtime there.
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%peer, "connection cannot be handed to its worker: {error}");
+                continue;
+            }
+        };
         let (answer, shutdown, abort) = (answer.clone(), shutdown.clone(), abort.clone());
         let tls = tls.clone();
-        tasks.spawn(async move {
+        let runtime = assigned.runtime().clone();
+        let serving = async move {
+            let _assigned = assigned;
             let connection = &place.connection;
+            let stream = match TcpStream::from_std(stream) {
+                Ok(stream) => stream,
+                Err(error) => return tracing::debug!(%peer, "connection cannot be served: {error}"),
+            };
             tokio::select! {
                 () = accepted_one(stream, peer, connection, (header_timeout, tls), &shutdown, answer) => {}
                 () = abort.cancelled() => {}
                 () = connection.abort.cancelled() => {}
             }
-        });
+        };
+        tasks.spawn_on(serving, &runtime);
     }
     drop(listener);
     tasks.close();

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::accept::{self, Listening};
 use super::*;
 use crate::options::GatewayLimits;
+use crate::workers::Workers;
 
 /// What a client sees of a response.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ async fn listen(shutdown: CancellationToken) -> SocketAddr {
             let response = respond(request.uri().path());
             async { response }
         };
-        accept::run(listener, &shutdown, listening, |_| {}, answer).await;
+        accept::run(listener, &shutdown, listening, &Workers::on_this_runtime(), |_| {}, answer).await;
     });
     address
 }

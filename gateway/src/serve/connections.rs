@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::deadlines::{Deadlines, Due};
+use crate::workers::Load;
 
 /// One in this many connections is closed at once when there is no room.
 const EVICTED_PART: usize = 16;
@@ -52,6 +53,8 @@ pub(super) struct Connection {
     idle_since: AtomicU64,
     deadlines: Deadlines,
     bounds: Bounds,
+    /// What the worker that serves the connection has to do.
+    load: Arc<Load>,
     /// Closes the connection once no request is in flight.
     pub(super) retire: CancellationToken,
     /// Closes the connection now.
@@ -86,6 +89,7 @@ impl Connection {
     /// Begins a request.
     pub(super) fn begin(self: &Arc<Self>) -> Exchange {
         self.busy.fetch_add(1, Ordering::AcqRel);
+        self.load.request_began();
         Exchange { connection: Arc::clone(self), due: None }
     }
 }
@@ -114,6 +118,7 @@ impl Drop for Exchange {
         }
         self.connection.idle_since.store(self.connection.now(), Ordering::Relaxed);
         self.connection.busy.fetch_sub(1, Ordering::AcqRel);
+        self.connection.load.request_ended();
     }
 }
 
@@ -224,11 +229,11 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection, and closes idle ones if there is no room. Returns how many were closed.
+    /// Admits a connection that the worker of `load` serves, and closes idle ones if there is no room. Returns how many were closed.
     ///
     /// # Errors
     /// [`Refused`] if there is no room, and no idle connection to close.
-    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> (usize, Result<Place, Refused>) {
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr, load: &Arc<Load>) -> (usize, Result<Place, Refused>) {
         let peer = Peer::of(address);
         let mut table = self.table();
         let mut evicted = 0;
@@ -251,6 +256,7 @@ impl Connections {
             idle_since: AtomicU64::new(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)),
             deadlines: Deadlines::default(),
             bounds: self.bounds,
+            load: Arc::clone(load),
             retire: CancellationToken::new(),
             abort: CancellationToken::new(),
         });

@@ -23,12 +23,12 @@ impl Place {
 #[test]
 fn without_room_the_oldest_idle_connection_goes() {
     let connections = table(4);
-    let places: Vec<_> = (0..4).map(|i| connections.admit(peer(i)).1.unwrap()).collect();
+    let places: Vec<_> = (0..4).map(|i| connections.admit(peer(i), &Arc::default()).1.unwrap()).collect();
     for (place, age) in places.iter().zip([1, 30, 4, 20]) {
         place.idle_for(age);
     }
     let working = places[1].connection.begin();
-    let (evicted, admitted) = connections.admit(peer(9));
+    let (evicted, admitted) = connections.admit(peer(9), &Arc::default());
     assert_eq!((evicted, admitted.is_ok()), (1, true));
     let closed: Vec<_> = places.iter().map(Place::is_closed).collect();
     // The second has been idle for longer, but answers a request now.
@@ -43,10 +43,10 @@ fn without_room_the_oldest_idle_connection_goes() {
 #[test]
 fn the_address_with_most_connections_gives_way_first() {
     let connections = table(8);
-    let many: Vec<_> = (0..6).map(|_| connections.admit(peer(1)).1.unwrap()).collect();
-    let few: Vec<_> = (2..4).map(|i| connections.admit(peer(i)).1.unwrap()).collect();
+    let many: Vec<_> = (0..6).map(|_| connections.admit(peer(1), &Arc::default()).1.unwrap()).collect();
+    let few: Vec<_> = (2..4).map(|i| connections.admit(peer(i), &Arc::default()).1.unwrap()).collect();
     few.iter().for_each(|place| place.idle_for(500));
-    let admitted = connections.admit(peer(9)).1;
+    let admitted = connections.admit(peer(9), &Arc::default()).1;
     assert!(admitted.is_ok());
     assert_eq!(many.iter().filter(|place| place.is_closed()).count(), 1);
     assert!(few.iter().all(|place| !place.is_closed()));
@@ -55,15 +55,15 @@ fn the_address_with_most_connections_gives_way_first() {
 #[test]
 fn no_address_has_all_places() {
     let connections = table(8);
-    let places: Vec<_> = (0..6).map(|_| connections.admit(peer(1)).1.unwrap()).collect();
+    let places: Vec<_> = (0..6).map(|_| connections.admit(peer(1), &Arc::default()).1.unwrap()).collect();
     let working: Vec<_> = places.iter().map(|place| place.connection.begin()).collect();
-    assert_eq!(connections.admit(peer(1)).1.unwrap_err(), Refused::Peer);
-    let others: Vec<_> = (2..4).map(|i| connections.admit(peer(i)).1.unwrap()).collect();
+    assert_eq!(connections.admit(peer(1), &Arc::default()).1.unwrap_err(), Refused::Peer);
+    let others: Vec<_> = (2..4).map(|i| connections.admit(peer(i), &Arc::default()).1.unwrap()).collect();
     let answering: Vec<_> = others.iter().map(|place| place.connection.begin()).collect();
-    assert_eq!(connections.admit(peer(4)).1.unwrap_err(), Refused::Full, "nothing is idle");
+    assert_eq!(connections.admit(peer(4), &Arc::default()).1.unwrap_err(), Refused::Full, "nothing is idle");
     // One that ends a request is idle, and gives way to another of its address.
     drop(working);
-    let (evicted, admitted) = connections.admit(peer(1));
+    let (evicted, admitted) = connections.admit(peer(1), &Arc::default());
     assert_eq!((evicted, admitted.is_ok()), (1, true));
     drop(answering);
 }
@@ -90,8 +90,8 @@ fn a_sweep_closes_what_is_slow_or_idle_for_too_long() {
         connections.sweep(|why| counts.borrow_mut().push(why));
         counts.into_inner()
     };
-    let idle = connections.admit(peer(1)).1.unwrap();
-    let reading = connections.admit(peer(2)).1.unwrap();
+    let idle = connections.admit(peer(1), &Arc::default()).1.unwrap();
+    let reading = connections.admit(peer(2), &Arc::default()).1.unwrap();
     let mut exchange = reading.connection.begin();
     std::thread::sleep(Duration::from_millis(2));
     assert_eq!(closed(), [Closed::Idle]);

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
 use crate::metrics::Rejection;
+use crate::workers::Workers;
 
 pub(crate) use accept::{Event, Listening, run};
 pub(crate) use body::{Body, Cut};
@@ -76,8 +77,11 @@ impl Gateway {
             }
             std::future::pending::<()>().await;
         };
+        let workers = Workers::start(self.options.workers);
+        let stalled = || self.metrics.worker_stalls.inc();
         tokio::select! {
-            () = run(listener, &shutdown, listening, note, answer) => {}
+            () = run(listener, &shutdown, listening, &workers, note, answer) => {}
+            () = workers.watch(stalled) => {}
             () = flag => {}
             () = certificates => {}
         }
@@ -92,5 +96,6 @@ impl Gateway {
         if tokio::time::timeout(self.options.limits.drain, settled).await.is_err() {
             tracing::warn!("drain timed out with calls in flight");
         }
+        workers.stop().await;
     }
 }

@@ -1,5 +1,6 @@
 //! The HTTP client that all services share.
 
+use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub struct ClientOptions {
     pub extra_roots: Vec<Vec<u8>>,
     /// Time limit for establishing a connection, including TLS.
     pub connect_timeout: Duration,
-    /// Maximum idle connections to each host.
+    /// Maximum idle connections to each host, of all workers together.
     pub max_idle_per_host: usize,
 }
 
@@ -44,6 +45,7 @@ pub struct ClientError(String);
 #[derive(Debug)]
 pub struct Client {
     options: ClientOptions,
+    workers: NonZero<usize>,
     policy: Arc<EgressPolicy>,
     http: Transport,
     /// The transport for redirects to another origin: without loopback and without Services by name. Created when first
@@ -52,14 +54,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates the client.
+    /// Creates the client for so many workers, each of which has connections of its own.
     ///
     /// # Errors
     /// [`ClientError`] if an extra certificate authority cannot be parsed.
-    pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
+    pub fn new(options: ClientOptions, workers: NonZero<usize>) -> Result<Self, ClientError> {
         let policy = Arc::new(options.egress.clone());
-        let http = build(&options, &policy)?;
-        Ok(Self { options, policy, http, redirected: OnceLock::new() })
+        let http = build(&options, workers, &policy)?;
+        Ok(Self { options, workers, policy, http, redirected: OnceLock::new() })
     }
 
     /// Forbids calls to a listener of this gateway.
@@ -91,14 +93,18 @@ impl Client {
         }
         let made = self.redirected.get_or_init(|| {
             let policy = Arc::new(self.policy.restricted());
-            build(&self.options, &policy).ok().map(|http| (policy, http))
+            build(&self.options, self.workers, &policy).ok().map(|http| (policy, http))
         });
         made.as_ref().map(|(policy, http)| (policy.as_ref(), http))
     }
 }
 
-fn build(options: &ClientOptions, policy: &Arc<EgressPolicy>) -> Result<Transport, ClientError> {
-    Transport::new(options, Resolver(Arc::clone(policy))).map_err(ClientError)
+fn build(
+    options: &ClientOptions,
+    workers: NonZero<usize>,
+    policy: &Arc<EgressPolicy>,
+) -> Result<Transport, ClientError> {
+    Transport::new(options, workers, Resolver(Arc::clone(policy))).map_err(ClientError)
 }
 
 /// Returns the text of an error and its causes.

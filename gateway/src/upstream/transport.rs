@@ -1,6 +1,7 @@
 //! HTTP/1.1 and HTTP/2 towards upstreams: bounds on what comes before a body, and decompression.
 
 use std::error::Error;
+use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,7 @@ use super::ClientOptions;
 use super::connect::Connector;
 use super::egress::Resolver;
 use super::pace::Paced;
+use crate::workers;
 
 /// Informational responses (1xx) that may come before a response, in HTTP/1.1.
 pub(super) const MAX_INFORMATIONAL: u32 = 16;
@@ -36,10 +38,11 @@ const MAX_REPEATS: u32 = 2;
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("tamis/", env!("CARGO_PKG_VERSION")));
 
-/// Connections, reused. Cheap to clone.
+/// Connections, reused by the worker that made them. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
-    http: legacy::Client<Connector, Full<Bytes>>,
+    /// By the number of the worker: a call and its connection are on the same thread.
+    http: Arc<[legacy::Client<Connector, Full<Bytes>>]>,
 }
 
 /// Why there is no response.
@@ -60,20 +63,21 @@ pub(super) struct Received {
 impl Transport {
     /// # Errors
     /// What is wrong with a certificate authority.
-    pub(super) fn new(options: &ClientOptions, resolver: Resolver) -> Result<Self, String> {
+    pub(super) fn new(options: &ClientOptions, workers: NonZero<usize>, resolver: Resolver) -> Result<Self, String> {
         let connector = Connector::new(resolver, &options.extra_roots, options.connect_timeout)?;
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(options.max_idle_per_host)
+            .pool_max_idle_per_host(options.max_idle_per_host.div_ceil(workers.get()))
             .pool_idle_timeout(Duration::from_secs(90))
             .http1_max_headers(MAX_HEADERS)
             .http1_max_buf_size(MAX_HEAD)
             .http2_adaptive_window(true)
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(10));
-        Ok(Self { http: builder.build(connector) })
+        // One more than workers, for what runs on other threads.
+        Ok(Self { http: (0..=workers.get()).map(|_| builder.build(connector.clone())).collect() })
     }
 
     /// Sends a request, and once more where the server has processed nothing of it.
@@ -119,7 +123,8 @@ impl Service<Request<Full<Bytes>>> for Transport {
     }
 
     fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
-        self.http.request(request).map_ok(|response| response.map(Paced::new))
+        let http = self.http.get(workers::current()).or(self.http.first());
+        http.expect("at least one").request(request).map_ok(|response| response.map(Paced::new))
     }
 }
 

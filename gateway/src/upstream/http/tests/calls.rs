@@ -1,5 +1,6 @@
 //! Calls over a real connection.
 
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse as _;
@@ -360,7 +361,9 @@ async fn what_egress_forbids_is_not_connected_to() {
     let server = Server::start(|_, _| "{}").await;
     let port = server.address.port();
     let egress = EgressPolicy { allow_loopback: false, ..EgressPolicy::standalone() };
-    let client = std::sync::Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
+    let client = std::sync::Arc::new(
+        Client::new(ClientOptions { egress, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap(),
+    );
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "169.254.169.254"] {
         let document = document(&format!("http://{host}:{port}"), bearer(), json!({}));
         let upstream = Upstream::new(&document, client.clone()).unwrap();

@@ -1,5 +1,6 @@
 //! The same over HTTP/2: frames without end. And requests that the server says it has not processed.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -109,7 +110,7 @@ async fn serve(
 
 fn trusting(flood: &Flood) -> Arc<Client> {
     let extra_roots = vec![flood.pem.clone().into_bytes()];
-    Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }).unwrap())
+    Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Where redirects may lead, and what they take along.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use axum::response::IntoResponse as _;
@@ -20,7 +21,8 @@ fn ok() -> axum::response::Response {
 /// Calls with a client whose egress says that any server on loopback may be redirected to.
 async fn call_across(document: &tamis_config::ServiceDocument) -> Result<crate::upstream::Answer, UpstreamError> {
     let egress = EgressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], ..EgressPolicy::standalone() };
-    let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
+    let client =
+        Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap());
     Upstream::new(document, client)
         .unwrap()
         .call("call", &arguments("{}"), context(bounds(), given(), &mut room()))
@@ -206,7 +208,8 @@ async fn nothing_else_leads_to_loopback() {
         // 0.0.0.0 reaches loopback on Linux without being loopback: it stands for an address that was allowed.
         let url = format!("http://0.0.0.0:{}", server.address.port());
         let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
-        let client = Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }).unwrap());
+        let client =
+            Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap());
         let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
         let error = upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");

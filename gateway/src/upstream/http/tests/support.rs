@@ -1,6 +1,7 @@
 //! A real HTTP server on loopback, and services that call it.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
@@ -163,7 +164,7 @@ pub(crate) fn upstream(document: &ServiceDocument) -> Result<Upstream, InvalidSe
 
 thread_local! {
     // Reading the system's certificates takes its time, and a test is a thread with a runtime of its own.
-    static CLIENT: Arc<Client> = Arc::new(Client::new(ClientOptions::default()).unwrap());
+    static CLIENT: Arc<Client> = Arc::new(Client::new(ClientOptions::default(), NonZero::<usize>::MIN).unwrap());
 }
 
 pub(crate) fn client() -> Arc<Client> {

@@ -1,6 +1,7 @@
 //! TLS and HTTP/2, with certificates of the test's own.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use axum::response::IntoResponse;
@@ -66,7 +67,7 @@ pub(super) fn acceptor(alpn: &[&str]) -> (TlsAcceptor, String) {
 
 async fn call(host: &str, server: &Server, roots: &[&str]) -> Result<Answer, UpstreamError> {
     let extra_roots = roots.iter().map(|pem| pem.as_bytes().to_vec()).collect();
-    let client = Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }).unwrap();
+    let client = Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap();
     let auth = json!({"type": "bearer", "credential": {"name": "n", "key": "k"}});
     let document = document(&format!("https://{host}:{}", server.address.port()), Some(auth), json!({}));
     let upstream = Upstream::new(&document, Arc::new(client)).unwrap();
@@ -112,6 +113,6 @@ async fn a_redirect_never_leaves_tls() {
 fn an_authority_that_cannot_be_read_is_an_error() {
     let options =
         ClientOptions { extra_roots: vec![b"-----BEGIN CERTIFICATE-----\nnonsense".to_vec()], ..Default::default() };
-    let error = Client::new(options).unwrap_err().to_string();
+    let error = Client::new(options, NonZero::<usize>::MIN).unwrap_err().to_string();
     assert!(error.starts_with("the HTTP client cannot be set up: "), "{error}");
 }
