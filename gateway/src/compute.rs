@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use crate::memory::{Exhausted, Reservation};
+use crate::workers;
 
 /// The slots for long work, and the queue for them.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl Compute {
         let part = memory.as_mut().map(|(held, bytes)| held.split(*bytes));
         let left = SetOnDrop(Arc::default());
         let gone = Arc::clone(&left.0);
-        let task = tokio::task::spawn_blocking(move || {
+        let task = workers::spawn_blocking(move || {
             // The slot is held until the thread ends, even if the caller disconnects.
             let _slot = slot;
             (work(&|| gone.load(Ordering::Relaxed) || Instant::now() >= deadline), part)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connections::{Bounds, Closed, Connection, Connections};
+use super::linger::Lingering;
 use super::{Body, Tls};
 use crate::descriptors;
 use crate::options::GatewayLimits;
@@ -73,8 +74,8 @@ impl Listening {
     }
 }
 
-/// Accepts connections until `shutdown`, and gives each to one of `workers`. Then lets requests in flight finish, and drops the connections that are still open
-/// after `drain`.
+/// Accepts connections until `shutdown`, and gives each to one of `workers`. Then lets requests in flight finish, and drops
+/// the connections that are still open after `drain`.
 pub(crate) async fn run<F, A>(
     listener: TcpListener,
     shutdown: &CancellationToken,
@@ -280,14 +281,20 @@ async fn serve<I, F, A>(
     A: Future<Output = Response<Body>> + Send + 'static,
 {
     let begun = Arc::new(AtomicBool::new(false));
+    let is_early = Arc::new(AtomicBool::new(false));
+    let stream = Lingering::new(stream, Arc::clone(&is_early));
     let service = {
         let (begun, connection) = (Arc::clone(&begun), Arc::clone(connection));
-        service_fn(move |request| {
+        service_fn(move |request: Request<Incoming>| {
             begun.store(true, Ordering::Relaxed);
             let exchange = connection.begin();
+            let has_body = !request.body().is_end_stream();
+            let is_early = Arc::clone(&is_early);
             let answering = answer(request, peer);
             async move {
                 let mut response = answering.await;
+                // A refusal may come before the end of its request; any other answer needs all of it.
+                is_early.store(has_body && !response.status().is_success(), Ordering::Relaxed);
                 response.body_mut().tie(exchange);
                 Ok::<_, Infallible>(response)
             }

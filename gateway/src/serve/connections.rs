@@ -229,7 +229,8 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection that the worker of `load` serves, and closes idle ones if there is no room. Returns how many were closed.
+    /// Admits a connection that the worker of `load` serves, and closes idle ones if there is no room. Returns how many were
+    /// closed.
     ///
     /// # Errors
     /// [`Refused`] if there is no room, and no idle connection to close.

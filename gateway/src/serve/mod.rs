@@ -10,6 +10,7 @@ mod detached;
 mod endpoint;
 mod http;
 mod index;
+mod linger;
 mod mcp;
 mod origin;
 mod request_body;

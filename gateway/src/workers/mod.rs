@@ -3,11 +3,11 @@
 //! Each worker is one thread with a runtime of its own: a call starts, waits for its upstream, and is filtered and answered
 //! on the thread that its connection was given to, so no task moves between cores and no other thread is woken. The runtime
 //! that [`crate::Gateway::serve`] is called on accepts connections and keeps the background work: configuration, the admin
-//! port, audit records. See `docs/decisions/0039-a-worker-per-core.md`.
+//! port, audit records. See `docs/decisions/0038-a-worker-per-core.md`.
 
 mod pulse;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,6 +16,7 @@ use std::{io, thread};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use pulse::{Pulse, Verdict};
@@ -25,11 +26,20 @@ const END: Duration = Duration::from_secs(1);
 
 thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
+    /// The runtime that started the workers; none on other threads.
+    static BACKGROUND: OnceCell<Handle> = const { OnceCell::new() };
 }
 
 /// Returns the number of the worker that this thread is, counted from 1; 0 on any other thread.
 pub(crate) fn current() -> usize {
     NUMBER.get()
+}
+
+/// Runs work that would hold a worker up on the threads of the runtime that started the workers; on any other thread, on those of
+/// its own runtime.
+pub(crate) fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let background = BACKGROUND.with(|background| background.get().cloned());
+    background.unwrap_or_else(Handle::current).spawn_blocking(work)
 }
 
 /// Returns the number of cores that the process may use, by its affinity and the quota of its control group; at least 1.
@@ -168,8 +178,13 @@ impl Workers {
         let mut pulses: Vec<Pulse> = self.workers.iter().map(|_| Pulse::new(Instant::now())).collect();
         let mut ticks = tokio::time::interval(pulse::INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut last = Instant::now();
         loop {
             ticks.tick().await;
+            // A process that did not run at all has no worker to blame.
+            let late = last.elapsed().saturating_sub(2 * pulse::INTERVAL);
+            last = Instant::now();
+            pulses.iter_mut().for_each(|pulse| pulse.excuse(late));
             for (number, (worker, pulse)) in (1_usize..).zip(self.workers.iter().zip(&mut pulses)) {
                 let load = &worker.load;
                 let verdict = pulse.tick(load.answered.load(Ordering::Relaxed), Instant::now());
@@ -215,9 +230,13 @@ impl Drop for Workers {
 fn start(number: usize, stop: &CancellationToken, alive: &mpsc::Sender<()>) -> io::Result<Worker> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    let (stop, alive) = (stop.clone(), alive.clone());
+    let (stop, alive, background) = (stop.clone(), alive.clone(), Handle::current());
+    let dispatch = tracing::dispatcher::get_default(Clone::clone);
     thread::Builder::new().name(format!("tamis-worker-{number}")).spawn(move || {
         NUMBER.set(number);
+        BACKGROUND.with(|cell| _ = cell.set(background));
+        // A worker logs to where the thread that started it logs.
+        let _logs = tracing::dispatcher::set_default(&dispatch);
         runtime.block_on(stop.cancelled());
         // Work in the pool may not have noticed yet that its caller is gone.
         runtime.shutdown_background();

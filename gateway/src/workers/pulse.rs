@@ -35,6 +35,11 @@ impl Pulse {
         Self { asked: 0, since: now, is_stalled: false }
     }
 
+    /// Does not count a time in which nothing could answer.
+    pub(super) fn excuse(&mut self, late: Duration) {
+        self.since += late;
+    }
+
     /// Compares the number of answers with that of the questions.
     pub(super) fn tick(&mut self, answered: u64, now: Instant) -> Verdict {
         let waited = now.saturating_duration_since(self.since);
@@ -74,5 +79,15 @@ mod tests {
         for (answered, millis, expected) in table {
             assert_eq!(pulse.tick(answered, at(millis)), expected, "{millis}");
         }
+    }
+
+    #[test]
+    fn a_time_in_which_the_process_did_not_run_is_no_stall() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new(start);
+        assert_eq!(pulse.tick(0, start), Verdict::Answered);
+        pulse.excuse(Duration::from_secs(60));
+        assert_eq!(pulse.tick(0, start + Duration::from_secs(60)), Verdict::Waits);
+        assert_eq!(pulse.tick(0, start + Duration::from_secs(61)), Verdict::Stalled);
     }
 }

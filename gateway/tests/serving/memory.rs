@@ -68,6 +68,22 @@ async fn a_body_is_read_only_for_those_who_are_let_in() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_still_sending_reads_the_refusal() {
+    let (_upstream, running) = simple(GatewayLimits::default()).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(raw("/mcp/default/none", "", 1 << 20).as_bytes()).await.unwrap();
+    stream.write_all(&[b' '; 128 << 10]).await.unwrap();
+    // The gateway has answered, and reads no more of the request.
+    stream.readable().await.unwrap();
+    for _ in 0..7 {
+        stream.write_all(&[b' '; 128 << 10]).await.unwrap();
+    }
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 404"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
 async fn a_stated_length_is_reserved_and_given_back() {
     let (_upstream, running) = two(GatewayLimits { memory: 16 << 20, ..GatewayLimits::default() }).await;
     let mut senders = Vec::new();
