@@ -1,0 +1,151 @@
+//! The reason of each allocation, found by the functions on its stack.
+
+use std::fmt::Write as _;
+
+use super::profile::Site;
+
+/// The part of a call that allocates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Server,
+    Reading,
+    Arguments,
+    Rendering,
+    Client,
+    Filter,
+    Answer,
+}
+
+impl Part {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "HTTP server (hyper)",
+            Self::Reading => "reading the message",
+            Self::Arguments => "arguments",
+            Self::Rendering => "rendering the request",
+            Self::Client => "HTTP client (hyper)",
+            Self::Filter => "filter",
+            Self::Answer => "answer",
+        }
+    }
+}
+
+/// A reason applies to a stack that contains all of its texts. The first one that applies counts.
+struct Reason {
+    part: Part,
+    stack: &'static [&'static str],
+    why: &'static str,
+}
+
+const fn reason(part: Part, stack: &'static [&'static str], why: &'static str) -> Reason {
+    Reason { part, stack, why }
+}
+
+/// Frames of the connection to the client, and of the connection to the upstream.
+const SERVER: &str = "hyper::server::conn::";
+const CLIENT: &str = "client/conn/http1.rs";
+
+const REASONS: &[Reason] = &[
+    reason(
+        Part::Server,
+        &["HeaderName::from_bytes", SERVER],
+        "the names of the `Mcp-*` headers, which HTTP does not define",
+    ),
+    reason(
+        Part::Server,
+        &["hyper::proto::h1::role::parse_headers", "HeaderMap", SERVER],
+        "the map of the request's headers",
+    ),
+    reason(
+        Part::Server,
+        &["promote_to_shared", SERVER],
+        "the read buffer becomes shared: headers and body are slices of it, not copies",
+    ),
+    reason(
+        Part::Server,
+        &["poll_read_from_io", SERVER],
+        "a read buffer for the next request; the previous one is shared with this request. hyper reads on during a call to \
+         notice that the client has left",
+    ),
+    reason(Part::Server, &["body::chan::channel", SERVER], "the channel through which hyper passes the request's body"),
+    reason(
+        Part::Server,
+        &["hyper::common::time::Time::sleep_until", SERVER],
+        "the time limit of the next request's headers",
+    ),
+    reason(Part::Server, &["serve::respond::with", "HeaderMap"], "the map of the response's headers"),
+    reason(Part::Reading, &["deserialize_raw_value"], "serde's stack, to skip a value of more than one level"),
+    reason(
+        Part::Arguments,
+        &["tamis_gateway::mcp::arguments::read"],
+        "the arguments by name: an index, the names and the values",
+    ),
+    reason(
+        Part::Arguments,
+        &["mcp::arguments::validate"],
+        "validation: the arguments as one text again, its index, and the path",
+    ),
+    reason(Part::Rendering, &["http::headers::Headers::render"], "a copy of the tool's headers"),
+    reason(Part::Rendering, &["RequestPlan::render"], "the URL, first as text and then parsed"),
+    reason(Part::Rendering, &["EgressPolicy::check"], "the port of the URL as text, for the egress policy"),
+    reason(Part::Rendering, &["request (", "upstream/http/exchange.rs"], "the request: its URI and its headers"),
+    reason(Part::Rendering, &["url::Url as core::clone::Clone>::clone"], "copies of the URL"),
+    reason(Part::Client, &["on_informational"], "the limit on informational responses, as an extension of the request"),
+    reason(Part::Client, &["Request<T> as core::clone::Clone>::clone"], "a copy of the request, to repeat it"),
+    reason(
+        Part::Client,
+        &["role::parse_headers", "smallvec", CLIENT],
+        "places of the response's headers: more than 100 are allowed",
+    ),
+    reason(
+        Part::Client,
+        &["promote_to_shared", CLIENT],
+        "the read buffer becomes shared: the body is a slice of it, not a copy",
+    ),
+    reason(
+        Part::Client,
+        &["poll_read_from_io", CLIENT],
+        "a read buffer for the next response; the previous one is shared with this response",
+    ),
+    reason(
+        Part::Client,
+        &["body::chan::channel", CLIENT],
+        "the channel through which hyper passes the response's body",
+    ),
+    reason(Part::Client, &["hyper::client::dispatch::Sender"], "the channel through which hyper passes the response"),
+    reason(
+        Part::Client,
+        &["hyper_util::client::legacy"],
+        "the pooled client: its future, its list of idle connections, `Host`",
+    ),
+    reason(
+        Part::Client,
+        &["upstream/transport.rs"],
+        "the response's body and the count of informational responses, boxed",
+    ),
+    reason(Part::Filter, &["grow_one", "list (src/stream/payload.rs"], "the output, which grows from nothing"),
+    reason(Part::Filter, &["walk (src/stream/select.rs"], "what the walk of an item finds"),
+    reason(Part::Filter, &["new (src/stream/payload.rs"], "which fields are found"),
+    reason(Part::Answer, &["engine/src/report.rs"], "the report of the filter in `_meta`"),
+    reason(Part::Answer, &["tamis_gateway::mcp::encode::tool_result"], "the answer"),
+    reason(Part::Answer, &["from_owner", "serve/body.rs"], "the count of references to the answer and its memory"),
+];
+
+/// Returns the rows of the table: part, reason and allocations.
+///
+/// # Panics
+/// A stack has no reason.
+pub(super) fn table(sites: &[Site]) -> String {
+    let mut counts = vec![0; REASONS.len()];
+    for site in sites {
+        let stack = site.stack.join("\n");
+        let found = REASONS.iter().position(|reason| reason.stack.iter().all(|text| stack.contains(text)));
+        counts[found.unwrap_or_else(|| panic!("an allocation has no reason in reasons.rs: {site}"))] += site.calls;
+    }
+    let mut out = String::from("| part | reason | allocations |\n|---|---|---:|\n");
+    for (Reason { part, stack: _, why }, count) in REASONS.iter().zip(&counts).filter(|(_, count)| **count > 0) {
+        writeln!(out, "| {} | {why} | {count} |", part.as_str()).expect("memory");
+    }
+    writeln!(out, "| | sum | {} |", counts.iter().sum::<usize>()).expect("memory");
+    out
+}
