@@ -1,163 +1,162 @@
-//! Measures calls a second and latency.
+//! Closed and open loops of calls.
 
-use std::path::Path;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1::SendRequest;
-use hyper::{Request, header};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use http_body_util::Full;
+use hyper::Request;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, spawn_local};
 
+use crate::call::Call;
+use crate::client::{Protocol, Sender, once};
+use crate::cores::CoreTime;
+use crate::pace::Pace;
 use crate::process::Server;
-use crate::targets::{Call, load_folder};
+use crate::stats::{Closed, Latency};
 
-/// The result of one measurement of one target.
-struct Measured {
-    /// Latency of each call, sorted.
-    latencies: Vec<Duration>,
-    /// CPU time of the target.
-    cpu: Duration,
-    /// Bytes of the last answer.
-    answer: usize,
+/// What is called, and how.
+pub(crate) struct Load<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) core: usize,
+    pub(crate) call: &'a Call,
+    pub(crate) protocol: Protocol,
+    /// Calls at the same time: connections of HTTP/1.1, streams of HTTP/2.
+    pub(crate) concurrency: usize,
+    /// How long a measurement takes. A fifth of that passes before.
+    pub(crate) time: Duration,
 }
 
-/// Runs all measurements and prints the tables.
-pub(crate) async fn run(tamis: &Path, sizes: &[usize], rounds: usize, calls: usize, connections: usize) -> Result<()> {
-    let upstream = Server::own(&["upstream"])?;
-    let proxy = Server::own(&["proxy", &format!("http://127.0.0.1:{}", upstream.port)])?;
-    let folder = tempfile::tempdir()?;
-    load_folder(folder.path(), upstream.port, sizes)?;
-    let patience = Duration::from_secs(20);
-    let gateway = Server::tamis(tamis, folder.path(), &[], patience).await?;
-    // Traces every call; the receiver discards the spans.
-    let collector = format!("http://127.0.0.1:{}", upstream.port);
-    let traced = Server::tamis(tamis, folder.path(), &["--otlp-endpoint", &collector], patience).await?;
-    println!(
-        "{rounds} rounds of {calls} calls; medians of the rounds; latency with 1 connection, calls a second of the"
-    );
-    println!("target's own CPU time with {connections} connections\n");
-    println!(
-        "{:>5}  {:<12} {:>9} {:>12} {:>8} {:>9} {:>9} {:>10} {:>10}",
-        "kB", "target", "answer B", "calls/s/core", "of proxy", "p50 us", "p99 us", "+p50 us", "+p99 us"
-    );
-    for &kb in sizes {
-        let targets: [(&str, &Server, Call); 5] = [
-            ("upstream", &upstream, Call::get(kb)),
-            ("proxy", &proxy, Call::get(kb)),
-            ("tamis plain", &gateway, Call::tool("plain", kb)),
-            ("tamis filter", &gateway, Call::tool("filtered", kb)),
-            ("tamis traced", &traced, Call::tool("filtered", kb)),
-        ];
-        for (_, server, call) in &targets {
-            measure(server, call, calls / 10, connections).await?;
+impl Load<'_> {
+    fn warm_up(&self) -> Duration {
+        self.time / 5
+    }
+
+    /// Makes one call, checks its answer and returns the answer's length.
+    pub(crate) async fn check(&self) -> Result<usize> {
+        let (status, body) = once(self.server.port, self.call).await?;
+        self.call.check(status, &body)?;
+        Ok(body.len())
+    }
+
+    /// Measures throughput: each connection makes its next call when it has the previous answer.
+    pub(crate) async fn closed(&self, length: usize) -> Result<Closed> {
+        let request = self.call.request(self.server.port, self.protocol)?;
+        let senders = Sender::open(self.server.port, self.protocol, self.concurrency).await?;
+        let (calls, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let mut running = JoinSet::new();
+        for mut sender in senders {
+            let (calls, ended, request) = (Rc::clone(&calls), Rc::clone(&ended), request.clone());
+            running.spawn_local(async move {
+                while !ended.get() {
+                    expect(sender.call(request.clone()).await?, length)?;
+                    calls.set(calls.get() + 1);
+                }
+                Ok(())
+            });
         }
-        let mut rows: Vec<Vec<(f64, f64, f64, usize)>> = vec![Vec::new(); targets.len()];
-        for _ in 0..rounds {
-            for (row, (_, server, call)) in rows.iter_mut().zip(&targets) {
-                let busy = measure(server, call, calls, connections).await?;
-                let calm = measure(server, call, calls / 2, 1).await?;
-                let rate = calls as f64 / busy.cpu.as_secs_f64().max(0.001);
-                row.push((rate, micros(&calm.latencies, 50), micros(&calm.latencies, 99), calm.answer));
+        let read = || -> Result<_> { Ok((Instant::now(), calls.get(), self.server.cpu()?, CoreTime::now(self.core)?)) };
+        tokio::time::sleep(self.warm_up()).await;
+        let (start, calls_before, cpu_before, core_before) = read()?;
+        tokio::time::sleep(self.time).await;
+        let (end, calls_after, cpu_after, core_after) = read()?;
+        ended.set(true);
+        join(running).await?;
+        Ok(Closed {
+            calls: calls_after - calls_before,
+            wall: end - start,
+            cpu: cpu_after.saturating_sub(cpu_before),
+            idle: core_after.idle.saturating_sub(core_before.idle),
+            processes: core_after.processes.saturating_sub(core_before.processes),
+        })
+    }
+
+    /// Measures latency at a constant rate. A call begins at its scheduled time even if earlier calls are late, and its
+    /// latency counts from that time, so that a stall shows in every call that it delays.
+    pub(crate) async fn open(&self, length: usize, rate: f64) -> Result<Latency> {
+        let request = self.call.request(self.server.port, self.protocol)?;
+        let senders = Sender::open(self.server.port, self.protocol, self.concurrency).await?;
+        let interval = Duration::from_secs_f64(1.0 / rate.max(1.0));
+        let total = ((self.warm_up() + self.time).as_secs_f64() / interval.as_secs_f64()).ceil() as u32;
+        let due = Rc::new(Semaphore::new(0));
+        let pace = Pace::start(interval)?;
+        let schedule = Rc::new(Schedule {
+            start: pace.started(),
+            interval,
+            warm: (self.warm_up().as_secs_f64() / interval.as_secs_f64()) as u32,
+            total,
+            next: Cell::new(0),
+            latencies: RefCell::new(Vec::with_capacity(total as usize)),
+        });
+        let mut running = JoinSet::new();
+        for sender in senders {
+            running.spawn_local(call_on_time(sender, request.clone(), length, Rc::clone(&schedule), Rc::clone(&due)));
+        }
+        let dispatcher = spawn_local({
+            let due = Rc::clone(&due);
+            async move {
+                let mut released = 0;
+                while released < total {
+                    let ticks = pace.ticks().await?.min(total - released);
+                    due.add_permits(ticks as usize);
+                    released += ticks;
+                }
+                // Calls that wait for their turn end when all turns are taken.
+                due.add_permits(Semaphore::MAX_PERMITS >> 1);
+                anyhow::Ok(())
             }
+        });
+        join(running).await?;
+        dispatcher.await??;
+        let mut latencies = schedule.latencies.borrow_mut();
+        Ok(Latency::of(&mut latencies))
+    }
+}
+
+/// The times at which the calls of an open loop begin.
+struct Schedule {
+    start: Instant,
+    interval: Duration,
+    /// Calls that are not counted.
+    warm: u32,
+    total: u32,
+    next: Cell<u32>,
+    latencies: RefCell<Vec<Duration>>,
+}
+
+async fn call_on_time(
+    mut sender: Sender,
+    request: Request<Full<Bytes>>,
+    length: usize,
+    schedule: Rc<Schedule>,
+    due: Rc<Semaphore>,
+) -> Result<()> {
+    loop {
+        due.acquire().await.context("the schedule ended")?.forget();
+        let number = schedule.next.get();
+        if number >= schedule.total {
+            return Ok(());
         }
-        let middle = |row: &[(f64, f64, f64, usize)]| {
-            (
-                median(row.iter().map(|m| m.0)),
-                median(row.iter().map(|m| m.1)),
-                median(row.iter().map(|m| m.2)),
-                row[0].3,
-            )
-        };
-        let reference = middle(&rows[1]);
-        for (row, (name, _, _)) in rows.iter().zip(&targets) {
-            let (rate, p50, p99, answer) = middle(row);
-            println!(
-                "{kb:>5}  {name:<12} {answer:>9} {rate:>12.0} {:>7.0}% {p50:>9.0} {p99:>9.0} {:>10.0} {:>10.0}",
-                100.0 * rate / reference.0,
-                p50 - reference.1,
-                p99 - reference.2
-            );
+        schedule.next.set(number + 1);
+        expect(sender.call(request.clone()).await?, length)?;
+        if number >= schedule.warm {
+            let scheduled = schedule.start + schedule.interval * (number + 1);
+            schedule.latencies.borrow_mut().push(Instant::now().saturating_duration_since(scheduled));
         }
     }
+}
+
+fn expect(length: usize, expected: usize) -> Result<()> {
+    ensure!(length == expected, "an answer has {length} bytes, the first had {expected}");
     Ok(())
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn micros(sorted: &[Duration], percent: usize) -> f64 {
-    sorted[(sorted.len() - 1) * percent / 100].as_secs_f64() * 1e6
-}
-
-/// Makes `calls` calls over `connections` connections, each in a closed loop.
-async fn measure(server: &Server, call: &Call, calls: usize, connections: usize) -> Result<Measured> {
-    let before = server.cpu()?;
-    let mut workers = tokio::task::JoinSet::new();
-    for _ in 0..connections {
-        workers.spawn(worker(server.port, call.clone(), calls.div_ceil(connections)));
+async fn join(mut running: JoinSet<Result<()>>) -> Result<()> {
+    while let Some(ended) = running.join_next().await {
+        ended??;
     }
-    let (mut latencies, mut answer) = (Vec::with_capacity(calls), 0);
-    while let Some(done) = workers.join_next().await {
-        let (mut some, size) = done??;
-        latencies.append(&mut some);
-        answer = size;
-    }
-    latencies.sort_unstable();
-    Ok(Measured { latencies, cpu: server.cpu()?.saturating_sub(before), answer })
-}
-
-async fn worker(port: u16, call: Call, calls: usize) -> Result<(Vec<Duration>, usize)> {
-    let mut sender = connect(port).await?;
-    let (mut latencies, mut answer) = (Vec::with_capacity(calls), 0);
-    for _ in 0..calls {
-        let start = Instant::now();
-        answer = send(&mut sender, port, &call).await?;
-        latencies.push(start.elapsed());
-    }
-    Ok((latencies, answer))
-}
-
-async fn connect(port: u16) -> Result<SendRequest<Full<Bytes>>> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-/// Makes one call and returns the size of the answer. Fails unless the call succeeded.
-async fn send(sender: &mut SendRequest<Full<Bytes>>, port: u16, call: &Call) -> Result<usize> {
-    let mut request = Request::builder().uri(&call.path).header(header::HOST, format!("127.0.0.1:{port}"));
-    if !call.body.is_empty() {
-        request = request
-            .method("POST")
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, text/event-stream")
-            .header("MCP-Protocol-Version", "2025-06-18");
-    }
-    sender.ready().await?;
-    let response = sender.send_request(request.body(Full::new(call.body.clone()))?).await?;
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    ensure!(status.is_success(), "{} answered {status}: {}", call.path, String::from_utf8_lossy(&body));
-    if !call.body.is_empty() {
-        let head = body.get(..body.len().min(4096)).context("empty answer")?;
-        ensure!(
-            !contains(head, b"\"isError\":true") && !contains(head, b"\"error\":"),
-            "{} failed: {}",
-            call.path,
-            String::from_utf8_lossy(head)
-        );
-    }
-    Ok(body.len())
-}
-
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|w| w == needle)
+    Ok(())
 }

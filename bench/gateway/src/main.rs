@@ -1,20 +1,39 @@
-//! Compares throughput and latency of calls through Tamis with (a) direct calls to the upstream and (b) a bare
-//! pass-through proxy built with the same server and client libraries, and measures the memory of an exposition.
+//! Measures calls through Tamis next to direct calls to the upstream and to bare proxies, and the memory of expositions
+//! and of idle connections.
 //!
-//! Every target is a separate process. All run at the same time, and rounds alternate between them, so that a slowdown
-//! of the machine affects all of them. Calls a second are per second of the target's own CPU time, read from `/proc`:
-//! on a machine with few cores the wall clock would measure the load generator.
+//! Every target is a process. All run at the same time on one core, the load generator and the upstream run on others,
+//! and rounds alternate between the targets, so that a slowdown of the machine affects all of them.
 
+mod call;
+mod client;
+mod cores;
+mod documents;
+mod fleet;
 mod load;
+mod measure;
 mod memory;
+mod pace;
+mod payload;
+mod plan;
 mod process;
+mod report;
 mod servers;
-mod targets;
+mod stats;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::Duration;
 
-use anyhow::Result;
-use clap::{Parser, Subcommand};
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::task::LocalSet;
+
+use crate::cores::Cores;
+use crate::documents::Sets;
+use crate::fleet::Fleet;
+use crate::measure::Effort;
+use crate::plan::Target;
+use crate::report::{Machine, Report};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -29,61 +48,143 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Calls a second and latency, for several answer sizes.
-    Load(LoadArgs),
-    /// Resident memory with 1, 100 and 10,000 expositions of 20 tools, before any call.
-    Memory(MemoryArgs),
-    /// The sample upstream (started by `load`).
+    /// Measures everything. `cargo xtask bench gateway` builds the programs and runs this.
+    Run(Arguments),
+    /// The upstream, which `run` starts.
     #[command(hide = true)]
-    Upstream,
-    /// The bare proxy (started by `load`).
+    Upstream {
+        /// Sizes of the answers, in kB.
+        #[arg(value_delimiter = ',')]
+        sizes: Vec<usize>,
+    },
+    /// The bare proxy, which `run` starts.
     #[command(hide = true)]
     Proxy {
-        /// Base URL of the upstream.
-        upstream: String,
+        /// Port of the upstream.
+        upstream: u16,
+    },
+    /// The bare proxy with a runtime per core, which `run` starts.
+    #[command(hide = true)]
+    PerCoreProxy {
+        /// Port of the upstream.
+        upstream: u16,
     },
 }
 
-/// What `load` takes.
+/// Options of `run`.
 #[derive(clap::Args)]
-struct LoadArgs {
-    /// The `tamis` binary to measure; build it with `cargo build --release`.
+struct Arguments {
+    /// The `tamis` program to measure.
     #[arg(long, default_value = "target/release/tamis")]
     tamis: PathBuf,
-    /// Answer sizes, in kB.
-    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64")]
+    /// What to measure.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,expositions,connections")]
+    parts: Vec<Part>,
+    /// Sizes of the upstream's answers, in kB.
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,512")]
     sizes: Vec<usize>,
-    /// Rounds; in each every target is measured once.
+    /// The servers that are called [default: all].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    targets: Vec<Target>,
+    /// Rounds; each server is called once in each.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Calls in one measurement.
-    #[arg(long, default_value_t = 4000)]
-    calls: usize,
-    /// Connections that call at once when throughput is measured; latency is measured with one.
-    #[arg(long, default_value_t = 16)]
-    connections: usize,
-}
-
-/// What `memory` takes.
-#[derive(clap::Args)]
-struct MemoryArgs {
-    /// The `tamis` binary to measure.
-    #[arg(long, default_value = "target/release/tamis")]
-    tamis: PathBuf,
-    /// Numbers of expositions.
+    /// Seconds of one measurement.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Call for one round of a third of a second, with 4 kB and the main servers only.
+    #[arg(long, conflicts_with_all = ["sizes", "rounds", "seconds"])]
+    quick: bool,
+    /// Numbers of expositions that share one filter set.
     #[arg(long, value_delimiter = ',', default_value = "1,100,10000")]
-    expositions: Vec<usize>,
-    /// Tools of each.
-    #[arg(long, default_value_t = 20)]
-    tools: usize,
+    shared: Vec<usize>,
+    /// Numbers of expositions whose filter sets all differ.
+    #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
+    different: Vec<usize>,
+    /// Number of idle connections.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+    /// Print JSON instead of Markdown.
+    #[arg(long)]
+    json: bool,
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
+/// A part of the measurements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Part {
+    /// Throughput and latency of calls.
+    Calls,
+    /// Memory of expositions of 20 tools, before any call.
+    Expositions,
+    /// Memory of idle connections.
+    Connections,
+}
+
+fn main() -> Result<()> {
     match Cli::parse().command {
-        Command::Load(args) => load::run(&args.tamis, &args.sizes, args.rounds, args.calls, args.connections).await,
-        Command::Memory(args) => memory::run(&args.tamis, &args.expositions, args.tools).await,
-        Command::Upstream => servers::upstream().await,
-        Command::Proxy { upstream } => servers::proxy(upstream).await,
+        Command::Run(arguments) => {
+            // Calls need no other thread.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            LocalSet::new().block_on(&runtime, run(arguments))
+        }
+        Command::Upstream { sizes } => servers::upstream(&sizes),
+        Command::Proxy { upstream } => servers::proxy(format!("http://127.0.0.1:{upstream}")),
+        Command::PerCoreProxy { upstream } => servers::per_core(upstream),
     }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let Arguments { tamis, parts, sizes, targets, rounds, seconds, quick, shared, different, connections, json } =
+        arguments;
+    let (sizes, rounds, seconds) = if quick { (vec![4], 1, 0.33) } else { (sizes, rounds, seconds) };
+    ensure!(rounds > 0 && seconds >= 0.1, "expected at least one round and a tenth of a second");
+    let cores = Cores::of_this_machine()?;
+    cores.stay()?;
+    let machine = machine(&cores, &tamis)?;
+    let mut report = Report { machine, rounds, seconds, cases: Vec::new(), expositions: Vec::new(), idle: None };
+    if parts.contains(&Part::Calls) {
+        let targets = if targets.is_empty() { Target::value_variants().to_vec() } else { targets };
+        let fleet = Fleet::start(&cores, &tamis, &sizes).await?;
+        let effort = Effort { rounds, time: Duration::from_secs_f64(seconds) };
+        let cases = plan::cases(&sizes, &targets, quick);
+        report.cases = measure::cases(&cases, &fleet, &cores, effort).await?;
+    }
+    if parts.contains(&Part::Expositions) {
+        for (sets, counts) in [(Sets::Shared, &shared), (Sets::Different, &different)] {
+            report.expositions.extend(memory::expositions(&cores, &tamis, sets, counts).await?);
+        }
+    }
+    if parts.contains(&Part::Connections) {
+        let idle = memory::idle(&cores, &tamis, connections as usize).await;
+        report.idle = Some(idle.map_err(|error| format!("{error:#}")));
+    }
+    report.machine.load_after = load();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report.markdown());
+    }
+    Ok(())
+}
+
+fn machine(cores: &Cores, tamis: &Path) -> Result<Machine> {
+    let version = Process::new(tamis)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("cannot run {}; build it with `cargo build --release -p tamis`", tamis.display()))?;
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Ok(Machine {
+        processor: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned()),
+        cores: cores.description(),
+        tamis: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+        load_before: load(),
+        load_after: String::new(),
+    })
+}
+
+/// Returns the machine's load average over one minute: other processes influence every figure.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("unknown").to_owned()
 }

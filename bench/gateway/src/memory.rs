@@ -1,30 +1,107 @@
-//! Measures the memory of an exposition.
+//! Measures the memory of expositions and of idle connections.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde::Serialize;
 
+use crate::call::{Call, Era};
+use crate::client::{Protocol, Sender, once};
+use crate::cores::{Cores, files_allow};
+use crate::documents::{self, Sets};
 use crate::process::Server;
-use crate::targets::memory_folder;
 
-/// Prints resident memory for each number of expositions, and the growth with each further one.
-pub(crate) async fn run(tamis: &Path, counts: &[usize], tools: usize) -> Result<()> {
-    println!("{:>12} {:>14} {:>18} {:>12}", "expositions", "own memory kB", "kB an exposition", "ready s");
-    let mut first: Option<(usize, u64)> = None;
+/// The memory of a process with a number of expositions, before any call.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Expositions {
+    pub(crate) sets: Sets,
+    pub(crate) count: usize,
+    /// Private resident memory, in bytes.
+    pub(crate) resident: u64,
+    /// The growth for each exposition more than in the first row of the same kind, in bytes.
+    pub(crate) each: Option<f64>,
+    pub(crate) ready_seconds: f64,
+}
+
+/// The tools of each exposition.
+pub(crate) const TOOLS: usize = 20;
+
+/// Starts `tamis serve` with each number of expositions and reads its memory.
+pub(crate) async fn expositions(cores: &Cores, tamis: &Path, sets: Sets, counts: &[usize]) -> Result<Vec<Expositions>> {
+    let mut rows: Vec<Expositions> = Vec::new();
     for &count in counts {
+        eprintln!("memory of {count} expositions, {}", sets.name());
         let folder = tempfile::tempdir()?;
-        memory_folder(folder.path(), count, tools)?;
+        documents::expositions(folder.path(), count, TOOLS, sets)?;
         let start = Instant::now();
-        let server = Server::tamis(tamis, folder.path(), &[], Duration::from_secs(300)).await?;
-        let ready = start.elapsed();
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let memory = server.memory()?;
-        let each = first.map_or("-".to_owned(), |(n, base)| {
-            format!("{:.1}", (memory.saturating_sub(base)) as f64 / 1000.0 / (count - n) as f64)
+        let server = Server::tamis(cores, tamis, folder.path(), &["--log-level", "warn"]).await?;
+        let ready_seconds = start.elapsed().as_secs_f64();
+        settle().await;
+        let resident = server.memory()?;
+        let each = rows.first().map(|first| {
+            resident.saturating_sub(first.resident) as f64 / count.saturating_sub(first.count).max(1) as f64
         });
-        println!("{count:>12} {:>14} {each:>18} {:>12.2}", memory / 1000, ready.as_secs_f64());
-        first.get_or_insert((count, memory));
+        rows.push(Expositions { sets, count, resident, each, ready_seconds });
     }
-    Ok(())
+    Ok(rows)
+}
+
+/// The memory of a process with idle connections.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Idle {
+    pub(crate) connections: usize,
+    /// Private resident memory for each connection that has made no call, in bytes.
+    pub(crate) each_unused: f64,
+    /// Private resident memory for each connection that has made one call, in bytes.
+    pub(crate) each_used: f64,
+}
+
+/// What one address may open: the gateway refuses it more than three quarters of its connections.
+const OF_ONE_ADDRESS: usize = 2_500;
+
+/// Opens connections to a `tamis serve`, and reads its memory before and after a call on each.
+pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Result<Idle> {
+    eprintln!("memory of {connections} idle connections");
+    // The gateway keeps three eighths of its files for upstreams and itself.
+    files_allow(&std::fs::read_to_string("/proc/self/limits")?, connections * 8 / 5)?;
+    let upstream = Server::own(&["upstream", "4"])?;
+    let [folder, secrets] = [tempfile::tempdir()?, tempfile::tempdir()?];
+    documents::calls(folder.path(), secrets.path(), upstream.port, &[4])?;
+    let secrets = secrets.path().to_string_lossy();
+    let options = ["--log-level", "warn", "--secrets", &secrets];
+    let server = Server::tamis(cores, tamis, folder.path(), &options).await?;
+    let call = Call::tool("/mcp/default/select".to_owned(), "items-4", Era::Legacy)?;
+    // What the first calls allocate once is no connection's.
+    for _ in 0..1000 {
+        let (status, body) = once(server.port, &call).await?;
+        call.check(status, &body)?;
+    }
+    settle().await;
+    let before = server.memory()?;
+    let mut senders = Vec::with_capacity(connections);
+    for number in 0..connections {
+        let host = u8::try_from(2 + number / OF_ONE_ADDRESS).context("too many connections")?;
+        senders.push(Sender::http1_from(Ipv4Addr::new(127, 0, 0, host), server.port).await?);
+    }
+    settle().await;
+    let unused = server.memory()?;
+    let request = call.request(server.port, Protocol::Http1)?;
+    for (number, sender) in senders.iter_mut().enumerate() {
+        sender.call(request.clone()).await.with_context(|| format!("connection {number} of {connections}"))?;
+    }
+    settle().await;
+    let used = server.memory()?;
+    // Connections that the gateway closed in the meantime would make the others look small.
+    for number in [0, connections - 1] {
+        senders[number].call(request.clone()).await.with_context(|| format!("connection {number} was closed"))?;
+    }
+    let each = |resident: u64| resident.saturating_sub(before) as f64 / connections as f64;
+    Ok(Idle { connections, each_unused: each(unused), each_used: each(used) })
+}
+
+/// Waits until a process has finished what it does after a change.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -1,12 +1,16 @@
-//! Child processes: started with a known port, measured by `/proc`, killed on drop.
+//! The measured processes: started on the target's core with a known port, measured by `/proc`, killed on drop.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::net::TcpStream;
+
+use crate::call::Call;
+use crate::client::once;
+use crate::cores::{Cores, ticks};
 
 /// A running server.
 pub(crate) struct Server {
@@ -16,7 +20,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts this program again with `args` and reads the port it prints.
+    /// Starts this program again with `args` where this thread runs, and reads the port that it prints.
     pub(crate) fn own(args: &[&str]) -> Result<Self> {
         let mut child = Command::new(std::env::current_exe()?).args(args).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -24,40 +28,49 @@ impl Server {
         Ok(Self { child, port: line.trim().parse().context("the server printed no port")? })
     }
 
-    /// Starts `tamis serve` on a folder, with additional options, and waits until it is ready.
-    pub(crate) async fn tamis(binary: &Path, folder: &Path, options: &[&str], patience: Duration) -> Result<Self> {
+    /// Starts `tamis serve` on a folder and waits until it is ready.
+    pub(crate) async fn tamis(cores: &Cores, binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         let (port, admin) = (free_port()?, free_port()?);
-        let mut child = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .arg("serve")
             .arg(folder)
             .args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")])
             .args(options)
-            .env("RUST_LOG", "warn")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("{} does not start; build it with `cargo build --release`", binary.display()))?;
-        let start = Instant::now();
-        while !ready(admin).await {
-            if let Some(status) = child.try_wait()? {
-                bail!("tamis serve ended with {status}");
+            .env_remove("RUST_LOG");
+        let ready = Call::get("/readyz".to_owned());
+        Self::started(cores, command, port, (admin, &ready)).await
+    }
+
+    /// Starts a program on the target's core and waits until a call of another port succeeds.
+    pub(crate) async fn started(
+        cores: &Cores,
+        mut command: Command,
+        port: u16,
+        (ready_port, ready): (u16, &Call),
+    ) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = cores.on_target(|| command.spawn())?.with_context(|| format!("{name} does not start"))?;
+        let mut server = Self { child, port };
+        let (start, patience) = (Instant::now(), Duration::from_secs(300));
+        while !answers(ready_port, ready).await {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("{name} ended with {status}");
             }
             if start.elapsed() > patience {
-                let _ = child.kill();
-                bail!("tamis serve was not ready after {patience:?}");
+                bail!("{name} was not ready after {patience:?}");
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(Self { child, port })
+        Ok(server)
     }
 
     /// Returns the user and system CPU time so far.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields: Vec<&str> = stat.rsplit_once(')').context("/proc stat")?.1.split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-        // USER_HZ is 100 on every Linux that Rust supports.
-        Ok(Duration::from_millis(ticks * 10))
+        Ok(ticks(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?))
     }
 
     /// Returns the process's private resident memory in bytes.
@@ -76,16 +89,13 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<u16> {
+/// Returns a port that was free a moment ago.
+pub(crate) fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-async fn ready(admin: u16) -> bool {
-    if TcpStream::connect(("127.0.0.1", admin)).await.is_err() {
-        return false;
-    }
-    match reqwest::get(format!("http://127.0.0.1:{admin}/readyz")).await {
-        Ok(response) => response.status().is_success(),
-        Err(_) => false,
-    }
+async fn answers(port: u16, call: &Call) -> bool {
+    // A connection that is refused costs less than a client's error.
+    TcpStream::connect(("127.0.0.1", port)).await.is_ok()
+        && once(port, call).await.is_ok_and(|(status, _)| status.is_success())
 }

@@ -1,0 +1,127 @@
+//! The folders that `tamis serve` reads in the measurements.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// The key of the exposition `key`.
+pub(crate) const KEY: &str = "bench-key";
+/// The SHA-256 of [`KEY`].
+const KEY_DIGEST: &str = "b0962662e937d44c699c8305d90cbf190b3150c59b13863d1380b5cc3c711bb7";
+
+/// The start of a manifest of the service `bench`, up to its actions.
+fn service(base_url: &str) -> String {
+    format!(
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: bench}}\nspec:\n  version: 1.0.0\n  \
+         http:\n    baseUrl: {base_url}\n    actions:\n"
+    )
+}
+
+/// The start of a filter set, up to its filters.
+fn filter_set(name: &str, enforcement: &str) -> String {
+    format!(
+        "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {name}}}\nspec:\n  name: {name}\n  \
+         enforcement: {enforcement}\n  service: {{name: bench, version: 1.0.0}}\n  filters:\n"
+    )
+}
+
+fn exposition(name: &str, filters: &str, access: &str) -> String {
+    format!(
+        "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {name}}}\nspec:\n  \
+         service: {{name: bench, version: 1.0.0}}\n  filters: [{filters}]\n  access: {{{access}}}\n"
+    )
+}
+
+/// Writes the documents of one service with one tool for each size, and its expositions: `plain` without a filter,
+/// `select`, `enforced` with `retain` and `patches`, and `key`, which is `select` with an API key.
+pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize]) -> Result<()> {
+    let mut yaml = service(&format!("http://127.0.0.1:{upstream}"));
+    for kb in sizes {
+        writeln!(yaml, "      items-{kb}: {{method: GET, path: /items/{kb}, response: {{type: array}}}}")?;
+    }
+    yaml += &filter_set("select", "Advisory");
+    for kb in sizes {
+        writeln!(
+            yaml,
+            "    items-{kb}: {{select: {{number: number, title: title, by: user.login, assignee: assignee}}, \
+             dropNulls: true}}"
+        )?;
+    }
+    yaml += &filter_set("enforced", "Enforced");
+    for kb in sizes {
+        writeln!(
+            yaml,
+            "    items-{kb}: {{retain: [/number, /title, /user/login, /assignee], patches: [\
+             {{op: test, path: /0/number, value: 1}}, {{op: replace, path: /0/title, value: redacted}}, \
+             {{op: remove, path: /0/user}}]}}"
+        )?;
+    }
+    let anonymous = "anonymous: true";
+    yaml += &exposition("plain", "", anonymous);
+    yaml += &exposition("select", "select", anonymous);
+    yaml += &exposition("enforced", "enforced", anonymous);
+    yaml += &exposition("key", "select", "apiKeys: {secretRef: {name: callers}}");
+    std::fs::write(folder.join("bench.yaml"), yaml)?;
+    std::fs::create_dir_all(secrets.join("callers"))?;
+    std::fs::write(secrets.join("callers/bench"), format!("sha256:{KEY_DIGEST}"))?;
+    Ok(())
+}
+
+/// How the filters of the expositions in [`expositions`] relate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Sets {
+    /// All expositions use one set.
+    Shared,
+    /// Each exposition has a set of its own, and no filter equals a filter of another set.
+    Different,
+}
+
+impl Sets {
+    /// Returns the name in the tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "one shared set",
+            Self::Different => "all sets different",
+        }
+    }
+}
+
+/// Writes `count` expositions of one service with `tools` tools, each tool with a filter.
+pub(crate) fn expositions(folder: &Path, count: usize, tools: usize, sets: Sets) -> Result<()> {
+    let mut yaml = service("http://127.0.0.1:9");
+    for tool in 0..tools {
+        write!(
+            yaml,
+            "      tool-{tool}:\n        description: Lists the items of one project, newest first\n        \
+             method: GET\n        path: /projects/{{project}}/items-{tool}\n        args:\n          \
+             project: {{type: string, required: true}}\n          \
+             state: {{type: string, enum: [open, closed, all], default: open}}\n        \
+             request: {{pathParams: {{project: \"{{project}}\"}}, query: {{state: \"{{state}}\"}}}}\n        \
+             response: {{type: array}}\n"
+        )?;
+    }
+    let distinct = match sets {
+        Sets::Shared => 1,
+        Sets::Different => count,
+    };
+    for set in 0..distinct {
+        yaml += &filter_set(&format!("set-{set}"), "Advisory");
+        for tool in 0..tools {
+            // The names of the output's fields differ, so that no program equals another.
+            writeln!(
+                yaml,
+                "    tool-{tool}: {{select: {{number{set}: number, title{tool}: title, by: user.login}}, maxItems: 25, \
+                 dropNulls: true}}"
+            )?;
+        }
+    }
+    for number in 0..count {
+        let set = number % distinct;
+        yaml += &exposition(&format!("expo-{number}"), &format!("set-{set}"), "anonymous: true");
+    }
+    std::fs::write(folder.join("bench.yaml"), yaml)?;
+    Ok(())
+}

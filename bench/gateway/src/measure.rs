@@ -1,0 +1,98 @@
+//! Measures the cases.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::cores::Cores;
+use crate::fleet::Fleet;
+use crate::load::Load;
+use crate::plan::{Case, Target};
+use crate::report::{Measured, MeasuredRow};
+use crate::stats::{Basis, Closed, Latency, basis, median};
+
+/// How often and how long each row is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// In each round, every row of a case is measured once.
+    pub(crate) rounds: usize,
+    /// The time of one measurement.
+    pub(crate) time: Duration,
+}
+
+/// Measures every case.
+pub(crate) async fn cases(cases: &[Case], fleet: &Fleet, cores: &Cores, effort: Effort) -> Result<Vec<Measured>> {
+    let mut measured = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        eprintln!("{}/{} {}: {} servers", number + 1, cases.len(), case.name(), case.rows.len());
+        measured.push(measure(case, fleet, cores, effort).await.with_context(|| case.name())?);
+    }
+    Ok(measured)
+}
+
+async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> Result<Measured> {
+    let calls = case.rows.iter().map(|&row| Fleet::call(row, case.kb)).collect::<Result<Vec<_>>>()?;
+    let loads: Vec<Load<'_>> = case
+        .rows
+        .iter()
+        .zip(&calls)
+        .map(|(row, call)| Load {
+            server: fleet.server(row.target),
+            core: cores.target,
+            call,
+            protocol: case.protocol,
+            concurrency: case.concurrency,
+            time: effort.time,
+        })
+        .collect();
+    let mut lengths = Vec::new();
+    for (row, load) in case.rows.iter().zip(&loads) {
+        lengths.push(load.check().await.with_context(|| row.name())?);
+    }
+    let mut closed: Vec<Vec<Closed>> = vec![Vec::new(); loads.len()];
+    for _ in 0..effort.rounds {
+        for ((load, length), (rounds, row)) in loads.iter().zip(&lengths).zip(closed.iter_mut().zip(&case.rows)) {
+            rounds.push(load.closed(*length).await.with_context(|| row.name())?);
+        }
+    }
+    let rates: Vec<f64> = closed.iter().map(|rounds| median(rounds.iter().map(Closed::rate))).collect();
+    // One rate for all: half of what the slowest can do.
+    let offered = rates.iter().copied().fold(f64::INFINITY, f64::min).max(2.0) / 2.0;
+    let mut open: Vec<Vec<Latency>> = vec![Vec::new(); loads.len()];
+    for _ in 0..if case.open { effort.rounds } else { 0 } {
+        for ((load, length), (rounds, row)) in loads.iter().zip(&lengths).zip(open.iter_mut().zip(&case.rows)) {
+            rounds.push(load.open(*length, offered).await.with_context(|| row.name())?);
+        }
+    }
+    // The upstream shares its core with the load generator, so it has no wall clock of its own.
+    let alone = case.rows.iter().zip(&closed).filter(|(row, _)| row.target != Target::Upstream);
+    let basis = basis(alone.map(|(_, rounds)| rounds.as_slice()));
+    let rows = case.rows.iter().enumerate().map(|(index, &row)| {
+        let rounds = &closed[index];
+        let of = match row.target {
+            Target::Upstream => Basis::Processor,
+            _ => basis,
+        };
+        MeasuredRow {
+            target: row.target,
+            era: row.target.has_eras().then_some(row.era),
+            name: row.name(),
+            answer_bytes: lengths[index],
+            calls_per_second: rates[index],
+            per_core: median(rounds.iter().map(|round| round.rate_per_core(of))),
+            // The upstream leaves the target's core idle.
+            idle: (row.target != Target::Upstream).then(|| median(rounds.iter().map(Closed::idle))),
+            others: median(rounds.iter().map(Closed::others)),
+            latency: case.open.then(|| Latency::of_rounds(&open[index])),
+        }
+    });
+    Ok(Measured {
+        case: case.name(),
+        kb: case.kb,
+        protocol: case.protocol,
+        concurrency: case.concurrency,
+        basis,
+        offered_per_second: case.open.then_some(offered),
+        rows: rows.collect(),
+    })
+}

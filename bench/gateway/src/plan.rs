@@ -1,0 +1,173 @@
+//! What is measured: targets, and the cases in which they are compared.
+
+use serde::Serialize;
+
+use crate::call::Era;
+use crate::client::Protocol;
+
+/// A measured server, with its configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Target {
+    /// The upstream, called directly.
+    Upstream,
+    /// A bare proxy: axum and reqwest on a runtime of several threads.
+    Proxy,
+    /// A bare proxy: hyper on both sides, one single-threaded runtime per core.
+    PerCoreProxy,
+    /// `tamis serve` without a filter.
+    Plain,
+    /// `tamis serve` with `select`.
+    Select,
+    /// `tamis serve` with `retain` and `patches` under `Enforced`.
+    Enforced,
+    /// `select`, and callers need an API key.
+    Key,
+    /// `select`, and every call is traced.
+    Traced,
+    /// `select`, and every call is logged for audit, as by default.
+    Logged,
+}
+
+impl Target {
+    /// Returns the name in the tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::Proxy => "bare proxy",
+            Self::PerCoreProxy => "bare proxy, per core",
+            Self::Plain => "tamis",
+            Self::Select => "tamis, `select`",
+            Self::Enforced => "tamis, `Enforced`",
+            Self::Key => "tamis, `select`, API key",
+            Self::Traced => "tamis, `select`, traced",
+            Self::Logged => "tamis, `select`, audit log",
+        }
+    }
+
+    /// Returns whether it is called by MCP, so that the era matters.
+    pub(crate) fn has_eras(self) -> bool {
+        match self {
+            Self::Upstream | Self::Proxy | Self::PerCoreProxy => false,
+            Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => true,
+        }
+    }
+}
+
+/// The targets that are measured with every size of answers.
+const MAIN: &[Target] =
+    &[Target::Upstream, Target::Proxy, Target::PerCoreProxy, Target::Plain, Target::Select, Target::Enforced];
+/// The targets that are measured with one size only.
+const VARIANTS: &[Target] = &[Target::Key, Target::Logged, Target::Traced];
+/// The targets that are measured with other numbers of connections and other protocols.
+const TRANSPORT: &[Target] = &[Target::Proxy, Target::PerCoreProxy, Target::Plain, Target::Select];
+
+/// The number of connections of the cases that compare sizes.
+const CONNECTIONS: usize = 16;
+
+/// A target within a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Row {
+    pub(crate) target: Target,
+    pub(crate) era: Era,
+}
+
+impl Row {
+    /// Returns the name in the tables. The legacy era is not named: most clients speak it today.
+    pub(crate) fn name(self) -> String {
+        match self.era {
+            Era::Legacy => self.target.name().to_owned(),
+            Era::Modern => format!("{}, modern era", self.target.name()),
+        }
+    }
+}
+
+/// Targets that are compared with each other, in alternating rounds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Case {
+    /// Size of the upstream's answer.
+    pub(crate) kb: usize,
+    pub(crate) protocol: Protocol,
+    /// Connections of HTTP/1.1, streams of one connection of HTTP/2.
+    pub(crate) concurrency: usize,
+    /// Whether latency is measured too, in an open loop.
+    pub(crate) open: bool,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Case {
+    /// Returns the name in the tables.
+    pub(crate) fn name(&self) -> String {
+        match (self.protocol, self.concurrency) {
+            (Protocol::Http1, CONNECTIONS) => format!("{} kB", self.kb),
+            (Protocol::Http1, 1) => format!("{} kB, 1 connection", self.kb),
+            (Protocol::Http1, count) => format!("{} kB, {count} connections", self.kb),
+            (Protocol::Http2, count) => format!("{} kB, HTTP/2, {count} streams", self.kb),
+        }
+    }
+}
+
+/// Returns the cases. Every size is measured with the main targets. One size, 4 kB or else the first, is measured in
+/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, and HTTP/2. `quick` leaves
+/// out the details.
+pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Case> {
+    let chosen = |of: &[Target], era: Era| -> Vec<Row> {
+        of.iter().filter(|target| targets.contains(target)).map(|&target| Row { target, era }).collect()
+    };
+    let detailed = sizes.iter().copied().find(|&kb| kb == 4).or(sizes.first().copied());
+    let mut cases = Vec::new();
+    for &kb in sizes {
+        let mut rows = chosen(MAIN, Era::Legacy);
+        if !quick && Some(kb) == detailed {
+            rows.extend(chosen(&[Target::Plain, Target::Select], Era::Modern));
+            rows.extend(chosen(VARIANTS, Era::Legacy));
+        }
+        cases.push(Case { kb, protocol: Protocol::Http1, concurrency: CONNECTIONS, open: true, rows });
+    }
+    if let (Some(kb), false) = (detailed, quick) {
+        for (protocol, concurrency) in [(Protocol::Http1, 1), (Protocol::Http1, 256), (Protocol::Http2, CONNECTIONS)] {
+            let rows = chosen(TRANSPORT, Era::Legacy);
+            cases.push(Case { kb, protocol, concurrency, open: false, rows });
+        }
+    }
+    cases.retain(|case| !case.rows.is_empty());
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::{Target, cases};
+    use crate::call::Era;
+
+    const SIZES: &[usize] = &[1, 4, 64];
+
+    #[test]
+    fn each_dimension_is_covered_once() {
+        let cases = cases(SIZES, Target::value_variants(), false);
+        let names: Vec<String> = cases.iter().map(super::Case::name).collect();
+        assert_eq!(
+            names,
+            ["1 kB", "4 kB", "64 kB", "4 kB, 1 connection", "4 kB, 256 connections", "4 kB, HTTP/2, 16 streams"]
+        );
+        let targets: std::collections::BTreeSet<Target> = cases[1].rows.iter().map(|row| row.target).collect();
+        assert_eq!(targets.len(), Target::value_variants().len(), "{targets:?}");
+        assert!(cases[1].rows.iter().any(|row| row.era == Era::Modern));
+        assert!(cases.iter().flat_map(|case| &case.rows).all(|row| row.era == Era::Legacy || row.target.has_eras()));
+    }
+
+    #[test]
+    fn a_choice_of_targets_leaves_no_empty_case() {
+        let key = cases(SIZES, &[Target::Key], false);
+        assert_eq!((key.len(), key[0].kb, key[0].rows.len()), (1, 4, 1));
+        let quick = cases(&[16], Target::value_variants(), true);
+        assert_eq!((quick.len(), quick[0].rows.len()), (1, 6));
+    }
+
+    #[test]
+    fn without_4_kb_the_first_size_is_measured_in_detail() {
+        let last = cases(&[16, 64], Target::value_variants(), false).pop().expect("a case");
+        assert_eq!(last.name(), "16 kB, HTTP/2, 16 streams");
+    }
+}

@@ -1,0 +1,9 @@
+//! The servers that this program starts as processes of their own: the upstream, and the two bare proxies.
+
+mod per_core;
+mod proxy;
+mod upstream;
+
+pub(crate) use per_core::{Local, serve as per_core};
+pub(crate) use proxy::serve as proxy;
+pub(crate) use upstream::serve as upstream;
