@@ -1,6 +1,7 @@
 //! The project's own commands, run as `cargo xtask ..`: they install what the tests need and run them.
 
 mod argocd;
+mod bench;
 mod checks;
 mod cluster;
 mod definitions;
@@ -50,6 +51,9 @@ enum Command {
     /// Feed hostile input to the engine, the schemas, the documents and the messages, with coverage feedback; `test` and `ci`
     /// only replay the committed seeds. Needs a C++ compiler
     Fuzz(fuzz::Arguments),
+    /// Build and run a benchmark: docs/performance.md
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Build docs/ as a site in target/site
     Docs {
         /// Also serve the site on loopback, and rebuild it when a page changes
@@ -87,6 +91,7 @@ fn main() -> Result<()> {
             checks::agents(&tools)
         }
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Docs { serve } => docs::docs(serve),
         Command::Ci { advisories, e2e } => {
             let tools = tools::install()?;
