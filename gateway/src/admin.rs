@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use arc_swap::ArcSwapOption;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
@@ -25,7 +24,7 @@ use crate::hops;
 use crate::metrics::GaugeValues;
 use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
-use crate::serve::{Body, Listening, host_is_allowed, origin_is_allowed, run};
+use crate::serve::{Body, Listening, RequestBody, host_is_allowed, origin_is_allowed, run};
 use crate::shares::Resource;
 use crate::upstream::Secret;
 use crate::workers::Workers;
@@ -44,14 +43,14 @@ impl Gateway {
         let listening = Listening::admin(&self.options.limits);
         let gateway = Arc::clone(&self);
         let ending = shutdown.clone();
-        let answer = move |request: Request<Incoming>, _: SocketAddr| {
+        let answer = move |request: Request<RequestBody>, _: SocketAddr| {
             let response = gateway.admin(&request, &ending);
             async { response }
         };
         run(listener, &shutdown, listening, &Workers::on_this_runtime(), |_| {}, answer).await;
     }
 
-    fn admin(self: &Arc<Self>, request: &Request<Incoming>, shutdown: &CancellationToken) -> Response<Body> {
+    fn admin(self: &Arc<Self>, request: &Request<RequestBody>, shutdown: &CancellationToken) -> Response<Body> {
         if !origin_is_allowed(request.headers(), &[]) {
             return respond(StatusCode::FORBIDDEN, TEXT, "this Origin may not call\n".into());
         }

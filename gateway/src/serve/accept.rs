@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connections::{Bounds, Closed, Connection, Connections};
+use super::incoming::{RequestBody, Unread};
 use super::linger::Lingering;
 use super::{Body, Tls};
 use crate::descriptors;
@@ -84,7 +86,7 @@ pub(crate) async fn run<F, A>(
     note: impl Fn(Event),
     answer: F,
 ) where
-    F: Fn(Request<Incoming>, SocketAddr) -> A + Clone + Send + Sync + 'static,
+    F: Fn(Request<RequestBody>, SocketAddr) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
     let Listening { bounds, header_timeout, drain, reserve, tls } = listening;
@@ -249,7 +251,7 @@ async fn accepted_one<F, A>(
     shutdown: &CancellationToken,
     answer: F,
 ) where
-    F: Fn(Request<Incoming>, SocketAddr) -> A + Send + Sync + 'static,
+    F: Fn(Request<RequestBody>, SocketAddr) -> A + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
     // Answers are small, so do not delay them in the hope of more.
@@ -277,24 +279,24 @@ async fn serve<I, F, A>(
     answer: F,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: Fn(Request<Incoming>, SocketAddr) -> A + Send + Sync + 'static,
+    F: Fn(Request<RequestBody>, SocketAddr) -> A + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
     let begun = Arc::new(AtomicBool::new(false));
-    let is_early = Arc::new(AtomicBool::new(false));
-    let stream = Lingering::new(stream, Arc::clone(&is_early));
+    let unread = Unread::default();
+    let stream = Lingering::new(stream, unread.clone());
     let service = {
         let (begun, connection) = (Arc::clone(&begun), Arc::clone(connection));
         service_fn(move |request: Request<Incoming>| {
             begun.store(true, Ordering::Relaxed);
             let exchange = connection.begin();
-            let has_body = !request.body().is_end_stream();
-            let is_early = Arc::clone(&is_early);
-            let answering = answer(request, peer);
+            let unread = (request.version() < Version::HTTP_2).then(|| unread.clone());
+            let answering = answer(request.map(|body| RequestBody::new(body, unread.as_ref())), peer);
             async move {
                 let mut response = answering.await;
-                // A refusal may come before the end of its request; any other answer needs all of it.
-                is_early.store(has_body && !response.status().is_success(), Ordering::Relaxed);
+                if unread.is_some_and(|unread| unread.is_unread()) {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 response.body_mut().tie(exchange);
                 Ok::<_, Infallible>(response)
             }

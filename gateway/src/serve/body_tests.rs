@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::super::accept::{self, Listening};
+use super::super::incoming::RequestBody;
 use super::*;
 use crate::options::GatewayLimits;
 use crate::workers::Workers;
@@ -44,7 +45,7 @@ async fn listen(shutdown: CancellationToken) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let listening = Listening::serving(&GatewayLimits::default(), 100, None);
-        let answer = |request: Request<Incoming>, _: SocketAddr| {
+        let answer = |request: Request<RequestBody>, _: SocketAddr| {
             let response = respond(request.uri().path());
             async { response }
         };

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::{self, Endpoint};
+use super::incoming::RequestBody;
 use super::respond::plain;
 use super::{Body, admission, index, mcp, request_body};
 use crate::gateway::Gateway;
@@ -16,7 +16,7 @@ use crate::metrics::Rejection;
 /// Answers one request.
 pub(super) async fn handle(
     gateway: &Arc<Gateway>,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     peer: IpAddr,
     shutdown: &CancellationToken,
 ) -> Response<Body> {

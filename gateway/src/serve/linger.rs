@@ -5,24 +5,23 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::incoming::Unread;
+
 /// How long a client may take to close its side.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped in that time.
 const MOST: usize = 4 << 20;
 
-/// A connection that reads on for a moment after its last answer, if that answer may have come before the end of its request.
+/// A connection that reads on for a moment after its last answer, if that answer came before the end of its request.
 pub(super) struct Lingering<T> {
     inner: T,
-    /// Whether the last answer may have come before the end of its request.
-    is_early: Arc<AtomicBool>,
+    unread: Unread,
     ending: Option<Ending>,
 }
 
@@ -33,8 +32,8 @@ struct Ending {
 }
 
 impl<T> Lingering<T> {
-    pub(super) fn new(inner: T, is_early: Arc<AtomicBool>) -> Self {
-        Self { inner, is_early, ending: None }
+    pub(super) fn new(inner: T, unread: Unread) -> Self {
+        Self { inner, unread, ending: None }
     }
 }
 
@@ -66,12 +65,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<T> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { inner, is_early, ending } = self.get_mut();
+        let Self { inner, unread, ending } = self.get_mut();
         let ending = match ending {
             Some(ending) => ending,
             None => {
                 ready!(Pin::new(&mut *inner).poll_shutdown(cx))?;
-                if !is_early.load(Ordering::Relaxed) {
+                if !unread.is_unread() {
                     return Poll::Ready(Ok(()));
                 }
                 ending.insert(Ending { time: Box::pin(tokio::time::sleep(LONGEST)), left: MOST })

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::request::Parts;
-use hyper::body::Incoming as HttpIncoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{self, Admitted};
 use super::auth::AuthContext;
 use super::detached::Detached;
+use super::incoming::RequestBody;
 use super::request_body::{self, BodyError};
 use super::respond::{self, events, json, plain};
 use super::{Body, session_id, stream};
@@ -38,7 +38,7 @@ pub(super) async fn answer(
     gateway: &Arc<Gateway>,
     name: &str,
     request: &Parts,
-    body: HttpIncoming,
+    body: RequestBody,
     peer: IpAddr,
     shutdown: &CancellationToken,
 ) -> Response<Body> {
@@ -67,7 +67,7 @@ async fn refused(
     gateway: &Gateway,
     denied: admission::Denied,
     request: &Parts,
-    body: HttpIncoming,
+    body: RequestBody,
     era: Era,
 ) -> Response<Body> {
     let error = match denied {
@@ -117,7 +117,7 @@ impl McpRequest<'_> {
     }
 
     /// Answers the message or the batch in the body. `era` is what the headers say of it.
-    async fn post(&self, body: HttpIncoming, era: Era) -> Response<Body> {
+    async fn post(&self, body: RequestBody, era: Era) -> Response<Body> {
         let rejected = |reason| self.exposition.series.rejected(&self.gateway.metrics, reason);
         if !is_json(self.headers) {
             rejected(Rejection::Protocol);

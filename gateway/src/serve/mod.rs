@@ -9,6 +9,7 @@ mod deadlines;
 mod detached;
 mod endpoint;
 mod http;
+mod incoming;
 mod index;
 mod linger;
 mod mcp;
@@ -22,7 +23,6 @@ mod tls;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Version};
 use tokio::net::TcpListener;
@@ -35,6 +35,7 @@ use crate::workers::Workers;
 pub(crate) use accept::{Event, Listening, run};
 pub(crate) use body::{Body, Cut};
 pub(crate) use connections::Closed;
+pub(crate) use incoming::RequestBody;
 pub(crate) use index::Index;
 pub(crate) use origin::{host_is_allowed, is_allowed as origin_is_allowed};
 pub use tls::{Tls, TlsError, TlsFiles};
@@ -47,7 +48,7 @@ impl Gateway {
         let listening = Listening::serving(&self.options.limits, self.connections, self.options.tls.clone());
         let answer = {
             let (gateway, shutdown) = (Arc::clone(&self), shutdown.clone());
-            move |request: Request<Incoming>, peer: std::net::SocketAddr| {
+            move |request: Request<RequestBody>, peer: std::net::SocketAddr| {
                 let (gateway, shutdown) = (Arc::clone(&gateway), shutdown.clone());
                 let keeps = request.version() < Version::HTTP_2;
                 async move {

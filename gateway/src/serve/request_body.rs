@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use hyper::header::{self, HeaderMap};
 
+use super::incoming::RequestBody;
 use crate::gateway::Gateway;
 use crate::memory::{Buffer, Exhausted, Reservation};
 use crate::options::GatewayLimits;
@@ -41,7 +42,7 @@ impl From<Exhausted> for BodyError {
 /// [`BodyError`].
 pub(super) async fn read(
     limits: &GatewayLimits,
-    mut body: Incoming,
+    mut body: RequestBody,
     held: &mut Reservation,
 ) -> Result<Bytes, BodyError> {
     let stated = body.size_hint().exact();
@@ -65,7 +66,7 @@ pub(super) async fn read(
 
 /// Reads a refused request's body if it is short and arrives promptly, and discards it otherwise. Its sender was not
 /// authenticated, so the memory is charged to the share of all unauthenticated senders.
-pub(super) async fn peek(gateway: &Gateway, mut body: Incoming) -> Bytes {
+pub(super) async fn peek(gateway: &Gateway, mut body: RequestBody) -> Bytes {
     let fits = body.size_hint().lower() <= DISCARDED as u64;
     let held = if fits { Reservation::try_open(&gateway.unauthenticated) } else { None };
     let Some(mut held) = held else {
@@ -88,14 +89,14 @@ pub(super) async fn peek(gateway: &Gateway, mut body: Incoming) -> Bytes {
 
 /// Discards a refused request's body, so that its sender finishes sending and reads the answer. On `Expect: 100-continue`,
 /// the request is refused before the body is sent.
-pub(super) async fn discard(headers: &HeaderMap, body: Incoming) {
+pub(super) async fn discard(headers: &HeaderMap, body: RequestBody) {
     if !headers.contains_key(header::EXPECT) {
         drain(body).await;
     }
 }
 
 /// Reads and drops the beginning of a body. The sender of a large or slow body gets the answer with a closed connection.
-async fn drain(mut body: Incoming) {
+async fn drain(mut body: RequestBody) {
     let mut left = DISCARDED;
     let reading = async {
         while let Some(Ok(frame)) = body.frame().await {

@@ -12,9 +12,9 @@ use opentelemetry_http::HeaderInjector;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, Span};
 use tamis_config::ExpositionId;
-use url::Url;
 
 use super::{Parent, Traces};
+use crate::upstream::Target;
 
 /// Characters of a request id that a span shows.
 const REQUEST_ID: usize = 64;
@@ -75,15 +75,15 @@ impl CallTrace {
 
     /// Begins the span of a request to the upstream. `template` is the path in the manifest, if the request goes there.
     /// `sent` is the number of requests that the call has sent before.
-    pub(crate) fn request(&self, method: &Method, url: &Url, template: Option<&str>, sent: u32) -> RequestSpan {
+    pub(crate) fn request(&self, method: &Method, target: &Target, template: Option<&str>, sent: u32) -> RequestSpan {
         let name = template.map_or_else(|| method.to_string(), |template| format!("{method} {template}"));
         let mut span = self.child(name, SpanKind::Client);
         record(&mut span, || {
             let mut attributes = vec![
                 KeyValue::new("http.request.method", method.to_string()),
-                KeyValue::new("server.address", url.host_str().unwrap_or_default().to_owned()),
-                KeyValue::new("server.port", url.port_or_known_default().map_or(0, i64::from)),
-                KeyValue::new("url.scheme", url.scheme().to_owned()),
+                KeyValue::new("server.address", target.origin().host_str().to_owned()),
+                KeyValue::new("server.port", i64::from(target.origin().port())),
+                KeyValue::new("url.scheme", target.origin().scheme().to_owned()),
             ];
             if let Some(template) = template {
                 attributes.push(KeyValue::new("url.template", template.to_owned()));

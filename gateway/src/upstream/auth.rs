@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use tamis_config::{Auth, AuthKind, CredentialRef, CredentialUse};
-use url::Url;
 
+use super::origin::Target;
 use super::returned::Needles;
 use super::syntax::{encoded, header_name};
 use super::{CredentialScope, InvalidService, Permission, Secret, UpstreamError};
@@ -64,17 +64,17 @@ struct Guard<'a> {
 }
 
 impl Authentication<'_> {
-    /// Returns whether the credential's owner allows it in a request to `url`. Checked for each request, including
+    /// Returns whether the credential's owner allows it in a request to `target`. Checked for each request, including
     /// redirects.
-    pub(super) fn may_go_to(&self, url: &Url) -> bool {
+    pub(super) fn may_go_to(&self, target: &Target) -> bool {
         let Some(Guard { permission, kind, name }) = &self.guard else { return true };
         match permission {
             Permission::Any => true,
             Permission::Uses(uses) => {
                 let usage = CredentialUse {
-                    host: url.host_str().unwrap_or_default(),
-                    port: url.port_or_known_default(),
-                    path: url.path(),
+                    host: target.origin().host_str(),
+                    port: Some(target.origin().port()),
+                    path: target.path(),
                     kind: *kind,
                     name: *name,
                 };

@@ -25,7 +25,8 @@ use super::client::error_chain;
 use super::egress::Resolver;
 use super::pace::Paced;
 
-type BoxError = Box<dyn Error + Send + Sync>;
+/// Any error.
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// When further attempts to connect begin, counted from the first. A packet filter that learns a moment too late where
 /// a Service of the cluster is keeps dropping the packets of the first attempt, retransmitted ones included, because
@@ -34,6 +35,9 @@ const FURTHER_ATTEMPTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_
 
 /// A TCP connection that is read in turns.
 type Tcp = TokioIo<Paced<TcpStream>>;
+
+/// A connection, encrypted or not.
+pub(super) type Stream = MaybeHttpsStream<Tcp>;
 
 /// Makes connections; each within a time, TLS included.
 #[derive(Debug, Clone)]
@@ -60,7 +64,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<Tcp>;
+    type Response = Stream;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 

@@ -21,6 +21,7 @@ use url::{Host, Url};
 
 use super::cluster::ClusterNetwork;
 use super::dns;
+use super::origin::Origin;
 use super::reserved::Reserved;
 
 /// The destinations that calls may reach in addition to the public network.
@@ -110,17 +111,17 @@ impl EgressPolicy {
         destination.covers_host(host) || spellings().is_some_and(|all| all.iter().any(|s| destination.covers_host(s)))
     }
 
-    /// Checks the text of a URL: a literal address, or a name that `deny` covers. The [`Resolver`] checks names again,
-    /// with their addresses.
-    pub(super) fn check(&self, url: &Url) -> Result<(), Denied> {
-        if self.reserved.is_listener(url) {
+    /// Checks a host as it is written: a literal address, or a name that `deny` covers. The [`Resolver`] checks names
+    /// again, with their addresses.
+    pub(super) fn check(&self, origin: &Origin) -> Result<(), Denied> {
+        let host = origin.host();
+        if self.reserved.is_listener(&host, origin.port()) {
             return Err(Denied);
         }
-        let permitted = match url.host() {
-            Some(Host::Ipv4(ip)) => self.permits(&ip.to_string(), IpAddr::V4(ip)),
-            Some(Host::Ipv6(ip)) => self.permits(&ip.to_string(), IpAddr::V6(ip)),
-            Some(Host::Domain(name)) => !self.deny.iter().any(|d| self.covers_name(d, name)),
-            None => false,
+        let permitted = match host {
+            Host::Ipv4(ip) => self.permits(origin.host_str(), IpAddr::V4(ip)),
+            Host::Ipv6(ip) => self.permits(origin.host_str(), IpAddr::V6(ip)),
+            Host::Domain(name) => !self.deny.iter().any(|d| self.covers_name(d, name)),
         };
         if permitted { Ok(()) } else { Err(Denied) }
     }
@@ -136,7 +137,7 @@ impl EgressPolicy {
         let refuse = |reason: &str| {
             Err(format!("the destination {host} {reason}; change the GatewayGroup's `egress` to allow it"))
         };
-        if self.check(url).is_err() {
+        if Origin::of(url).is_none_or(|origin| self.check(&origin).is_err()) {
             return refuse("is an address that the gateway may not reach");
         }
         match cluster.namespace(host) {

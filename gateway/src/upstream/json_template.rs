@@ -102,7 +102,7 @@ impl Node {
             Self::Value(name) => match values.json(name) {
                 Some(json) => {
                     out.push_str(json);
-                    check_length(out, name, MAX_TEXT)?;
+                    check_length(out.len(), name, MAX_TEXT)?;
                 }
                 None => return Ok(false),
             },

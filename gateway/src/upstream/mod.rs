@@ -16,7 +16,9 @@ mod error;
 mod http;
 mod json_template;
 mod local_callers;
+mod origin;
 mod pace;
+mod pool;
 mod reserved;
 mod returned;
 mod service;
@@ -45,6 +47,7 @@ pub use error::UpstreamError;
 pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;
+pub(crate) use origin::Target;
 
 /// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
 pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tamis_config::addresses::embedded_v4;
-use url::{Host, Url};
+use url::Host;
 
 /// What has been learned. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -80,24 +80,23 @@ impl Reserved {
         self.0.read().unwrap_or_else(PoisonError::into_inner).api_server.contains(&address)
     }
 
-    /// Whether a URL, as it is written, leads to a port that the gateway listens on. Under a name that first has to be
+    /// Whether a host, as it is written, and a port lead to where the gateway listens. Under a name that first has to be
     /// looked up, the request says itself where it comes from (`Tamis-Hops`).
-    pub(super) fn is_listener(&self, url: &Url) -> bool {
+    pub(super) fn is_listener(&self, host: &Host<&str>, port: u16) -> bool {
         let learned = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let own = |address: IpAddr| {
             let address = embedded_v4(address).map_or(address, IpAddr::V4);
             address.is_loopback() || address.is_unspecified() || learned.own.contains(&address)
         };
-        let here = match url.host() {
-            Some(Host::Ipv4(ip)) => own(ip.into()),
-            Some(Host::Ipv6(ip)) => own(ip.into()),
-            Some(Host::Domain(name)) => {
+        let here = match host {
+            Host::Ipv4(ip) => own((*ip).into()),
+            Host::Ipv6(ip) => own((*ip).into()),
+            Host::Domain(name) => {
                 let name = name.trim_end_matches('.');
                 name == "localhost" || name.ends_with(".localhost")
             }
-            None => false,
         };
-        here && url.port_or_known_default().is_some_and(|port| learned.ports.contains(&port))
+        here && learned.ports.contains(&port)
     }
 }
 
@@ -169,7 +168,9 @@ mod tests {
             ("http://127.0.0.1:9091/", false),
             ("http://127.0.0.1/", false),
         ] {
-            assert_eq!(reserved.is_listener(&url.parse().unwrap()), expected, "{url}");
+            let parsed: url::Url = url.parse().unwrap();
+            let port = parsed.port_or_known_default().unwrap();
+            assert_eq!(reserved.is_listener(&parsed.host().unwrap(), port), expected, "{url}");
         }
     }
 

@@ -146,7 +146,7 @@ impl Template {
                 Part::Argument(name) => {
                     if let Some(json) = values.get(name) {
                         write(out, name, &joined(name, json)?)?;
-                        check_length(out, name, MAX_TEXT)?;
+                        check_length(out.len(), name, MAX_TEXT)?;
                     }
                 }
             }
@@ -244,8 +244,8 @@ fn scalar<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> 
 ///
 /// # Errors
 /// Names the argument and the limit.
-pub(super) fn check_length(text: &str, argument: &str, limit: usize) -> Result<(), UpstreamError> {
-    if text.len() <= limit {
+pub(super) fn check_length(length: usize, argument: &str, limit: usize) -> Result<(), UpstreamError> {
+    if length <= limit {
         Ok(())
     } else {
         Err(invalid_argument(argument, &format!("makes the request longer than {limit} bytes")))

@@ -1,6 +1,7 @@
 //! HTTP/1.1 and HTTP/2 towards upstreams: bounds on what comes before a body, and decompression.
 
 use std::error::Error;
+use std::future::{Ready, ready};
 use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{MapOk, TryFutureExt as _};
-use http::header::{ACCEPT, HeaderValue, USER_AGENT};
+use http::header::{CONTENT_ENCODING, HeaderValue};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::ext::on_informational;
 use hyper_util::client::legacy;
@@ -22,9 +23,11 @@ use tower_http::decompression::{Decompression, DecompressionBody};
 use tower_service::Service;
 
 use super::ClientOptions;
-use super::connect::Connector;
+use super::connect::{BoxError, Connector};
 use super::egress::Resolver;
+use super::origin::Origin;
 use super::pace::Paced;
+use super::pool::{Connection, MAX_IDLE, Pool, PooledBody, Unanswered};
 use crate::workers;
 
 /// Informational responses (1xx) that may come before a response, in HTTP/1.1.
@@ -36,28 +39,65 @@ pub(super) const MAX_HEAD: usize = 64 << 10;
 /// How often a request is sent once more where the server says that it has processed nothing of it.
 const MAX_REPEATS: u32 = 2;
 
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("tamis/", env!("CARGO_PKG_VERSION")));
+/// The `User-Agent` of requests.
+pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("tamis/", env!("CARGO_PKG_VERSION")));
 
-/// Connections, reused by the worker that made them. Cheap to clone.
+/// Connections, reused by the worker that made them.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
+    connector: Connector,
     /// By the number of the worker: a call and its connection are on the same thread.
-    http: Arc<[legacy::Client<Connector, Full<Bytes>>]>,
+    workers: Arc<[Connections]>,
+}
+
+/// The connections of one worker.
+#[derive(Debug)]
+struct Connections {
+    /// To plain HTTP, which is always HTTP/1.1.
+    plain: Arc<Pool>,
+    /// To HTTPS, where the server chooses HTTP/2 or HTTP/1.1.
+    secure: legacy::Client<Connector, Full<Bytes>>,
 }
 
 /// Why there is no response.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The connection, or what came on it.
-    Http(legacy::Error),
+    /// There is no connection.
+    Connect(BoxError),
+    /// The connection ended before any of the request was sent.
+    Unsent(BoxError),
+    /// The connection, or what came on it, failed after the request may have been sent.
+    Broken(BoxError),
     /// More informational responses than are waited for.
     Informational,
+}
+
+impl From<legacy::Error> for Failed {
+    fn from(error: legacy::Error) -> Self {
+        let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
+        let is_canceled = causes.any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_canceled));
+        match error.is_connect() {
+            true => Self::Connect(error.into()),
+            false if is_canceled => Self::Unsent(error.into()),
+            false => Self::Broken(error.into()),
+        }
+    }
 }
 
 /// A response whose body has not been read.
 pub(super) struct Received {
     head: http::response::Parts,
-    body: Pin<Box<DecompressionBody<Paced<Incoming>>>>,
+    body: ResponseBody,
+}
+
+/// A body as it comes from the connection.
+type Wire = Paced<Either<PooledBody, Incoming>>;
+
+enum ResponseBody {
+    /// As it comes; gzip included, which is decoded by `gunzip`, because the other decoder ends at the first member.
+    Received(Wire),
+    /// Decompressed.
+    Decoded(Pin<Box<DecompressionBody<Wire>>>),
 }
 
 impl Transport {
@@ -65,66 +105,100 @@ impl Transport {
     /// What is wrong with a certificate authority.
     pub(super) fn new(options: &ClientOptions, workers: NonZero<usize>, resolver: Resolver) -> Result<Self, String> {
         let connector = Connector::new(resolver, &options.extra_roots, options.connect_timeout)?;
+        let most_idle = options.max_idle_per_host.div_ceil(workers.get());
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(options.max_idle_per_host.div_ceil(workers.get()))
-            .pool_idle_timeout(Duration::from_secs(90))
+            .pool_max_idle_per_host(most_idle)
+            .pool_idle_timeout(MAX_IDLE)
             .http1_max_headers(MAX_HEADERS)
             .http1_max_buf_size(MAX_HEAD)
             .http2_adaptive_window(true)
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(10));
         // One more than workers, for what runs on other threads.
-        Ok(Self { http: (0..=workers.get()).map(|_| builder.build(connector.clone())).collect() })
+        let workers = (0..=workers.get())
+            .map(|_| Connections { plain: Pool::new(most_idle), secure: builder.build(connector.clone()) })
+            .collect();
+        Ok(Self { connector, workers })
     }
 
-    /// Sends a request, and once more where the server has processed nothing of it.
+    /// Sends a request, whose URI is a path with its query, and once more where the server has processed nothing of it.
     ///
     /// # Errors
     /// [`Failed`].
-    pub(super) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Received, Failed> {
-        let headers = request.headers_mut();
-        headers.entry(USER_AGENT).or_insert(AGENT);
-        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
-        let mut repeats = 0;
+    pub(super) async fn send(&self, origin: &Origin, request: Request<Full<Bytes>>) -> Result<Received, Failed> {
+        // A client may be shared with a gateway that has more workers.
+        let Some(Connections { plain, secure }) = self.workers.get(workers::current()).or(self.workers.first()) else {
+            return Err(Failed::Connect("there are no workers".into()));
+        };
+        if origin.is_https() {
+            self.send_secure(secure, origin, request).await
+        } else {
+            self.send_plain(plain, origin, request).await
+        }
+    }
+
+    async fn send_plain(
+        &self,
+        pool: &Arc<Pool>,
+        origin: &Origin,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Received, Failed> {
         loop {
-            match self.send_once(request.clone()).await {
-                Err(Failed::Http(error)) if repeats < MAX_REPEATS && is_unprocessed(&error) => repeats += 1,
-                other => return other,
+            let used = pool.take(origin.authority());
+            let is_used = used.is_some();
+            let mut connection = match used {
+                Some(connection) => connection,
+                None => self.connect(origin).await?,
+            };
+            match connection.send(request).await {
+                Ok(response) => {
+                    let body = |incoming| Either::Left(PooledBody::new(incoming, connection, pool, origin.authority()));
+                    return Received::new(response.map(body)).await;
+                }
+                // The server may have closed a connection that lay unused.
+                Err(Unanswered::Unsent(_, Some(unsent))) if is_used => request = unsent,
+                Err(Unanswered::Unsent(error, _)) => return Err(Failed::Unsent(error.into())),
+                Err(Unanswered::Broken(error)) => return Err(Failed::Broken(error.into())),
+                Err(Unanswered::Informational) => return Err(Failed::Informational),
             }
         }
     }
 
-    async fn send_once(&self, mut request: Request<Full<Bytes>>) -> Result<Received, Failed> {
-        let informational = Arc::new(Informational::default());
-        let counter = Arc::clone(&informational);
-        on_informational(&mut request, move |_| counter.count());
-        // gzip is decoded by `gunzip`: this decoder ends at the first member.
-        let mut decompression = Decompression::new(self.clone()).no_gzip().no_deflate();
-        let response = tokio::select! {
-            biased;
-            () = informational.exceeded.notified() => return Err(Failed::Informational),
-            response = decompression.call(request) => response.map_err(Failed::Http)?,
-        };
-        let (head, body) = response.into_parts();
-        Ok(Received { head, body: Box::pin(body) })
-    }
-}
-
-impl Service<Request<Full<Bytes>>> for Transport {
-    type Response = Response<Paced<Incoming>>;
-    type Error = legacy::Error;
-    type Future = MapOk<legacy::ResponseFuture, fn(Response<Incoming>) -> Self::Response>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), legacy::Error>> {
-        Poll::Ready(Ok(()))
+    async fn connect(&self, origin: &Origin) -> Result<Connection, Failed> {
+        let uri = origin.absolute(PathAndQuery::from_static("/"));
+        let stream = self.connector.clone().call(uri).await.map_err(Failed::Connect)?;
+        Connection::new(stream).await.map_err(|error| Failed::Connect(error.into()))
     }
 
-    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
-        let http = self.http.get(workers::current()).or(self.http.first());
-        http.expect("at least one").request(request).map_ok(|response| response.map(Paced::new))
+    async fn send_secure(
+        &self,
+        client: &legacy::Client<Connector, Full<Bytes>>,
+        origin: &Origin,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Received, Failed> {
+        if let Some(path) = request.uri().path_and_query().cloned() {
+            *request.uri_mut() = origin.absolute(path);
+        }
+        let mut repeats = 0;
+        loop {
+            let mut request = request.clone();
+            let informational = Arc::new(Informational::default());
+            let counter = Arc::clone(&informational);
+            on_informational(&mut request, move |_| counter.count());
+            let sent = tokio::select! {
+                biased;
+                () = informational.exceeded.notified() => return Err(Failed::Informational),
+                sent = client.request(request) => sent,
+            };
+            match sent {
+                Ok(response) => return Received::new(response.map(Either::Right)).await,
+                Err(error) if repeats < MAX_REPEATS && is_unprocessed(&error) => repeats += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 
@@ -152,7 +226,39 @@ fn is_unprocessed(error: &legacy::Error) -> bool {
     })
 }
 
+/// The decoder wraps a client. This one has its response already.
+struct Answered(Option<Response<Wire>>);
+
+impl Service<Request<()>> for Answered {
+    type Response = Response<Wire>;
+    type Error = &'static str;
+    type Future = Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        ready(self.0.take().ok_or("the response was taken before"))
+    }
+}
+
 impl Received {
+    async fn new(response: Response<Either<PooledBody, Incoming>>) -> Result<Self, Failed> {
+        let response = response.map(Paced::new);
+        let is_decoded_here = |coding: &HeaderValue| {
+            [b"br".as_slice(), b"zstd"].iter().any(|name| coding.as_bytes().eq_ignore_ascii_case(name))
+        };
+        if !response.headers().get(CONTENT_ENCODING).is_some_and(is_decoded_here) {
+            let (head, body) = response.into_parts();
+            return Ok(Self { head, body: ResponseBody::Received(body) });
+        }
+        let mut decompression = Decompression::new(Answered(Some(response))).no_gzip().no_deflate();
+        let decoded = decompression.call(Request::new(())).await.map_err(|error| Failed::Broken(error.into()))?;
+        let (head, body) = decoded.into_parts();
+        Ok(Self { head, body: ResponseBody::Decoded(Box::pin(body)) })
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         self.head.status
     }
@@ -163,19 +269,26 @@ impl Received {
 
     /// The length of the body, where it is stated and the body is not decompressed.
     pub(super) fn content_length(&self) -> Option<u64> {
-        self.body.size_hint().exact()
+        match &self.body {
+            ResponseBody::Received(body) => body.size_hint().exact(),
+            ResponseBody::Decoded(_) => None,
+        }
     }
 
     /// The next piece of the body.
     ///
     /// # Errors
     /// hyper's where the connection breaks, otherwise a decompressor's.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Box<dyn Error + Send + Sync>> {
-        while let Some(frame) = self.body.frame().await {
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, BoxError> {
+        loop {
+            let frame = match &mut self.body {
+                ResponseBody::Received(body) => body.frame().await,
+                ResponseBody::Decoded(body) => body.frame().await,
+            };
+            let Some(frame) = frame else { return Ok(None) };
             if let Ok(data) = frame?.into_data() {
                 return Ok(Some(data));
             }
         }
-        Ok(None)
     }
 }

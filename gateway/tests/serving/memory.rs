@@ -80,7 +80,9 @@ async fn a_client_that_is_still_sending_reads_the_refusal() {
     }
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
-    assert!(answer.starts_with(b"HTTP/1.1 404"), "{}", String::from_utf8_lossy(&answer));
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "no other request is read here: {answer}");
 }
 
 #[tokio::test]

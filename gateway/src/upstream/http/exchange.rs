@@ -4,18 +4,21 @@ use std::error::Error;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
 use url::{Url, form_urlencoded};
 
 use super::gunzip::{Gunzip, GunzipError};
+use super::headers::for_every_request;
 use super::render::{MAX_URL, Rendered, RequestPlan};
 use crate::hops;
 use crate::memory::{Buffer, Exhausted, Reservation};
 use crate::trace::{CallTrace, RequestSpan};
 use crate::upstream::auth::Authentication;
 use crate::upstream::egress::{Denied, ResolveError};
+use crate::upstream::origin::{Origin, Target};
 use crate::upstream::pace::Turn;
 use crate::upstream::returned::{Needles, Search};
 use crate::upstream::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
@@ -34,8 +37,8 @@ const SEARCH_PIECE: usize = 128 << 10;
 pub(super) struct Outgoing<'a> {
     pub(super) plan: &'a RequestPlan,
     pub(super) rendered: &'a Rendered,
-    /// The URL: the rendered one, with the parameters of the page.
-    pub(super) url: &'a Url,
+    /// The rendered URL, with the parameters of the page.
+    pub(super) target: &'a Target,
     pub(super) authentication: &'a Authentication<'a>,
     pub(super) trace: Option<&'a CallTrace>,
     /// Gateways that the call has passed before this one.
@@ -96,7 +99,7 @@ impl Fault {
 /// # Errors
 /// [`Fault`].
 pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests: &mut u32) -> Result<Incoming, Fault> {
-    let mut url = outgoing.url.clone();
+    let mut target = outgoing.target.clone();
     let mut method = outgoing.plan.method.clone();
     let mut body = outgoing.rendered.body.clone();
     let mut same_origin = true;
@@ -104,20 +107,20 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
     loop {
         let (policy, http) = if redirects == 0 || same_origin { Some(client.direct()) } else { client.redirected() }
             .ok_or_else(|| Fault::refused("tls", redirects > 0))?;
-        policy.check(&url).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
-        if same_origin && !outgoing.authentication.may_go_to(&url) {
+        policy.check(target.origin()).map_err(|Denied| Fault::refused("egress", redirects > 0))?;
+        if same_origin && !outgoing.authentication.may_go_to(&target) {
             return Err(Fault::refused("redirect", redirects > 0));
         }
 
         let template = (redirects == 0).then_some(&*outgoing.plan.template);
-        let mut span = outgoing.trace.map(|trace| trace.request(&method, &url, template, *requests));
-        let mut request = request(outgoing, &method, url.clone(), body.clone(), same_origin)
+        let mut span = outgoing.trace.map(|trace| trace.request(&method, &target, template, *requests));
+        let mut request = request(outgoing, &method, &target, body.clone(), same_origin)
             .ok_or_else(|| Fault::refused(if redirects > 0 { "redirect" } else { "connect" }, redirects > 0))?;
         if let (Some(span), true) = (&span, same_origin) {
             span.inject(request.headers_mut());
         }
         *requests += 1;
-        let response = http.send(request).await.map_err(|failed| {
+        let response = http.send(target.origin(), request).await.map_err(|failed| {
             let fault = fault(&failed, redirects > 0);
             record_failure(&mut span, &fault);
             fault
@@ -125,16 +128,17 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
         if let Some(span) = &mut span {
             span.answered(response.status());
         }
-        let Some(target) = redirect(&response, &url) else {
+        let Some(location) = redirect(&response) else {
             return Ok(Incoming { response, span });
         };
         let refused = || Fault::refused("redirect", true);
-        let target = target.ok_or_else(refused)?;
+        let url = target.url().ok_or_else(refused)?;
+        let mut next = followed(location, &url).ok_or_else(refused)?;
         let status = response.status();
         let is_read = method == Method::GET || method == Method::HEAD;
-        let leaves = target.origin() != url.origin();
+        let leaves = next.origin() != url.origin();
         redirects += 1;
-        let downgrade = url.scheme() == "https" && target.scheme() != "https";
+        let downgrade = url.scheme() == "https" && next.scheme() != "https";
         // 301 and 302 do not say whether a write is to be repeated or becomes a read.
         let unclear = !is_read && matches!(status.as_u16(), 301 | 302);
         if redirects > MAX_REDIRECTS || downgrade || unclear || (leaves && !is_read) {
@@ -144,12 +148,12 @@ pub(super) async fn exchange(client: &Client, outgoing: &Outgoing<'_>, requests:
             method = Method::GET;
             body = None;
         }
-        same_origin &= target.origin() == outgoing.url.origin();
-        url = target;
+        same_origin &= Origin::of(&next).is_some_and(|origin| origin == **outgoing.target.origin());
         if !same_origin {
             body = None;
-            strip_secrets(&mut url, outgoing.authentication);
+            strip_secrets(&mut next, outgoing.authentication);
         }
+        target = Target::of(&next, outgoing.target.origin()).ok_or_else(refused)?;
     }
 }
 
@@ -160,49 +164,55 @@ fn record_failure(span: &mut Option<RequestSpan>, fault: &Fault) {
     }
 }
 
-/// Returns the target of a redirect, or `None` for any other response. The target is `None` if it cannot be requested, or
-/// is longer than the URL of a request may be.
-fn redirect(response: &Received, url: &Url) -> Option<Option<Url>> {
-    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return None;
-    }
-    let target = response.headers().get(LOCATION)?.to_str().ok().and_then(|text| url.join(text).ok());
-    Some(target.filter(|t| {
+/// Returns where a redirect leads, or `None` for any other response.
+fn redirect(response: &Received) -> Option<&HeaderValue> {
+    let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    response.headers().get(LOCATION).filter(|_| is_redirect)
+}
+
+/// Returns the URL that a redirect from `url` leads to; `None` if it cannot be requested, or is longer than the URL of a
+/// request may be.
+fn followed(location: &HeaderValue, url: &Url) -> Option<Url> {
+    let target = location.to_str().ok().and_then(|text| url.join(text).ok());
+    target.filter(|t| {
         matches!(t.scheme(), "http" | "https")
             && t.username().is_empty()
             && t.password().is_none()
             && t.as_str().len() <= MAX_URL
-    }))
+    })
 }
 
-/// Builds the request for a URL, or returns `None` for one that HTTP's own types do not accept.
+/// Builds the request for a target, or returns `None` for one that HTTP's own types do not accept.
 fn request(
     outgoing: &Outgoing<'_>,
     method: &Method,
-    mut url: Url,
+    target: &Target,
     body: Option<Bytes>,
     same_origin: bool,
 ) -> Option<Request<Full<Bytes>>> {
     let authentication = outgoing.authentication;
+    let mut path = target.path_and_query().clone();
     if let (true, Some(pair)) = (same_origin, &authentication.query) {
-        let query = match url.query() {
-            Some(query) if query.split('&').any(|p| p == pair) => query.to_owned(),
-            Some(query) if !query.is_empty() => format!("{query}&{pair}"),
-            _ => pair.clone(),
+        path = match target.query() {
+            Some(query) if query.split('&').any(|p| p == pair) => path,
+            Some(query) if !query.is_empty() => PathAndQuery::try_from(format!("{path}&{pair}")).ok()?,
+            _ => PathAndQuery::try_from(format!("{}?{pair}", target.path())).ok()?,
         };
-        url.set_query(Some(&query));
     }
     let mut request = Request::new(Full::default());
     *request.method_mut() = method.clone();
-    *request.uri_mut() = Uri::try_from(String::from(url)).ok()?;
+    *request.uri_mut() = path.into();
     if same_origin {
         *request.headers_mut() = outgoing.rendered.headers.clone();
         if let Some((name, value)) = &authentication.header {
             request.headers_mut().insert(name.clone(), value.clone());
         }
+    } else {
+        *request.headers_mut() = for_every_request(target.origin());
     }
-    request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, zstd"));
-    request.headers_mut().insert(hops::HEADER, hops::next(outgoing.hops));
+    if outgoing.hops > 0 {
+        request.headers_mut().insert(hops::HEADER, hops::next(outgoing.hops));
+    }
     match body {
         Some(body) => *request.body_mut() = Full::new(body),
         None => {
@@ -230,8 +240,8 @@ fn strip_secrets(url: &mut Url, authentication: &Authentication<'_>) {
 
 /// Classifies a failure by whether the request may have been executed. `earlier`: an earlier hop has been sent.
 fn fault(failed: &Failed, earlier: bool) -> Fault {
-    let error = match failed {
-        Failed::Http(error) => error,
+    let error: &(dyn Error + 'static) = match failed {
+        Failed::Connect(error) | Failed::Unsent(error) | Failed::Broken(error) => &**error,
         Failed::Informational => {
             return malformed(&format!("sends more than {MAX_INFORMATIONAL} informational responses"));
         }
@@ -245,15 +255,16 @@ fn fault(failed: &Failed, earlier: bool) -> Fault {
     }
     // rustls wraps its errors in one of this kind.
     let invalid = |e: &io::Error| e.kind() == io::ErrorKind::InvalidData;
-    let category = match error {
+    let category = match failed {
         _ if caused_by(error, &|e| e.is::<ResolveError>()) => "dns",
         _ if caused_by(error, &|e| e.downcast_ref().is_some_and(invalid)) => "tls",
-        _ if error.is_connect() => "connect",
-        _ => "reset",
+        Failed::Connect(_) => "connect",
+        Failed::Unsent(_) | Failed::Broken(_) | Failed::Informational => "reset",
     };
-    let canceled = |e: &hyper::Error| e.is_canceled();
-    let unsent = error.is_connect() || caused_by(error, &|e| e.downcast_ref().is_some_and(canceled));
-    if unsent && !earlier { Fault::Unsent(category) } else { Fault::Broken(category) }
+    match failed {
+        Failed::Connect(_) | Failed::Unsent(_) if !earlier => Fault::Unsent(category),
+        _ => Fault::Broken(category),
+    }
 }
 
 /// Returns whether `test` holds for an error or any of its causes.

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use tamis_config::Pagination;
-use url::Url;
 
 use super::exchange::{BodyLimits, Fault, Incoming, Outgoing, exchange};
 use super::merge::{Document, Merged};
@@ -18,8 +17,9 @@ use crate::compute::NotRun;
 use crate::memory::Exhausted;
 use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
 use crate::upstream::auth::Authentication;
+use crate::upstream::origin::Target;
 use crate::upstream::returned::Search;
-use crate::upstream::template::check_length;
+use crate::upstream::template::{check_length, invalid_argument};
 use crate::upstream::{CallContext, Client, PageReport, UpstreamError};
 
 /// How long reading the body of an error may take, so that a slow one leaves time for another attempt.
@@ -44,7 +44,7 @@ impl Fetch<'_> {
     /// # Errors
     /// [`UpstreamError`].
     pub(super) async fn one_page(&mut self) -> Result<Bytes, UpstreamError> {
-        let document = self.fetch(&self.rendered.url, self.context.bounds.max_response_bytes).await?;
+        let document = self.fetch(&self.rendered.target, self.context.bounds.max_response_bytes).await?;
         let Some(path) = self.extract_path(&document) else { return Ok(document.body) };
         let bytes = document.body.len();
         self.off_thread(bytes, LIGHT_READ, move || extract_output(&document.body, Some(&path))).await?
@@ -64,11 +64,13 @@ impl Fetch<'_> {
         let position = if start.position.is_some() { plan.kind.argument() } else { "path or query" };
         let mut pager = Pager::new(plan, start);
         let mut merged = Merged::default();
-        let mut url = self.page_url(&pager);
-        check_length(url.as_str(), position, MAX_URL)?;
+        let first = self.page(&pager);
+        check_length(first.as_ref().map_or(usize::MAX, Target::len), position, MAX_URL)?;
+        let unusable = || invalid_argument(position, "does not give a valid URL");
+        let mut target = first.ok_or_else(unusable)?;
         loop {
             let left = self.context.bounds.max_response_bytes.saturating_sub(merged.bytes());
-            let document = match self.fetch(&url, left).await {
+            let document = match self.fetch(&target, left).await {
                 Err(UpstreamError::Timeout { .. }) if pager.has_pages() => break,
                 other => other?,
             };
@@ -98,13 +100,10 @@ impl Fetch<'_> {
                 return Err(UpstreamError::CredentialReturned);
             }
             let more = pager.advance(page);
-            url = self.page_url(&pager);
             // An error even if this page is left to the caller, who could not fetch it either.
-            if url.as_str().len() > MAX_URL {
-                return Err(UpstreamError::Malformed(format!(
-                    "names a next page whose URL is longer than {MAX_URL} bytes"
-                )));
-            }
+            target = self.page(&pager).filter(|target| target.len() <= MAX_URL).ok_or_else(|| {
+                UpstreamError::Malformed(format!("names a next page whose URL is longer than {MAX_URL} bytes"))
+            })?;
             if !more {
                 break;
             }
@@ -134,10 +133,10 @@ impl Fetch<'_> {
         })
     }
 
-    fn page_url(&self, pager: &Pager) -> Url {
-        let mut url = self.rendered.url.clone();
-        pager.apply(&mut url);
-        url
+    /// Returns where the next page is; `None` if that is longer than HTTP's own types accept.
+    fn page(&self, pager: &Pager) -> Option<Target> {
+        let target = &self.rendered.target;
+        target.with_query(Some(&pager.query(target.query())))
     }
 
     /// Returns whether a text that reaches the caller outside the body holds the credential of the call.
@@ -151,20 +150,20 @@ impl Fetch<'_> {
     }
 
     /// Sends a request until it succeeds, must not be repeated, or time is up.
-    async fn fetch(&mut self, url: &Url, limit: u64) -> Result<Document, UpstreamError> {
+    async fn fetch(&mut self, target: &Target, limit: u64) -> Result<Document, UpstreamError> {
         let deadline = self.context.bounds.deadline;
         if deadline > Instant::now()
-            && let Ok(result) = tokio::time::timeout_at(deadline.into(), self.attempts(url, limit)).await
+            && let Ok(result) = tokio::time::timeout_at(deadline.into(), self.attempts(target, limit)).await
         {
             return result;
         }
         Err(UpstreamError::Timeout { sent: self.requests > 0 })
     }
 
-    async fn attempts(&mut self, url: &Url, limit: u64) -> Result<Document, UpstreamError> {
+    async fn attempts(&mut self, target: &Target, limit: u64) -> Result<Document, UpstreamError> {
         let mut attempt = 1;
         loop {
-            let (failure, error) = match self.attempt(url, limit).await {
+            let (failure, error) = match self.attempt(target, limit).await {
                 Ok(document) => return Ok(document),
                 Err(failed) => failed,
             };
@@ -179,7 +178,7 @@ impl Fetch<'_> {
     }
 
     /// Sends one request. An error without a [`Failure`] is final.
-    async fn attempt(&mut self, url: &Url, limit: u64) -> Result<Document, (Option<Failure>, UpstreamError)> {
+    async fn attempt(&mut self, target: &Target, limit: u64) -> Result<Document, (Option<Failure>, UpstreamError)> {
         let failed = |fault: Fault| {
             let failure = match &fault {
                 Fault::Unsent(_) => Some(Failure::Unsent),
@@ -191,7 +190,7 @@ impl Fetch<'_> {
         let outgoing = Outgoing {
             plan: &self.action.plan,
             rendered: self.rendered,
-            url,
+            target,
             authentication: self.authentication,
             trace: self.context.trace,
             hops: self.context.hops,

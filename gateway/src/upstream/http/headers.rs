@@ -1,16 +1,21 @@
 //! Request headers.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::ResponseType;
 
+use crate::hops;
+use crate::upstream::origin::Origin;
 use crate::upstream::syntax::header_name;
 use crate::upstream::template::{Template, Values, check_length, invalid_argument};
+use crate::upstream::transport::AGENT;
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// Bytes of a header. No server accepts a longer one.
 const MAX_HEADER: usize = 64 << 10;
+/// The encodings that an answer may have.
+const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd");
 
 /// The headers of a request without authentication, parsed.
 #[derive(Debug)]
@@ -29,9 +34,10 @@ impl Headers {
         field: &str,
         (tool, call): (&ServiceTool, &HttpCall),
         has_body: bool,
+        origin: &Origin,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Self, InvalidService> {
-        let (mut fixed, mut varying) = (HeaderMap::new(), Vec::new());
+        let (mut fixed, mut varying) = (for_every_request(origin), Vec::new());
         let text = tool.response_type == Some(ResponseType::Text);
         fixed.insert(ACCEPT, HeaderValue::from_static(if text { "*/*" } else { "application/json, */*;q=0.5" }));
         if has_body {
@@ -45,6 +51,10 @@ impl Headers {
                 return Err(invalid("holds a control character, which a header cannot have"));
             }
             let template = Template::strict(at.clone(), value, known)?;
+            // The gateway decodes the answer, and counts the gateways that the call has passed.
+            if header == ACCEPT_ENCODING || header == hops::HEADER {
+                continue;
+            }
             match template.constant() {
                 Some(text) => {
                     fixed.insert(header, header_value(text.to_owned()).ok_or_else(|| invalid("is not valid"))?);
@@ -74,13 +84,26 @@ impl Headers {
                 Ok(())
             })?;
             let argument = || template.arguments().next().unwrap_or_default();
-            check_length(&text, argument(), MAX_HEADER)?;
+            check_length(text.len(), argument(), MAX_HEADER)?;
             let value =
                 header_value(text).ok_or_else(|| invalid_argument(argument(), "does not make a valid header"))?;
             headers.insert(name.clone(), value);
         }
         Ok(headers)
     }
+}
+
+/// Returns the headers of every request to an origin, whatever the manifest says.
+pub(super) fn for_every_request(origin: &Origin) -> HeaderMap {
+    [
+        (HOST, origin.header()),
+        (USER_AGENT, AGENT),
+        (ACCEPT, HeaderValue::from_static("*/*")),
+        (ACCEPT_ENCODING, ENCODINGS),
+        (hops::HEADER, hops::next(0)),
+    ]
+    .into_iter()
+    .collect()
 }
 
 /// Returns whether a header must not hold a character. A tab is the only control character allowed (RFC 9110, 5.5).

@@ -27,6 +27,7 @@ use self::fetch::Fetch;
 use self::pages::Start;
 use self::render::RequestPlan;
 use super::auth::{AuthPlan, Authentication};
+use super::origin::Origin;
 use super::template::invalid_argument;
 use super::{Answer, Arguments, CallContext, Client, InvalidService, Output, UpstreamError};
 use crate::memory::Exhausted;
@@ -65,12 +66,14 @@ impl HttpService {
         client: Arc<Client>,
     ) -> Result<Self, InvalidService> {
         let base = base_url(source)?;
+        let unusable = || InvalidService::new("source.http.baseUrl", "has a host or a port that no request can have");
+        let origin = Arc::new(Origin::of(&base).ok_or_else(unusable)?);
         let mut actions = IndexMap::new();
         for (name, tool) in &document.tools {
             match &tool.call {
                 Call::Http(call) => {
                     let field = format!("tools.{name}.call.http");
-                    actions.insert(name.clone(), Action::new(&field, &base, source, (tool, &**call))?);
+                    actions.insert(name.clone(), Action::new(&field, (&base, &origin), source, (tool, &**call))?);
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
@@ -96,7 +99,7 @@ impl HttpService {
             None => Authentication::default(),
         };
         let rendered = action.plan.render(arguments, authentication.body.as_ref())?;
-        if let (false, Some(auth)) = (authentication.may_go_to(&rendered.url), &action.auth) {
+        if let (false, Some(auth)) = (authentication.may_go_to(&rendered.target), &action.auth) {
             return Err(UpstreamError::CredentialUse(auth.credential().clone()));
         }
         let body = rendered.body.as_ref().map_or(0, Bytes::len);
@@ -127,7 +130,7 @@ impl HttpService {
 impl Action {
     fn new(
         field: &str,
-        base: &Url,
+        base: (&Url, &Arc<Origin>),
         source: &HttpSource,
         (tool, call): (&ServiceTool, &HttpCall),
     ) -> Result<Self, InvalidService> {

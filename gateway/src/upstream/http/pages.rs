@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use tamis_config::{Pagination, PaginationKind};
-use url::Url;
 
 use crate::upstream::PageReport;
 use crate::upstream::syntax::encoded;
@@ -69,15 +68,15 @@ impl Pager {
         }
     }
 
-    /// Adds the parameters of the page to fetch to a query.
-    pub(super) fn apply(&self, url: &mut Url) {
-        let mut query = url.query().map(|q| format!("{q}&")).unwrap_or_default();
+    /// Returns a query with the parameters of the page to fetch.
+    pub(super) fn query(&self, query: Option<&str>) -> String {
+        let mut query = query.map(|q| format!("{q}&")).unwrap_or_default();
         query.push_str("limit=");
         query.push_str(&self.limit.to_string());
         if let Some(position) = &self.position {
             query.extend(["&", self.kind.argument(), "=", &encoded(position)]);
         }
-        url.set_query(Some(&query));
+        query
     }
 
     /// Advances past a page. Returns whether to fetch another one.

@@ -50,9 +50,7 @@ impl Path {
                 let message = format!("`{{{name}}}` is neither in `request.pathParams` nor an argument of the tool");
                 return Err(InvalidService::new(format!("{field}.path"), message));
             }
-            // URL parsers read `%2e` as a dot here.
-            let literal = places.constant().map(|text| percent_decode_str(text).decode_utf8_lossy());
-            if matches!(literal.as_deref(), Some("." | "..")) {
+            if places.constant().is_some_and(is_dots) {
                 return Err(InvalidService::new(format!("{field}.path"), "has a segment `.` or `..`"));
             }
             let mut parts = Vec::new();
@@ -92,20 +90,22 @@ impl Path {
                 Ok(())
             })?;
             if let Some(name) = segment.arguments().last() {
-                match &url[start..] {
-                    "" => return Err(invalid_argument(name, "is empty: the path needs it")),
-                    "." | ".." => return Err(invalid_argument(name, "makes a path segment `.` or `..`")),
-                    _ => {}
+                let segment = &url[start..];
+                if segment.is_empty() {
+                    return Err(invalid_argument(name, "is empty: the path needs it"));
+                }
+                if is_dots(segment) {
+                    return Err(invalid_argument(name, "makes a path segment `.` or `..`"));
                 }
             }
         }
         Ok(())
     }
+}
 
-    /// Returns whether the URL has no path below the base URL.
-    pub(super) fn is_empty(&self) -> bool {
-        self.segments.is_empty()
-    }
+/// Returns whether a URL's parser reads a segment as `.` or `..`: it takes `%2e` for a dot (WHATWG URL, 4.4).
+fn is_dots(segment: &str) -> bool {
+    segment.len() <= "%2e%2e".len() && matches!(&*percent_decode_str(segment).decode_utf8_lossy(), "." | "..")
 }
 
 /// Rejects slashes, backslashes and control characters. An encoded `/` is data in one segment (RFC 3986, 2.2), but some

@@ -116,7 +116,7 @@ impl Parameter {
                         url.push(',');
                     }
                     url.push_str(&encoded(value));
-                    check_length(url, name, MAX_URL)?;
+                    check_length(url.len(), name, MAX_URL)?;
                 }
             }
         }

@@ -4,18 +4,21 @@
 //! An argument fills its placeholder and nothing else: it cannot change the host, or add a path segment, a query parameter
 //! or a header line.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use indexmap::IndexMap;
 use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::JsonText;
-use url::{Position, Url};
+use url::Url;
 
 use super::body::Body;
 use super::headers::Headers;
 use super::path::Path;
 use super::query::Query;
 use crate::upstream::auth::AuthPlan;
+use crate::upstream::origin::{Origin, Target};
 use crate::upstream::template::{Values, check_length, invalid_argument, is_paging, properties};
 use crate::upstream::{Arguments, InvalidService, Secret, UpstreamError};
 
@@ -29,8 +32,9 @@ pub(super) struct RequestPlan {
     /// The path as the manifest has it, for traces.
     pub(super) template: Box<str>,
     defaults: IndexMap<String, JsonText>,
-    /// Scheme, host, port and prefix, without a final slash.
-    base: Box<str>,
+    origin: Arc<Origin>,
+    /// The path of the base URL, without a final slash.
+    prefix: Box<str>,
     path: Path,
     query: Query,
     headers: Headers,
@@ -39,7 +43,7 @@ pub(super) struct RequestPlan {
 
 /// A request without its authentication. It has no `Debug`, since its body may hold a credential.
 pub(super) struct Rendered {
-    pub(super) url: Url,
+    pub(super) target: Target,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Bytes>,
 }
@@ -51,7 +55,7 @@ impl RequestPlan {
     /// Names the first field that cannot be used.
     pub(super) fn new(
         field: &str,
-        base: &Url,
+        (base, origin): (&Url, &Arc<Origin>),
         (tool, call): (&ServiceTool, &HttpCall),
         auth: Option<&AuthPlan>,
     ) -> Result<Self, InvalidService> {
@@ -69,10 +73,11 @@ impl RequestPlan {
             method,
             template: path.into(),
             defaults: call.defaults.clone(),
-            base: base.as_str().trim_end_matches('/').into(),
+            origin: Arc::clone(origin),
+            prefix: base.path().trim_end_matches('/').into(),
             path: Path::parse(field, path, call, &known)?,
             query: Query::parse(field, inline, (tool, call), auth.and_then(AuthPlan::query_parameter), &known)?,
-            headers: Headers::parse(field, (tool, call), body.is_some(), &known)?,
+            headers: Headers::parse(field, (tool, call), body.is_some(), origin, &known)?,
             body,
         })
     }
@@ -83,22 +88,21 @@ impl RequestPlan {
     /// [`UpstreamError::Argument`] for an argument that does not fit its placeholder.
     pub(super) fn render(&self, arguments: &Arguments, secret: Option<&Secret>) -> Result<Rendered, UpstreamError> {
         let values = Values::new(arguments, &self.defaults);
-        let mut text = String::with_capacity(self.base.len() + 128);
-        text.push_str(&self.base);
+        let mut text = String::with_capacity(self.prefix.len() + 128);
+        text.push_str(&self.prefix);
         self.path.write(&values, &mut text)?;
-        let path_end = text.len();
-        self.query.write(&values, &mut text)?;
-        check_length(&text, "path or query", MAX_URL)?;
-        let url = Url::parse(&text).map_err(|_| invalid_argument("path", "does not give a valid URL"))?;
-        // The parser must have changed nothing: segments that it would resolve have been rejected.
-        if !self.path.is_empty() && url[..Position::AfterPath] != text[..path_end] {
-            return Err(invalid_argument("path", "does not give the path of the manifest"));
+        if text.is_empty() {
+            text.push('/');
         }
+        self.query.write(&values, &mut text)?;
+        check_length(self.origin.len() + text.len(), "path or query", MAX_URL)?;
+        let invalid = || invalid_argument("path", "does not give a valid URL");
+        let target = Target::new(&self.origin, text).ok_or_else(invalid)?;
         let body = match &self.body {
             Some(body) => body.write(&values, secret.map(Secret::expose))?.map(Bytes::from),
             None => None,
         };
-        Ok(Rendered { url, headers: self.headers.render(&values)?, body })
+        Ok(Rendered { target, headers: self.headers.render(&values)?, body })
     }
 
     /// Returns the value of a paging parameter, from arguments and defaults, and whether the caller gave it.

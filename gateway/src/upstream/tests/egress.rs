@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use super::{Destination, EgressPolicy, InvalidDestination, Reserved, Resolver};
+use super::{Destination, EgressPolicy, InvalidDestination, Origin, Reserved, Resolver};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -119,7 +119,7 @@ fn urls_are_checked_for_what_they_say_themselves() {
         ("http://169.254.169.254/latest/meta-data", false),
         ("http://8.8.8.8/", true),
     ] {
-        assert_eq!(policy.check(&url.parse().unwrap()).is_ok(), permitted, "{url}");
+        assert_eq!(policy.check(&Origin::of(&url.parse().unwrap()).unwrap()).is_ok(), permitted, "{url}");
     }
 }
 
@@ -224,7 +224,7 @@ fn the_group_opens_and_closes_by_any_spelling() {
         assert!(!policy.permits(host, ip("10.1.1.1")), "{host}");
         assert!(!policy.permits(host, ip("8.8.8.8")), "{host}");
         let url = format!("http://{host}/").parse().unwrap();
-        assert!(policy.check(&url).is_err(), "{host}");
+        assert!(policy.check(&Origin::of(&url).unwrap()).is_err(), "{host}");
     }
     assert_eq!(policy.lookup("git.corp.example"), "git.corp.example", "its owner explains it");
     assert_eq!(policy.lookup("api.github.com"), "api.github.com.");

@@ -5,9 +5,7 @@ fn pager(kind: PaginationKind, max_pages: u32, start: Start) -> Pager {
 }
 
 fn asks(pager: &Pager) -> String {
-    let mut url: Url = "http://h/p?q=1".parse().unwrap();
-    pager.apply(&mut url);
-    url.query().unwrap().to_owned()
+    pager.query(Some("q=1"))
 }
 
 fn page(items: usize, next: Option<&str>, total: Option<u64>) -> Page {

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tamis_config::Call;
+use url::Position;
 
 use super::*;
 use crate::upstream::http::tests::support::{arguments, document, schema};
@@ -12,9 +13,10 @@ fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
     let tool = json!({"inputSchema": schema(&["a", "b", "c"]), "call": {"http": http}});
     let document = document("https://api.example:8443/v1/", None, tool);
     let base = "https://api.example:8443/v1/".parse().unwrap();
+    let origin = Arc::new(Origin::of(&base).unwrap());
     let tool = &document.tools["call"];
     let Call::Http(call) = &tool.call else { panic!("an HTTP call") };
-    RequestPlan::new("http", &base, (tool, &**call), None)
+    RequestPlan::new("http", (&base, &origin), (tool, &**call), None)
 }
 
 fn render(http: Value, args: &str) -> Result<Rendered, UpstreamError> {
@@ -25,8 +27,11 @@ fn render(http: Value, args: &str) -> Result<Rendered, UpstreamError> {
 fn target(http: Value, args: &str) -> String {
     match render(http, args) {
         Ok(rendered) => {
-            assert_eq!(rendered.url.origin().ascii_serialization(), "https://api.example:8443");
-            rendered.url[Position::BeforePath..].to_owned()
+            let url = rendered.target.url().unwrap();
+            assert_eq!(url.origin().ascii_serialization(), "https://api.example:8443");
+            let target = rendered.target.path_and_query().to_string();
+            assert_eq!(url[Position::BeforePath..], target, "a parser reads it as it is written");
+            target
         }
         Err(error) => error.to_string(),
     }
@@ -57,7 +62,9 @@ fn paths() {
         ("/x/{a}", r#"{"a": ".."}"#, dots),
         ("/x/{a}.", r#"{"a": "."}"#, dots),
         ("/x/{b}{a}", r#"{"a": ".", "b": "."}"#, dots),
-        ("/x/%2e{a}", r#"{"a": "."}"#, "argument `path` does not give the path of the manifest"),
+        ("/x/%2e{a}", r#"{"a": "."}"#, dots),
+        ("/x/{a}%2E", r#"{"a": "."}"#, dots),
+        ("/x/%2e{a}", r#"{"a": ".."}"#, "/v1/x/%2e.."),
         ("/x/{a}", r#"{"a": "../admin"}"#, steps),
         ("/x/{a}", r#"{"a": "y/.."}"#, steps),
         ("/x/{a}", r#"{"a": "y\\..\\z"}"#, steps),
@@ -250,7 +257,8 @@ proptest! {
             Err(UpstreamError::Argument { argument, .. }) => prop_assert!(matches!(&*argument, "a" | "b" | "c")),
             Err(other) => prop_assert!(false, "{other}"),
             Ok(rendered) => {
-                let url = &rendered.url;
+                let url = rendered.target.url().unwrap();
+                prop_assert_eq!(&url[Position::BeforePath..], rendered.target.path_and_query().as_str());
                 prop_assert_eq!(url.origin().ascii_serialization(), "https://api.example:8443");
                 prop_assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none());
                 let segments: Vec<_> = url.path_segments().unwrap().collect();
@@ -259,14 +267,15 @@ proptest! {
                 prop_assert!(url.path().is_ascii() && !url.path().contains('\\'));
                 // Parsed once more, as a proxy would, it is the same.
                 let again: Url = url.as_str().parse().unwrap();
-                prop_assert_eq!(&again, url);
+                prop_assert_eq!(&again, &url);
                 let mut keys: Vec<_> = url.query_pairs().map(|(key, _)| key.into_owned()).collect();
                 keys.dedup();
                 prop_assert!(keys.iter().all(|k| matches!(&**k, "one" | "two" | "list")), "{:?}", keys);
                 for value in rendered.headers.values() {
                     prop_assert!(!value.as_bytes().iter().any(|b| matches!(b, b'\r' | b'\n' | b'\0')));
                 }
-                prop_assert_eq!(rendered.headers.keys().count(), 3);
+                // Three of the manifest, one of which is also the default, and four of every request.
+                prop_assert_eq!(rendered.headers.keys().count(), 7);
                 let body: Value = serde_json::from_slice(&rendered.body.unwrap()).unwrap();
                 let members: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
                 prop_assert_eq!(members, ["a", "text", "deep", "last"]);
