@@ -235,3 +235,7 @@ impl Body for PooledBody {
         self.incoming.size_hint()
     }
 }
+
+#[cfg(test)]
+#[path = "tests/pool.rs"]
+mod tests;
