@@ -128,7 +128,7 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub(super) enum Unanswered {
     /// Nothing was sent. Holds the request, if it can be sent on another connection.
-    Unsent(hyper::Error, Option<Request<Full<Bytes>>>),
+    Unsent(hyper::Error, Option<Box<Request<Full<Bytes>>>>),
     /// The connection failed after a part of the request may have been sent.
     Broken(hyper::Error),
     /// More informational responses than are waited for.
@@ -176,7 +176,7 @@ impl Connection {
                 return Poll::Ready(Err(Unanswered::Informational));
             }
             sending.as_mut().poll(cx).map_err(|mut failed| match failed.take_message() {
-                message @ Some(_) => Unanswered::Unsent(failed.into_error(), message),
+                Some(request) => Unanswered::Unsent(failed.into_error(), Some(Box::new(request))),
                 None => {
                     let error = failed.into_error();
                     if error.is_canceled() { Unanswered::Unsent(error, None) } else { Unanswered::Broken(error) }

@@ -159,7 +159,7 @@ impl Transport {
                     return Received::new(response.map(body)).await;
                 }
                 // The server may have closed a connection that lay unused.
-                Err(Unanswered::Unsent(_, Some(unsent))) if is_used => request = unsent,
+                Err(Unanswered::Unsent(_, Some(unsent))) if is_used => request = *unsent,
                 Err(Unanswered::Unsent(error, _)) => return Err(Failed::Unsent(error.into())),
                 Err(Unanswered::Broken(error)) => return Err(Failed::Broken(error.into())),
                 Err(Unanswered::Informational) => return Err(Failed::Informational),
