@@ -25,6 +25,11 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
+/// Appends all of `text`, percent-encoded once.
+pub(super) fn push_encoded(out: &mut String, text: &str) {
+    out.extend(utf8_percent_encode(text, ENCODED));
+}
+
 /// Parses the name of a header that a document may set.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ const SEARCH_PIECE: usize = 128 << 10;
 /// A request to be sent.
 pub(super) struct Outgoing<'a> {
     pub(super) plan: &'a RequestPlan,
-    pub(super) rendered: &'a Rendered,
+    pub(super) rendered: &'a Rendered<'a>,
     /// The rendered URL, with the parameters of the page.
     pub(super) target: &'a Target,
     pub(super) authentication: &'a Authentication<'a>,
@@ -203,7 +203,7 @@ fn request(
     *request.method_mut() = method.clone();
     *request.uri_mut() = path.into();
     if same_origin {
-        *request.headers_mut() = outgoing.rendered.headers.clone();
+        *request.headers_mut() = outgoing.rendered.headers.as_ref().clone();
         if let Some((name, value)) = &authentication.header {
             request.headers_mut().insert(name.clone(), value.clone());
         }

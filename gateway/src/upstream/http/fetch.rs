@@ -29,7 +29,7 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
 pub(super) struct Fetch<'a> {
     pub(super) client: &'a Client,
     pub(super) action: &'a Action,
-    pub(super) rendered: &'a Rendered,
+    pub(super) rendered: &'a Rendered<'a>,
     pub(super) authentication: &'a Authentication<'a>,
     pub(super) context: CallContext<'a>,
     /// Requests sent.

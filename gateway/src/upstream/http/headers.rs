@@ -1,5 +1,7 @@
 //! Request headers.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tamis_config::{HttpCall, ServiceTool};
@@ -69,7 +71,10 @@ impl Headers {
     ///
     /// # Errors
     /// [`UpstreamError::Argument`] for an argument with a control character.
-    pub(super) fn render(&self, values: &Values<'_>) -> Result<HeaderMap, UpstreamError> {
+    pub(super) fn render(&self, values: &Values<'_>) -> Result<Cow<'_, HeaderMap>, UpstreamError> {
+        if self.varying.is_empty() {
+            return Ok(Cow::Borrowed(&self.fixed));
+        }
         let mut headers = self.fixed.clone();
         for (name, template) in &self.varying {
             if template.sole().is_some_and(|argument| values.get(argument).is_none()) {
@@ -89,7 +94,7 @@ impl Headers {
                 header_value(text).ok_or_else(|| invalid_argument(argument(), "does not make a valid header"))?;
             headers.insert(name.clone(), value);
         }
-        Ok(headers)
+        Ok(Cow::Owned(headers))
     }
 }
 

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tamis_config::HttpCall;
 
-use crate::upstream::syntax::encoded;
+use crate::upstream::syntax::{encoded, push_encoded};
 use crate::upstream::template::{Part, Template, Values, invalid_argument};
 use crate::upstream::{InvalidService, UpstreamError};
 
@@ -86,7 +86,7 @@ impl Path {
             }
             segment.write(values, url, |url, name, value| {
                 check(name, value)?;
-                url.push_str(&encoded(value));
+                push_encoded(url, value);
                 Ok(())
             })?;
             if let Some(name) = segment.arguments().last() {

@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
 
 use super::render::MAX_URL;
-use crate::upstream::syntax::encoded;
+use crate::upstream::syntax::{encoded, push_encoded};
 use crate::upstream::template::{Template, Text, Values, check_length, is_paging, text};
 use crate::upstream::{InvalidService, UpstreamError};
 
@@ -97,7 +97,7 @@ impl Parameter {
         let Some(name) = self.template.sole() else {
             pair(url);
             return self.template.write(values, url, |url, _, text| {
-                url.push_str(&encoded(text));
+                push_encoded(url, text);
                 Ok(())
             });
         };
@@ -106,7 +106,7 @@ impl Parameter {
             None => {}
             Some(Text::One(value)) => {
                 pair(url);
-                url.push_str(&encoded(&value));
+                push_encoded(url, &value);
             }
             Some(Text::Many(all)) => {
                 for (i, value) in all.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Parameter {
                     } else {
                         url.push(',');
                     }
-                    url.push_str(&encoded(value));
+                    push_encoded(url, value);
                     check_length(url.len(), name, MAX_URL)?;
                 }
             }

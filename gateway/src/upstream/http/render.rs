@@ -4,6 +4,7 @@
 //! An argument fills its placeholder and nothing else: it cannot change the host, or add a path segment, a query parameter
 //! or a header line.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,9 +43,9 @@ pub(super) struct RequestPlan {
 }
 
 /// A request without its authentication. It has no `Debug`, since its body may hold a credential.
-pub(super) struct Rendered {
+pub(super) struct Rendered<'a> {
     pub(super) target: Target,
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Cow<'a, HeaderMap>,
     pub(super) body: Option<Bytes>,
 }
 
@@ -86,7 +87,7 @@ impl RequestPlan {
     ///
     /// # Errors
     /// [`UpstreamError::Argument`] for an argument that does not fit its placeholder.
-    pub(super) fn render(&self, arguments: &Arguments, secret: Option<&Secret>) -> Result<Rendered, UpstreamError> {
+    pub(super) fn render(&self, arguments: &Arguments, secret: Option<&Secret>) -> Result<Rendered<'_>, UpstreamError> {
         let values = Values::new(arguments, &self.defaults);
         let mut text = String::with_capacity(self.prefix.len() + 128);
         text.push_str(&self.prefix);

@@ -19,8 +19,8 @@ fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
     RequestPlan::new("http", (&base, &origin), (tool, &**call), None)
 }
 
-fn render(http: Value, args: &str) -> Result<Rendered, UpstreamError> {
-    plan(http).unwrap().render(&arguments(args), None)
+fn render(http: Value, args: &str) -> Result<Rendered<'static>, UpstreamError> {
+    Box::leak(Box::new(plan(http).unwrap())).render(&arguments(args), None)
 }
 
 /// Path and query, or what is said about the argument.
