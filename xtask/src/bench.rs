@@ -7,10 +7,12 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::run::{cargo, root, step};
+use crate::tools;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Measure calls through the gateway next to bare proxies, the memory of expositions and of idle connections
+    /// Measure calls through the gateway next to bare proxies and published gateways, the memory of expositions and of
+    /// idle connections
     Gateway(Gateway),
 }
 
@@ -19,6 +21,9 @@ pub(crate) struct Gateway {
     /// How the measured programs are built
     #[arg(long, value_enum, default_value_t = Profile::Release)]
     profile: Profile,
+    /// Leave out the published gateways, which are Python packages of 450 MB
+    #[arg(long)]
+    without_peers: bool,
     /// Options of the benchmark, such as --quick, --json, --sizes 4,64, --targets select,proxy; `-- --help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     options: Vec<String>,
@@ -49,11 +54,15 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     }
 }
 
-fn run_gateway(Gateway { profile, options }: &Gateway) -> Result<()> {
+fn run_gateway(Gateway { profile, without_peers, options }: &Gateway) -> Result<()> {
     let [benchmark, tamis] = ["tamis-bench-gateway", "tamis"].map(|program| built(*profile, program));
     let (benchmark, tamis) = (benchmark?, tamis?);
     let mut command = Command::new(benchmark);
-    step("benchmark", command.current_dir(root()).arg("run").arg("--tamis").arg(tamis).args(options))
+    command.current_dir(root()).arg("run").arg("--tamis").arg(tamis);
+    if !without_peers {
+        command.arg("--peers").arg(tools::install_peers()?);
+    }
+    step("benchmark", command.args(options))
 }
 
 /// Builds a program and returns its path. Each program is built alone: features that only another one needs would
@@ -82,15 +91,14 @@ mod tests {
         for (line, passed) in [
             ("xtask gateway", &[][..]),
             ("xtask gateway --quick", &["--quick"]),
-            ("xtask gateway --profile dist --json --sizes 4,64", &["--json", "--sizes", "4,64"]),
+            ("xtask gateway --without-peers --profile dist --json --sizes 4,64", &["--json", "--sizes", "4,64"]),
             ("xtask gateway -- --help", &["--help"]),
         ] {
-            let Bench::Gateway(Gateway { profile, options }) =
-                Arguments::try_parse_from(line.split(' ')).expect(line).bench;
-            assert_eq!(
-                (options.as_slice(), profile.name() == "dist"),
-                (passed.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice(), line.contains("dist"))
-            );
+            let arguments = Arguments::try_parse_from(line.split(' ')).expect(line);
+            let Bench::Gateway(Gateway { profile, without_peers, options }) = arguments.bench;
+            assert_eq!(options, passed, "{line}");
+            assert_eq!(profile.name() == "dist", line.contains("dist"), "{line}");
+            assert_eq!(without_peers, line.contains("without-peers"), "{line}");
         }
     }
 }

@@ -51,10 +51,18 @@ const GO: Need = Need {
 
 /// Fails with a list of everything that is missing and how to install it.
 pub(crate) fn check(cluster: bool) -> Result<()> {
-    let needs = NEEDS.iter().chain(cluster.then_some(&GO));
+    require("the tests need", NEEDS.iter().chain(cluster.then_some(&GO)))
+}
+
+/// Fails with a list of what is missing to install Python packages.
+pub(crate) fn check_python() -> Result<()> {
+    require("Python packages need", NEEDS.iter().filter(|need| need.command[0] == "python3"))
+}
+
+fn require(what: &str, needs: impl Iterator<Item = &'static Need>) -> Result<()> {
     let missing: Vec<String> = needs.filter_map(|need| unmet(need, &printed(need))).collect();
     if !missing.is_empty() {
-        bail!("the tests need more than Rust:\n{}", missing.join("\n"));
+        bail!("{what} more than Rust:\n{}", missing.join("\n"));
     }
     Ok(())
 }

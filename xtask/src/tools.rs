@@ -53,6 +53,23 @@ pub(crate) fn install_agents(tools: &Tools) -> Result<()> {
     })
 }
 
+/// The gateways that `cargo xtask bench gateway` compares with, with lock files in `bench/gateway/peers/`.
+const PEERS: &[&str] = &["fastmcp", "mcp-proxy", "contextforge"];
+
+/// Installs published gateways, some 450 MB, and returns their folder.
+pub(crate) fn install_peers() -> Result<PathBuf> {
+    needs::check_python()?;
+    let (peers, locks) = (root().join(".tools/peers"), root().join("bench/gateway/peers"));
+    let python = quietly(Command::new("python3").arg("--version"))?;
+    for name in PEERS {
+        let lock = locks.join(format!("{name}.txt"));
+        let stamp = format!("{python}{}", read(&lock)?);
+        once(&peers.join(name), &stamp, |folder| environment(folder, &lock))
+            .with_context(|| format!("installing {name}; --without-peers leaves it out"))?;
+    }
+    Ok(peers)
+}
+
 /// Installs all missing tools in parallel.
 pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");

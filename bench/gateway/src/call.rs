@@ -43,7 +43,6 @@ impl Call {
     /// A `tools/call` without arguments.
     pub(crate) fn tool(path: String, tool: &str, era: Era) -> Result<Self> {
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let version = HeaderName::from_static("mcp-protocol-version");
         let body = match era {
@@ -62,7 +61,16 @@ impl Call {
                 )
             }
         };
-        Ok(Self { method: Method::POST, path, headers, body: body.into() })
+        let mut call = Self::post(path, body.into());
+        call.headers.extend(headers);
+        Ok(call)
+    }
+
+    /// A `POST` of JSON.
+    pub(crate) fn post(path: String, body: Bytes) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Self { method: Method::POST, path, headers, body }
     }
 
     /// Adds `Authorization: Bearer KEY`.

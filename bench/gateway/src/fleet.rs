@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
 use crate::call::{Call, Era};
 use crate::cores::Cores;
 use crate::documents::{self, KEY};
-use crate::plan::{Row, Target};
+use crate::peers::{Peer, Peers};
+use crate::plan::{Row, Target, detailed};
 use crate::process::Server;
 
 /// The running servers.
@@ -19,13 +20,15 @@ pub(crate) struct Fleet {
     tamis: Server,
     traced: Server,
     logged: Server,
+    peers: Option<Peers>,
     /// The documents and Secrets, deleted at the end.
     _folders: [TempDir; 2],
 }
 
 impl Fleet {
-    /// Starts every server: the upstream on this thread's cores, the others on the target's core.
-    pub(crate) async fn start(cores: &Cores, tamis: &Path, sizes: &[usize]) -> Result<Self> {
+    /// Starts every server: the upstream on this thread's cores, the others on the target's core. The published gateways
+    /// are those with an environment in `peers`.
+    pub(crate) async fn start(cores: &Cores, tamis: &Path, sizes: &[usize], peers: Option<&Path>) -> Result<Self> {
         let list = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let upstream = Server::own(&["upstream", &list])?;
         let port = upstream.port.to_string();
@@ -35,12 +38,17 @@ impl Fleet {
         let [folder, secrets] = [folders[0].path(), folders[1].path()];
         documents::calls(folder, secrets, upstream.port, sizes)?;
         let secrets = secrets.to_string_lossy();
-        let quiet = ["--log-level", "warn", "--secrets", &secrets];
+        let quiet = ["--log-level", "warn", "--workers", "1", "--secrets", &secrets];
         let collector = format!("http://127.0.0.1:{port}");
         let [mut to_collector, mut loud] = [quiet.to_vec(), quiet.to_vec()];
         to_collector.extend(["--otlp-endpoint", &collector]);
         loud[1] = "info";
+        let peers = match (peers, detailed(sizes)) {
+            (Some(environments), Some(kb)) => Some(Peers::start(cores, environments, upstream.port, kb).await?),
+            _ => None,
+        };
         Ok(Self {
+            peers,
             tamis: Server::tamis(cores, tamis, folder, &quiet).await?,
             traced: Server::tamis(cores, tamis, folder, &to_collector).await?,
             logged: Server::tamis(cores, tamis, folder, &loud).await?,
@@ -51,16 +59,28 @@ impl Fleet {
         })
     }
 
-    /// Returns the server of a row.
-    pub(crate) fn server(&self, target: Target) -> &Server {
-        match target {
+    /// Returns the package and version of each published gateway.
+    pub(crate) fn peers(&self) -> &[String] {
+        self.peers.as_ref().map_or(&[], |peers| &peers.versions)
+    }
+
+    /// Returns the server of a row. Fails for a published gateway that has no environment.
+    pub(crate) fn server(&self, target: Target) -> Result<&Server> {
+        let peer = |peer| {
+            let peers = self.peers.as_ref();
+            Ok(peers.context("published gateways need --peers, the folder of their environments")?.server(peer))
+        };
+        Ok(match target {
             Target::Upstream => &self.upstream,
             Target::Proxy => &self.proxy,
             Target::PerCoreProxy => &self.per_core,
             Target::Plain | Target::Select | Target::Enforced | Target::Key => &self.tamis,
             Target::Traced => &self.traced,
             Target::Logged => &self.logged,
-        }
+            Target::Fastmcp => return peer(Peer::FastMcp),
+            Target::McpProxy => return peer(Peer::McpProxy),
+            Target::Contextforge => return peer(Peer::ContextForge),
+        })
     }
 
     /// Returns the call of a row for an answer of `kb` kB by the upstream.
@@ -71,6 +91,9 @@ impl Fleet {
             Target::Select | Target::Traced | Target::Logged => "select",
             Target::Enforced => "enforced",
             Target::Key => "key",
+            Target::Fastmcp => return Peer::FastMcp.call(kb),
+            Target::McpProxy => return Peer::McpProxy.call(kb),
+            Target::Contextforge => return Peer::ContextForge.call(kb),
         };
         let call = tool(exposition, kb, row.era)?;
         if row.target == Target::Key { call.with_key(KEY) } else { Ok(call) }

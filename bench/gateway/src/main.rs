@@ -14,6 +14,7 @@ mod measure;
 mod memory;
 mod pace;
 mod payload;
+mod peers;
 mod plan;
 mod process;
 mod report;
@@ -57,6 +58,12 @@ enum Command {
         #[arg(value_delimiter = ',')]
         sizes: Vec<usize>,
     },
+    /// The MCP server on standard input and output, which `mcp-proxy` starts.
+    #[command(hide = true)]
+    Mcp {
+        /// Size of the answer, in kB.
+        kb: usize,
+    },
     /// The bare proxy, which `run` starts.
     #[command(hide = true)]
     Proxy {
@@ -86,6 +93,9 @@ struct Arguments {
     /// The servers that are called [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     targets: Vec<Target>,
+    /// The folder with the environments of published gateways, .tools/peers; without it, they are left out.
+    #[arg(long)]
+    peers: Option<PathBuf>,
     /// Rounds; each server is called once in each.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -128,14 +138,15 @@ fn main() -> Result<()> {
             LocalSet::new().block_on(&runtime, run(arguments))
         }
         Command::Upstream { sizes } => servers::upstream(&sizes),
+        Command::Mcp { kb } => servers::mcp(kb),
         Command::Proxy { upstream } => servers::proxy(format!("http://127.0.0.1:{upstream}")),
         Command::PerCoreProxy { upstream } => servers::per_core(upstream),
     }
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { tamis, parts, sizes, targets, rounds, seconds, quick, shared, different, connections, json } =
-        arguments;
+    let Arguments { tamis, parts, sizes, targets, peers, rounds, seconds, quick, .. } = arguments;
+    let Arguments { shared, different, connections, json, .. } = arguments;
     let (sizes, rounds, seconds) = if quick { (vec![4], 1, 0.33) } else { (sizes, rounds, seconds) };
     ensure!(rounds > 0 && seconds >= 0.1, "expected at least one round and a tenth of a second");
     let cores = Cores::of_this_machine()?;
@@ -143,8 +154,14 @@ async fn run(arguments: Arguments) -> Result<()> {
     let machine = machine(&cores, &tamis)?;
     let mut report = Report { machine, rounds, seconds, cases: Vec::new(), expositions: Vec::new(), idle: None };
     if parts.contains(&Part::Calls) {
-        let targets = if targets.is_empty() { Target::value_variants().to_vec() } else { targets };
-        let fleet = Fleet::start(&cores, &tamis, &sizes).await?;
+        let with_peers = peers.is_some() && !quick;
+        let targets = match targets.is_empty() {
+            true => Target::value_variants().iter().copied().filter(|t| with_peers || !t.is_peer()).collect(),
+            false => targets,
+        };
+        let peers = peers.filter(|_| targets.iter().any(|target| target.is_peer()));
+        let fleet = Fleet::start(&cores, &tamis, &sizes, peers.as_deref()).await?;
+        report.machine.peers = fleet.peers().to_vec();
         let effort = Effort { rounds, time: Duration::from_secs_f64(seconds) };
         let cases = plan::cases(&sizes, &targets, quick);
         report.cases = measure::cases(&cases, &fleet, &cores, effort).await?;
@@ -178,6 +195,7 @@ fn machine(cores: &Cores, tamis: &Path) -> Result<Machine> {
         processor: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned()),
         cores: cores.description(),
         tamis: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+        peers: Vec::new(),
         load_before: load(),
         load_after: String::new(),
     })

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use crate::cores::Cores;
 use crate::fleet::Fleet;
 use crate::load::Load;
-use crate::plan::{Case, Target};
+use crate::plan::{Case, Comparison, Target};
 use crate::report::{Measured, MeasuredRow};
 use crate::stats::{Basis, Closed, Latency, basis, median};
 
@@ -36,15 +36,12 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
         .rows
         .iter()
         .zip(&calls)
-        .map(|(row, call)| Load {
-            server: fleet.server(row.target),
-            core: cores.target,
-            call,
-            protocol: case.protocol,
-            concurrency: case.concurrency,
-            time: effort.time,
+        .map(|(row, call)| {
+            let server = fleet.server(row.target)?;
+            let Case { protocol, concurrency, .. } = *case;
+            Ok(Load { server, core: cores.target, call, protocol, concurrency, time: effort.time })
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let mut lengths = Vec::new();
     for (row, load) in case.rows.iter().zip(&loads) {
         lengths.push(load.check().await.with_context(|| row.name())?);
@@ -56,12 +53,13 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
         }
     }
     let rates: Vec<f64> = closed.iter().map(|rounds| median(rounds.iter().map(Closed::rate))).collect();
-    // One rate for all: half of what the slowest can do.
-    let offered = rates.iter().copied().fold(f64::INFINITY, f64::min).max(2.0) / 2.0;
+    let offered = offered(case.comparison, &rates);
     let mut open: Vec<Vec<Latency>> = vec![Vec::new(); loads.len()];
-    for _ in 0..if case.open { effort.rounds } else { 0 } {
-        for ((load, length), (rounds, row)) in loads.iter().zip(&lengths).zip(open.iter_mut().zip(&case.rows)) {
-            rounds.push(load.open(*length, offered).await.with_context(|| row.name())?);
+    for _ in 0..effort.rounds {
+        for (index, load) in loads.iter().enumerate() {
+            let Some(rate) = offered[index] else { continue };
+            let latency = load.open(lengths[index], rate).await;
+            open[index].push(latency.with_context(|| case.rows[index].name())?);
         }
     }
     // The upstream shares its core with the load generator, so it has no wall clock of its own.
@@ -83,7 +81,8 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
             // The upstream leaves the target's core idle.
             idle: (row.target != Target::Upstream).then(|| median(rounds.iter().map(Closed::idle))),
             others: median(rounds.iter().map(Closed::others)),
-            latency: case.open.then(|| Latency::of_rounds(&open[index])),
+            offered_per_second: offered[index],
+            latency: offered[index].map(|_| Latency::of_rounds(&open[index])),
         }
     });
     Ok(Measured {
@@ -92,7 +91,39 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
         protocol: case.protocol,
         concurrency: case.concurrency,
         basis,
-        offered_per_second: case.open.then_some(offered),
         rows: rows.collect(),
     })
+}
+
+/// Returns the rate of each row's open loop, if it has one, from the rates of the closed loops: half of what the slowest
+/// reached, or, among published gateways, half of what the row itself reached.
+fn offered(comparison: Comparison, rates: &[f64]) -> Vec<Option<f64>> {
+    // A call a second is the least that can be offered.
+    let half = |rate: f64| (rate / 2.0).max(1.0);
+    let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let of = |&rate: &f64| match comparison {
+        Comparison::Sizes => Some(half(slowest)),
+        Comparison::Transport => None,
+        Comparison::Peers => Some(half(rate)),
+    };
+    rates.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::offered;
+    use crate::plan::Comparison;
+
+    #[test]
+    fn published_gateways_have_a_rate_of_their_own() {
+        let rates = [40_000.0, 100.0, 0.0];
+        for (comparison, expected) in [
+            (Comparison::Sizes, [Some(1.0); 3]),
+            (Comparison::Transport, [None; 3]),
+            (Comparison::Peers, [Some(20_000.0), Some(50.0), Some(1.0)]),
+        ] {
+            assert_eq!(offered(comparison, &rates), expected, "{comparison:?}");
+        }
+        assert_eq!(offered(Comparison::Sizes, &rates[..2]), [Some(50.0); 2]);
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) async fn expositions(cores: &Cores, tamis: &Path, sets: Sets, counts:
         let folder = tempfile::tempdir()?;
         documents::expositions(folder.path(), count, TOOLS, sets)?;
         let start = Instant::now();
-        let server = Server::tamis(cores, tamis, folder.path(), &["--log-level", "warn"]).await?;
+        let server = Server::tamis(cores, tamis, folder.path(), &["--log-level", "warn", "--workers", "1"]).await?;
         let ready_seconds = start.elapsed().as_secs_f64();
         settle().await;
         let resident = server.memory()?;
@@ -70,7 +70,7 @@ pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Res
     let [folder, secrets] = [tempfile::tempdir()?, tempfile::tempdir()?];
     documents::calls(folder.path(), secrets.path(), upstream.port, &[4])?;
     let secrets = secrets.path().to_string_lossy();
-    let options = ["--log-level", "warn", "--secrets", &secrets];
+    let options = ["--log-level", "warn", "--workers", "1", "--secrets", &secrets];
     let server = Server::tamis(cores, tamis, folder.path(), &options).await?;
     let call = Call::tool("/mcp/default/select".to_owned(), "items-4", Era::Legacy)?;
     // What the first calls allocate once is no connection's.

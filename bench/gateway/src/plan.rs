@@ -27,6 +27,12 @@ pub(crate) enum Target {
     Traced,
     /// `select`, and every call is logged for audit, as by default.
     Logged,
+    /// FastMCP, `from_openapi`.
+    Fastmcp,
+    /// `mcp-proxy`, in front of an MCP server.
+    McpProxy,
+    /// ContextForge, with a REST tool.
+    Contextforge,
 }
 
 impl Target {
@@ -42,6 +48,18 @@ impl Target {
             Self::Key => "tamis, `select`, API key",
             Self::Traced => "tamis, `select`, traced",
             Self::Logged => "tamis, `select`, audit log",
+            Self::Fastmcp => "FastMCP",
+            Self::McpProxy => "`mcp-proxy`",
+            Self::Contextforge => "ContextForge",
+        }
+    }
+
+    /// Returns whether it is a published gateway, which `cargo xtask bench gateway` installs.
+    pub(crate) fn is_peer(self) -> bool {
+        match self {
+            Self::Fastmcp | Self::McpProxy | Self::Contextforge => true,
+            Self::Upstream | Self::Proxy | Self::PerCoreProxy => false,
+            Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => false,
         }
     }
 
@@ -50,6 +68,7 @@ impl Target {
         match self {
             Self::Upstream | Self::Proxy | Self::PerCoreProxy => false,
             Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => true,
+            Self::Fastmcp | Self::McpProxy | Self::Contextforge => true,
         }
     }
 }
@@ -61,6 +80,10 @@ const MAIN: &[Target] =
 const VARIANTS: &[Target] = &[Target::Key, Target::Logged, Target::Traced];
 /// The targets that are measured with other numbers of connections and other protocols.
 const TRANSPORT: &[Target] = &[Target::Proxy, Target::PerCoreProxy, Target::Plain, Target::Select];
+
+/// The targets that are compared with published gateways, and these gateways.
+const PEERS: &[Target] =
+    &[Target::PerCoreProxy, Target::Plain, Target::Fastmcp, Target::McpProxy, Target::Contextforge];
 
 /// The number of connections of the cases that compare sizes.
 const CONNECTIONS: usize = 16;
@@ -82,16 +105,26 @@ impl Row {
     }
 }
 
+/// What a case compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Comparison {
+    /// Sizes and configurations: throughput, and latency at one rate for all servers.
+    Sizes,
+    /// Protocols and numbers of connections: throughput only.
+    Transport,
+    /// Published gateways: throughput, and latency at a rate for each server, since they differ by orders of magnitude.
+    Peers,
+}
+
 /// Targets that are compared with each other, in alternating rounds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Case {
+    pub(crate) comparison: Comparison,
     /// Size of the upstream's answer.
     pub(crate) kb: usize,
     pub(crate) protocol: Protocol,
     /// Connections of HTTP/1.1, streams of one connection of HTTP/2.
     pub(crate) concurrency: usize,
-    /// Whether latency is measured too, in an open loop.
-    pub(crate) open: bool,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -99,6 +132,7 @@ impl Case {
     /// Returns the name in the tables.
     pub(crate) fn name(&self) -> String {
         match (self.protocol, self.concurrency) {
+            _ if self.comparison == Comparison::Peers => format!("{} kB, published gateways", self.kb),
             (Protocol::Http1, CONNECTIONS) => format!("{} kB", self.kb),
             (Protocol::Http1, 1) => format!("{} kB, 1 connection", self.kb),
             (Protocol::Http1, count) => format!("{} kB, {count} connections", self.kb),
@@ -107,14 +141,19 @@ impl Case {
     }
 }
 
+/// Returns the size that is measured in detail: 4 kB, or else the first.
+pub(crate) fn detailed(sizes: &[usize]) -> Option<usize> {
+    sizes.iter().copied().find(|&kb| kb == 4).or(sizes.first().copied())
+}
+
 /// Returns the cases. Every size is measured with the main targets. One size, 4 kB or else the first, is measured in
-/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, and HTTP/2. `quick` leaves
-/// out the details.
+/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, HTTP/2, and published
+/// gateways. `quick` leaves out the details.
 pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Case> {
     let chosen = |of: &[Target], era: Era| -> Vec<Row> {
         of.iter().filter(|target| targets.contains(target)).map(|&target| Row { target, era }).collect()
     };
-    let detailed = sizes.iter().copied().find(|&kb| kb == 4).or(sizes.first().copied());
+    let detailed = detailed(sizes);
     let mut cases = Vec::new();
     for &kb in sizes {
         let mut rows = chosen(MAIN, Era::Legacy);
@@ -122,12 +161,18 @@ pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Cas
             rows.extend(chosen(&[Target::Plain, Target::Select], Era::Modern));
             rows.extend(chosen(VARIANTS, Era::Legacy));
         }
-        cases.push(Case { kb, protocol: Protocol::Http1, concurrency: CONNECTIONS, open: true, rows });
+        let (comparison, protocol) = (Comparison::Sizes, Protocol::Http1);
+        cases.push(Case { comparison, kb, protocol, concurrency: CONNECTIONS, rows });
     }
     if let (Some(kb), false) = (detailed, quick) {
         for (protocol, concurrency) in [(Protocol::Http1, 1), (Protocol::Http1, 256), (Protocol::Http2, CONNECTIONS)] {
             let rows = chosen(TRANSPORT, Era::Legacy);
-            cases.push(Case { kb, protocol, concurrency, open: false, rows });
+            cases.push(Case { comparison: Comparison::Transport, kb, protocol, concurrency, rows });
+        }
+        if targets.iter().any(|target| target.is_peer()) {
+            let rows = chosen(PEERS, Era::Legacy);
+            let (comparison, protocol) = (Comparison::Peers, Protocol::Http1);
+            cases.push(Case { comparison, kb, protocol, concurrency: CONNECTIONS, rows });
         }
     }
     cases.retain(|case| !case.rows.is_empty());
@@ -149,9 +194,18 @@ mod tests {
         let names: Vec<String> = cases.iter().map(super::Case::name).collect();
         assert_eq!(
             names,
-            ["1 kB", "4 kB", "64 kB", "4 kB, 1 connection", "4 kB, 256 connections", "4 kB, HTTP/2, 16 streams"]
+            [
+                "1 kB",
+                "4 kB",
+                "64 kB",
+                "4 kB, 1 connection",
+                "4 kB, 256 connections",
+                "4 kB, HTTP/2, 16 streams",
+                "4 kB, published gateways",
+            ]
         );
-        let targets: std::collections::BTreeSet<Target> = cases[1].rows.iter().map(|row| row.target).collect();
+        let targets: std::collections::BTreeSet<Target> =
+            [&cases[1], &cases[6]].iter().flat_map(|case| &case.rows).map(|row| row.target).collect();
         assert_eq!(targets.len(), Target::value_variants().len(), "{targets:?}");
         assert!(cases[1].rows.iter().any(|row| row.era == Era::Modern));
         assert!(cases.iter().flat_map(|case| &case.rows).all(|row| row.era == Era::Legacy || row.target.has_eras()));
@@ -167,7 +221,8 @@ mod tests {
 
     #[test]
     fn without_4_kb_the_first_size_is_measured_in_detail() {
-        let last = cases(&[16, 64], Target::value_variants(), false).pop().expect("a case");
+        let ours = [Target::Proxy, Target::Select];
+        let last = cases(&[16, 64], &ours, false).pop().expect("a case");
         assert_eq!(last.name(), "16 kB, HTTP/2, 16 streams");
     }
 }

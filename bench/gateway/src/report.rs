@@ -29,6 +29,8 @@ pub(crate) struct Machine {
     /// Which processes share which cores.
     pub(crate) cores: String,
     pub(crate) tamis: String,
+    /// Package and version of each published gateway.
+    pub(crate) peers: Vec<String>,
     pub(crate) load_before: String,
     pub(crate) load_after: String,
 }
@@ -41,8 +43,6 @@ pub(crate) struct Measured {
     pub(crate) protocol: Protocol,
     pub(crate) concurrency: usize,
     pub(crate) basis: Basis,
-    /// The rate of the open loop.
-    pub(crate) offered_per_second: Option<f64>,
     pub(crate) rows: Vec<MeasuredRow>,
 }
 
@@ -60,6 +60,8 @@ pub(crate) struct MeasuredRow {
     pub(crate) idle: Option<f64>,
     /// The share of the time in which other processes used the target's core.
     pub(crate) others: f64,
+    /// The rate of the open loop.
+    pub(crate) offered_per_second: Option<f64>,
     pub(crate) latency: Option<Latency>,
 }
 
@@ -73,12 +75,15 @@ impl Report {
     /// Returns the tables, ready for `docs/performance.md`.
     pub(crate) fn markdown(&self) -> String {
         let mut out = String::new();
-        let Machine { processor, cores, tamis, load_before, load_after } = &self.machine;
+        let Machine { processor, cores, tamis, peers, load_before, load_after } = &self.machine;
         let _ = writeln!(
             out,
             "{tamis}, {processor}: {cores}. {} rounds of {} s; load average {load_before} before, {load_after} after.",
             self.rounds, self.seconds
         );
+        if !peers.is_empty() {
+            let _ = writeln!(out, "Published gateways: {}.", peers.join(", "));
+        }
         self.throughput(&mut out);
         self.latency(&mut out);
         self.memory(&mut out);
@@ -125,7 +130,7 @@ impl Report {
     }
 
     fn latency(&self, out: &mut String) {
-        if self.cases.iter().all(|case| case.offered_per_second.is_none()) {
+        if self.cases.iter().flat_map(|case| &case.rows).all(|row| row.latency.is_none()) {
             return;
         }
         let _ = writeln!(
@@ -134,10 +139,9 @@ impl Report {
              |---|---|---:|---:|---:|---:|---:|---:|---:|"
         );
         for case in &self.cases {
-            let Some(offered) = case.offered_per_second else { continue };
             let reference = case.row(Target::PerCoreProxy);
             for (number, row) in case.rows.iter().enumerate() {
-                let Some(latency) = row.latency else { continue };
+                let (Some(offered), Some(latency)) = (row.offered_per_second, row.latency) else { continue };
                 let Latency { p50_us, p99_us, p999_us, max_us } = latency;
                 let added = |of: fn(&Latency) -> f64| match reference.and_then(|r| r.latency.map(|l| (r.target, l))) {
                     Some((target, least)) if target != row.target && row.target != Target::Upstream => {
@@ -232,6 +236,7 @@ mod tests {
             per_core,
             idle: (target != Target::Upstream).then_some(0.114),
             others: 0.0,
+            offered_per_second: Some(8000.0),
             latency: Some(Latency { p50_us, p99_us: p50_us * 3.0, p999_us: p50_us * 5.0, max_us: p50_us * 9.0 }),
         }
     }
@@ -242,6 +247,7 @@ mod tests {
                 processor: "Some CPU".to_owned(),
                 cores: "everything shares core 0".to_owned(),
                 tamis: "tamis 0.1.0".to_owned(),
+                peers: vec!["fastmcp 4.1.2".to_owned()],
                 load_before: "0.10".to_owned(),
                 load_after: "1.20".to_owned(),
             },
@@ -253,7 +259,6 @@ mod tests {
                 protocol: Protocol::Http1,
                 concurrency: 16,
                 basis: Basis::Processor,
-                offered_per_second: Some(8000.0),
                 rows: vec![
                     row(Target::Upstream, 200_000.0, 30.0),
                     row(Target::Proxy, 32_000.0, 90.0),
@@ -305,6 +310,7 @@ mod tests {
         let mut report = report();
         let text = report.markdown();
         assert!(text.contains("| 10,000 | one shared set | 16.0 MB | 19.3 kB | 0.50 s |"), "{text}");
+        assert!(text.contains("Published gateways: fastmcp 4.1.2."), "{text}");
         assert!(text.contains("| 10,000 | 2.0 kB | 6.0 kB |"), "{text}");
         report.idle = Some(Err("the limit is 1024".to_owned()));
         report.expositions.clear();
