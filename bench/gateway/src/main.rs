@@ -19,6 +19,7 @@ mod plan;
 mod process;
 mod report;
 mod servers;
+mod stall;
 mod stats;
 
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ struct Arguments {
     #[arg(long, default_value = "target/release/tamis")]
     tamis: PathBuf,
     /// What to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,expositions,connections")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,expositions,connections,stall")]
     parts: Vec<Part>,
     /// Sizes of the upstream's answers, in kB.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,512")]
@@ -128,6 +129,8 @@ enum Part {
     Expositions,
     /// Memory of idle connections.
     Connections,
+    /// Calls while one of two workers is held up.
+    Stall,
 }
 
 fn main() -> Result<()> {
@@ -152,7 +155,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let cores = Cores::of_this_machine()?;
     cores.stay()?;
     let machine = machine(&cores, &tamis)?;
-    let mut report = Report { machine, rounds, seconds, cases: Vec::new(), expositions: Vec::new(), idle: None };
+    let mut report = Report::new(machine, rounds, seconds);
     if parts.contains(&Part::Calls) {
         let with_peers = peers.is_some() && !quick;
         let targets = match targets.is_empty() {
@@ -174,6 +177,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     if parts.contains(&Part::Connections) {
         let idle = memory::idle(&cores, &tamis, connections as usize).await;
         report.idle = Some(idle.map_err(|error| format!("{error:#}")));
+    }
+    if parts.contains(&Part::Stall) {
+        report.stall = Some(stall::measure(&cores, &tamis).await.map_err(|error| format!("{error:#}")));
     }
     report.machine.load_after = load();
     if json {

@@ -17,6 +17,8 @@ pub(crate) struct Server {
     child: Child,
     /// Its port on loopback.
     pub(crate) port: u16,
+    /// The admin port of a `tamis serve`.
+    pub(crate) admin: Option<u16>,
 }
 
 impl Server {
@@ -25,7 +27,7 @@ impl Server {
         let mut child = Command::new(std::env::current_exe()?).args(args).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
-        Ok(Self { child, port: line.trim().parse().context("the server printed no port")? })
+        Ok(Self { child, port: line.trim().parse().context("the server printed no port")?, admin: None })
     }
 
     /// Starts `tamis serve` on a folder and waits until it is ready.
@@ -39,7 +41,9 @@ impl Server {
             .args(options)
             .env_remove("RUST_LOG");
         let ready = Call::get("/readyz".to_owned());
-        Self::started(cores, command, port, (admin, &ready)).await
+        let mut server = Self::started(cores, command, port, (admin, &ready)).await?;
+        server.admin = Some(admin);
+        Ok(server)
     }
 
     /// Starts a program on the target's core and waits until a call of another port succeeds.
@@ -52,7 +56,7 @@ impl Server {
         let name = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = cores.on_target(|| command.spawn())?.with_context(|| format!("{name} does not start"))?;
-        let mut server = Self { child, port };
+        let mut server = Self { child, port, admin: None };
         let (start, patience) = (Instant::now(), Duration::from_secs(300));
         while !answers(ready_port, ready).await {
             if let Some(status) = server.child.try_wait()? {
@@ -71,6 +75,17 @@ impl Server {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields: Vec<&str> = stat.rsplit_once(')').context("/proc stat")?.1.split_whitespace().collect();
         Ok(ticks(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?))
+    }
+
+    /// Returns the id of the first thread of this name.
+    pub(crate) fn thread(&self, name: &str) -> Result<i32> {
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let thread = thread?;
+            if std::fs::read_to_string(thread.path().join("comm"))?.trim_end() == name {
+                return Ok(thread.file_name().to_string_lossy().parse()?);
+            }
+        }
+        bail!("no thread is named {name}");
     }
 
     /// Returns the process's private resident memory in bytes.

@@ -8,6 +8,7 @@ use crate::call::Era;
 use crate::client::Protocol;
 use crate::memory::{Expositions, Idle, TOOLS};
 use crate::plan::Target;
+use crate::stall::Stall;
 use crate::stats::{Basis, Latency};
 
 /// The figures of a run.
@@ -20,6 +21,8 @@ pub(crate) struct Report {
     pub(crate) expositions: Vec<Expositions>,
     /// The memory of idle connections, or why it was not measured.
     pub(crate) idle: Option<Result<Idle, String>>,
+    /// Calls while a worker was held up, or why they were not measured.
+    pub(crate) stall: Option<Result<Stall, String>>,
 }
 
 /// What a figure depends on, apart from the code.
@@ -72,6 +75,11 @@ impl Measured {
 }
 
 impl Report {
+    /// Returns a report without figures.
+    pub(crate) fn new(machine: Machine, rounds: usize, seconds: f64) -> Self {
+        Self { machine, rounds, seconds, cases: Vec::new(), expositions: Vec::new(), idle: None, stall: None }
+    }
+
     /// Returns the tables, ready for `docs/performance.md`.
     pub(crate) fn markdown(&self) -> String {
         let mut out = String::new();
@@ -87,6 +95,7 @@ impl Report {
         self.throughput(&mut out);
         self.latency(&mut out);
         self.memory(&mut out);
+        self.stall(&mut out);
         out
     }
 
@@ -105,7 +114,7 @@ impl Report {
             for (number, row) in case.rows.iter().enumerate() {
                 let of = |reference: Option<&MeasuredRow>| match reference {
                     Some(reference) if reference.target != row.target && row.target != Target::Upstream => {
-                        format!("{:.0} %", 100.0 * row.per_core / reference.per_core)
+                        percent(row.per_core / reference.per_core)
                     }
                     _ => String::new(),
                 };
@@ -197,6 +206,30 @@ impl Report {
             None => {}
         }
     }
+
+    fn stall(&self, out: &mut String) {
+        match &self.stall {
+            Some(Ok(Stall { connections, held, before, during, reported })) => {
+                let _ = writeln!(
+                    out,
+                    "\nOne of two workers was held up for a second. {held} of {connections} connections waited with it; \
+                     the gateway reported {reported}. Calls of the other worker:\n\n\
+                     | | p50 | p99 | max |\n|---|---:|---:|---:|"
+                );
+                for (name, Latency { p50_us, p99_us, p999_us: _, max_us }) in [("before", before), ("during", during)] {
+                    let _ = writeln!(out, "| {name} | {p50_us:.0} us | {p99_us:.0} us | {max_us:.0} us |");
+                }
+            }
+            Some(Err(reason)) => {
+                let _ = writeln!(out, "\nCalls while a worker is held up were not measured: {reason}.");
+            }
+            None => {}
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    if share < 0.1 { format!("{:.1} %", 100.0 * share) } else { format!("{:.0} %", 100.0 * share) }
 }
 
 fn kilobytes(bytes: f64) -> String {
@@ -218,12 +251,13 @@ fn grouped(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, Measured, MeasuredRow, Report, grouped};
+    use super::{Machine, Measured, MeasuredRow, Report, grouped, percent};
     use crate::call::Era;
     use crate::client::Protocol;
     use crate::documents::Sets;
     use crate::memory::{Expositions, Idle};
     use crate::plan::Target;
+    use crate::stall::Stall;
     use crate::stats::{Basis, Latency};
 
     fn row(target: Target, per_core: f64, p50_us: f64) -> MeasuredRow {
@@ -237,8 +271,12 @@ mod tests {
             idle: (target != Target::Upstream).then_some(0.114),
             others: 0.0,
             offered_per_second: Some(8000.0),
-            latency: Some(Latency { p50_us, p99_us: p50_us * 3.0, p999_us: p50_us * 5.0, max_us: p50_us * 9.0 }),
+            latency: Some(latency(p50_us)),
         }
+    }
+
+    fn latency(p50_us: f64) -> Latency {
+        Latency { p50_us, p99_us: p50_us * 3.0, p999_us: p50_us * 5.0, max_us: p50_us * 9.0 }
     }
 
     fn report() -> Report {
@@ -275,6 +313,13 @@ mod tests {
                     ready_seconds: 0.5,
                 })
                 .into(),
+            stall: Some(Ok(Stall {
+                connections: 16,
+                held: 8,
+                before: latency(100.0),
+                during: latency(110.0),
+                reported: 1,
+            })),
             idle: Some(Ok(Idle { connections: 10_000, each_unused: 2_000.0, each_used: 5_960.0 })),
         }
     }
@@ -299,7 +344,9 @@ mod tests {
     #[test]
     fn tables_have_as_many_cells_in_each_row() {
         let text = report().markdown();
-        for table in text.split("\n\n").skip(1) {
+        let tables: Vec<&str> = text.split("\n\n").filter(|paragraph| paragraph.starts_with('|')).collect();
+        assert_eq!(tables.len(), 5);
+        for table in tables {
             let cells: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
             assert!(cells.len() > 2 && cells.iter().all(|&count| count == cells[0]), "{table}");
         }
@@ -312,9 +359,13 @@ mod tests {
         assert!(text.contains("| 10,000 | one shared set | 16.0 MB | 19.3 kB | 0.50 s |"), "{text}");
         assert!(text.contains("Published gateways: fastmcp 4.1.2."), "{text}");
         assert!(text.contains("| 10,000 | 2.0 kB | 6.0 kB |"), "{text}");
+        assert!(text.contains("8 of 16 connections waited with it; the gateway reported 1."), "{text}");
+        assert!(text.contains("| during | 110 us | 330 us | 990 us |"), "{text}");
+        report.stall = Some(Err("no permission".to_owned()));
         report.idle = Some(Err("the limit is 1024".to_owned()));
         report.expositions.clear();
         let text = report.markdown();
+        assert!(text.contains("held up were not measured: no permission."), "{text}");
         assert!(text.contains("not measured: the limit is 1024.") && !text.contains("further exposition"), "{text}");
     }
 
@@ -324,6 +375,13 @@ mod tests {
         assert_eq!(json["cases"][0]["rows"][3]["latency"]["p99_us"], 225.0);
         assert_eq!(json["cases"][0]["rows"][3]["target"], "select");
         assert_eq!(json["cases"][0]["basis"], "processor");
+    }
+
+    #[test]
+    fn small_shares_have_a_decimal() {
+        for (share, text) in [(0.0021, "0.2 %"), (0.0999, "10.0 %"), (0.1, "10 %"), (1.124, "112 %")] {
+            assert_eq!(percent(share), text);
+        }
     }
 
     #[test]
