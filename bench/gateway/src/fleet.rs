@@ -26,8 +26,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts every server: the upstream on this thread's cores, the others on the target's core. The published gateways
-    /// are those with an environment in `peers`.
+    /// Starts every server: the upstream on this thread's cores, the others on the target's core. Published gateways
+    /// are started if `peers` names the folder of their environments.
     pub(crate) async fn start(cores: &Cores, tamis: &Path, sizes: &[usize], peers: Option<&Path>) -> Result<Self> {
         let list = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let upstream = Server::own(&["upstream", &list])?;

@@ -95,8 +95,8 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
     })
 }
 
-/// Returns the rate of each row's open loop, if it has one, from the rates of the closed loops: half of what the slowest
-/// reached, or, among published gateways, half of what the row itself reached.
+/// Returns the rate of each row's open loop, if it has one, from the rates of the closed loops: half of what the
+/// slowest reached, or, among published gateways, half of what the row itself reached.
 fn offered(comparison: Comparison, rates: &[f64]) -> Vec<Option<f64>> {
     // A call a second is the least that can be offered.
     let half = |rate: f64| (rate / 2.0).max(1.0);

@@ -212,8 +212,8 @@ impl Report {
             Some(Ok(Stall { connections, held, before, during, reported })) => {
                 let _ = writeln!(
                     out,
-                    "\nOne of two workers was held up for a second. {held} of {connections} connections waited with it; \
-                     the gateway reported {reported}. Calls of the other worker:\n\n\
+                    "\nOne of two workers was held up for a second. {held} of {connections} connections waited \
+                     with it; the gateway reported {reported}. Calls of the other worker:\n\n\
                      | | p50 | p99 | max |\n|---|---:|---:|---:|"
                 );
                 for (name, Latency { p50_us, p99_us, p999_us: _, max_us }) in [("before", before), ("during", during)] {
