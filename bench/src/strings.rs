@@ -1,4 +1,5 @@
-//! Compares the engine with `serde_json` at writing JSON into a JSON string, as in every answer of a gateway.
+//! Compares the engine with `serde_json` at writing JSON into a JSON string, as in every answer of a gateway, and measures how
+//! fast the engine computes the length of that string.
 
 use std::hint::black_box;
 
@@ -10,7 +11,7 @@ use crate::{ROUNDS, middle, payload, repeat, time};
 /// If the payload is not text.
 pub(crate) fn run() -> anyhow::Result<()> {
     println!("strings: JSON as a JSON string, and text without anything to escape");
-    println!("  {:<9}{:>10}{:>10}{:>14}{:>14}", "", "bytes", "MB/s", "x serde_json", "serde MB/s");
+    println!("  {:<9}{:>10}{:>10}{:>14}{:>14}{:>16}", "", "bytes", "MB/s", "x serde_json", "serde MB/s", "measured MB/s");
     for size in [200, 1_000, 8_000, 64_000, 1_000_000] {
         let json = String::from_utf8(payload::issues(size))?;
         let json: String = json.chars().take(size).collect();
@@ -44,11 +45,19 @@ fn row(name: &str, text: &str) -> anyhow::Result<()> {
                 }
             }))
         })?;
-        rounds.push([ours, theirs]);
+        let measured = repeat(|n| {
+            Ok(time(|| {
+                for _ in 0..n {
+                    black_box(tamis_engine::json::encoded_len(black_box(text)));
+                }
+            }))
+        })?;
+        rounds.push([ours, theirs, measured]);
     }
     let rate = |nanos: f64| text.len() as f64 / nanos * 1e3;
-    let of = |i: usize| middle(rounds.iter().map(|round: &[f64; 2]| round[i]).collect());
+    let of = |i: usize| middle(rounds.iter().map(|round: &[f64; 3]| round[i]).collect());
     let times = middle(rounds.iter().map(|round| round[1] / round[0]).collect());
-    println!("  {name:<9}{:>10}{:>10.0}{times:>14.2}{:>14.0}", text.len(), rate(of(0)), rate(of(1)));
+    let [ours, theirs, measured] = [0, 1, 2].map(|i| rate(of(i)));
+    println!("  {name:<9}{:>10}{ours:>10.0}{times:>14.2}{theirs:>14.0}{measured:>16.0}", text.len());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Writes text as a JSON string, fast.
+//! Writes text as a JSON string, and measures the result, 32 bytes at a time.
 
 use crate::stream::stop32;
 
@@ -39,6 +39,31 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let at = if bytes.len() < SHORT { 0 } else { blocks(bytes, out) };
     rest(&bytes[at..], out);
     out.push(b'"');
+}
+
+/// Returns the number of bytes that [`write_string`] appends for `text`.
+#[must_use]
+pub fn encoded_len(text: &str) -> usize {
+    let (chunks, last) = text.as_bytes().as_chunks::<STEP>();
+    let mut added = 2;
+    for chunk in chunks {
+        let mut stops = stop32(chunk);
+        while stops != 0 {
+            added += growth(chunk[stops.trailing_zeros() as usize]);
+            stops &= stops - 1;
+        }
+    }
+    text.len() + added + last.iter().map(|&byte| growth(byte)).sum::<usize>()
+}
+
+/// Returns the bytes that escaping adds to `byte`.
+#[inline(always)]
+fn growth(byte: u8) -> usize {
+    match LETTERS[usize::from(byte)] {
+        0 => 0,
+        b'u' => 5,
+        _ => 1,
+    }
 }
 
 /// Escapes all but the last bytes, and returns how many bytes of `bytes` it escaped.
@@ -118,6 +143,7 @@ mod tests {
     fn written(text: &str) -> String {
         let mut out = b"before".to_vec();
         write_string(text, &mut out);
+        assert_eq!(out.len() - "before".len(), encoded_len(text));
         String::from_utf8(out).unwrap().split_off("before".len())
     }
 

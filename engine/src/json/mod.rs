@@ -13,11 +13,10 @@ mod tests;
 mod text;
 mod write;
 
-pub use escape::write_string;
+pub use escape::{encoded_len, write_string};
 pub use node::{Key, Kind, Member, Node};
 pub use parse::{ParseError, ParseErrorKind, parse, values_allowed};
 pub use string::encode;
-pub(crate) use string::encoded_len;
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
 pub(crate) use write::{compact_len_within, write_within};

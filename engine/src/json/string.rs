@@ -104,16 +104,6 @@ pub(crate) fn decode_lossy(raw: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the length of the result of [`encode`] in bytes.
-pub(crate) fn encoded_len(plain: &str) -> usize {
-    let more = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
-        0..0x20 => 5,
-        _ => 0,
-    };
-    2 + plain.len() + plain.bytes().map(more).sum::<usize>()
-}
-
 /// Returns `plain` as a JSON string, with quotes. Only what must be escaped is escaped.
 #[must_use]
 pub fn encode(plain: &str) -> String {
