@@ -11,7 +11,10 @@ use crate::{ROUNDS, middle, payload, repeat, time};
 /// If the payload is not text.
 pub(crate) fn run() -> anyhow::Result<()> {
     println!("strings: JSON as a JSON string, and text without anything to escape");
-    println!("  {:<9}{:>10}{:>10}{:>14}{:>14}{:>16}", "", "bytes", "MB/s", "x serde_json", "serde MB/s", "measured MB/s");
+    println!(
+        "  {:<9}{:>10}{:>10}{:>14}{:>14}{:>16}",
+        "", "bytes", "MB/s", "x serde_json", "serde MB/s", "measured MB/s"
+    );
     for size in [200, 1_000, 8_000, 64_000, 1_000_000] {
         let json = String::from_utf8(payload::issues(size))?;
         let json: String = json.chars().take(size).collect();

@@ -27,7 +27,7 @@ mod work;
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
 pub use json::JsonText;
-pub use outcome::{BudgetReport, Bytes, Call, Filtered, Input, Refused, Report, Stage, Structured, Warning};
+pub use outcome::{BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, Warning};
 pub use program::Program;
 pub use spec::{BudgetSpec, CompactSpec, FilterSpec, OutputSpec, PatchSpec, TestSpec, TextSpec, ToolFilter};
 pub use text::PatternBudget;

@@ -115,29 +115,42 @@ pub enum Structured {
 }
 
 impl Structured {
-    /// Returns the JSON object in pieces, to be written in order. `text` is the first text block of the same result.
+    /// Returns the JSON object in parts. `text` is the first text block of the same result.
     #[must_use]
-    pub fn pieces<'a>(&'a self, text: &'a str) -> Option<[&'a str; 5]> {
+    pub fn parts<'a>(&'a self, text: &'a str) -> Option<Parts<'a>> {
         let members = match self {
             Self::None => return None,
-            Self::Json(json) => return Some([json, "", "", "", ""]),
+            Self::Json(json) => return Some(Parts { open: "", json, rest: [""; 3] }),
             Self::Text { members } => members.as_str(),
         };
         let comma = if members.is_empty() { "" } else { "," };
         if Form::of(text) == Form::Wrapped {
-            return Some([RESULT, text, comma, members, "}"]);
+            return Some(Parts { open: RESULT, json: text, rest: [comma, members, "}"] });
         }
         // The object without its closing brace ends in the opening brace if the object is empty.
-        let open = text.trim_ascii_end().strip_suffix('}').unwrap_or(text).trim_ascii_end();
-        let comma = if open.trim_ascii_start() == "{" { "" } else { comma };
-        Some([open, comma, members, "}", ""])
+        let json = text.trim_ascii_end().strip_suffix('}').unwrap_or(text).trim_ascii_end();
+        let comma = if json.trim_ascii_start() == "{" { "" } else { comma };
+        Some(Parts { open: "", json, rest: [comma, members, "}"] })
     }
 
     /// Returns the JSON object as one text.
     #[must_use]
     pub fn to_json(&self, text: &str) -> Option<String> {
-        self.pieces(text).map(|pieces| pieces.concat())
+        self.parts(text)
+            .map(|Parts { open, json, rest: [comma, members, end] }| [open, json, comma, members, end].concat())
     }
+}
+
+/// The JSON object of a structured content, in parts that are written in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// Comes before `json`.
+    pub open: &'static str,
+    /// The beginning of the first text block, or of the text in [`Structured::Json`]. All long parts of the object are
+    /// in it, so an owner of that text need not copy it.
+    pub json: &'a str,
+    /// Comes after `json`.
+    pub rest: [&'a str; 3],
 }
 
 /// A filtered output, and the report of how it was filtered.

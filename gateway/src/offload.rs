@@ -12,9 +12,11 @@ use crate::metrics::Metrics;
 
 /// Maximum bytes of JSON that are scanned inline for the position of a few members.
 pub(crate) const LIGHT_READ: usize = 32 << 10;
-/// Maximum bytes of an answer that are escaped, copied and signed inline.
-pub(crate) const LIGHT_WRITTEN: usize = 128 << 10;
-/// Maximum bytes that are copied inline.
+/// Maximum bytes of an answer that are escaped and copied inline.
+pub(crate) const LIGHT_WRITTEN: usize = 192 << 10;
+/// Maximum bytes of an answer that are signed inline.
+pub(crate) const LIGHT_SIGNED: usize = 128 << 10;
+/// Maximum bytes that are copied or measured inline.
 pub(crate) const LIGHT_COPIED: usize = 512 << 10;
 
 /// A kind of work; the label of `tamis_offloaded_work_total`.

@@ -98,10 +98,12 @@ impl Keyring {
         key.and_then(|key| key.open(scope, sealed)).ok_or(SealError::Invalid)
     }
 
-    /// Returns the signature of an answer and the id of its key, both in hex; none without keys.
-    pub(crate) fn sign(&self, bytes: &[u8]) -> Option<(String, String)> {
+    /// Returns the signature of an answer, given in order, and the id of its key, both in hex; none without keys.
+    pub(crate) fn sign<'a>(&self, answer: impl IntoIterator<Item = &'a [u8]>) -> Option<(String, String)> {
         let keys = self.keys()?;
-        Some((hex(hmac::sign(&keys.current.audit, bytes).as_ref()), hex(&keys.current.id)))
+        let mut context = hmac::Context::with_key(&keys.current.audit);
+        answer.into_iter().for_each(|bytes| context.update(bytes));
+        Some((hex(context.sign().as_ref()), hex(&keys.current.id)))
     }
 }
 

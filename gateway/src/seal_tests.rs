@@ -50,17 +50,17 @@ fn without_keys_nothing_is_sealed_opened_or_signed() {
     assert!(!keyring.is_known());
     assert_eq!(keyring.seal("s", "cursor"), Err(SealError::NoKeys));
     assert_eq!(keyring.open("s", &token), Err(SealError::NoKeys));
-    assert_eq!(keyring.sign(b"answer"), None);
+    assert_eq!(keyring.sign([&b"answer"[..]]), None);
 }
 
 #[test]
 fn a_signature_tells_nothing_without_its_key() {
     let (one, other) = (keyring(&GroupKeys::new(root(1), root(2), 0)), keyring(&GroupKeys::new(root(2), root(1), 0)));
-    let (signature, id) = one.sign(b"1234").unwrap();
-    assert_eq!(one.sign(b"1234"), Some((signature.clone(), id.clone())));
+    let (signature, id) = one.sign([&b"1234"[..]]).unwrap();
+    assert_eq!(one.sign([&b"1234"[..]]), Some((signature.clone(), id.clone())));
     assert_eq!((signature.len(), id.len()), (64, 8));
-    assert_ne!(one.sign(b"1235").unwrap().0, signature);
-    let elsewhere = other.sign(b"1234").unwrap();
+    assert_ne!(one.sign([&b"1235"[..]]).unwrap().0, signature);
+    let elsewhere = other.sign([&b"1234"[..]]).unwrap();
     assert!(elsewhere.0 != signature && elsewhere.1 != id);
     let plain = hex(&<sha2::Sha256 as sha2::Digest>::digest(b"1234"));
     assert_ne!(signature, plain);

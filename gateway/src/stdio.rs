@@ -108,8 +108,8 @@ impl Gateway {
 /// Writes answers, one a line.
 async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Held>) -> std::io::Result<()> {
     while let Some(mut line) = lines.recv().await {
-        line.bytes.push(b'\n');
-        output.write_all(&line.bytes).await?;
+        line.chain.put(b"\n");
+        output.write_all_buf(&mut line.chain).await?;
         if lines.is_empty() {
             output.flush().await?;
         }

@@ -128,7 +128,6 @@ const REASONS: &[Reason] = &[
     reason(Part::Filter, &["new (src/stream/payload.rs"], "which fields are found"),
     reason(Part::Answer, &["engine/src/report.rs"], "the report of the filter in `_meta`"),
     reason(Part::Answer, &["tamis_gateway::mcp::encode::tool_result"], "the answer"),
-    reason(Part::Answer, &["from_owner", "serve/body.rs"], "the count of references to the answer and its memory"),
 ];
 
 /// Returns the rows of the table: part, reason and allocations.

@@ -22,7 +22,7 @@ use crate::limiter::{Admitted, Refusal};
 use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
-use crate::memory::{Exhausted, Held, Reservation, arguments_need, light_need};
+use crate::memory::{Chain, Exhausted, Held, Reservation, arguments_need, light_need};
 use crate::metrics::{Metrics, Outcome, Rejection};
 use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
@@ -31,7 +31,6 @@ use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{self, Answer, Arguments, CallBounds, CallContext, UpstreamError};
 use crate::validation::{self, ArgumentsError};
-use answer::Output;
 use explain::{category, explain};
 
 /// A call that was parsed but not checked yet. Owns its parts, so it can outlive its connection.
@@ -191,11 +190,11 @@ pub(crate) async fn run(
         held: &mut held,
     };
     let answered = perform(&mut active, name, tool).await;
-    active.result_bytes = answered.as_ref().map_or(0, Vec::len);
+    active.result_bytes = answered.as_ref().map_or(0, Chain::len);
     drop(active);
     drop((admitted, place));
-    let bytes = answered.map_err(|Exhausted| RpcError::exhausted())?;
-    Ok(Held::new(bytes, held))
+    let answer = answered.map_err(|Exhausted| RpcError::exhausted())?;
+    Ok(Held::new(answer, held))
 }
 
 fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Admitted, RpcError> {
@@ -213,7 +212,7 @@ fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Adm
     })
 }
 
-async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result<Vec<u8>, Exhausted> {
+async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result<Chain, Exhausted> {
     let exposition = active.exposition;
     let declared = &exposition.service.document.tools[name];
     let limits = &exposition.limits;
@@ -228,7 +227,7 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         Ok(checked) => checked,
         Err(ArgumentsError::Invalid(InvalidArguments(message))) => {
             active.outcome = Outcome::InvalidArguments;
-            return Ok(failure(active, &format!("Invalid arguments: {message}")));
+            return Ok(failure(active, format!("Invalid arguments: {message}")));
         }
         Err(ArgumentsError::Overdue) => {
             active.outcome = Outcome::Timeout;
@@ -259,7 +258,7 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
                 return exhausted(active, declared, sent);
             }
             let message = explain(active, declared, &error);
-            Ok(failure(active, &message))
+            Ok(failure(active, message))
         }
     }
 }
@@ -271,7 +270,7 @@ fn executed(declared: &ServiceTool) -> &'static str {
 
 /// Handles a call for which there is no memory. If the upstream may have executed a mutating call, the caller gets an
 /// answer that says so, since an error that can be retried would execute the call twice.
-fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) -> Result<Vec<u8>, Exhausted> {
+fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) -> Result<Chain, Exhausted> {
     active.outcome = Outcome::Error;
     active.exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
     active.gateway.refusals.note(Rejection::Memory, Some(&active.exposition.id), Default::default());
@@ -282,11 +281,11 @@ fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) ->
             "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, such as \
              fewer items or a shorter range.{executed}"
         );
-        return Ok(failure(active, &message));
+        return Ok(failure(active, message));
     }
     if sent && declared.risk.mutating {
         let message = format!("The gateway had no memory for the upstream's answer.{}", executed(declared));
-        return Ok(failure(active, &message));
+        return Ok(failure(active, message));
     }
     Err(Exhausted)
 }
@@ -416,7 +415,7 @@ async fn filtered(
     answer: Answer,
     asked: Call<'static>,
     deadline: Instant,
-) -> Result<Vec<u8>, Exhausted> {
+) -> Result<Chain, Exhausted> {
     let (gateway, exposition) = (active.gateway, active.exposition);
     let metrics = &gateway.metrics;
     let enforcement = exposition.enforcement;
@@ -432,16 +431,16 @@ async fn filtered(
         Applied::Done(Ok(Filtered { text, notice, structured, report })) => {
             count(tool, metrics, &report);
             let filter = tool.filtered.then(|| report.meta(enforcement));
-            let output = Output { text, notice, structured, filter };
+            let result = ToolResult { text, notice, structured, is_error: false, filter };
             // Of the filter's memory, only its result is still in use.
             active.held.shrink_to(before);
-            let written = match answer::measure(active, output, deadline).await {
-                Ok((size, output)) => {
+            let written = match answer::measure(active, result, deadline).await {
+                Ok(measured) => {
                     tool.series.bytes(metrics, report.original_bytes, report.output_bytes);
                     if let Some(span) = &mut span {
                         span.sizes(report.original_bytes, report.output_bytes);
                     }
-                    answer::write(active, output, size, deadline).await
+                    answer::write(active, measured, deadline).await
                 }
                 Err(not_run) => Err(not_run),
             };
@@ -455,7 +454,7 @@ async fn filtered(
                     active.outcome = Outcome::Timeout;
                     Ok(failure(
                         active,
-                        &format!("The call exceeded its timeout while its answer was written.{executed}"),
+                        format!("The call exceeded its timeout while its answer was written.{executed}"),
                     ))
                 }
                 Err(NotRun::Exhausted) => exhausted(active, declared, true),
@@ -471,14 +470,14 @@ async fn filtered(
             if let Some(span) = &mut span {
                 span.failed(stage.as_str());
             }
-            Ok(failure(active, &format!("The output was withheld: its filter could not be applied.{executed}")))
+            Ok(failure(active, format!("The output was withheld: its filter could not be applied.{executed}")))
         }
         Applied::Overdue => {
             active.outcome = Outcome::Timeout;
             if let Some(span) = &mut span {
                 span.failed("deadline");
             }
-            Ok(failure(active, &format!("The call exceeded its timeout while its output was filtered.{executed}")))
+            Ok(failure(active, format!("The call exceeded its timeout while its output was filtered.{executed}")))
         }
         Applied::Exhausted => {
             if let Some(span) = &mut span {
@@ -526,11 +525,10 @@ fn pagination(active: &ActiveCall<'_>, name: &str, declared: &ServiceTool, answe
     Some(paging::describe(report, kind, &next, active.exposition.enforcement))
 }
 
-fn failure(active: &mut ActiveCall<'_>, message: &str) -> Vec<u8> {
-    let result = ToolResult { text: message, notice: None, structured: None, is_error: true, filter: None };
+fn failure(active: &mut ActiveCall<'_>, message: impl Into<String>) -> Chain {
+    let measured = ToolResult::error(message.into()).measure();
     let server = &active.exposition.service.server_meta;
-    let answer = encode::tool_result(active.call.id(), &result, active.call.era, server);
-    let (answer, signature) = answer::signed(&active.gateway.keyring, audit::is_logged(), answer);
-    active.signature = signature;
+    let answer = encode::tool_result(active.call.id(), measured, active.call.era, server);
+    active.signature = answer::sign(&active.gateway.keyring, audit::is_logged(), &answer);
     answer
 }

@@ -1,9 +1,11 @@
-//! Answers, written into one buffer without a tree: the filtered text is escaped into the content block and, if it is JSON,
-//! copied unchanged into the structured content.
+//! Answers, written without a tree: the filtered text is escaped into the content block and, if it is JSON, becomes the
+//! structured content unchanged. Large structured content is not copied: the filter's own buffer becomes a part of the
+//! answer.
 
-use tamis_engine::json;
+use tamis_engine::{Parts, Structured, json};
 
 use super::{Era, RpcError};
+use crate::memory::Chain;
 
 /// A buffer for JSON: [`String`] for what is rare, `Vec<u8>` where speed matters.
 pub(crate) trait Sink {
@@ -82,84 +84,150 @@ pub(crate) fn error(id: Option<&[u8]>, error: &RpcError, era: Era) -> Vec<u8> {
 }
 
 /// The result of a tool call, without its envelope.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ToolResult<'a> {
+#[derive(Debug)]
+pub(crate) struct ToolResult {
     /// The first text block.
-    pub(crate) text: &'a str,
+    pub(crate) text: String,
     /// The second text block.
-    pub(crate) notice: Option<&'a str>,
-    /// The pieces of a JSON object, see [`tamis_engine::Structured::pieces`]; none if the output is text.
-    pub(crate) structured: Option<[&'a str; 5]>,
+    pub(crate) notice: Option<String>,
+    /// The structured content, which may be derived from `text`.
+    pub(crate) structured: Structured,
     /// Whether the call failed.
     pub(crate) is_error: bool,
     /// A JSON text for `_meta["tamis.dev/filter"]`.
-    pub(crate) filter: Option<&'a str>,
+    pub(crate) filter: Option<String>,
 }
 
-/// Texts above this many bytes are looked through for what escaping adds, so that the answer's buffer is made once.
-const COUNTED: usize = 16 << 10;
-/// What the answer has beside its parts, at most, but for the request's id and the server's name.
-const FRAME: usize = 320;
+/// Structured content of at least this many bytes becomes a buffer of its own. For less, one more buffer costs as much as
+/// the copy (`docs/decisions/0039-answers-as-chains.md`).
+const MOVED: usize = 16 << 10;
+/// Maximum bytes of an answer before the rest of its structured content, without its variable parts.
+const HEAD: usize = 192;
+/// Maximum bytes of an answer after that, without its variable parts.
+const TAIL: usize = 64;
 
-/// Bytes that a text takes in JSON, without its quotes; for short ones a bound.
-fn escaped(text: &str) -> usize {
-    if text.len() <= COUNTED {
-        return text.len() * 6;
+impl ToolResult {
+    /// Returns the result of a call that failed.
+    pub(crate) fn error(message: String) -> Self {
+        Self { text: message, notice: None, structured: Structured::None, is_error: true, filter: None }
     }
-    let more = |byte: &u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
-        0..0x20 | 0x7f => 5,
-        _ => 0,
-    };
-    text.len() + text.as_bytes().iter().map(more).sum::<usize>()
+
+    /// Returns the bytes of the parts that grow with the output.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len() + self.json().map_or(0, String::len)
+    }
+
+    /// Returns the memory of those parts in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.text.capacity() + self.json().map_or(0, String::capacity)
+    }
+
+    /// Returns the structured content, if it is not derived from the text.
+    fn json(&self) -> Option<&String> {
+        match &self.structured {
+            Structured::Json(json) => Some(json),
+            Structured::Text { .. } | Structured::None => None,
+        }
+    }
+
+    /// Measures the result, to allocate its buffers once.
+    pub(crate) fn measure(self) -> Measured {
+        let Self { text, notice, structured, is_error: _, filter } = &self;
+        let blocks = json::encoded_len(text) + notice.as_deref().map_or(0, json::encoded_len);
+        let (mut head, mut tail) = (HEAD + blocks, TAIL + filter.as_ref().map_or(0, String::len));
+        let mut moved = None;
+        if let Some(Parts { open: _, json, rest }) = structured.parts(text) {
+            tail += rest.iter().map(|part| part.len()).sum::<usize>();
+            if json.len() < MOVED {
+                head += json.len();
+            } else {
+                moved = Some(json.len());
+            }
+        }
+        Measured { result: self, head, moved, tail }
+    }
 }
 
-impl ToolResult<'_> {
-    /// Bytes of the answer that [`tool_result`] makes of this, at most.
-    pub(crate) fn size(&self) -> usize {
-        escaped(self.text) + self.notice.map_or(0, escaped) + self.copied() + FRAME
+/// A result, and the sizes of the buffers that its answer needs.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    result: ToolResult,
+    head: usize,
+    /// The length of the structured content that becomes a buffer as it is.
+    moved: Option<usize>,
+    tail: usize,
+}
+
+impl Measured {
+    /// Returns the number of bytes that are written for the answer, at most. `id` and `server` are those of
+    /// [`tool_result`].
+    pub(crate) fn written(&self, id: &str, server: &str) -> usize {
+        self.head + self.tail + id.len() + server.len()
     }
 
-    /// Bytes of what is copied as it is.
-    fn copied(&self) -> usize {
-        let structured = self.structured.map_or(0, |pieces| pieces.iter().map(|piece| piece.len()).sum());
-        structured + self.filter.map_or(0, str::len)
+    /// Returns the length of the answer, at most.
+    pub(crate) fn len(&self, id: &str, server: &str) -> usize {
+        self.written(id, server) + self.moved.unwrap_or(0)
+    }
+
+    /// Returns the memory of the result.
+    pub(crate) fn memory(&self) -> usize {
+        self.result.memory()
     }
 }
 
 /// Writes the answer to a tool call. `server` is the modern era's `_meta` entry that names the server, as JSON members.
-pub(crate) fn tool_result(id: &str, result: &ToolResult<'_>, era: Era, server: &str) -> Vec<u8> {
-    let ToolResult { text, notice, structured, is_error, filter } = *result;
-    // JSON text grows by about an eighth when its quotes are escaped.
-    let grown = |text: &str| if text.len() > COUNTED { escaped(text) } else { text.len() + text.len() / 4 };
-    let written = grown(text) + notice.map_or(0, grown) + result.copied();
-    let mut out = Vec::with_capacity(written + id.len() + FRAME);
+pub(crate) fn tool_result(id: &str, measured: Measured, era: Era, server: &str) -> Chain {
+    let Measured { result, head, moved, tail } = measured;
+    let ToolResult { text, notice, structured, is_error, filter } = result;
+    let tail = tail + server.len();
+    let mut out = Vec::with_capacity(head + id.len() + if moved.is_none() { tail } else { 0 });
     open_result(&mut out, id);
     out.put(if era == Era::Modern { r#"{"resultType":"complete","content":["# } else { r#"{"content":["# });
     out.put(r#"{"type":"text","text":"#);
-    string(&mut out, text);
-    if let Some(notice) = notice {
+    string(&mut out, &text);
+    if let Some(notice) = &notice {
         out.put(r#"},{"type":"text","text":"#);
         string(&mut out, notice);
     }
     out.put("}]");
-    if let Some(pieces) = structured {
-        out.put(r#","structuredContent":"#);
-        pieces.iter().for_each(|piece| out.put(piece));
-    }
-    out.put(if is_error { r#","isError":true"# } else { r#","isError":false"# });
-    let server = if era == Era::Modern { server } else { "" };
-    if filter.is_some() || !server.is_empty() {
-        out.put(r#","_meta":{"#);
-        out.put(server);
-        if let Some(filter) = filter {
-            out.put(if server.is_empty() { r#""tamis.dev/filter":"# } else { r#","tamis.dev/filter":"# });
-            out.put(filter);
+    let close = |out: &mut Vec<u8>, rest: [&str; 3]| {
+        rest.iter().for_each(|part| out.put(part));
+        out.put(if is_error { r#","isError":true"# } else { r#","isError":false"# });
+        let server = if era == Era::Modern { server } else { "" };
+        if filter.is_some() || !server.is_empty() {
+            out.put(r#","_meta":{"#);
+            out.put(server);
+            if let Some(filter) = &filter {
+                out.put(if server.is_empty() { r#""tamis.dev/filter":"# } else { r#","tamis.dev/filter":"# });
+                out.put(filter);
+            }
+            out.put("}");
         }
-        out.put("}");
-    }
-    out.put("}}");
-    out
+        out.put("}}");
+    };
+    let Some(Parts { open, json, rest }) = structured.parts(&text) else {
+        close(&mut out, [""; 3]);
+        return out.into();
+    };
+    out.put(r#","structuredContent":"#);
+    out.put(open);
+    let Some(length) = moved else {
+        out.put(json);
+        close(&mut out, rest);
+        return out.into();
+    };
+    let mut last = Vec::with_capacity(tail);
+    close(&mut last, rest);
+    let mut json = match structured {
+        Structured::Json(json) => json,
+        Structured::Text { .. } | Structured::None => text,
+    };
+    json.truncate(length);
+    let mut chain = Chain::from(out);
+    chain.push(json.into_bytes());
+    chain.push(last);
+    chain
 }
 
 #[cfg(test)]

@@ -17,26 +17,76 @@ fn every_control_quote_and_backslash_is_escaped_at_every_offset() {
     }
 }
 
+const SERVER: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"t","version":"1"}"#;
+
+/// Writes the answer to a tool call, and checks that its buffers have the measured sizes.
+fn written(id: &str, result: ToolResult, era: Era, server: &str) -> (Chain, Vec<u8>) {
+    let (memory, measured) = (result.memory(), result.measure());
+    let (most, len) = (measured.written(id, server) + memory, measured.len(id, server));
+    let chain = tool_result(id, measured, era, server);
+    assert!(chain.len() <= len && chain.memory() <= most, "{} {len}, {} {most}", chain.len(), chain.memory());
+    let bytes = chain.buffers().collect::<Vec<_>>().concat();
+    (chain, bytes)
+}
+
+/// Writes the same answer into one buffer, with `serde_json`'s strings.
+fn reference(id: &str, result: &ToolResult, era: Era, server: &str) -> String {
+    let ToolResult { text, notice, structured, is_error, filter } = result;
+    let block = |text: &str| format!(r#"{{"type":"text","text":{}}}"#, serde_json::to_string(text).unwrap());
+    let kind = if era == Era::Modern { r#""resultType":"complete","# } else { "" };
+    let notice = notice.as_deref().map_or(String::new(), |notice| format!(",{}", block(notice)));
+    let object = structured.to_json(text).map_or(String::new(), |json| format!(r#","structuredContent":{json}"#));
+    let mut meta = Vec::new();
+    meta.extend(Some(server.to_owned()).filter(|server| era == Era::Modern && !server.is_empty()));
+    meta.extend(filter.as_ref().map(|filter| format!(r#""tamis.dev/filter":{filter}"#)));
+    let meta = if meta.is_empty() { String::new() } else { format!(r#","_meta":{{{}}}"#, meta.join(",")) };
+    let text = block(text);
+    let result = format!(r#"{{{kind}"content":[{text}{notice}]{object},"isError":{is_error}{meta}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
 #[test]
 fn both_eras_get_two_blocks_and_an_object() {
-    let pieces = ["{\"result\":", "[1]", ",", "\"_truncated\":{\"shown\":1,\"total\":2}", "}"];
-    let result = ToolResult {
-        text: "[1]",
-        notice: Some("1 of 2 items shown\n\"x\""),
-        structured: Some(pieces),
-        is_error: false,
-        filter: None,
-    };
     for (era, result_type) in [(Era::Legacy, None), (Era::Modern, Some("complete"))] {
-        let written = tool_result("1", &result, era, "");
-        assert!(written.len() <= result.size());
-        let answer: Value = serde_json::from_slice(&written).unwrap();
+        let result = ToolResult {
+            text: "[1]".to_owned(),
+            notice: Some("1 of 2 items shown\n\"x\"".to_owned()),
+            structured: Structured::Text { members: r#""_truncated":{"shown":1,"total":2}"#.to_owned() },
+            is_error: false,
+            filter: None,
+        };
+        let answer: Value = serde_json::from_slice(&written("1", result, era, "").1).unwrap();
         let answer = &answer["result"];
         let blocks = json!([{"type": "text", "text": "[1]"}, {"type": "text", "text": "1 of 2 items shown\n\"x\""}]);
         assert_eq!(answer["content"], blocks);
         let object = json!({"result": [1], "_truncated": {"shown": 1, "total": 2}});
         assert_eq!(answer["structuredContent"], object);
         assert_eq!(answer.get("resultType").and_then(Value::as_str), result_type);
+    }
+}
+
+#[test]
+fn large_structured_content_is_the_buffer_of_the_filter() {
+    let own = Structured::Json(format!("{{\"a\":\"{}\"}}", "y".repeat(MOVED)));
+    let text = || Structured::Text { members: String::new() };
+    for (length, structured, buffers) in [
+        (MOVED - 8, text(), 1),
+        (MOVED - 7, text(), 3),
+        (10 * MOVED, text(), 3),
+        (10 * MOVED, Structured::None, 1),
+        (10, own, 3),
+    ] {
+        let text = format!("{{\"a\":\"{}\"}}\n", "x".repeat(length));
+        let place = match &structured {
+            Structured::Json(json) => json.as_ptr(),
+            Structured::Text { .. } | Structured::None => text.as_ptr(),
+        };
+        let result = ToolResult { text, notice: None, structured, is_error: false, filter: None };
+        let expected = reference("1", &result, Era::Modern, SERVER);
+        let (chain, bytes) = written("1", result, Era::Modern, SERVER);
+        assert!(bytes == expected.as_bytes(), "{length}");
+        assert_eq!(chain.buffers().count(), buffers, "{length}");
+        assert_eq!(chain.buffers().any(|buffer| buffer.as_ptr() == place), buffers == 3, "{length}");
     }
 }
 
@@ -54,14 +104,42 @@ fn errors_carry_code_data_and_the_id_as_the_era_wants() {
 
 proptest! {
     #[test]
+    fn an_answer_is_what_one_buffer_would_be(
+        unit in ".{1,40}", times in 1..2_000_usize, form in 0..5_u8, notice in proptest::option::of(".{0,40}"),
+        members in "(\"_truncated\":[0-9]{1,3})?", filter: bool, is_error: bool, modern: bool, server: bool,
+        id in "[1-9][0-9]{0,9}|\"[a-z]{0,30}\"",
+    ) {
+        let string = serde_json::to_string(&unit.repeat(times)).unwrap();
+        let (text, structured) = match form {
+            0 => (unit.repeat(times), Structured::None),
+            1 => (format!("[{string}]"), Structured::Text { members }),
+            2 => (format!(" {{ \"a\": {string} }}\n"), Structured::Text { members }),
+            3 => (" { } ".to_owned(), Structured::Text { members }),
+            _ => (unit, Structured::Json(format!("{{\"a\":{string}}}"))),
+        };
+        let era = if modern { Era::Modern } else { Era::Legacy };
+        let server = if server { SERVER } else { "" };
+        let filter = filter.then(|| r#"{"applied":true}"#.to_owned());
+        let result = ToolResult { text, notice, structured, is_error, filter };
+        let expected = reference(&id, &result, era, server);
+        let (_, bytes) = written(&id, result, era, server);
+        prop_assert!(bytes == expected.as_bytes(), "{} {expected}", String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
     fn any_text_round_trips_through_the_envelope(
         text in ".{0,200}", control in proptest::collection::vec(any::<char>(), 0..64), failed: bool, modern: bool
     ) {
         let text: String = text.chars().chain(control).collect();
         let era = if modern { Era::Modern } else { Era::Legacy };
-        let result = ToolResult { text: &text, notice: None, structured: None, is_error: failed, filter: Some("{\"applied\":true}") };
-        let server = "\"io.modelcontextprotocol/serverInfo\":{\"name\":\"t\",\"version\":\"1\"}";
-        let body: Value = serde_json::from_slice(&tool_result("7", &result, era, server)).unwrap();
+        let result = ToolResult {
+            text: text.clone(),
+            notice: None,
+            structured: Structured::None,
+            is_error: failed,
+            filter: Some("{\"applied\":true}".to_owned()),
+        };
+        let body: Value = serde_json::from_slice(&written("7", result, era, SERVER).1).unwrap();
         prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));
         prop_assert_eq!(&body["result"]["isError"], &json!(failed));
         prop_assert_eq!(&body["result"]["_meta"]["tamis.dev/filter"], &json!({"applied": true}));

@@ -5,6 +5,8 @@
 //! once. It moves together with the data: into the response's body, or into the queue of the audit log.
 
 mod buffer;
+mod chain;
+mod held;
 mod limit;
 mod needs;
 
@@ -16,6 +18,8 @@ use tokio::time::Instant;
 use crate::shares::{Grant, Resource, Share, Standing};
 
 pub(crate) use buffer::Buffer;
+pub(crate) use chain::Chain;
+pub(crate) use held::Held;
 pub use limit::{Basis, MemoryLimit};
 pub(crate) use needs::{STREAM, arguments_need, connection_part, light_need};
 
@@ -133,53 +137,6 @@ impl Reservation {
         let Self { grant, used, refused: _ } = other;
         self.grant.absorb(grant);
         self.used += used;
-    }
-}
-
-/// An answer, and its memory until it is written; none for an answer that is too small to count.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) held: Option<Reservation>,
-}
-
-impl From<Vec<u8>> for Held {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, held: None }
-    }
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Held {
-    /// Joins the answers to a batch into one JSON list.
-    pub(crate) fn list(answers: Vec<Self>) -> Self {
-        let mut bytes = Vec::with_capacity(answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1);
-        let mut held: Option<Reservation> = None;
-        for answer in answers {
-            bytes.push(if bytes.is_empty() { b'[' } else { b',' });
-            bytes.extend_from_slice(&answer.bytes);
-            match (&mut held, answer.held) {
-                (Some(all), Some(more)) => all.absorb(more),
-                (None, more) => held = more,
-                (Some(_), None) => {}
-            }
-        }
-        bytes.push(b']');
-        if let Some(held) = &mut held {
-            held.shrink_to(bytes.len() as u64);
-        }
-        Self { bytes, held }
-    }
-
-    /// Combines an answer with its reservation, which is shrunk to the answer's size.
-    pub(crate) fn new(bytes: Vec<u8>, mut held: Reservation) -> Self {
-        held.shrink_to(bytes.capacity() as u64);
-        Self { bytes, held: Some(held) }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Bodies of responses: bytes that are there, or a stream, which may end before it is complete.
+//! Bodies of responses: complete answers, or streams, which may end before they are complete.
 
+use std::io::IoSlice;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
@@ -62,7 +63,7 @@ impl Body {
     /// Ties the request that the body answers to its end. From now on the body has to be read in time.
     pub(super) fn tie(&mut self, mut exchange: Exchange) {
         if let Content::Full(Some(held)) = &self.content {
-            exchange.answered(held.bytes.len());
+            exchange.answered(held.chain.len());
         }
         self.exchange = Some(exchange);
     }
@@ -71,39 +72,73 @@ impl Body {
 impl<T: Into<Held>> From<T> for Body {
     fn from(held: T) -> Self {
         let held: Held = held.into();
-        Self { content: Content::Full(Some(held).filter(|held| !held.bytes.is_empty())), exchange: None }
+        Self { content: Content::Full(Some(held).filter(|held| !held.chain.is_empty())), exchange: None }
     }
 }
 
-/// What is written, with all that is held until it has been: the transport drops it with the last byte.
-struct Written {
+/// A piece of a body. The transport hands all its buffers to one vectored write.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// A complete answer.
+    Answer(Written),
+    /// A part of a stream.
+    Event(Bytes),
+}
+
+/// An answer, with everything that is held until it is written: the transport drops it with the last byte.
+#[derive(Debug)]
+pub(crate) struct Written {
     held: Held,
     _exchange: Option<Exchange>,
 }
 
-impl AsRef<[u8]> for Written {
-    fn as_ref(&self) -> &[u8] {
-        &self.held.bytes
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        match self {
+            Self::Answer(written) => written.held.chain.remaining(),
+            Self::Event(bytes) => bytes.remaining(),
+        }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self {
+            Self::Answer(written) => written.held.chain.chunk(),
+            Self::Event(bytes) => bytes.chunk(),
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, to: &mut [IoSlice<'a>]) -> usize {
+        match self {
+            Self::Answer(written) => written.held.chain.chunks_vectored(to),
+            Self::Event(bytes) => bytes.chunks_vectored(to),
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match self {
+            Self::Answer(written) => written.held.chain.advance(count),
+            Self::Event(bytes) => bytes.advance(count),
+        }
     }
 }
 
 impl HttpBody for Body {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = Cut;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, Cut>>> {
         let Self { content, exchange } = &mut *self;
         match content {
             Content::Full(held) => Poll::Ready(held.take().map(|held| {
                 let written = Written { held, _exchange: exchange.take() };
-                Ok(Frame::data(Bytes::from_owner(written)))
+                Ok(Frame::data(Piece::Answer(written)))
             })),
             Content::Stream(stream) => stream.as_mut().poll_next(context).map(|item| {
                 let item = item?;
                 if let Err(cut) = &item {
                     tracing::debug!(reason = %cut, "response stream cut");
                 }
-                Some(item.map(Frame::data))
+                Some(item.map(|bytes| Frame::data(Piece::Event(bytes))))
             }),
         }
     }
@@ -114,7 +149,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Full(held) => SizeHint::with_exact(held.as_ref().map_or(0, |held| held.bytes.len() as u64)),
+            Content::Full(held) => SizeHint::with_exact(held.as_ref().map_or(0, |held| held.chain.len() as u64)),
             Content::Stream(_) => SizeHint::default(),
         }
     }

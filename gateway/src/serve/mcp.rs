@@ -29,7 +29,7 @@ use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, encode};
 use crate::memory::{Exhausted, Held, Reservation, arguments_need};
 use crate::metrics::Rejection;
-use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
+use crate::offload::{LIGHT_READ, Work};
 use crate::registry::Slot;
 use crate::session::{self, Action, Input, Notifications, Reader, Refusal, Request, StreamPlace, Transport, in_flight};
 
@@ -282,32 +282,14 @@ impl McpRequest<'_> {
         Detached::new(run, &self.gateway.detached).await
     }
 
-    /// Answers the messages of a batch together.
-    async fn batch(&self, messages: Vec<Bytes>, mut held: Reservation) -> Response<Body> {
+    /// Answers the messages of a batch together. `_held` is the memory of the messages.
+    async fn batch(&self, messages: Vec<Bytes>, _held: Reservation) -> Response<Body> {
         let answers = join_all(messages.into_iter().map(|message| self.one_of_batch(message))).await;
         let answers: Vec<_> = answers.into_iter().flatten().collect();
         if answers.is_empty() {
             return accepted();
         }
-        // They are copied into one.
-        let size = answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1;
-        let joined = if size <= LIGHT_COPIED {
-            held.take(size as u64).await.map_err(|Exhausted| NotRun::Exhausted).map(|()| Held::list(answers))
-        } else {
-            let deadline = Instant::now() + Duration::from_millis(self.exposition.limits.timeout_ms);
-            let need = Some((&mut held, size as u64));
-            let offload = self.gateway.offload(&self.exposition.id);
-            offload.run(Work::Answer, deadline, need, move |_| Held::list(answers)).await
-        };
-        let legacy = |error: &RpcError| refuse(None, error, Era::Legacy);
-        match joined {
-            Ok(all) => json(StatusCode::OK, all),
-            Err(NotRun::Overdue) => legacy(&RpcError::busy(503, "the answers could not be joined in time", 1)),
-            Err(NotRun::Exhausted) => {
-                self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
-                legacy(&RpcError::exhausted())
-            }
-        }
+        json(StatusCode::OK, Held::list(answers))
     }
 
     /// The answer to a message of a batch, if it gets one.

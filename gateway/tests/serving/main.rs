@@ -1,6 +1,7 @@
 //! The serving path over real connections: a real upstream, a gateway, a real HTTP client.
 
 mod access;
+mod answers;
 mod boundaries;
 mod calls;
 mod eras;

@@ -22,14 +22,14 @@ use crate::support::{Running, Upstream, exposition, options, service, snapshot, 
 const SOON: Duration = Duration::from_secs(20);
 
 /// A certificate for `localhost`, by an authority of its own: itself.
-struct Made {
-    certificate: String,
-    key: String,
+pub(crate) struct Made {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
     der: CertificateDer<'static>,
 }
 
 /// One that ends with January of a year.
-fn made(year: i32) -> Made {
+pub(crate) fn made(year: i32) -> Made {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.not_after = rcgen::date_time_ymd(year, 2, 1);
@@ -38,7 +38,7 @@ fn made(year: i32) -> Made {
 }
 
 /// As the kubelet mounts a Secret: files behind a link that is swapped as a whole.
-fn mount(folder: &Path, certificate: &str, key: &str) -> TlsFiles {
+pub(crate) fn mount(folder: &Path, certificate: &str, key: &str) -> TlsFiles {
     let count = std::fs::read_dir(folder).unwrap().count();
     let data = folder.join(format!("..data-{count}"));
     std::fs::create_dir(&data).unwrap();
