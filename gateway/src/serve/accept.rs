@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::connections::{Bounds, Closed, Connection, Connections};
 use super::incoming::{RequestBody, Unread};
 use super::linger::Lingering;
+use super::signal::End;
 use super::{Body, Tls};
 use crate::descriptors;
 use crate::options::GatewayLimits;
@@ -40,6 +42,8 @@ const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
 const PING: Duration = Duration::from_secs(20);
 /// Concurrent connections to the admin port.
 const ADMIN_CONNECTIONS: usize = 64;
+/// How long connections may take to close after the drain has timed out.
+const ENDING: Duration = Duration::from_secs(1);
 /// File descriptors that are reserved for the admin port.
 const ADMIN_RESERVE: usize = 8;
 
@@ -92,7 +96,6 @@ pub(crate) async fn run<F, A>(
     let Listening { bounds, header_timeout, drain, reserve, tls } = listening;
     let open = Connections::new(bounds);
     let tasks = TaskTracker::new();
-    let abort = CancellationToken::new();
     let mut failing = Failing::default();
     let mut spare = Spare::new(reserve);
     let mut sweep = tokio::time::interval(bounds.tick());
@@ -138,26 +141,20 @@ pub(crate) async fn run<F, A>(
                 continue;
             }
         };
-        let (answer, shutdown, abort) = (answer.clone(), shutdown.clone(), abort.clone());
-        let tls = tls.clone();
+        let (answer, tls) = (answer.clone(), tls.clone());
         let runtime = assigned.runtime().clone();
         let serving = async move {
             let _assigned = assigned;
-            let connection = &place.connection;
-            let stream = match TcpStream::from_std(stream) {
-                Ok(stream) => stream,
-                Err(error) => return tracing::debug!(%peer, "connection cannot be served: {error}"),
-            };
-            tokio::select! {
-                () = accepted_one(stream, peer, connection, (header_timeout, tls), &shutdown, answer) => {}
-                () = abort.cancelled() => {}
-                () = connection.abort.cancelled() => {}
+            match TcpStream::from_std(stream) {
+                Ok(stream) => accepted_one(stream, peer, &place.connection, (header_timeout, tls), answer).await,
+                Err(error) => tracing::debug!(%peer, "connection cannot be served: {error}"),
             }
         };
         tasks.spawn_on(serving, &runtime);
     }
     drop(listener);
     tasks.close();
+    open.end_all(End::Gracefully);
     let watch = async {
         loop {
             sweep.tick().await;
@@ -172,8 +169,11 @@ pub(crate) async fn run<F, A>(
     };
     if tokio::time::timeout(drain, ended).await.is_err() {
         tracing::warn!(open = open.len(), "drain timed out with open connections");
-        abort.cancel();
-        tasks.wait().await;
+        open.end_all(End::Now);
+        // A worker that is held up ends none.
+        if tokio::time::timeout(ENDING, tasks.wait()).await.is_err() {
+            tracing::warn!(open = open.len(), "connections could not be closed");
+        }
     }
 }
 
@@ -248,7 +248,6 @@ async fn accepted_one<F, A>(
     peer: SocketAddr,
     connection: &Arc<Connection>,
     (header_timeout, tls): (Duration, Option<Arc<Tls>>),
-    shutdown: &CancellationToken,
     answer: F,
 ) where
     F: Fn(Request<RequestBody>, SocketAddr) -> A + Send + Sync + 'static,
@@ -258,37 +257,30 @@ async fn accepted_one<F, A>(
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("TCP_NODELAY not set: {e}");
     }
-    let Some(tls) = tls else { return serve(stream, peer, connection, header_timeout, shutdown, answer).await };
-    let accepted = tokio::select! {
-        accepted = tls.accept(stream) => accepted,
-        () = connection.retire.cancelled() => return,
-        () = shutdown.cancelled() => return,
-    };
-    match accepted {
-        Ok(stream) => serve(stream, peer, connection, header_timeout, shutdown, answer).await,
-        Err(e) => tracing::debug!(%peer, "no TLS: {e}"),
+    let Some(tls) = tls else { return serve(stream, peer, connection, header_timeout, answer).await };
+    let mut accepting = pin!(tls.accept(stream));
+    let accepted = poll_fn(|cx| match connection.signal.poll(cx) {
+        Some(_) => Poll::Ready(None),
+        None => accepting.as_mut().poll(cx).map(Some),
+    });
+    match accepted.await {
+        Some(Ok(stream)) => serve(stream, peer, connection, header_timeout, answer).await,
+        Some(Err(e)) => tracing::debug!(%peer, "no TLS: {e}"),
+        None => {}
     }
 }
 
-async fn serve<I, F, A>(
-    stream: I,
-    peer: SocketAddr,
-    connection: &Arc<Connection>,
-    header_timeout: Duration,
-    shutdown: &CancellationToken,
-    answer: F,
-) where
+async fn serve<I, F, A>(stream: I, peer: SocketAddr, connection: &Arc<Connection>, header_timeout: Duration, answer: F)
+where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<RequestBody>, SocketAddr) -> A + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
-    let begun = Arc::new(AtomicBool::new(false));
     let unread = Unread::default();
     let stream = Lingering::new(stream, unread.clone());
     let service = {
-        let (begun, connection) = (Arc::clone(&begun), Arc::clone(connection));
+        let connection = Arc::clone(connection);
         service_fn(move |request: Request<Incoming>| {
-            begun.store(true, Ordering::Relaxed);
             let exchange = connection.begin();
             let unread = (request.version() < Version::HTTP_2).then(|| unread.clone());
             let answering = answer(request.map(|body| RequestBody::new(body, unread.as_ref())), peer);
@@ -312,39 +304,29 @@ async fn serve<I, F, A>(
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(HEADER_BYTES);
-    let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     // Hyper's header timeout begins with the first request line. Before that, hyper waits without a limit for bytes that
     // tell HTTP/1 from HTTP/2.
-    let mut silent = std::pin::pin!(tokio::time::sleep(header_timeout));
-    let mut watch = true;
-    let mut ending = false;
-    loop {
-        tokio::select! {
-            ended = serving.as_mut() => {
-                if let Err(e) = ended {
-                    tracing::debug!(%peer, "connection ended: {e}");
-                }
-                return;
-            }
-            () = silent.as_mut(), if watch => {
-                watch = false;
-                if !begun.load(Ordering::Relaxed) {
-                    return;
-                }
-            }
-            () = async {
-                tokio::select! {
-                    () = shutdown.cancelled() => {}
-                    () = connection.retire.cancelled() => {}
-                }
-            }, if !ending => {
-                ending = true;
-                if !begun.load(Ordering::Relaxed) {
-                    return;
-                }
+    let mut silent = pin!(tokio::time::sleep(header_timeout));
+    let mut is_ending = false;
+    let ended = poll_fn(|cx| {
+        match connection.signal.poll(cx) {
+            None => {}
+            Some(End::Now) => return Poll::Ready(Ok(())),
+            Some(End::Gracefully) if !connection.has_begun() => return Poll::Ready(Ok(())),
+            Some(End::Gracefully) if is_ending => {}
+            Some(End::Gracefully) => {
+                is_ending = true;
                 serving.as_mut().graceful_shutdown();
             }
         }
+        if let ended @ Poll::Ready(_) = serving.as_mut().poll(cx) {
+            return ended;
+        }
+        if connection.has_begun() { Poll::Pending } else { silent.as_mut().poll(cx).map(Ok) }
+    });
+    if let Err(e) = ended.await {
+        tracing::debug!(%peer, "connection ended: {e}");
     }
 }
 

@@ -1,16 +1,15 @@
 //! The connections of one listener: how many, from which peers, and which are closed to make room.
 //!
-//! [`Table`] decides and is pure. [`Connections`] is the lock around it, with the tokens that close connections.
+//! [`Table`] decides and is pure. [`Connections`] is the lock around it, with the signals that end connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 use super::deadlines::{Deadlines, Due};
+use super::signal::{End, Signal};
 use crate::workers::Load;
 
 /// One in this many connections is closed at once when there is no room.
@@ -47,6 +46,8 @@ impl Bounds {
 pub(super) struct Connection {
     peer: Peer,
     started: Instant,
+    /// Whether there has been a request.
+    has_begun: AtomicBool,
     /// Requests in flight, including streams.
     busy: AtomicU32,
     /// When the last request ended, or the connection was accepted, in milliseconds since `started`.
@@ -55,10 +56,8 @@ pub(super) struct Connection {
     bounds: Bounds,
     /// What the worker that serves the connection has to do.
     load: Arc<Load>,
-    /// Closes the connection once no request is in flight.
-    pub(super) retire: CancellationToken,
-    /// Closes the connection now.
-    pub(super) abort: CancellationToken,
+    /// Ends the connection.
+    pub(super) signal: Signal,
 }
 
 /// The peer of a connection: an IPv4 address, or the /64 network that one IPv6 customer has.
@@ -82,12 +81,18 @@ impl Connection {
         self.busy.load(Ordering::Acquire) == 0
     }
 
+    /// Returns whether there has been a request.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Begins a request.
     pub(super) fn begin(self: &Arc<Self>) -> Exchange {
+        self.has_begun.store(true, Ordering::Relaxed);
         self.busy.fetch_add(1, Ordering::AcqRel);
         self.load.request_began();
         Exchange { connection: Arc::clone(self), due: None }
@@ -253,13 +258,13 @@ impl Connections {
         let connection = Arc::new(Connection {
             peer,
             started: self.started,
+            has_begun: AtomicBool::new(false),
             busy: AtomicU32::new(0),
             idle_since: AtomicU64::new(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)),
             deadlines: Deadlines::default(),
             bounds: self.bounds,
             load: Arc::clone(load),
-            retire: CancellationToken::new(),
-            abort: CancellationToken::new(),
+            signal: Signal::default(),
         });
         let id = table.insert(Arc::clone(&connection));
         (evicted, Ok(Place { connections: Arc::clone(self), id, connection }))
@@ -270,6 +275,13 @@ impl Connections {
         let mut table = self.table();
         let count = table.open.len().div_ceil(EVICTED_PART);
         close(&mut table, count, None)
+    }
+
+    /// Ends all connections.
+    pub(super) fn end_all(&self, end: End) {
+        for connection in self.table().open.values() {
+            connection.signal.send(end);
+        }
     }
 
     /// The number of open connections.
@@ -283,19 +295,19 @@ impl Connections {
         let longest = u64::try_from(self.bounds.idle.as_millis()).unwrap_or(u64::MAX);
         for connection in self.table().open.values() {
             if connection.deadlines.tick() {
-                if !connection.abort.is_cancelled() {
+                if connection.signal.get() != Some(End::Now) {
                     closed(Closed::Slow);
                 }
-                connection.abort.cancel();
+                connection.signal.send(End::Now);
             } else if connection.is_idle()
                 && now.saturating_sub(connection.idle_since.load(Ordering::Relaxed)) > longest
             {
                 // A peer that ignores the polite way is disconnected.
-                if connection.retire.is_cancelled() {
-                    connection.abort.cancel();
+                if connection.signal.get().is_some() {
+                    connection.signal.send(End::Now);
                 } else {
                     closed(Closed::Idle);
-                    connection.retire.cancel();
+                    connection.signal.send(End::Gracefully);
                 }
             }
         }
@@ -307,7 +319,7 @@ fn close(table: &mut Table, count: usize, of: Option<Peer>) -> usize {
     let ids = table.idle(count.max(1), of);
     for id in &ids {
         if let Some(connection) = table.remove(*id) {
-            connection.abort.cancel();
+            connection.signal.send(End::Now);
         }
     }
     ids.len()

@@ -17,6 +17,7 @@ mod origin;
 mod request_body;
 mod respond;
 mod session_id;
+mod signal;
 mod stream;
 mod tls;
 
