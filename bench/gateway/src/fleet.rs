@@ -9,7 +9,7 @@ use crate::call::{Call, Era};
 use crate::cores::Cores;
 use crate::documents::{self, KEY};
 use crate::peers::{Peer, Peers};
-use crate::plan::{Row, Target, detailed};
+use crate::plan::{Row, Target};
 use crate::process::Server;
 
 /// The running servers.
@@ -26,9 +26,9 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts every server: the upstream on this thread's cores, the others on the target's core. Published gateways
-    /// are started if `peers` names the folder of their environments.
-    pub(crate) async fn start(cores: &Cores, tamis: &Path, sizes: &[usize], peers: Option<&Path>) -> Result<Self> {
+    /// Starts every server but the published gateways: the upstream on this thread's cores, the others on the target's
+    /// core.
+    pub(crate) async fn start(cores: &Cores, tamis: &Path, sizes: &[usize]) -> Result<Self> {
         let list = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let upstream = Server::own(&["upstream", &list])?;
         let port = upstream.port.to_string();
@@ -43,12 +43,8 @@ impl Fleet {
         let [mut to_collector, mut loud] = [quiet.to_vec(), quiet.to_vec()];
         to_collector.extend(["--otlp-endpoint", &collector]);
         loud[1] = "info";
-        let peers = match (peers, detailed(sizes)) {
-            (Some(environments), Some(kb)) => Some(Peers::start(cores, environments, upstream.port, kb).await?),
-            _ => None,
-        };
         Ok(Self {
-            peers,
+            peers: None,
             tamis: Server::tamis(cores, tamis, folder, &quiet).await?,
             traced: Server::tamis(cores, tamis, folder, &to_collector).await?,
             logged: Server::tamis(cores, tamis, folder, &loud).await?,
@@ -59,16 +55,18 @@ impl Fleet {
         })
     }
 
-    /// Returns the package and version of each published gateway.
-    pub(crate) fn peers(&self) -> &[String] {
-        self.peers.as_ref().map_or(&[], |peers| &peers.versions)
+    /// Starts the published gateways, and returns the package and version of each. They come last, because some of them
+    /// keep the target's core busy without a call.
+    pub(crate) async fn start_peers(&mut self, cores: &Cores, environments: &Path, kb: usize) -> Result<Vec<String>> {
+        let peers = Peers::start(cores, environments, self.upstream.port, kb).await?;
+        Ok(self.peers.insert(peers).versions.clone())
     }
 
-    /// Returns the server of a row. Fails for a published gateway that has no environment.
+    /// Returns the server of a row. Fails for a published gateway that was not started.
     pub(crate) fn server(&self, target: Target) -> Result<&Server> {
         let peer = |peer| {
             let peers = self.peers.as_ref();
-            Ok(peers.context("published gateways need --peers, the folder of their environments")?.server(peer))
+            Ok(peers.context("published gateways are not running")?.server(peer))
         };
         Ok(match target {
             Target::Upstream => &self.upstream,

@@ -10,6 +10,7 @@ mod cores;
 mod documents;
 mod fleet;
 mod load;
+mod markdown;
 mod measure;
 mod memory;
 mod pace;
@@ -157,17 +158,14 @@ async fn run(arguments: Arguments) -> Result<()> {
     let machine = machine(&cores, &tamis)?;
     let mut report = Report::new(machine, rounds, seconds);
     if parts.contains(&Part::Calls) {
-        let with_peers = peers.is_some() && !quick;
-        let targets = match targets.is_empty() {
-            true => Target::value_variants().iter().copied().filter(|t| with_peers || !t.is_peer()).collect(),
-            false => targets,
-        };
-        let peers = peers.filter(|_| targets.iter().any(|target| target.is_peer()));
-        let fleet = Fleet::start(&cores, &tamis, &sizes, peers.as_deref()).await?;
-        report.machine.peers = fleet.peers().to_vec();
+        let targets = if targets.is_empty() { Target::value_variants().to_vec() } else { targets };
+        let mut fleet = Fleet::start(&cores, &tamis, &sizes).await?;
         let effort = Effort { rounds, time: Duration::from_secs_f64(seconds) };
-        let cases = plan::cases(&sizes, &targets, quick);
-        report.cases = measure::cases(&cases, &fleet, &cores, effort).await?;
+        report.cases = measure::cases(&plan::cases(&sizes, &targets, quick), &fleet, &cores, effort).await?;
+        if let (Some(environments), Some(case)) = (peers.filter(|_| !quick), plan::peers(&sizes, &targets)) {
+            let measured = measure::peers(&case, &mut fleet, &environments, &cores, effort).await;
+            report.peers = Some(measured.map_err(|error| format!("{error:#}")));
+        }
     }
     if parts.contains(&Part::Expositions) {
         for (sets, counts) in [(Sets::Shared, &shared), (Sets::Different, &different)] {
@@ -201,7 +199,6 @@ fn machine(cores: &Cores, tamis: &Path) -> Result<Machine> {
         processor: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned()),
         cores: cores.description(),
         tamis: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
-        peers: Vec::new(),
         load_before: load(),
         load_after: String::new(),
     })

@@ -1,5 +1,6 @@
 //! Measures the cases.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -8,7 +9,7 @@ use crate::cores::Cores;
 use crate::fleet::Fleet;
 use crate::load::Load;
 use crate::plan::{Case, Comparison, Target};
-use crate::report::{Measured, MeasuredRow};
+use crate::report::{Measured, MeasuredRow, Peers};
 use crate::stats::{Basis, Closed, Latency, basis, median};
 
 /// How often and how long each row is measured.
@@ -28,6 +29,19 @@ pub(crate) async fn cases(cases: &[Case], fleet: &Fleet, cores: &Cores, effort: 
         measured.push(measure(case, fleet, cores, effort).await.with_context(|| case.name())?);
     }
     Ok(measured)
+}
+
+/// Starts the published gateways and measures their case.
+pub(crate) async fn peers(
+    case: &Case,
+    fleet: &mut Fleet,
+    environments: &Path,
+    cores: &Cores,
+    effort: Effort,
+) -> Result<Peers> {
+    eprintln!("{}: {} servers", case.name(), case.rows.len());
+    let versions = fleet.start_peers(cores, environments, case.kb).await?;
+    Ok(Peers { versions, measured: measure(case, fleet, cores, effort).await? })
 }
 
 async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> Result<Measured> {

@@ -142,17 +142,15 @@ impl Case {
 }
 
 /// Returns the size that is measured in detail: 4 kB, or else the first.
-pub(crate) fn detailed(sizes: &[usize]) -> Option<usize> {
+fn detailed(sizes: &[usize]) -> Option<usize> {
     sizes.iter().copied().find(|&kb| kb == 4).or(sizes.first().copied())
 }
 
 /// Returns the cases. Every size is measured with the main targets. One size, 4 kB or else the first, is measured in
-/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, HTTP/2, and published
-/// gateways. `quick` leaves out the details.
+/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, and HTTP/2. `quick` leaves
+/// out the details.
 pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Case> {
-    let chosen = |of: &[Target], era: Era| -> Vec<Row> {
-        of.iter().filter(|target| targets.contains(target)).map(|&target| Row { target, era }).collect()
-    };
+    let chosen = |of: &[Target], era: Era| chosen(of, targets, era);
     let detailed = detailed(sizes);
     let mut cases = Vec::new();
     for &kb in sizes {
@@ -169,21 +167,28 @@ pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Cas
             let rows = chosen(TRANSPORT, Era::Legacy);
             cases.push(Case { comparison: Comparison::Transport, kb, protocol, concurrency, rows });
         }
-        if targets.iter().any(|target| target.is_peer()) {
-            let rows = chosen(PEERS, Era::Legacy);
-            let (comparison, protocol) = (Comparison::Peers, Protocol::Http1);
-            cases.push(Case { comparison, kb, protocol, concurrency: CONNECTIONS, rows });
-        }
     }
     cases.retain(|case| !case.rows.is_empty());
     cases
+}
+
+/// Returns the case of the published gateways, with the size that is measured in detail.
+pub(crate) fn peers(sizes: &[usize], targets: &[Target]) -> Option<Case> {
+    let rows = chosen(PEERS, targets, Era::Legacy);
+    let (comparison, protocol) = (Comparison::Peers, Protocol::Http1);
+    let has_peer = rows.iter().any(|row| row.target.is_peer());
+    detailed(sizes).filter(|_| has_peer).map(|kb| Case { comparison, kb, protocol, concurrency: CONNECTIONS, rows })
+}
+
+fn chosen(of: &[Target], targets: &[Target], era: Era) -> Vec<Row> {
+    of.iter().filter(|target| targets.contains(target)).map(|&target| Row { target, era }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum as _;
 
-    use super::{Target, cases};
+    use super::{Target, cases, peers};
     use crate::call::Era;
 
     const SIZES: &[usize] = &[1, 4, 64];
@@ -191,21 +196,15 @@ mod tests {
     #[test]
     fn each_dimension_is_covered_once() {
         let cases = cases(SIZES, Target::value_variants(), false);
+        let peers = peers(SIZES, Target::value_variants()).expect("a case");
+        assert_eq!(peers.name(), "4 kB, published gateways");
         let names: Vec<String> = cases.iter().map(super::Case::name).collect();
         assert_eq!(
             names,
-            [
-                "1 kB",
-                "4 kB",
-                "64 kB",
-                "4 kB, 1 connection",
-                "4 kB, 256 connections",
-                "4 kB, HTTP/2, 16 streams",
-                "4 kB, published gateways",
-            ]
+            ["1 kB", "4 kB", "64 kB", "4 kB, 1 connection", "4 kB, 256 connections", "4 kB, HTTP/2, 16 streams",]
         );
         let targets: std::collections::BTreeSet<Target> =
-            [&cases[1], &cases[6]].iter().flat_map(|case| &case.rows).map(|row| row.target).collect();
+            cases[1].rows.iter().chain(&peers.rows).map(|row| row.target).collect();
         assert_eq!(targets.len(), Target::value_variants().len(), "{targets:?}");
         assert!(cases[1].rows.iter().any(|row| row.era == Era::Modern));
         assert!(cases.iter().flat_map(|case| &case.rows).all(|row| row.era == Era::Legacy || row.target.has_eras()));
@@ -215,6 +214,7 @@ mod tests {
     fn a_choice_of_targets_leaves_no_empty_case() {
         let key = cases(SIZES, &[Target::Key], false);
         assert_eq!((key.len(), key[0].kb, key[0].rows.len()), (1, 4, 1));
+        assert_eq!(peers(SIZES, &[Target::Plain, Target::Key]), None);
         let quick = cases(&[16], Target::value_variants(), true);
         assert_eq!((quick.len(), quick[0].rows.len()), (1, 6));
     }
