@@ -22,6 +22,7 @@ mod report;
 mod servers;
 mod stall;
 mod stats;
+mod summary;
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;

@@ -18,6 +18,7 @@ impl Report {
             "{tamis}, {processor}: {cores}. {} rounds of {} s; load average {load_before} before, {load_after} after.",
             self.rounds, self.seconds
         );
+        self.summary(&mut out);
         throughput(&mut out, &self.cases);
         latency(&mut out, &self.cases);
         self.published(&mut out);
@@ -172,11 +173,13 @@ fn latency(out: &mut String, cases: &[Measured]) {
     }
 }
 
-fn percent(share: f64) -> String {
+/// Writes a share in percent, with a decimal if it is small.
+pub(crate) fn percent(share: f64) -> String {
     if share < 0.1 { format!("{:.1} %", 100.0 * share) } else { format!("{:.0} %", 100.0 * share) }
 }
 
-fn kilobytes(bytes: f64) -> String {
+/// Writes a number of bytes in kB.
+pub(crate) fn kilobytes(bytes: f64) -> String {
     format!("{:.1} kB", bytes / 1e3)
 }
 

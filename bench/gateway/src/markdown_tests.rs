@@ -56,15 +56,14 @@ fn report() -> Report {
         seconds: 1.0,
         cases: vec![measured()],
         peers: Some(Ok(Peers { versions: vec!["fastmcp 4.1.2".to_owned()], measured: measured() })),
-        expositions: [(1, None), (10_000, Some(19_300.0))]
-            .map(|(count, each)| Expositions {
-                sets: Sets::Shared,
-                count,
-                resident: 16_000_000,
-                each,
-                ready_seconds: 0.5,
-            })
-            .into(),
+        expositions: [
+            (Sets::Shared, 1, None),
+            (Sets::Shared, 10_000, Some(19_300.0)),
+            (Sets::Different, 1, None),
+            (Sets::Different, 1_000, Some(31_000.0)),
+        ]
+        .map(|(sets, count, each)| Expositions { sets, count, resident: 16_000_000, each, ready_seconds: 0.5 })
+        .into(),
         stall: Some(Ok(Stall {
             connections: 16,
             held: 8,
@@ -79,7 +78,7 @@ fn report() -> Report {
 #[test]
 fn shares_and_additions_refer_to_the_proxies_of_the_same_case() {
     let text = Report { peers: None, ..report() }.markdown();
-    let lines: Vec<&str> = text.lines().filter(|line| line.contains("`select`")).collect();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("tamis, `select`")).collect();
     assert_eq!(
         lines,
         [
@@ -94,10 +93,29 @@ fn shares_and_additions_refer_to_the_proxies_of_the_same_case() {
 }
 
 #[test]
+fn the_summary_names_what_was_measured() {
+    let text = report().markdown();
+    for line in [
+        "| `select`, 4 kB, of the bare proxy | 110 % | 112 % |",
+        "| `select`, 4 kB, of the per-core proxy | 80 % | 75 % |",
+        "| `select`, 64 kB, of the per-core proxy | 60 % | - |",
+        "| `select`, 4 kB, added p50 / p99 over the per-core proxy | 15 / 60 us | 15 / 45 us |",
+        "| an exposition of 20 tools, one shared set / all sets different | 10 / 40 kB | 19.3 kB / 31.0 kB |",
+        "| an idle connection after one call | 6 kB | 6.0 kB |",
+        "| calls of the other worker while one is held up | unchanged, 1 reported | \
+         p99 330 us, before 300 us; 1 reported |",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let empty = Report { cases: Vec::new(), expositions: Vec::new(), idle: None, stall: None, ..report() };
+    assert!(!empty.markdown().contains("| measure |"));
+}
+
+#[test]
 fn tables_have_as_many_cells_in_each_row() {
     let text = report().markdown();
     let tables: Vec<&str> = text.split("\n\n").filter(|paragraph| paragraph.starts_with('|')).collect();
-    assert_eq!(tables.len(), 7);
+    assert_eq!(tables.len(), 8);
     for table in tables {
         let cells: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
         assert!(cells.len() > 2 && cells.iter().all(|&count| count == cells[0]), "{table}");
