@@ -46,10 +46,11 @@ impl Limiter {
 
     /// Admits a call, or returns the limit that rejects it.
     pub(crate) fn admit(self: &Arc<Self>, now: Instant) -> Result<Admitted, Refusal> {
+        // A call that is refused takes no place, not even for a moment: another thread would refuse a call that fits.
+        let next = |under_way: u32| (under_way < self.concurrent).then(|| under_way + 1);
+        let taken = self.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        taken.map_err(|_| Refusal::Concurrent)?;
         let admitted = Admitted(Arc::clone(self));
-        if self.under_way.fetch_add(1, Ordering::Relaxed) >= self.concurrent {
-            return Err(Refusal::Concurrent);
-        }
         self.spend(now).map(|()| admitted)
     }
 
@@ -121,5 +122,23 @@ mod tests {
         assert!(limiter.admit(now).is_ok());
         drop(second);
         assert_eq!(limiter.under_way.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn refused_calls_take_no_place() {
+        let limiter = limiter(None, None, Some(2));
+        let now = Instant::now();
+        let _held = [limiter.admit(now).unwrap(), limiter.admit(now).unwrap()];
+        std::thread::scope(|scope| {
+            let refused = || {
+                for _ in 0..200_000 {
+                    assert_eq!(limiter.admit(now).unwrap_err(), Refusal::Concurrent);
+                }
+            };
+            let threads = [scope.spawn(refused), scope.spawn(refused)];
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                assert_eq!(limiter.under_way.load(Ordering::Relaxed), 2);
+            }
+        });
     }
 }
