@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 pub(super) struct Unread(Arc<AtomicBool>);
 
 impl Unread {
-    fn set(&self, is_unread: bool) {
+    pub(super) fn set(&self, is_unread: bool) {
         self.0.store(is_unread, Ordering::Relaxed);
     }
 

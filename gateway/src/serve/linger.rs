@@ -17,6 +17,8 @@ use super::incoming::Unread;
 const LONGEST: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped in that time.
 const MOST: usize = 4 << 20;
+/// Pieces that are read before other connections have their turn.
+const PIECES: usize = 8;
 
 /// A connection that reads on for a moment after its last answer, if that answer came before the end of its request.
 pub(super) struct Lingering<T> {
@@ -77,15 +79,64 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<T> {
             }
         };
         let mut piece = [0; 8 << 10];
-        while ending.time.as_mut().poll(cx).is_pending() {
+        for _ in 0..PIECES {
+            if ending.time.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
             let mut read = ReadBuf::new(&mut piece);
             let ended = ready!(Pin::new(&mut *inner).poll_read(cx, &mut read)).is_err();
             let filled = read.filled().len();
             ending.left = ending.left.saturating_sub(filled);
             if ended || filled == 0 || ending.left == 0 {
-                break;
+                return Poll::Ready(Ok(()));
             }
         }
-        Poll::Ready(Ok(()))
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    fn lingering(buffered: usize, is_unread: bool) -> (tokio::io::DuplexStream, Lingering<tokio::io::DuplexStream>) {
+        let (client, server) = tokio::io::duplex(buffered);
+        let unread = Unread::default();
+        unread.set(is_unread);
+        (client, Lingering::new(server, unread))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_on_is_read_in_turns_and_within_bounds() {
+        const ALL: usize = 8 << 20;
+        let (mut client, mut server) = lingering(ALL, true);
+        client.write_all(&vec![0; ALL]).await.unwrap();
+        let mut shutdown = std::pin::pin!(server.shutdown());
+        assert!(poll!(shutdown.as_mut()).is_pending());
+        let turn = PIECES * (8 << 10);
+        assert_eq!(client.write(&vec![0; ALL]).await.unwrap(), turn, "there is room for what was read");
+        let mut turns = 1;
+        while poll!(shutdown.as_mut()).is_pending() {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+        assert!(turns < MOST / turn, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn only_a_client_that_may_be_sending_is_waited_for() {
+        let (client, mut server) = lingering(1, true);
+        drop(client);
+        assert!(poll!(std::pin::pin!(server.shutdown())).is_ready(), "it has closed its side");
+        let (_client, mut server) = lingering(1, false);
+        assert!(poll!(std::pin::pin!(server.shutdown())).is_ready(), "its request was read");
+        let (_client, mut server) = lingering(1, true);
+        let began = std::time::Instant::now();
+        server.shutdown().await.unwrap();
+        assert!(began.elapsed() >= LONGEST);
     }
 }
