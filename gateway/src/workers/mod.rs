@@ -72,8 +72,7 @@ impl Load {
     fn rank(&self) -> Rank {
         Rank {
             is_stalled: self.is_stalled.load(Ordering::Relaxed),
-            requests: self.requests.load(Ordering::Relaxed),
-            connections: self.connections.load(Ordering::Relaxed),
+            work: self.requests.load(Ordering::Relaxed) + self.connections.load(Ordering::Relaxed),
         }
     }
 }
@@ -82,8 +81,9 @@ impl Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     is_stalled: bool,
-    requests: usize,
-    connections: usize,
+    /// Requests in flight and connections. Their sum, since each alone misleads: a stream of notifications is a request that
+    /// may last for days, and a connection that is idle now may have requests later.
+    work: usize,
 }
 
 /// Returns the index of the least rank; among equals, the first at or after `start`, in a circle.
