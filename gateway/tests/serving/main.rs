@@ -19,4 +19,6 @@ mod stdio;
 mod streams;
 mod support;
 mod tls;
+mod wire;
 mod withheld;
+mod workers;

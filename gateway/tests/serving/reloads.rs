@@ -10,7 +10,11 @@ use tamis_config::{Reason, Snapshot, Stopped};
 use tamis_engine::Enforcement::{Advisory, Enforced};
 use tamis_gateway::Change;
 
-use crate::support::{Upstream, exposition, id, options, read, service, snapshot, start, tool};
+use crate::support::{
+    Upstream, at_workers, exposition, id, options, read, service, snapshot, start, tool, with_workers,
+};
+
+at_workers!(a_thousand_reloads_lose_mix_and_fail_no_call, changed_tools_are_announced_in_both_eras);
 
 /// Reads events until one holds `wanted`.
 async fn event(
@@ -27,12 +31,11 @@ async fn event(
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_reloads_lose_mix_and_fail_no_call() {
+async fn a_thousand_reloads_lose_mix_and_fail_no_call(workers: usize) {
     const RELOADS: usize = 1_000;
     let upstream = Upstream::start().await;
     upstream.json("/doc", r#"{"a":"A","b":"B","c":"C"}"#);
-    let running = Arc::new(start(options()).await);
+    let running = Arc::new(start(with_workers(workers)).await);
     let service = service(&upstream.base, &json!({"read": tool("/doc")}));
     // Two versions; a call sees wholly one: its fields, and the marker that its patch adds.
     let versions = ["one", "two"].map(|version| {
@@ -86,36 +89,51 @@ async fn a_thousand_reloads_lose_mix_and_fail_no_call() {
     assert_eq!(seen[0] + seen[1], calls.load(Ordering::Relaxed));
 }
 
-#[tokio::test]
-async fn changed_tools_are_announced_in_both_eras() {
+async fn changed_tools_are_announced_in_both_eras(workers: usize) {
     let upstream = Upstream::start().await;
-    let running = start(options()).await;
+    let running = start(with_workers(workers)).await;
     let service = service(&upstream.base, &json!({"one": tool("/1"), "two": tool("/2")}));
     let with = |tools: &[(&str, Option<&str>)]| snapshot(&service, [exposition("api", &service, Advisory, tools)]);
     running.gateway.apply(&with(&[("one", None)]));
-    let get = running.http.get(running.url("api")).header("accept", "text/event-stream");
-    let response = get.send().await.unwrap();
-    assert_eq!(response.headers()["x-accel-buffering"], "no");
-    assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let mut legacy = response.bytes_stream();
-    let params = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
-    let response = running.modern_request("api", "subscriptions/listen", params).send().await.unwrap();
-    assert_eq!((response.status().as_u16(), &response.headers()["x-accel-buffering"]), (200, &"no".parse().unwrap()));
-    let mut modern = response.bytes_stream();
+    // Streams of both eras on each worker: each stream has a connection of its own.
+    let (mut legacy, mut modern) = (Vec::new(), Vec::new());
     let tag = json!({"io.modelcontextprotocol/subscriptionId": "m-1"});
-    let acknowledged = event(&mut modern, "acknowledged").await;
-    assert_eq!(acknowledged["params"], json!({"_meta": tag, "notifications": {"toolsListChanged": true}}));
+    for _ in 0..workers {
+        let get = running.http.get(running.url("api")).header("accept", "text/event-stream");
+        let response = get.send().await.unwrap();
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        legacy.push(response.bytes_stream());
+        let params = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+        let response = running.modern_request("api", "subscriptions/listen", params).send().await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["x-accel-buffering"]),
+            (200, &"no".parse().unwrap())
+        );
+        let mut stream = response.bytes_stream();
+        let acknowledged = event(&mut stream, "acknowledged").await;
+        assert_eq!(acknowledged["params"], json!({"_meta": tag, "notifications": {"toolsListChanged": true}}));
+        modern.push(stream);
+    }
     // A change that no list shows is not announced; the next one is, once.
     running.gateway.apply(&with(&[("one", Some(r#"{"dropNulls":true}"#))]));
     running.gateway.apply(&with(&[("one", None), ("two", None)]));
-    assert_eq!(event(&mut legacy, "list_changed").await["method"], "notifications/tools/list_changed");
-    assert_eq!(event(&mut modern, "list_changed").await["params"]["_meta"], tag);
+    for stream in &mut legacy {
+        assert_eq!(event(stream, "list_changed").await["method"], "notifications/tools/list_changed");
+    }
+    for stream in &mut modern {
+        assert_eq!(event(stream, "list_changed").await["params"]["_meta"], tag);
+    }
     running.shutdown.cancel();
-    let end = event(&mut modern, "result").await;
-    assert_eq!((&end["id"], &end["result"]["resultType"]), (&json!("m-1"), &json!("complete")));
-    assert_eq!(end["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "m-1");
-    while let Some(chunk) = legacy.next().await {
-        assert!(chunk.is_ok(), "the stream ends politely");
+    for stream in &mut modern {
+        let end = event(stream, "result").await;
+        assert_eq!((&end["id"], &end["result"]["resultType"]), (&json!("m-1"), &json!("complete")));
+        assert_eq!(end["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "m-1");
+    }
+    for mut stream in legacy {
+        while let Some(chunk) = stream.next().await {
+            assert!(chunk.is_ok(), "the stream ends politely");
+        }
     }
 }
 

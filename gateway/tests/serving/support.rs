@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,9 +20,33 @@ use tamis_engine::{Enforcement, ToolFilter};
 use tamis_gateway::upstream::LocalCredentials;
 use tamis_gateway::{Gateway, GatewayLimits, Options};
 use tokio::net::TcpListener;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const MODERN: &str = "2026-07-28";
+
+/// Declares a test at 1, 2 and 8 workers for each of these functions, which take the number of workers.
+macro_rules! at_workers {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn with_1() {
+                super::$test(1).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn with_2() {
+                super::$test(2).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn with_8() {
+                super::$test(8).await;
+            }
+        }
+    )+};
+}
+pub(crate) use at_workers;
 
 /// What the upstream answers at a path.
 #[derive(Debug, Clone)]
@@ -40,6 +65,10 @@ pub(crate) struct Upstream {
     pub(crate) hits: Arc<AtomicUsize>,
     /// Requests that are being answered.
     pub(crate) open: Arc<AtomicUsize>,
+    /// The most requests that were being answered at once.
+    pub(crate) peak: Arc<AtomicUsize>,
+    /// Locked for writing while answers are held back.
+    gate: Arc<RwLock<()>>,
     pub(crate) queries: Arc<Mutex<Vec<String>>>,
 }
 
@@ -59,6 +88,8 @@ impl Upstream {
             pages: Arc::default(),
             hits: Arc::default(),
             open: Arc::default(),
+            peak: Arc::default(),
+            gate: Arc::default(),
             queries: Arc::default(),
         };
         let app = Router::new().fallback(answer).with_state(upstream.clone());
@@ -78,11 +109,21 @@ impl Upstream {
     pub(crate) fn hits(&self) -> usize {
         self.hits.load(Ordering::SeqCst)
     }
+
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Holds back every answer until the guard is dropped.
+    pub(crate) async fn hold(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).write_owned().await
+    }
 }
 
 async fn answer(State(upstream): State<Upstream>, request: Request) -> Response {
     upstream.hits.fetch_add(1, Ordering::SeqCst);
-    upstream.open.fetch_add(1, Ordering::SeqCst);
+    let open = upstream.open.fetch_add(1, Ordering::SeqCst) + 1;
+    upstream.peak.fetch_max(open, Ordering::SeqCst);
     let _leaving = Leaving(Arc::clone(&upstream.open));
     let query = request.uri().query().unwrap_or_default().to_owned();
     upstream.queries.lock().unwrap().push(query.clone());
@@ -93,6 +134,7 @@ async fn answer(State(upstream): State<Upstream>, request: Request) -> Response 
     };
     let Some(page) = page else { return StatusCode::NOT_FOUND.into_response() };
     tokio::time::sleep(page.delay).await;
+    drop(upstream.gate.read().await);
     (StatusCode::from_u16(page.status).unwrap(), [(header::CONTENT_TYPE, page.kind)], page.body).into_response()
 }
 
@@ -173,6 +215,11 @@ pub(crate) struct Running {
 
 pub(crate) fn options() -> Options {
     Options::new(Arc::new(LocalCredentials::new(None)))
+}
+
+/// The options of a gateway with this many workers.
+pub(crate) fn with_workers(workers: usize) -> Options {
+    Options { workers: NonZero::new(workers).unwrap(), ..options() }
 }
 
 pub(crate) async fn start(options: Options) -> Running {

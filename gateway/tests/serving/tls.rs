@@ -17,7 +17,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
 
-use crate::support::{Running, Upstream, exposition, options, service, snapshot, start, tool};
+use crate::support::{
+    Running, Upstream, at_workers, exposition, options, service, snapshot, start, tool, with_workers,
+};
+
+at_workers!(certificates_change_and_no_call_fails);
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -56,10 +60,10 @@ pub(crate) fn mount(folder: &Path, certificate: &str, key: &str) -> TlsFiles {
     files
 }
 
-async fn serving(files: TlsFiles) -> (Upstream, Running) {
+async fn serving(files: TlsFiles, options: Options) -> (Upstream, Running) {
     let upstream = Upstream::start().await;
     upstream.json("/doc", r#"{"name": "x"}"#);
-    let running = start(Options { tls: Some(Tls::load(files).unwrap()), ..options() }).await;
+    let running = start(Options { tls: Some(Tls::load(files).unwrap()), ..options }).await;
     let service = service(&upstream.base, &json!({"read": tool("/doc")}));
     let document = exposition("api", &service, Enforcement::Advisory, &[("read", None)]);
     assert_eq!(running.gateway.apply(&snapshot(&service, [document])).failed, []);
@@ -112,7 +116,7 @@ fn call(client: &reqwest::Client, running: &Running) -> reqwest::RequestBuilder 
 async fn old_and_new_clients_find_what_they_speak() {
     let folder = tempfile::tempdir().unwrap();
     let one = made(2031);
-    let (_upstream, running) = serving(mount(folder.path(), &one.certificate, &one.key)).await;
+    let (_upstream, running) = serving(mount(folder.path(), &one.certificate, &one.key), options()).await;
     for (alpn, versions, version, protocol) in [
         (&["h2", "http/1.1"][..], &[&TLS13][..], ProtocolVersion::TLSv1_3, Some(&b"h2"[..])),
         (&["http/1.1"], &[&TLS12], ProtocolVersion::TLSv1_2, Some(b"http/1.1")),
@@ -140,19 +144,19 @@ async fn old_and_new_clients_find_what_they_speak() {
 async fn a_silent_client_holds_up_no_stop() {
     let folder = tempfile::tempdir().unwrap();
     let one = made(2031);
-    let (_upstream, running) = serving(mount(folder.path(), &one.certificate, &one.key)).await;
+    let (_upstream, running) = serving(mount(folder.path(), &one.certificate, &one.key), options()).await;
     let _silent = TcpStream::connect(running.address).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     running.shutdown.cancel();
     tokio::time::timeout(Duration::from_secs(5), running.served).await.unwrap().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn certificates_change_and_no_call_fails() {
+async fn certificates_change_and_no_call_fails(workers: usize) {
     let folder = tempfile::tempdir().unwrap();
     let pairs = [made(2031), made(2032), made(2033)];
     let all: Vec<&Made> = pairs.iter().collect();
-    let (_upstream, running) = serving(mount(folder.path(), &pairs[0].certificate, &pairs[0].key)).await;
+    let files = mount(folder.path(), &pairs[0].certificate, &pairs[0].key);
+    let (_upstream, running) = serving(files, with_workers(workers)).await;
     let running = Arc::new(running);
     let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     // Two callers that keep their connection, and two that make one for each call.
@@ -184,11 +188,19 @@ async fn certificates_change_and_no_call_fails() {
         loop {
             let stream = handshake(&running, &all, &["h2"], &[&TLS13]).await.unwrap();
             if shown(&stream) == which.der {
-                return began.elapsed();
+                break;
             }
             assert!(began.elapsed() < SOON, "the certificate is not shown");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        // On every worker from now on.
+        let mut open = Vec::new();
+        for _ in 0..2 * workers {
+            let stream = handshake(&running, &all, &["h2"], &[&TLS13]).await.unwrap();
+            assert_eq!(shown(&stream), which.der);
+            open.push(stream);
+        }
+        began.elapsed()
     };
     let ends = async || {
         let (_, metrics) = running.admin("/metrics").await;
