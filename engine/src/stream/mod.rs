@@ -225,7 +225,9 @@ impl<'b> Pass<'b, '_, '_> {
 
     fn retain(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         let (Some(narrow), Some(retain)) = (&self.stages.retain, &self.branch.retain) else { return Ok(None) };
-        let (out, met) = self.pass(input, 0, retain.paths.len(), |run, pos, room| narrow.document(run, pos, room))?;
+        let capacity = payload::small_capacity(input.len());
+        let (out, met) =
+            self.pass(input, capacity, retain.paths.len(), |run, pos, room| narrow.document(run, pos, room))?;
         let mut missed = vec![false; retain.paths.len()];
         retain.trie.ends(&mut |id| missed[id] = !met[id]);
         let missed = retain.paths.iter().zip(missed).filter(|(_, missed)| *missed);

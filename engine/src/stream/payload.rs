@@ -7,7 +7,7 @@ use super::emit;
 use super::prune::Rules;
 use super::run::Run;
 use super::scan::{Scan, Stop};
-use super::select::{Found, Paths, Slots};
+use super::select::{Found, Met, Paths, Slots};
 use super::strip::Strip;
 
 /// The compiled stages.
@@ -56,13 +56,18 @@ pub(super) struct Facts {
     pub(super) objects: usize,
     /// By field, whether any object had it.
     pub(super) found: Vec<bool>,
-    /// By field, whether its path was followed to its end, and whether a list lacks what the path names.
-    reached: Vec<bool>,
-    lacking: Vec<bool>,
+    /// By field, what following its path met.
+    met: Vec<Met>,
     /// Whether something is left of the selected fields, or there was nothing to begin with.
     left: bool,
     /// The original length, if the payload is a list.
     pub(super) total: Option<usize>,
+}
+
+/// Returns the capacity to reserve for an output that may have only a small part of `input` bytes. Small outputs then
+/// grow once or twice instead of nine times.
+pub(super) fn small_capacity(input: usize) -> usize {
+    (input / 4).min(4 << 10)
 }
 
 impl Facts {
@@ -72,13 +77,12 @@ impl Facts {
 
     /// Takes over from `slots` what is known once all items have been read.
     pub(super) fn take_slots(&mut self, slots: &mut Slots) {
-        self.reached = std::mem::take(&mut slots.reached);
-        self.lacking = std::mem::take(&mut slots.lacking);
+        self.met = std::mem::take(&mut slots.met);
     }
 
     /// Returns whether the path of `field` resolves nowhere.
     pub(super) fn misses(&self, field: usize) -> bool {
-        self.objects > 0 && !self.reached[field] && (self.lacking[field] || !self.found[field])
+        self.objects > 0 && !self.met[field].end && (self.met[field].lack || !self.found[field])
     }
 }
 
@@ -149,7 +153,7 @@ impl Payload {
 
     /// Returns the capacity to reserve for the output of `input` bytes: large only if nearly all of it will be used.
     pub(super) fn capacity(&self, input: usize) -> usize {
-        if self.select.is_none() && self.max_items == usize::MAX { input } else { 0 }
+        if self.select.is_none() && self.max_items == usize::MAX { input } else { small_capacity(input) }
     }
 
     fn payload(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {

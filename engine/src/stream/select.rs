@@ -54,13 +54,20 @@ pub(super) enum Found {
 pub(super) struct Slots {
     found: Vec<Found>,
     links: Vec<(Found, Option<usize>)>,
-    /// By path, whether it was followed to its end in any item.
-    pub(super) reached: Vec<bool>,
-    /// By path, whether one of its `[*]` found nothing in a list that is not empty, in any item.
-    pub(super) lacking: Vec<bool>,
+    /// By path, what was met in all items so far.
+    pub(super) met: Vec<Met>,
     /// The steps so far: one for each field of an item, and one for each element that the path of a field leads
     /// through.
     pub(super) steps: usize,
+}
+
+/// What following one path met, in any item.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Met {
+    /// Whether it was followed to its end.
+    pub(super) end: bool,
+    /// Whether one of its `[*]` found nothing in a list that is not empty.
+    pub(super) lack: bool,
 }
 
 /// A [`Node`] under construction: names are collected first, and made into [`Keys`] at the end.
@@ -171,8 +178,7 @@ impl Paths {
         slots.found.clear();
         slots.found.resize(self.owners.len(), Found::Missing);
         slots.links.clear();
-        slots.reached.resize(self.paths, false);
-        slots.lacking.resize(self.paths, false);
+        slots.met.resize(self.paths, Met::default());
         Walk { bytes, owners: &self.owners, slots }.value(&self.root, pos, room, tally)
     }
 }
@@ -218,7 +224,7 @@ impl Walk<'_> {
         };
         for &slot in &node.slots {
             self.slots.found[slot] = Found::Span { start: pos, end, blanks: tally.blanks != before };
-            self.slots.reached[self.owners[slot]] = true;
+            self.slots.met[self.owners[slot]].end = true;
         }
         Ok(end)
     }
@@ -284,7 +290,7 @@ impl Walk<'_> {
             if empty {
                 self.slots.found[list] = Found::List { ends: None };
             } else if matches!(self.slots.found[list], Found::Missing) {
-                self.slots.lacking[self.owners[list]] = true;
+                self.slots.met[self.owners[list]].lack = true;
             }
         }
         Ok(pos)
