@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::run::{cargo, root, step};
-use crate::tools;
+use crate::{image, tools};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -59,6 +59,8 @@ fn run_gateway(Gateway { profile, without_peers, options }: &Gateway) -> Result<
     let (benchmark, tamis) = (benchmark?, tamis?);
     let mut command = Command::new(benchmark);
     command.current_dir(root()).arg("run").arg("--tamis").arg(tamis);
+    let commit = image::commit().unwrap_or_else(|| "an unknown commit".to_owned());
+    command.arg("--build").arg(format!("{commit}, profile {}", profile.name()));
     if !without_peers {
         command.arg("--peers").arg(tools::install_peers()?);
     }

@@ -87,6 +87,9 @@ struct Arguments {
     /// The `tamis` program to measure.
     #[arg(long, default_value = "target/release/tamis")]
     tamis: PathBuf,
+    /// The commit and profile of the programs, for the report.
+    #[arg(long, default_value = "an unknown build")]
+    build: String,
     /// What to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,expositions,connections,stall")]
     parts: Vec<Part>,
@@ -150,13 +153,13 @@ fn main() -> Result<()> {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { tamis, parts, sizes, targets, peers, rounds, seconds, quick, .. } = arguments;
+    let Arguments { tamis, build, parts, sizes, targets, peers, rounds, seconds, quick, .. } = arguments;
     let Arguments { shared, different, connections, json, .. } = arguments;
     let (sizes, rounds, seconds) = if quick { (vec![4], 1, 0.33) } else { (sizes, rounds, seconds) };
     ensure!(rounds > 0 && seconds >= 0.1, "expected at least one round and a tenth of a second");
     let cores = Cores::of_this_machine()?;
     cores.stay()?;
-    let machine = machine(&cores, &tamis)?;
+    let machine = machine(&cores, &tamis, build)?;
     let mut report = Report::new(machine, rounds, seconds);
     if parts.contains(&Part::Calls) {
         let targets = if targets.is_empty() { Target::value_variants().to_vec() } else { targets };
@@ -189,7 +192,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-fn machine(cores: &Cores, tamis: &Path) -> Result<Machine> {
+fn machine(cores: &Cores, tamis: &Path, build: String) -> Result<Machine> {
     let version = Process::new(tamis)
         .arg("--version")
         .output()
@@ -199,6 +202,7 @@ fn machine(cores: &Cores, tamis: &Path) -> Result<Machine> {
     Ok(Machine {
         processor: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned()),
         cores: cores.description(),
+        build,
         tamis: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
         load_before: load(),
         load_after: String::new(),

@@ -12,10 +12,11 @@ impl Report {
     /// Returns the tables, ready for `docs/performance.md`.
     pub(crate) fn markdown(&self) -> String {
         let mut out = String::new();
-        let Machine { processor, cores, tamis, load_before, load_after } = &self.machine;
+        let Machine { processor, cores, tamis, build, load_before, load_after } = &self.machine;
         let _ = writeln!(
             out,
-            "{tamis}, {processor}: {cores}. {} rounds of {} s; load average {load_before} before, {load_after} after.",
+            "{tamis} ({build}), {processor}: {cores}. {} rounds of {} s; load average {load_before} before, \
+             {load_after} after.",
             self.rounds, self.seconds
         );
         self.summary(&mut out);

@@ -49,6 +49,7 @@ fn report() -> Report {
             processor: "Some CPU".to_owned(),
             cores: "everything shares core 0".to_owned(),
             tamis: "tamis 0.1.0".to_owned(),
+            build: "0123abc, profile dist".to_owned(),
             load_before: "0.10".to_owned(),
             load_after: "1.20".to_owned(),
         },
@@ -95,6 +96,7 @@ fn shares_and_additions_refer_to_the_proxies_of_the_same_case() {
 #[test]
 fn the_summary_names_what_was_measured() {
     let text = report().markdown();
+    assert!(text.starts_with("tamis 0.1.0 (0123abc, profile dist), Some CPU: everything"), "{text}");
     for line in [
         "| `select`, 4 kB, of the bare proxy | 110 % | 112 % |",
         "| `select`, 4 kB, of the per-core proxy | 80 % | 75 % |",

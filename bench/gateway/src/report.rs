@@ -32,6 +32,8 @@ pub(crate) struct Machine {
     /// Which processes share which cores.
     pub(crate) cores: String,
     pub(crate) tamis: String,
+    /// Commit and profile.
+    pub(crate) build: String,
     pub(crate) load_before: String,
     pub(crate) load_after: String,
 }

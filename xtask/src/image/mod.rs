@@ -29,6 +29,7 @@ use self::name::Name;
 use self::oci::{Compression, Description, Image};
 use self::platform::Platform;
 use self::revision::Revision;
+pub(crate) use self::revision::commit;
 use self::toolchain::Toolchain;
 
 /// What to build, and where to write it.

@@ -45,7 +45,8 @@ fn seconds(text: &str) -> Result<u64> {
     Ok(seconds)
 }
 
-fn commit() -> Option<String> {
+/// Returns the commit, with the suffix `-dirty` if tracked files differ. `None` without git.
+pub(crate) fn commit() -> Option<String> {
     let head = git(&["rev-parse", "HEAD"]).ok()?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"]).ok()?;
     Some(if changed.is_empty() { head } else { format!("{head}-dirty") })
