@@ -14,7 +14,7 @@ impl Report {
     /// for metrics and audit.
     #[must_use]
     pub fn meta(&self, enforcement: Enforcement) -> String {
-        let mut object = Object::with_capacity(if enforcement == Enforcement::Enforced { 64 } else { 256 });
+        let mut object = Object::new();
         object.raw("filter_applied", self.applied);
         if enforcement == Enforcement::Enforced {
             if self.budget.is_some() {
@@ -67,17 +67,20 @@ fn sentence(warning: &Warning) -> String {
     format!("{}: {}", warning.stage.as_str(), warning.message)
 }
 
+/// Bytes of a report without warnings: it is written without growing.
+const ROOM: usize = 160;
+
 /// A JSON object under construction.
 struct Object(String);
 
 impl Object {
-    fn with_capacity(bytes: usize) -> Self {
-        let mut object = String::with_capacity(bytes);
-        object.push('{');
-        Self(object)
+    fn new() -> Self {
+        let mut text = String::with_capacity(ROOM);
+        text.push('{');
+        Self(text)
     }
 
-    /// Adds a member. `key` has nothing to escape.
+    /// Adds a member. No key needs escapes.
     fn raw(&mut self, key: &'static str, value: impl std::fmt::Display) {
         let comma = if self.0.len() > 1 { "," } else { "" };
         // Writing to a string does not fail.

@@ -123,10 +123,12 @@ const REASONS: &[Reason] = &[
         &["upstream/transport.rs"],
         "the response's body and the count of informational responses, boxed",
     ),
-    reason(Part::Filter, &["with_capacity<u8>", "(src/stream/mod.rs"], "the output, at first a quarter of the input"),
-    reason(Part::Filter, &["grow_one", "list (src/stream/payload.rs"], "the output, when it grows"),
-    reason(Part::Filter, &["walk (src/stream/select.rs"], "what the walk of an item finds"),
-    reason(Part::Filter, &["new (src/stream/payload.rs"], "which fields are found"),
+    reason(Part::Filter, &["pass<", "src/stream/mod.rs"], "the filtered text"),
+    reason(
+        Part::Filter,
+        &["src/stream/choose.rs"],
+        "the names that tell where the payload is, if that has to be found",
+    ),
     reason(Part::Answer, &["engine/src/report.rs"], "the report of the filter in `_meta`"),
     reason(Part::Answer, &["tamis_gateway::mcp::encode::tool_result"], "the answer"),
 ];

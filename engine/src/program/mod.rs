@@ -196,12 +196,9 @@ impl Exclude {
     }
 
     /// Returns the entries that were not `found`, as written.
-    pub(crate) fn missed(&self, found: &[bool]) -> impl Iterator<Item = String> {
-        self.entries
-            .iter()
-            .zip(found)
-            .filter(|(_, found)| !**found)
-            .filter_map(|(entry, _)| entry.as_deref().map(str::to_owned))
+    pub(crate) fn missed(&self, is_found: impl Fn(usize) -> bool) -> impl Iterator<Item = String> {
+        let entries = self.entries.iter().enumerate().filter(move |(number, _)| !is_found(*number));
+        entries.filter_map(|(_, entry)| entry.as_deref().map(str::to_owned))
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn apply<'a>(
     }
     begin_part(work)?;
     if shown != Some(0) {
-        report.unresolved.extend(exclude.missed(&excluded));
+        report.unresolved.extend(exclude.missed(|entry| excluded[entry]));
     }
     if branch.drop_nulls {
         prune(payload, branch.drop_empty, work);

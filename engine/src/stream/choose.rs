@@ -35,9 +35,9 @@ pub(super) fn branch(
     work: &Work<'_>,
 ) -> Result<usize, Stop> {
     let Some(tests) = tests else { return Ok(0) };
-    let mut slots = Slots::default();
+    let mut slots = Slots::new();
     let mut unused = Vec::new();
-    Run::new(bytes, &mut unused, 0, work)
+    Run::new(bytes, &mut unused, work)
         .document(|run, pos| tests.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
     work.begin_stage(stage_steps(bytes.len()));
     let chosen = first_holding(branches, bytes, depth, &slots, work);
@@ -84,7 +84,7 @@ fn first_holding(
 /// that such an object does not have.
 pub(super) fn is_text_form(bytes: &[u8], depth: usize, work: &Work<'_>) -> Scan<bool> {
     let mut unused = Vec::new();
-    let mut run = Run::new(bytes, &mut unused, 0, work);
+    let mut run = Run::new(bytes, &mut unused, work);
     let (mut text, mut other) = (false, false);
     let looked = run.document(|run, pos| {
         if run.at(pos) != b'{' {
@@ -121,6 +121,10 @@ pub(super) fn payload(
     depth: usize,
     work: &Work<'_>,
 ) -> Result<Vec<Name>, Stop> {
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        // There is no list to find; the next pass validates the JSON, and fails if it needs a list.
+        return Ok(Vec::new());
+    }
     let firsts = branch.select.iter().filter_map(|field| match field.path.first() {
         Some(Step::Name(name)) => Some(&**name),
         _ => None,
@@ -129,17 +133,8 @@ pub(super) fn payload(
     let excluded = Keys::new(branch.exclude.names.iter().map(|name| &**name));
     let mut search = PayloadSearch { firsts, excluded, depth, lists: [None; 4], own: 0, may_select: false };
     let mut unused = Vec::new();
-    let mut run = Run::new(bytes, &mut unused, 0, work);
-    let mut object = false;
-    let looked = run.document(|run, pos| {
-        object = run.at(pos) == b'{';
-        if object { search.members(run, pos) } else { Err(Stop::Bail) }
-    });
-    if !object {
-        // There is no list to find; the next pass validates the JSON, and fails if it needs a list.
-        return Ok(Vec::new());
-    }
-    looked?;
+    let mut run = Run::new(bytes, &mut unused, work);
+    run.document(|run, pos| if run.at(pos) == b'{' { search.members(run, pos) } else { Err(Stop::Bail) })?;
     let Some(list) = search.lists.into_iter().flatten().next() else {
         // Declared to be a list, and the document has none: a failed stage.
         return if scored { Ok(Vec::new()) } else { Err(Stop::Bail) };
@@ -160,8 +155,8 @@ pub(super) fn payload(
     if search.may_select
         && let Some(select) = &stages.select
     {
-        let mut slots = Slots::default();
-        run = Run::new(bytes, &mut unused, 0, work);
+        let mut slots = Slots::new();
+        run = Run::new(bytes, &mut unused, work);
         run.document(|run, pos| select.paths.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
         own += (0..branch.select.len()).filter(|&i| !matches!(slots.get(i), Found::Missing)).count();
     }

@@ -1,15 +1,33 @@
 //! Checks that the keys of an object differ, without keeping the keys.
 
+use std::cell::Cell;
+
+use super::spare;
+
 /// The hashes of the keys of all open objects, as a stack, and the sets of hashes that were last found distinct.
 ///
 /// Keys are compared by hash alone. If two hashes agree, the fast path gives way to the tree, so an unlucky or
 /// crafted pair of keys costs time and nothing else. Objects of a list mostly have the same keys in the same order,
 /// which the last object at the same depth has shown to be distinct.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Distinct {
     open: Vec<u64>,
     last: [Vec<u64>; 4],
     sorted: Vec<u64>,
+}
+
+/// Maximum bytes of each list of hashes that a thread keeps.
+const KEPT: usize = 4 << 10;
+
+thread_local! {
+    static SPARE: Cell<[Vec<u64>; 6]> = const { Cell::new([const { Vec::new() }; 6]) };
+}
+
+impl Drop for Distinct {
+    fn drop(&mut self) {
+        let Self { open, last: [a, b, c, d], sorted } = self;
+        spare::keep(&SPARE, [open, a, b, c, d, sorted].map(|hashes| spare::emptied(hashes, KEPT)));
+    }
 }
 
 /// Where the keys of an object begin on the stack.
@@ -17,6 +35,11 @@ pub(super) struct Distinct {
 pub(super) struct Mark(usize);
 
 impl Distinct {
+    pub(super) fn new() -> Self {
+        let [open, a, b, c, d, sorted] = spare::take(&SPARE);
+        Self { open, last: [a, b, c, d], sorted }
+    }
+
     pub(super) fn enter(&self) -> Mark {
         Mark(self.open.len())
     }
@@ -77,7 +100,7 @@ mod tests {
 
     #[test]
     fn finds_duplicates() {
-        let mut set = Distinct::default();
+        let mut set = Distinct::new();
         assert!(distinct(&mut set, &[]));
         assert!(distinct(&mut set, &["", "a", "b", "aa", "\0"]));
         assert!(distinct(&mut set, &["", "a"]), "the beginning of what is known");
@@ -92,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_inner_object_leaves_the_outer_alone() {
-        let mut set = Distinct::default();
+        let mut set = Distinct::new();
         let outer = set.enter();
         set.add(b"a");
         assert!(distinct(&mut set, &["a", "b"]));

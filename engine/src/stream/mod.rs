@@ -14,6 +14,7 @@ mod choose;
 mod distinct;
 mod emit;
 mod keys;
+mod marks;
 mod narrow;
 mod payload;
 mod plan;
@@ -22,10 +23,13 @@ mod run;
 mod scan;
 mod select;
 mod simd;
+mod spare;
 mod strip;
 #[cfg(test)]
 mod tests;
 mod without;
+
+use std::cell::Cell;
 
 use crate::json::{DEPTH_CEILING, values_allowed};
 use crate::program::{Branch, Name};
@@ -33,6 +37,7 @@ use crate::work::{Work, stage_steps};
 use crate::{Enforcement, Limits};
 
 pub(crate) use keys::Keys;
+use marks::Marks;
 use payload::Facts;
 use plan::{Route, Stages};
 use prune::Rules;
@@ -42,6 +47,13 @@ use select::Paths;
 pub(crate) use simd::stop32;
 use strip::Edit;
 pub(crate) use without::without_members;
+
+/// Bytes of the buffer that a thread keeps for outputs. Smaller outputs are copied from it into memory of their own size.
+const SMALL: usize = 16 << 10;
+
+thread_local! {
+    static OUTPUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The branches of a filter, as far as they stream.
 #[derive(Debug)]
@@ -120,7 +132,7 @@ impl Fast {
 /// Returns the size of a document without insignificant whitespace; `None` if it is not JSON, or nested too deep.
 pub(crate) fn compact_len(bytes: &[u8], depth: usize, work: &Work<'_>) -> Option<usize> {
     let mut unused = Vec::new();
-    let mut run = Run::new(bytes, &mut unused, 0, work);
+    let mut run = Run::new(bytes, &mut unused, work);
     run.document(|run, pos| run.skip(pos, depth.min(DEPTH_CEILING))).ok()?;
     Some(bytes.len() - run.tally.blanks)
 }
@@ -156,31 +168,30 @@ impl<'b> Pass<'b, '_, '_> {
                 if path.is_empty() && stages.attaches(input) {
                     return Err(Stop::Bail);
                 }
-                facts = Facts::new(stages);
+                facts = Facts::default();
                 let exclude = &self.branch.exclude;
-                let (json, mut met) =
-                    self.pass(input, stages.capacity(input.len()), exclude.entries.len(), |run, pos, room| {
-                        let end = stages.descend(run, &path, pos, room, &mut facts)?;
-                        facts.take_slots(&mut run.slots);
-                        Ok(end)
-                    })?;
+                let (json, met) = self.pass(input, stages.capacity(input.len()), |run, pos, room| {
+                    let end = stages.descend(run, &path, pos, room, &mut facts)?;
+                    facts.take_slots(&mut run.slots);
+                    Ok(end)
+                })?;
                 if !stages.succeeded(&facts) {
                     return Err(Stop::Bail);
                 }
-                met.iter_mut().zip(exclude.unmissable()).for_each(|(met, unmissable)| *met |= unmissable);
-                if met.contains(&false) && facts.total != Some(0) {
+                let mut missed = exclude.missed(|entry| met.has(entry)).peekable();
+                if missed.peek().is_some() && facts.total != Some(0) {
                     // Whether `select` dropped the member does not show in the output.
                     if stages.select.is_some() {
                         return Err(Stop::Bail);
                     }
-                    self.unresolved.extend(exclude.missed(&met));
+                    self.unresolved.extend(missed);
                 }
                 payload = Some(Payload { path, alone: !stages.siblings, total: facts.total });
                 json
             }
             None => match patched.or(kept) {
                 Some(done) => done,
-                None => self.pass(bytes, bytes.len(), 0, |run, pos, room| run.copy(Rules::default(), pos, room))?.0,
+                None => self.pass(bytes, bytes.len(), |run, pos, room| run.copy(Rules::default(), pos, room))?.0,
             },
         };
         let missed = self.branch.select.iter().enumerate().filter(|(i, _)| facts.misses(*i));
@@ -195,16 +206,16 @@ impl<'b> Pass<'b, '_, '_> {
         })
     }
 
-    /// Makes one pass over `input`. Returns what `walk` writes, about `capacity` bytes, and which of `paths` it met.
+    /// Makes one pass over `input`. Returns what `walk` writes, about `capacity` bytes, and which paths it met.
     fn pass(
         &mut self,
         input: &[u8],
         capacity: usize,
-        paths: usize,
         walk: impl FnOnce(&mut Run<'_>, usize, usize) -> scan::Scan,
-    ) -> Result<(Vec<u8>, Vec<bool>), Stop> {
-        let mut out = Vec::with_capacity(capacity);
-        let mut run = Run::new(input, &mut out, paths, self.work);
+    ) -> Result<(Vec<u8>, Marks), Stop> {
+        let mut out = if capacity > SMALL { Vec::new() } else { spare::take(&OUTPUT) };
+        out.reserve_exact(capacity.max(SMALL));
+        let mut run = Run::new(input, &mut out, self.work);
         let depth = self.depth;
         run.document(|run, pos| walk(run, pos, depth))?;
         // Passes write compact JSON, so only the first pass meets whitespace.
@@ -220,27 +231,35 @@ impl<'b> Pass<'b, '_, '_> {
             return Err(Stop::Bail);
         }
         let hits = std::mem::take(&mut run.hits);
-        Ok((out, hits))
+        drop(run);
+        if out.capacity() > SMALL {
+            return Ok((out, hits));
+        }
+        let exact = out.as_slice().to_vec();
+        spare::keep(&OUTPUT, spare::emptied(&mut out, SMALL));
+        Ok((exact, hits))
     }
 
     fn retain(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         let (Some(narrow), Some(retain)) = (&self.stages.retain, &self.branch.retain) else { return Ok(None) };
-        let capacity = payload::small_capacity(input.len());
-        let (out, met) =
-            self.pass(input, capacity, retain.paths.len(), |run, pos, room| narrow.document(run, pos, room))?;
-        let mut missed = vec![false; retain.paths.len()];
-        retain.trie.ends(&mut |id| missed[id] = !met[id]);
-        let missed = retain.paths.iter().zip(missed).filter(|(_, missed)| *missed);
-        self.unresolved.extend(missed.map(|(path, _)| path.to_string()));
+        let (out, met) = self.pass(input, 0, |run, pos, room| narrow.document(run, pos, room))?;
+        let mut missed = Marks::default();
+        retain.trie.ends(&mut |id| {
+            if !met.has(id) {
+                missed.set(id);
+            }
+        });
+        let missed = retain.paths.iter().enumerate().filter(|(id, _)| missed.has(*id));
+        self.unresolved.extend(missed.map(|(_, path)| path.to_string()));
         Ok(Some(out))
     }
 
     fn patch(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         let Some(strip) = &self.stages.patches else { return Ok(None) };
         let edits = strip.edits.as_deref().unwrap_or_default();
-        let (out, met) =
-            self.pass(input, input.len(), edits.len(), |run, pos, room| strip.value(run, Some(0), pos, room, 0))?;
-        for ((edit, patch), _) in edits.iter().zip(&self.branch.patches).zip(met).filter(|(_, met)| !met) {
+        let (out, met) = self.pass(input, input.len(), |run, pos, room| strip.value(run, Some(0), pos, room, 0))?;
+        let missed = edits.iter().zip(&self.branch.patches).enumerate().filter(|(id, _)| !met.has(*id));
+        for (_, (edit, patch)) in missed {
             match (edit, plan::pointer(patch)) {
                 (Edit::Remove { required: false }, Some(pointer)) => self.unresolved.push(pointer.text.to_string()),
                 _ => return Err(Stop::Bail),

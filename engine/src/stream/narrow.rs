@@ -46,7 +46,7 @@ impl Narrow {
             return self.inner(run, place, pos);
         }
         for &id in &state.ends {
-            run.hits[id] = true;
+            run.hits.set(id);
         }
         if state.inner {
             // Other paths continue below. They keep nothing that is not kept already; the walk only records whether
@@ -120,7 +120,7 @@ impl Narrow {
         let (mut pos, mut more) = run.open(pos, b']')?;
         if !more {
             for &id in &state.vacuous {
-                run.hits[id] = true;
+                run.hits.set(id);
             }
         }
         let mut index = 0;

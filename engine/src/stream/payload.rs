@@ -4,10 +4,11 @@ use crate::program::{Index, Name};
 use crate::run::METADATA;
 
 use super::emit;
+use super::marks::Marks;
 use super::prune::Rules;
 use super::run::Run;
 use super::scan::{Scan, Stop};
-use super::select::{Found, Met, Paths, Slots};
+use super::select::{Found, Paths, Slots};
 use super::strip::Strip;
 
 /// The compiled stages.
@@ -55,34 +56,26 @@ pub(super) struct Facts {
     /// The number of objects to which `select` was applied.
     pub(super) objects: usize,
     /// By field, whether any object had it.
-    pub(super) found: Vec<bool>,
-    /// By field, what following its path met.
-    met: Vec<Met>,
+    pub(super) found: Marks,
+    /// By field, whether its path was followed to its end, and whether a list lacks what the path names.
+    reached: Marks,
+    lacking: Marks,
     /// Whether something is left of the selected fields, or there was nothing to begin with.
     left: bool,
     /// The original length, if the payload is a list.
     pub(super) total: Option<usize>,
 }
 
-/// Returns the capacity to reserve for an output that may have only a small part of `input` bytes. Small outputs then
-/// grow once or twice instead of nine times.
-pub(super) fn small_capacity(input: usize) -> usize {
-    (input / 4).min(4 << 10)
-}
-
 impl Facts {
-    pub(super) fn new(payload: &Payload) -> Self {
-        Self { found: vec![false; payload.select.as_ref().map_or(0, |s| s.outputs.len())], ..Self::default() }
-    }
-
     /// Takes over from `slots` what is known once all items have been read.
     pub(super) fn take_slots(&mut self, slots: &mut Slots) {
-        self.met = std::mem::take(&mut slots.met);
+        self.reached = std::mem::take(&mut slots.reached);
+        self.lacking = std::mem::take(&mut slots.lacking);
     }
 
     /// Returns whether the path of `field` resolves nowhere.
     pub(super) fn misses(&self, field: usize) -> bool {
-        self.objects > 0 && !self.met[field].end && (self.met[field].lack || !self.found[field])
+        self.objects > 0 && !self.reached.has(field) && (self.lacking.has(field) || !self.found.has(field))
     }
 }
 
@@ -153,7 +146,7 @@ impl Payload {
 
     /// Returns the capacity to reserve for the output of `input` bytes: large only if nearly all of it will be used.
     pub(super) fn capacity(&self, input: usize) -> usize {
-        if self.select.is_none() && self.max_items == usize::MAX { input } else { small_capacity(input) }
+        if self.select.is_none() && self.max_items == usize::MAX { input } else { 0 }
     }
 
     fn payload(&self, run: &mut Run<'_>, pos: usize, room: usize, facts: &mut Facts) -> Scan {
@@ -218,13 +211,13 @@ impl Payload {
             if matches!(found, Found::Missing) {
                 continue;
             }
-            facts.found[i] = true;
+            facts.found.set(i);
             if let Some(state) = output.state.map(|state| self.strip.paths.state(state)).filter(|_| output.hidden) {
                 // The selected fields do not show whether an entry that continues below resolves.
                 if state.inner {
                     return Err(Stop::Bail);
                 }
-                state.ends.iter().for_each(|&id| run.hits[id] = true);
+                state.ends.iter().for_each(|&id| run.hits.set(id));
                 continue;
             }
             let mark = run.out.len();
@@ -248,7 +241,7 @@ impl Payload {
     pub(super) fn succeeded(&self, facts: &Facts) -> bool {
         match &self.select {
             None => true,
-            Some(_) if self.advisory => facts.objects == 0 || facts.found.contains(&true),
+            Some(_) if self.advisory => facts.objects == 0 || !facts.found.is_empty(),
             Some(_) => facts.left,
         }
     }
@@ -273,7 +266,7 @@ impl Payload {
             }
             Found::List { ends } => {
                 if let (None, Some(state)) = (ends, state) {
-                    self.strip.paths.state(state).vacuous.iter().for_each(|&id| run.hits[id] = true);
+                    self.strip.paths.state(state).vacuous.iter().for_each(|&id| run.hits.set(id));
                 }
                 run.out.push(b'[');
                 let mut next = ends.map(|(first, _)| first);

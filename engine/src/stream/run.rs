@@ -1,6 +1,7 @@
 //! The state that all walks over one document share.
 
 use super::distinct::Distinct;
+use super::marks::Marks;
 use super::scan::{self, Scan, Stop, Tally, at};
 use super::select::Slots;
 use super::{emit, prune};
@@ -16,7 +17,7 @@ pub(super) struct Run<'r> {
     pub(super) distinct: Distinct,
     pub(super) slots: Slots,
     /// By path or operation, whether it was met.
-    pub(super) hits: Vec<bool>,
+    pub(super) hits: Marks,
 }
 
 /// Adjacent members or elements that stay and have not been written yet: they are written together.
@@ -40,14 +41,14 @@ impl Kept {
 }
 
 impl<'r> Run<'r> {
-    pub(super) fn new(bytes: &'r [u8], out: &'r mut Vec<u8>, paths: usize, work: &'r Work<'r>) -> Self {
+    pub(super) fn new(bytes: &'r [u8], out: &'r mut Vec<u8>, work: &'r Work<'r>) -> Self {
         Self {
             bytes,
             out,
             tally: Tally::new(work),
-            distinct: Distinct::default(),
-            slots: Slots::default(),
-            hits: vec![false; paths],
+            distinct: Distinct::new(),
+            slots: Slots::new(),
+            hits: Marks::default(),
         }
     }
 

@@ -1,9 +1,13 @@
 //! `select`: one walk over an item finds every field, wherever it is.
 
+use std::cell::Cell;
+
 use crate::program::{Field, Index, Name, Step};
 
 use super::keys::Keys;
+use super::marks::Marks;
 use super::scan::{self, Scan, Stop, Tally, at};
+use super::spare;
 
 /// The number of lists whose elements may be read twice, for `[n]` and for `[*]`.
 const MAX_DOUBLE_READS: usize = 4;
@@ -14,7 +18,6 @@ pub(super) struct Paths {
     root: Node,
     /// By slot, the path to which it belongs.
     owners: Vec<usize>,
-    paths: usize,
 }
 
 /// What to do with a value on some path.
@@ -50,24 +53,27 @@ pub(super) enum Found {
 }
 
 /// What was found in one item. Reused for all items.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Slots {
     found: Vec<Found>,
-    links: Vec<(Found, Option<usize>)>,
-    /// By path, what was met in all items so far.
-    pub(super) met: Vec<Met>,
+    links: Vec<Link>,
+    /// The paths that were followed to their ends in any item.
+    pub(super) reached: Marks,
+    /// The paths of which a `[*]` found nothing in a list that is not empty, in any item.
+    pub(super) lacking: Marks,
     /// The steps so far: one for each field of an item, and one for each element that the path of a field leads
     /// through.
     pub(super) steps: usize,
 }
 
-/// What following one path met, in any item.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Met {
-    /// Whether it was followed to its end.
-    pub(super) end: bool,
-    /// Whether one of its `[*]` found nothing in a list that is not empty.
-    pub(super) lack: bool,
+/// An element of a list, and the next element.
+type Link = (Found, Option<usize>);
+
+/// Maximum bytes of each list that a thread keeps.
+const KEPT: usize = 4 << 10;
+
+thread_local! {
+    static SPARE: Cell<(Vec<Found>, Vec<Link>)> = const { Cell::new((Vec::new(), Vec::new())) };
 }
 
 /// A [`Node`] under construction: names are collected first, and made into [`Keys`] at the end.
@@ -161,7 +167,7 @@ impl Paths {
         for (i, field) in fields.iter().enumerate() {
             draft.insert(&field.path, i, &mut owners);
         }
-        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self { root: draft.finish(), owners, paths: fields.len() })
+        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self { root: draft.finish(), owners })
     }
 
     /// Returns the tree of strict pointers, in which a number is an index in an array and a key in an object.
@@ -170,7 +176,7 @@ impl Paths {
         for (i, pointer) in pointers.iter().enumerate() {
             draft.insert_pointer(pointer, i);
         }
-        Self { root: draft.finish(), owners: (0..pointers.len()).collect(), paths: pointers.len() }
+        Self { root: draft.finish(), owners: (0..pointers.len()).collect() }
     }
 
     /// Walks the item at `pos`, and leaves its values in `slots`.
@@ -178,18 +184,28 @@ impl Paths {
         slots.found.clear();
         slots.found.resize(self.owners.len(), Found::Missing);
         slots.links.clear();
-        slots.met.resize(self.paths, Met::default());
         Walk { bytes, owners: &self.owners, slots }.value(&self.root, pos, room, tally)
     }
 }
 
+impl Drop for Slots {
+    fn drop(&mut self) {
+        spare::keep(&SPARE, (spare::emptied(&mut self.found, KEPT), spare::emptied(&mut self.links, KEPT)));
+    }
+}
+
 impl Slots {
+    pub(super) fn new() -> Self {
+        let (found, links) = spare::take(&SPARE);
+        Self { found, links, reached: Marks::default(), lacking: Marks::default(), steps: 0 }
+    }
+
     pub(super) fn get(&self, slot: usize) -> Found {
         self.found[slot]
     }
 
     /// Returns an element of a list, and the link of the next element.
-    pub(super) fn link(&self, link: usize) -> (Found, Option<usize>) {
+    pub(super) fn link(&self, link: usize) -> Link {
         self.links[link]
     }
 
@@ -224,7 +240,7 @@ impl Walk<'_> {
         };
         for &slot in &node.slots {
             self.slots.found[slot] = Found::Span { start: pos, end, blanks: tally.blanks != before };
-            self.slots.met[self.owners[slot]].end = true;
+            self.slots.reached.set(self.owners[slot]);
         }
         Ok(end)
     }
@@ -290,7 +306,7 @@ impl Walk<'_> {
             if empty {
                 self.slots.found[list] = Found::List { ends: None };
             } else if matches!(self.slots.found[list], Found::Missing) {
-                self.slots.met[self.owners[list]].lack = true;
+                self.slots.lacking.set(self.owners[list]);
             }
         }
         Ok(pos)

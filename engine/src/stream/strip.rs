@@ -107,7 +107,7 @@ impl Strip {
         let open = run.out.len();
         let (mut pos, mut more) = run.open(pos, b']')?;
         if !more && self.edits.is_none() {
-            state.vacuous.iter().for_each(|&id| run.hits[id] = true);
+            state.vacuous.iter().for_each(|&id| run.hits.set(id));
         }
         let mut index = 0;
         let mut kept = Kept::default();
@@ -160,7 +160,7 @@ impl Strip {
     /// Returns the new value of the place where the paths `ends` end; `None` if it is dropped.
     fn edit(&self, run: &mut Run<'_>, ends: &[usize]) -> Option<&[u8]> {
         let Some(edits) = &self.edits else {
-            ends.iter().for_each(|&id| run.hits[id] = true);
+            ends.iter().for_each(|&id| run.hits.set(id));
             return None;
         };
         // Patches that stream have at most one path to a place.
@@ -168,7 +168,7 @@ impl Strip {
         if let Edit::Add { last: true, .. } = &edits[id] {
             return None;
         }
-        run.hits[id] = true;
+        run.hits.set(id);
         match &edits[id] {
             Edit::Remove { .. } => None,
             Edit::Replace(value) | Edit::Add { value, .. } => Some(value),
@@ -180,9 +180,9 @@ impl Strip {
         for (id, edit) in self.edits.iter().flatten().enumerate() {
             if let Edit::Add { key, value, parent, .. } = edit
                 && *parent == number
-                && !run.hits[id]
+                && !run.hits.has(id)
             {
-                run.hits[id] = true;
+                run.hits.set(id);
                 if run.out.len() > open {
                     run.out.push(b',');
                 }

@@ -123,7 +123,7 @@ fn same_deduped(filter: &ToolFilter, options: &CompileOptions, document: &str) {
 fn scanned(text: &[u8], depth: usize) -> Option<(String, usize)> {
     let mut out = Vec::new();
     let work = Work::unlimited();
-    let mut run = Run::new(text, &mut out, 0, &work);
+    let mut run = Run::new(text, &mut out, &work);
     run.document(|run, pos| run.copy(Rules::default(), pos, depth)).ok()?;
     let blanks = run.tally.blanks;
     Some((String::from_utf8(out).unwrap(), blanks))

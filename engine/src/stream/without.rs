@@ -15,7 +15,7 @@ pub(crate) fn without_members(text: &str, names: &[&str], work: &Work<'_>) -> Op
         return None;
     }
     let mut unused = Vec::new();
-    let mut run = Run::new(text.as_bytes(), &mut unused, 0, work);
+    let mut run = Run::new(text.as_bytes(), &mut unused, work);
     let mut out = String::with_capacity(text.len());
     let mut found = false;
     run.document(|run, pos| {
