@@ -28,6 +28,7 @@
 mod access;
 mod acks;
 mod admin;
+mod arguments;
 mod audit;
 mod call;
 pub mod cluster;

@@ -5,13 +5,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use tamis_config::ExpositionId;
 
+use crate::arguments::Arguments;
 use crate::compute::NotRun;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::arguments::{self, InvalidArguments, ValidationError};
 use crate::offload::Work;
 use crate::service::Service;
-use crate::upstream::Arguments;
 
 /// Maximum bytes of arguments that are parsed on the serving thread.
 const LIGHT_BYTES: usize = 4 << 10;
@@ -50,7 +50,7 @@ pub(crate) async fn read(
     raw: Option<&Bytes>,
     deadline: Instant,
 ) -> Result<Arguments, ArgumentsError> {
-    let Some(raw) = raw else { return Ok(Arguments::new()) };
+    let Some(raw) = raw else { return Ok(Arguments::default()) };
     if raw.len() <= LIGHT_BYTES {
         return Ok(read_text(raw)?);
     }
@@ -75,7 +75,7 @@ pub(crate) async fn validate(
     arguments: Arguments,
     deadline: Instant,
 ) -> Result<(Option<String>, Arguments), ArgumentsError> {
-    let bytes: usize = arguments.values().map(|value| value.get().len()).sum();
+    let bytes: usize = arguments.iter().map(|(_, value)| value.len()).sum();
     if bytes <= LIGHT_BYTES {
         match validate_now(&exposition.service, tool, &arguments, Some(LIGHT_STEPS)) {
             Ok(Some((tool, made))) => return Ok((Some(tool), made)),

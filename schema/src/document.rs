@@ -1,10 +1,14 @@
 //! A JSON text and a flat index of its values.
 //!
 //! The index has one [`Entry`] of 16 bytes for each value and each key, so it takes at most eight times the size of
-//! the text. A general tree takes up to sixty times the size of the text for a list of short elements.
+//! the text. A general tree takes up to sixty times the size of the text for a list of short elements. The index of a short
+//! text is not allocated.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
+
+use smallvec::SmallVec;
 
 /// Limits on a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +75,14 @@ pub enum Kind {
     Object,
 }
 
+/// The entries of a text. An object with five scalar members has eleven.
+type Entries = SmallVec<[Entry; 12]>;
+
 /// A parsed JSON text.
 #[derive(Clone)]
 pub struct Document<'a> {
     text: Cow<'a, str>,
-    entries: Vec<Entry>,
+    entries: Entries,
 }
 
 impl std::fmt::Debug for Document<'_> {
@@ -95,7 +102,7 @@ impl<'a> Document<'a> {
         if text.len() > limits.bytes || !fits {
             return Err(ParseError::TooLarge(limits.bytes));
         }
-        let mut reader = Reader { text: &text, bytes: text.as_bytes(), at: 0, entries: Vec::new(), limits };
+        let mut reader = Reader { text: &text, bytes: text.as_bytes(), at: 0, entries: Entries::new(), limits };
         reader.value(0)?;
         reader.space();
         if reader.at < reader.bytes.len() {
@@ -153,8 +160,14 @@ impl<'d> Value<'d> {
     /// Returns the text of the value as written.
     #[must_use]
     pub fn raw(self) -> &'d str {
+        &self.document.text[self.place()]
+    }
+
+    /// Returns the place of the value in the text of its document.
+    #[must_use]
+    pub fn place(self) -> Range<usize> {
         let Entry { start, end, .. } = self.entry();
-        &self.document.text[start as usize..end as usize]
+        start as usize..end as usize
     }
 
     /// Returns the type of the value.
@@ -267,11 +280,14 @@ fn hex(text: &str) -> u32 {
     text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
+/// The keys of an object with at most this many members are compared with each other, which takes no allocation.
+const COMPARED: usize = 8;
+
 struct Reader<'t> {
     text: &'t str,
     bytes: &'t [u8],
     at: usize,
-    entries: Vec<Entry>,
+    entries: Entries,
     limits: Limits,
 }
 
@@ -384,18 +400,24 @@ impl Reader<'_> {
         if count < 2 {
             return Ok(());
         }
-        let mut seen = HashSet::with_capacity(count as usize);
         let mut at = object + 1;
-        for _ in 0..count {
+        let mut keys = (0..count).map(|_| {
             let Entry { start, end, .. } = self.entries[at];
-            let key = unescaped(&self.text[start as usize + 1..end as usize - 1]);
-            if seen.contains(&key) {
-                return Err(ParseError::DuplicateKey(clipped(&key)));
-            }
-            seen.insert(key);
             at = self.entries[at + 1].next as usize;
-        }
-        Ok(())
+            unescaped(&self.text[start as usize + 1..end as usize - 1])
+        });
+        let twice = if count as usize <= COMPARED {
+            let mut seen: SmallVec<[Cow<'_, str>; COMPARED]> = SmallVec::new();
+            keys.find(|key| {
+                let is_seen = seen.contains(key);
+                seen.push(key.clone());
+                is_seen
+            })
+        } else {
+            let mut seen = HashSet::with_capacity(count as usize);
+            keys.find(|key| !seen.insert(key.clone()))
+        };
+        twice.map_or(Ok(()), |key| Err(ParseError::DuplicateKey(clipped(&key))))
     }
 
     fn string(&mut self) -> Result<(), ParseError> {

@@ -6,6 +6,8 @@ use std::cmp::Ordering;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::decimal::Decimal;
 use crate::document::{Document, Kind, Value, clipped};
 use crate::node::{
@@ -76,7 +78,7 @@ impl Schema {
             schema: self,
             left: steps,
             frames: 0,
-            path: Vec::new(),
+            path: SmallVec::new(),
             failures: Vec::new(),
             hashing: None,
             searches: Searches::default(),
@@ -113,7 +115,7 @@ struct Check<'s, 'd> {
     schema: &'s Schema,
     left: u64,
     frames: usize,
-    path: Vec<Place<'d>>,
+    path: SmallVec<[Place<'d>; 4]>,
     failures: Vec<String>,
     hashing: Option<RandomState>,
     searches: Searches<'s>,

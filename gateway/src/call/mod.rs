@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tamis_config::{PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, Stage};
 
+use crate::arguments::Arguments;
 use crate::audit::{self, Record};
 use crate::compute::NotRun;
 use crate::exposition::{Exposition, Tool};
@@ -29,7 +30,7 @@ use crate::paging::{self, Next};
 use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
-use crate::upstream::{self, Answer, Arguments, CallBounds, CallContext, UpstreamError};
+use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
 use crate::validation::{self, ArgumentsError};
 use explain::{category, explain};
 
@@ -303,10 +304,10 @@ async fn check<'e>(
     let mut arguments = validation::read(gateway, &exposition.id, active.call.arguments.as_ref(), deadline).await?;
     let asked = tool.reserved.take(&mut arguments)?;
     if sealed(exposition, declared)
-        && let Some(cursor) = arguments.get_mut(PaginationKind::Cursor.argument())
+        && let Some(cursor) = arguments.get(PaginationKind::Cursor.argument())
     {
         let scope = scope(active, name);
-        let opened = match paging::cursor(cursor.get()) {
+        let opened = match paging::cursor(cursor) {
             Some(token) => gateway.keyring.open(&scope, &token),
             None => Err(SealError::Invalid),
         };
@@ -316,7 +317,7 @@ async fn check<'e>(
                 SealError::NoKeys => "`cursor`: the gateway cannot open cursors at the moment; try again".to_owned(),
             })
         })?;
-        *cursor = serde_json::value::to_raw_value(&opened).map_err(|e| InvalidArguments(e.to_string()))?;
+        arguments.insert(PaginationKind::Cursor.argument(), &tamis_engine::json::encode(&opened));
     }
     let (made_of, arguments) = validation::validate(gateway, exposition, name, arguments, deadline).await?;
     Ok((made_of.map_or(Cow::Borrowed(name), Cow::Owned), arguments, asked))

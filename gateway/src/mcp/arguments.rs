@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
 use tamis_engine::{Bytes, Call};
 use tamis_schema::{Document, Invalid, Kind, Limits, Schema, steps_for};
 
-use super::encode;
-use crate::upstream::Arguments;
+use crate::arguments::Arguments;
 
 /// Why arguments were refused, as the text of a tool result that is an error. It names arguments, never values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +43,13 @@ impl Reserved {
     /// One of them has an invalid value, or one that enforcement refuses.
     pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<Call<'static>, InvalidArguments> {
         let mut call = Call::default();
-        if arguments.keys().all(|name| !name.starts_with('_')) {
+        if arguments.iter().all(|(name, _)| !name.starts_with('_')) {
             return Ok(call);
         }
-        if let Some(mode) = arguments.shift_remove(self.output_mode.as_ref())
+        if let Some(mode) = arguments.remove(&self.output_mode)
             && self.apply
         {
-            call.raw = match serde_json::from_str::<&str>(mode.get()) {
+            call.raw = match serde_json::from_str::<&str>(mode) {
                 Ok("default") => false,
                 Ok("raw") if self.raw => true,
                 Ok("raw") => {
@@ -62,10 +60,10 @@ impl Reserved {
                 }
             };
         }
-        if let Some(budget) = arguments.shift_remove(self.budget.as_ref())
+        if let Some(budget) = arguments.remove(&self.budget)
             && self.apply
         {
-            let bytes = whole(budget.get()).filter(|bytes| *bytes > 0);
+            let bytes = whole(budget).filter(|bytes| *bytes > 0);
             let wrong = || InvalidArguments(format!("`{}`: must be a whole number of bytes above 0", self.budget));
             call.budget = Some(Bytes(bytes.ok_or_else(wrong)?));
         }
@@ -100,20 +98,13 @@ pub(crate) fn document(text: &str) -> Result<Document<'_>, InvalidArguments> {
 /// # Errors
 /// They are not an object, are too large or too deep, or have a duplicate key.
 pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
-    let Some(text) = raw else { return Ok(Arguments::new()) };
+    let Some(text) = raw else { return Ok(Arguments::default()) };
     let document = document(text)?;
     let root = document.root();
     if root.kind() != Kind::Object {
         return Err(InvalidArguments("`arguments` must be an object".to_owned()));
     }
-    let mut arguments = Arguments::with_capacity(root.count());
-    for (name, value) in root.members() {
-        let name = name.as_str().unwrap_or_default().into_owned();
-        let value = RawValue::from_string(value.raw().to_owned())
-            .map_err(|_| InvalidArguments("the arguments cannot be read".to_owned()))?;
-        arguments.insert(name, value);
-    }
-    Ok(arguments)
+    Ok(Arguments::of(text, root))
 }
 
 /// Validates the values that go upstream. Takes at most `steps`, or as many as their size allows.
@@ -121,17 +112,7 @@ pub(crate) fn read(raw: Option<&str>) -> Result<Arguments, InvalidArguments> {
 /// # Errors
 /// Names the first invalid arguments and why, or says that validation takes too many steps.
 pub(crate) fn validate(schema: &Schema, arguments: &Arguments, steps: Option<u64>) -> Result<(), ValidationError> {
-    let mut text = String::with_capacity(2 + arguments.iter().map(|(k, v)| k.len() + v.get().len() + 8).sum::<usize>());
-    text.push('{');
-    for (name, value) in arguments {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        encode::string(&mut text, name);
-        text.push(':');
-        text.push_str(value.get());
-    }
-    text.push('}');
+    let text = arguments.object();
     // An alias produces arguments of its own, so the bounds are checked again.
     let document = document(&text)?;
     let allowed = steps_for(document.bytes());

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::RpcError;
@@ -43,15 +44,16 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+#[serde(bound(deserialize = "P: Deserialize<'de>"))]
+struct Envelope<'a, P> {
     #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
+    #[serde(default)]
+    params: Option<P>,
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -139,14 +141,33 @@ impl Meta<'_> {
     }
 }
 
+/// Parameters that are an object. A derived struct would accept a list, too, member by member.
+struct Object<'a>(Params<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<'de>, A::Error> {
+                Params::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
 impl<'a> Params<'a> {
     fn parse(raw: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let Some(raw) = raw else { return Ok(Self::default()) };
-        // A derived struct would accept a list, too, member by member.
         if !raw.get().starts_with('{') {
             return Err(RpcError::invalid_params("params must be an object"));
         }
-        serde_json::from_str(raw.get()).map_err(|_| RpcError::invalid_params("params are malformed"))
+        let params = serde_json::from_str(raw.get()).map(|Object(params)| params);
+        params.map_err(|_| RpcError::invalid_params("params are malformed"))
     }
 
     /// The version that `_meta` names.
@@ -166,12 +187,31 @@ pub(crate) struct Unreadable<'a> {
 
 /// Parses one message. Anything but one JSON object is refused; [`batch`] splits batches.
 pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
+    match serde_json::from_str::<Envelope<'_, Object<'_>>>(text) {
+        Ok(envelope) => {
+            incoming(text, envelope, |params| Ok(params.map_or_else(Params::default, |Object(params)| params)))
+        }
+        // A message with wrong parameters has an id all the same.
+        Err(_) => parse_twice(text),
+    }
+}
+
+/// Parses a message, and then its parameters: the reference that [`parse`] equals.
+fn parse_twice(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
+    let refuse = |error| Err(Unreadable { id: None, error });
+    match serde_json::from_str::<Envelope<'_, &RawValue>>(text) {
+        Ok(envelope) => incoming(text, envelope, Params::parse),
+        Err(e) if e.is_data() => refuse(RpcError::invalid_request("not a JSON-RPC 2.0 message")),
+        Err(_) => refuse(RpcError::parse_error()),
+    }
+}
+
+fn incoming<'a, P>(
+    text: &'a str,
+    envelope: Envelope<'a, P>,
+    params: impl FnOnce(Option<P>) -> Result<Params<'a>, RpcError>,
+) -> Result<Incoming<'a>, Unreadable<'a>> {
     let refuse = |id, error| Err(Unreadable { id, error });
-    let envelope: Envelope<'_> = match serde_json::from_str(text) {
-        Ok(envelope) => envelope,
-        Err(e) if e.is_data() => return refuse(None, RpcError::invalid_request("not a JSON-RPC 2.0 message")),
-        Err(_) => return refuse(None, RpcError::parse_error()),
-    };
     if !text.trim_ascii_start().starts_with('{') {
         return refuse(None, RpcError::invalid_request("not a JSON-RPC 2.0 message"));
     }
@@ -191,7 +231,7 @@ pub(crate) fn parse(text: &str) -> Result<Incoming<'_>, Unreadable<'_>> {
         }
         return refuse(id, RpcError::invalid_request("method is missing"));
     };
-    let params = match Params::parse(envelope.params) {
+    let params = match params(envelope.params) {
         Ok(params) => params,
         Err(error) => return refuse(id, error),
     };

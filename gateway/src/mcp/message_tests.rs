@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn error(text: &str) -> (Option<&str>, i32, u16) {
@@ -72,4 +74,45 @@ fn an_id_is_short_since_every_answer_repeats_it() {
     let long = with(ID_BYTES + 1);
     let Err(Unreadable { id, error }) = parse(&long) else { panic!("too long") };
     assert_eq!((id.map(RawValue::get), error.status), (None, 400));
+}
+
+/// Members of messages and parameters, valid and not.
+fn members() -> impl Strategy<Value = String> {
+    let params = prop::collection::vec(
+        prop_oneof![
+            Just(r#""name":"t""#),
+            Just(r#""name":1"#),
+            Just(r#" "arguments" : {"a":[{"b":{}}]} "#),
+            Just(r#""arguments":null"#),
+            Just(r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","x":[[1]]}"#),
+            Just(r#""_meta":[1,2]"#),
+            Just(r#""_meta":7"#),
+            Just(r#""n\u0061me":"u""#),
+            Just(r#""other":1e999"#),
+            Just(r#""other":{"#),
+        ],
+        0..4,
+    );
+    let params = params.prop_map(|members| format!("{{{}}}", members.join(",")));
+    let params = prop_oneof![4 => params, 1 => Just("null".to_owned()), 1 => Just("[\"t\",{}]".to_owned()), 1 => Just("1".to_owned())];
+    prop_oneof![
+        3 => Just(r#""jsonrpc":"2.0""#.to_owned()),
+        3 => Just(r#""id":1"#.to_owned()),
+        3 => Just(r#""method":"tools/call""#.to_owned()),
+        1 => Just(r#""method":null"#.to_owned()),
+        1 => Just(r#""result":{}"#.to_owned()),
+        1 => Just(r#""unknown":[{}]"#.to_owned()),
+        5 => params.prop_map(|params| format!("\"params\":{params}")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn one_pass_reads_what_two_passes_read(members in prop::collection::vec(members(), 0..6), cut in 0..400_usize) {
+        let whole = format!("{{{}}}", members.join(","));
+        let list = format!("[{}]", members.join(",").replace("\":", "\",").replace('{', "["));
+        for text in [&whole, &whole[..cut.min(whole.len())], &list] {
+            prop_assert_eq!(format!("{:?}", parse(text)), format!("{:?}", parse_twice(text)), "{}", text);
+        }
+    }
 }

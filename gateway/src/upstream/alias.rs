@@ -62,7 +62,7 @@ impl AliasPlan {
         let mut made: Arguments =
             serde_json::from_str(&made).map_err(|_| invalid_argument("arguments", "do not give an object"))?;
         if let Some((name, value)) = self.paging.and_then(|name| Some((name, given.get(name)?))) {
-            made.insert(name.to_owned(), value.clone());
+            made.insert(name, value);
         }
         Ok(made)
     }

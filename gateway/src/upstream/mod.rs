@@ -40,6 +40,7 @@ use crate::memory::Reservation;
 use crate::offload::Offload;
 use crate::trace::CallTrace;
 
+pub use crate::arguments::Arguments;
 pub use client::{Client, ClientError, ClientOptions};
 pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
@@ -48,9 +49,6 @@ pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;
 pub(crate) use origin::Target;
-
-/// Arguments of a call after validation: member name to JSON text, digits as the caller wrote them.
-pub type Arguments = indexmap::IndexMap<String, Box<serde_json::value::RawValue>>;
 
 /// What a call gets besides its arguments.
 #[derive(Debug)]

@@ -176,14 +176,14 @@ impl<'a> Values<'a> {
     /// Returns the JSON text of an argument; `null` is a value.
     pub(super) fn json(&self, name: &str) -> Option<&'a str> {
         match self.arguments.get(name) {
-            Some(value) => Some(value.get()),
+            Some(value) => Some(value),
             None => self.defaults.get(name).map(JsonText::as_str),
         }
     }
 
     /// Returns whether the caller gave the argument.
     pub(super) fn is_given(&self, name: &str) -> bool {
-        self.arguments.get(name).is_some_and(|value| value.get() != "null")
+        self.arguments.get(name).is_some_and(|value| value != "null")
     }
 
     /// Returns the JSON text of an argument that is present and not `null`.
