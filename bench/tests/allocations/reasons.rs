@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::profile::Site;
 
 /// The part of a call that allocates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Server,
     Reading,
@@ -30,7 +30,8 @@ impl Part {
     }
 }
 
-/// A reason applies to a stack that contains all of its texts. The first one that applies counts.
+/// A reason applies to a stack that contains all of its texts. The first one that applies counts: the connection to the upstream
+/// is polled by the call, so its reasons come before those of the connection to the client.
 struct Reason {
     part: Part,
     stack: &'static [&'static str],
@@ -46,52 +47,6 @@ const SERVER: &str = "hyper::server::conn::";
 const CLIENT: &str = "client/conn/http1.rs";
 
 const REASONS: &[Reason] = &[
-    reason(
-        Part::Server,
-        &["HeaderName::from_bytes", SERVER],
-        "the names of the `Mcp-*` headers, which HTTP does not define",
-    ),
-    reason(
-        Part::Server,
-        &["hyper::proto::h1::role::parse_headers", "HeaderMap", SERVER],
-        "the map of the request's headers",
-    ),
-    reason(
-        Part::Server,
-        &["promote_to_shared", SERVER],
-        "the read buffer becomes shared: headers and body are slices of it, not copies",
-    ),
-    reason(
-        Part::Server,
-        &["poll_read_from_io", SERVER],
-        "a read buffer for the next request; the previous one is shared with this request. hyper reads on during a call to \
-         notice that the client has left",
-    ),
-    reason(Part::Server, &["body::chan::channel", SERVER], "the channel through which hyper passes the request's body"),
-    reason(
-        Part::Server,
-        &["hyper::common::time::Time::sleep_until", SERVER],
-        "the time limit of the next request's headers",
-    ),
-    reason(Part::Server, &["serve::respond::with", "HeaderMap"], "the map of the response's headers"),
-    reason(Part::Reading, &["deserialize_raw_value"], "serde's stack, to skip a value of more than one level"),
-    reason(
-        Part::Arguments,
-        &["tamis_gateway::mcp::arguments::read"],
-        "the arguments by name: an index, the names and the values",
-    ),
-    reason(
-        Part::Arguments,
-        &["mcp::arguments::validate"],
-        "validation: the arguments as one text again, its index, and the path",
-    ),
-    reason(Part::Rendering, &["http::headers::Headers::render"], "a copy of the tool's headers"),
-    reason(Part::Rendering, &["RequestPlan::render"], "the URL, first as text and then parsed"),
-    reason(Part::Rendering, &["EgressPolicy::check"], "the port of the URL as text, for the egress policy"),
-    reason(Part::Rendering, &["request (", "upstream/http/exchange.rs"], "the request: its URI and its headers"),
-    reason(Part::Rendering, &["url::Url as core::clone::Clone>::clone"], "copies of the URL"),
-    reason(Part::Client, &["on_informational"], "the limit on informational responses, as an extension of the request"),
-    reason(Part::Client, &["Request<T> as core::clone::Clone>::clone"], "a copy of the request, to repeat it"),
     reason(
         Part::Client,
         &["role::parse_headers", "smallvec", CLIENT],
@@ -112,23 +67,34 @@ const REASONS: &[Reason] = &[
         &["body::chan::channel", CLIENT],
         "the channel through which hyper passes the response's body",
     ),
-    reason(Part::Client, &["hyper::client::dispatch::Sender"], "the channel through which hyper passes the response"),
     reason(
-        Part::Client,
-        &["hyper_util::client::legacy"],
-        "the pooled client: its future, its list of idle connections, `Host`",
+        Part::Server,
+        &["HeaderName::from_bytes", SERVER],
+        "the names of the `Mcp-*` headers, which HTTP does not define",
     ),
+    reason(
+        Part::Server,
+        &["promote_to_shared", SERVER],
+        "the read buffer becomes shared: headers and body are slices of it, not copies",
+    ),
+    reason(
+        Part::Server,
+        &["poll_read_from_io", SERVER],
+        "a read buffer for the next request; the previous one is shared with this request. hyper reads on during a call to \
+         notice that the client has left",
+    ),
+    reason(Part::Server, &["body::chan::channel", SERVER], "the channel through which hyper passes the request's body"),
+    reason(Part::Arguments, &["tamis_gateway::arguments::Arguments"], "the arguments, as one text"),
+    reason(Part::Rendering, &["RequestPlan::render"], "the URL, first as text and then parsed"),
+    reason(Part::Rendering, &["request (", "upstream/http/exchange.rs"], "the request: its URI and its headers"),
+    reason(Part::Client, &["on_informational"], "the limit on informational responses, as an extension of the request"),
+    reason(Part::Client, &["hyper::client::dispatch::Sender"], "the channel through which hyper passes the response"),
     reason(
         Part::Client,
         &["upstream/transport.rs"],
         "the response's body and the count of informational responses, boxed",
     ),
     reason(Part::Filter, &["pass<", "src/stream/mod.rs"], "the filtered text"),
-    reason(
-        Part::Filter,
-        &["src/stream/choose.rs"],
-        "the names that tell where the payload is, if that has to be found",
-    ),
     reason(Part::Answer, &["engine/src/report.rs"], "the report of the filter in `_meta`"),
     reason(Part::Answer, &["tamis_gateway::mcp::encode::tool_result"], "the answer"),
 ];
@@ -144,10 +110,12 @@ pub(super) fn table(sites: &[Site]) -> String {
         let found = REASONS.iter().position(|reason| reason.stack.iter().all(|text| stack.contains(text)));
         counts[found.unwrap_or_else(|| panic!("an allocation has no reason in reasons.rs: {site}"))] += site.calls;
     }
+    let mut rows: Vec<(&Reason, usize)> = REASONS.iter().zip(counts).filter(|(_, count)| *count > 0).collect();
+    rows.sort_by_key(|(reason, _)| reason.part);
     let mut out = String::from("| part | reason | allocations |\n|---|---|---:|\n");
-    for (Reason { part, stack: _, why }, count) in REASONS.iter().zip(&counts).filter(|(_, count)| **count > 0) {
+    for (Reason { part, stack: _, why }, count) in &rows {
         writeln!(out, "| {} | {why} | {count} |", part.as_str()).expect("memory");
     }
-    writeln!(out, "| | sum | {} |", counts.iter().sum::<usize>()).expect("memory");
+    writeln!(out, "| | sum | {} |", rows.iter().map(|(_, count)| count).sum::<usize>()).expect("memory");
     out
 }

@@ -295,7 +295,9 @@ where
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(BUFFER_BYTES);
+    // `Connections::sweep` bounds the time of a request's headers, like that of an idle connection, without a timer for each
+    // request.
+    builder.http1().header_read_timeout(None).max_buf_size(BUFFER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -305,8 +307,7 @@ where
         .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(HEADER_BYTES);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // Hyper's header timeout begins with the first request line. Before that, hyper waits without a limit for bytes that
-    // tell HTTP/1 from HTTP/2.
+    // hyper waits without a limit for bytes that tell HTTP/1 from HTTP/2, and for the first headers.
     let mut silent = pin!(tokio::time::sleep(header_timeout));
     let mut is_ending = false;
     let ended = poll_fn(|cx| {

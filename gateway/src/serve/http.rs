@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::endpoint::{self, Endpoint};
 use super::incoming::RequestBody;
-use super::respond::plain;
+use super::respond::{plain, recycle};
 use super::{Body, admission, index, mcp, request_body};
 use crate::gateway::Gateway;
 use crate::metrics::Rejection;
@@ -26,7 +26,7 @@ pub(super) async fn handle(
     if !admission::allows_origin(gateway, &parts, peer) {
         return plain(StatusCode::FORBIDDEN, "this Origin may not call");
     }
-    match endpoint {
+    let response = match endpoint {
         Endpoint::List => index::answer(gateway, &parts, peer),
         Endpoint::Mcp(name) => mcp::answer(gateway, name, &parts, body, peer, shutdown).await,
         Endpoint::Unknown => {
@@ -34,5 +34,7 @@ pub(super) async fn handle(
             request_body::discard(&parts.headers, body).await;
             plain(StatusCode::NOT_FOUND, "no endpoint at this path; MCP clients call /mcp/NAMESPACE/EXPOSITION\n")
         }
-    }
+    };
+    recycle(parts.headers);
+    response
 }

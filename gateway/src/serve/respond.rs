@@ -1,6 +1,8 @@
 //! Responses that every kind of endpoint gives.
 
-use hyper::header::{self, HeaderValue};
+use std::cell::Cell;
+
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::Body;
@@ -43,6 +45,47 @@ pub(super) fn retry_after(mut response: Response<Body>, seconds: u64) -> Respons
 fn with(status: StatusCode, kind: HeaderValue, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let mut headers = SPARE.take();
+    headers.insert(header::CONTENT_TYPE, kind);
+    *response.headers_mut() = headers;
     response
+}
+
+/// The headers of an answered request above which their map is not kept.
+const KEPT: usize = 32;
+
+thread_local! {
+    /// An empty map with room for headers. hyper reuses the map of a response for the next request of the connection, and
+    /// [`recycle`] keeps the map of that request for the next response, so that no request allocates one.
+    static SPARE: Cell<HeaderMap> = Cell::default();
+}
+
+/// Keeps the memory of an answered request's headers for the next response of this thread.
+pub(super) fn recycle(mut headers: HeaderMap) {
+    if headers.capacity() <= KEPT {
+        headers.clear();
+        SPARE.set(headers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderName;
+
+    use super::*;
+
+    #[test]
+    fn a_response_has_no_header_of_the_request_whose_map_it_got() {
+        let map = |count: usize| {
+            let name = |n: usize| HeaderName::try_from(format!("x-{n}")).unwrap();
+            (0..count).map(|n| (name(n), HeaderValue::from_static("secret"))).collect::<HeaderMap>()
+        };
+        for (count, is_kept) in [(10, true), (100, false)] {
+            SPARE.take();
+            recycle(map(count));
+            let response = plain(StatusCode::OK, "x");
+            assert_eq!(response.headers().len(), 1);
+            assert_eq!(response.headers().capacity() >= count, is_kept, "{count}");
+        }
+    }
 }

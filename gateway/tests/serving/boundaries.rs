@@ -151,6 +151,16 @@ async fn requests_that_are_too_large_or_too_slow_are_turned_away() {
         let closed = tokio::time::timeout(Duration::from_secs(3), slow.read_to_end(&mut rest)).await;
         assert!(closed.is_ok(), "{:?} is held open", String::from_utf8_lossy(beginning));
     }
+    for beginning in [&b""[..], b"POST /mcp/default/api HTTP/1.1\r\nHost: x\r\n"] {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut slow = tokio::net::TcpStream::connect(running.address).await.unwrap();
+        slow.write_all(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        slow.write_all(beginning).await.unwrap();
+        let mut answer = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(20), slow.read_to_end(&mut answer)).await;
+        assert!(closed.is_ok(), "{:?} is held open after a request", String::from_utf8_lossy(beginning));
+        assert!(answer.starts_with(b"HTTP/1.1 404"), "{}", String::from_utf8_lossy(&answer));
+    }
     let metrics = running.admin("/metrics").await.1;
     let size = "tamis_requests_rejected_total{exposition=\"api\",namespace=\"default\",reason=\"size\"} 2";
     assert!(metrics.contains(size), "{metrics}");
