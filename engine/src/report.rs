@@ -1,5 +1,6 @@
 //! What a caller learns about a filtering: `_meta`, and the message that replaces withheld data.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::json::encode;
@@ -13,15 +14,17 @@ impl Report {
     /// the object says only that a filter applied, and whether a budget cut the result: sizes and missed paths are
     /// for metrics and audit.
     #[must_use]
-    pub fn meta(&self, enforcement: Enforcement) -> String {
+    pub fn meta(&self, enforcement: Enforcement) -> Cow<'static, str> {
+        if enforcement == Enforcement::Enforced {
+            return Cow::Borrowed(match (self.applied, self.budget.is_some()) {
+                (true, true) => r#"{"filter_applied":true,"budget_applied":true}"#,
+                (true, false) => r#"{"filter_applied":true}"#,
+                (false, true) => r#"{"filter_applied":false,"budget_applied":true}"#,
+                (false, false) => r#"{"filter_applied":false}"#,
+            });
+        }
         let mut object = Object::new();
         object.raw("filter_applied", self.applied);
-        if enforcement == Enforcement::Enforced {
-            if self.budget.is_some() {
-                object.raw("budget_applied", true);
-            }
-            return object.end();
-        }
         object.raw("filter_original_bytes", self.original_bytes);
         object.raw("filter_original_compact_bytes", self.compact_bytes);
         object.raw("filter_result_bytes", self.result_bytes);
@@ -59,7 +62,7 @@ impl Report {
         }
         let warnings: Vec<_> = self.warnings.iter().map(sentence).collect();
         object.list("warnings", &warnings);
-        object.end()
+        Cow::Owned(object.end())
     }
 }
 
@@ -170,8 +173,15 @@ mod tests {
 
     #[test]
     fn enforced_reports_only_that_a_filter_applied_and_that_a_budget_cut() {
-        assert_eq!(full().meta(Enforcement::Enforced), r#"{"filter_applied":true,"budget_applied":true}"#);
-        assert_eq!(Report::default().meta(Enforcement::Enforced), r#"{"filter_applied":false}"#);
+        let cut = || full().budget;
+        for (applied, budget, expected) in [
+            (true, cut(), r#"{"filter_applied":true,"budget_applied":true}"#),
+            (true, None, r#"{"filter_applied":true}"#),
+            (false, cut(), r#"{"filter_applied":false,"budget_applied":true}"#),
+            (false, None, r#"{"filter_applied":false}"#),
+        ] {
+            assert_eq!(Report { applied, budget, ..full() }.meta(Enforcement::Enforced), expected);
+        }
     }
 
     #[test]

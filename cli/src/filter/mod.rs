@@ -236,7 +236,7 @@ fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
         output::write_note(&json);
         return Ok(());
     }
-    fs::write(path, json).with_context(|| format!("cannot write the report to {}", path.display()))
+    fs::write(path, json.as_bytes()).with_context(|| format!("cannot write the report to {}", path.display()))
 }
 
 fn finish(args: &Args, outcome: &Result<Filtered, Refused>) -> io::Result<ExitCode> {

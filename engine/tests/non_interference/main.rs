@@ -35,7 +35,7 @@ fn answer(program: &Program, input: Input<'_>, call: &Call<'_>) -> Result<Answer
     match reference {
         Ok(Filtered { text, notice, structured, report }) => {
             let structured = structured.to_json(&text);
-            Ok((text, notice, structured, report.meta(Enforcement::Enforced)))
+            Ok((text, notice, structured, report.meta(Enforcement::Enforced).into_owned()))
         }
         Err(_) => Err(Refused::message(true)),
     }

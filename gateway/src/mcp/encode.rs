@@ -2,6 +2,8 @@
 //! structured content unchanged. Large structured content is not copied: the filter's own buffer becomes a part of the
 //! answer.
 
+use std::borrow::Cow;
+
 use tamis_engine::{Parts, Structured, json};
 
 use super::{Era, RpcError};
@@ -95,7 +97,7 @@ pub(crate) struct ToolResult {
     /// Whether the call failed.
     pub(crate) is_error: bool,
     /// A JSON text for `_meta["tamis.dev/filter"]`.
-    pub(crate) filter: Option<String>,
+    pub(crate) filter: Option<Cow<'static, str>>,
 }
 
 /// Structured content of at least this many bytes becomes a buffer of its own. For less, one more buffer costs as much as
@@ -134,7 +136,7 @@ impl ToolResult {
     pub(crate) fn measure(self) -> Measured {
         let Self { text, notice, structured, is_error: _, filter } = &self;
         let blocks = json::encoded_len(text) + notice.as_deref().map_or(0, json::encoded_len);
-        let (mut head, mut tail) = (HEAD + blocks, TAIL + filter.as_ref().map_or(0, String::len));
+        let (mut head, mut tail) = (HEAD + blocks, TAIL + filter.as_ref().map_or(0, |filter| filter.len()));
         let mut moved = None;
         if let Some(Parts { open: _, json, rest }) = structured.parts(text) {
             tail += rest.iter().map(|part| part.len()).sum::<usize>();

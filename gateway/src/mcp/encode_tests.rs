@@ -119,7 +119,7 @@ proptest! {
         };
         let era = if modern { Era::Modern } else { Era::Legacy };
         let server = if server { SERVER } else { "" };
-        let filter = filter.then(|| r#"{"applied":true}"#.to_owned());
+        let filter = filter.then(|| r#"{"applied":true}"#.into());
         let result = ToolResult { text, notice, structured, is_error, filter };
         let expected = reference(&id, &result, era, server);
         let (_, bytes) = written(&id, result, era, server);
