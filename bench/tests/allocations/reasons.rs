@@ -8,7 +8,6 @@ use super::profile::Site;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Server,
-    Reading,
     Arguments,
     Rendering,
     Client,
@@ -20,7 +19,6 @@ impl Part {
     fn as_str(self) -> &'static str {
         match self {
             Self::Server => "HTTP server (hyper)",
-            Self::Reading => "reading the message",
             Self::Arguments => "arguments",
             Self::Rendering => "rendering the request",
             Self::Client => "HTTP client (hyper)",

@@ -137,7 +137,7 @@ proptest! {
             notice: None,
             structured: Structured::None,
             is_error: failed,
-            filter: Some("{\"applied\":true}".to_owned()),
+            filter: Some("{\"applied\":true}".into()),
         };
         let body: Value = serde_json::from_slice(&written("7", result, era, SERVER).1).unwrap();
         prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));
