@@ -27,16 +27,14 @@ pub(crate) enum Protocol {
 
 /// What makes calls, one at a time. Several senders may share an HTTP/2 connection.
 pub(crate) enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
+    Http1 { sender: http1::SendRequest<Full<Bytes>>, from: Ipv4Addr, port: u16 },
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
 impl Sender {
     /// Opens a connection of HTTP/1.1 from an address of this machine.
-    pub(crate) async fn http1_from(address: Ipv4Addr, port: u16) -> Result<Self> {
-        let (sender, connection) = http1::handshake(TokioIo::new(connect(address, port).await?)).await?;
-        spawn_local(connection);
-        Ok(Self::Http1(sender))
+    pub(crate) async fn http1_from(from: Ipv4Addr, port: u16) -> Result<Self> {
+        Ok(Self::Http1 { sender: handshake(from, port).await?, from, port })
     }
 
     /// Opens what makes `count` calls at the same time: connections, or streams of one connection.
@@ -58,6 +56,14 @@ impl Sender {
         }
     }
 
+    /// Returns whether the server has closed the connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Http1 { sender, .. } => sender.is_closed(),
+            Self::Http2(sender) => sender.is_closed(),
+        }
+    }
+
     /// Makes a call and returns the length of the answer. Fails unless the status is a success.
     pub(crate) async fn call(&mut self, request: Request<Full<Bytes>>) -> Result<usize> {
         let mut response = self.send(request).await?;
@@ -72,8 +78,12 @@ impl Sender {
 
     async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<hyper::Response<hyper::body::Incoming>> {
         Ok(match self {
-            Self::Http1(sender) => {
-                sender.ready().await?;
+            Self::Http1 { sender, from, port } => {
+                // Some servers close connections that were idle for seconds. A client opens another one.
+                if sender.ready().await.is_err() {
+                    *sender = handshake(*from, *port).await?;
+                    sender.ready().await?;
+                }
                 sender.send_request(request).await?
             }
             Self::Http2(sender) => {
@@ -82,6 +92,12 @@ impl Sender {
             }
         })
     }
+}
+
+async fn handshake(from: Ipv4Addr, port: u16) -> Result<http1::SendRequest<Full<Bytes>>> {
+    let (sender, connection) = http1::handshake(TokioIo::new(connect(from, port).await?)).await?;
+    spawn_local(connection);
+    Ok(sender)
 }
 
 async fn connect(from: Ipv4Addr, port: u16) -> Result<TcpStream> {

@@ -138,6 +138,7 @@ async fn contextforge(cores: &Cores, python: &Path, folder: &Path, upstream: u16
             ("AUTH_REQUIRED", "true"),
             ("MCP_REQUIRE_AUTH", "false"),
             ("SSRF_PROTECTION_ENABLED", "false"),
+            ("RATE_LIMITING_ENABLED", "false"),
             ("MCPGATEWAY_UI_ENABLED", "false"),
             ("LOG_LEVEL", "ERROR"),
         ]);
