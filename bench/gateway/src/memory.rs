@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use crate::call::{Call, Era};
 use crate::client::{Protocol, Sender, once};
@@ -61,6 +62,9 @@ pub(crate) struct Idle {
 /// What one address may open: the gateway refuses it more than three quarters of its connections.
 const OF_ONE_ADDRESS: usize = 2_500;
 
+/// How many connections make their call at the same time.
+const CALLERS: usize = 16;
+
 /// Opens connections to a `tamis serve`, and reads its memory before and after a call on each.
 pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Result<Idle> {
     eprintln!("memory of {connections} idle connections");
@@ -88,13 +92,24 @@ pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Res
     settle().await;
     let unused = server.memory()?;
     let request = call.request(server.port, Protocol::Http1)?;
-    for (number, sender) in senders.iter_mut().enumerate() {
-        sender.call(request.clone()).await.with_context(|| format!("connection {number} of {connections}"))?;
+    // Several at a time: the gateway closes connections that are idle for a minute.
+    let mut calling = JoinSet::new();
+    let mut rest = senders.into_iter();
+    for _ in 0..CALLERS {
+        let mut part: Vec<Sender> = rest.by_ref().take(connections.div_ceil(CALLERS)).collect();
+        let request = request.clone();
+        calling.spawn_local(async move {
+            for sender in &mut part {
+                sender.call(request.clone()).await?;
+            }
+            anyhow::Ok(part)
+        });
     }
+    let senders = calling.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
     settle().await;
     let used = server.memory()?;
     // Connections that the gateway closed in the meantime would make the others look small.
-    let closed = senders.iter().filter(|sender| sender.is_closed()).count();
+    let closed = senders.iter().flatten().filter(|sender| sender.is_closed()).count();
     ensure!(closed == 0, "the gateway closed {closed} of {connections} connections");
     let each = |resident: u64| resident.saturating_sub(before) as f64 / connections as f64;
     Ok(Idle { connections, each_unused: each(unused), each_used: each(used) })
