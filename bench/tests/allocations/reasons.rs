@@ -45,6 +45,7 @@ const SERVER: &str = "hyper::server::conn::";
 const CLIENT: &str = "client/conn/http1.rs";
 
 const REASONS: &[Reason] = &[
+    reason(Part::Client, &["hyper::client::dispatch::Sender"], "the channel through which hyper passes the response"),
     reason(
         Part::Client,
         &["role::parse_headers", "smallvec", CLIENT],
@@ -83,15 +84,13 @@ const REASONS: &[Reason] = &[
     ),
     reason(Part::Server, &["body::chan::channel", SERVER], "the channel through which hyper passes the request's body"),
     reason(Part::Arguments, &["tamis_gateway::arguments::Arguments"], "the arguments, as one text"),
-    reason(Part::Rendering, &["RequestPlan::render"], "the URL, first as text and then parsed"),
-    reason(Part::Rendering, &["request (", "upstream/http/exchange.rs"], "the request: its URI and its headers"),
-    reason(Part::Client, &["on_informational"], "the limit on informational responses, as an extension of the request"),
-    reason(Part::Client, &["hyper::client::dispatch::Sender"], "the channel through which hyper passes the response"),
+    reason(Part::Rendering, &["RequestPlan::render"], "the path and query as text, and the count of references to it"),
     reason(
-        Part::Client,
-        &["upstream/transport.rs"],
-        "the response's body and the count of informational responses, boxed",
+        Part::Rendering,
+        &["request (", "upstream/http/exchange.rs"],
+        "a copy of the headers that are prepared for the tool",
     ),
+    reason(Part::Client, &["on_informational"], "the limit on informational responses, as an extension of the request"),
     reason(Part::Filter, &["pass<", "src/stream/mod.rs"], "the filtered text"),
     reason(Part::Answer, &["engine/src/report.rs"], "the report of the filter in `_meta`"),
     reason(Part::Answer, &["tamis_gateway::mcp::encode::tool_result"], "the answer"),
