@@ -12,10 +12,11 @@ use clap::ValueEnum;
 use tamis_crds::resources::{Memory, Quantity};
 use tamis_gateway::cluster::Source;
 use tamis_gateway::upstream::{ClientOptions, Destination, EgressPolicy};
-use tamis_gateway::{Gateway, GatewayLimits, MemoryLimit, Options, Tls, TlsFiles, available_cores};
+use tamis_gateway::{AuditLog, Gateway, GatewayLimits, MemoryLimit, Options, Tls, TlsFiles, available_cores};
 use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes;
+use crate::logging::LogArgs;
 use crate::serve::{bind, runtime, stop_signal};
 use crate::traces::TraceArgs;
 
@@ -159,15 +160,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Serves until a signal.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
-    let outcome = runtime.block_on(serve(args));
+    let outcome = runtime.block_on(serve(args, log.audit_log()));
     // Do not wait for watches and retries of calls to an unreachable API server.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-async fn serve(args: &Args) -> anyhow::Result<()> {
+async fn serve(args: &Args, audit_log: AuditLog) -> anyhow::Result<()> {
     let listener = bind(&args.listen, "--listen").await?;
     let admin = bind(&args.admin, "--admin").await?;
     let config = kubernetes::config().await?;
@@ -175,6 +176,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let client = kube::Client::try_from(config).context("cannot connect to the API server as configured")?;
     let source = Source::new(&args.namespace, &args.group, args.cache.clone());
     let mut options = options(args, &source, api_server);
+    options.audit_log = audit_log;
     options.tls = tls(args.tls_cert.clone().zip(args.tls_key.clone()))?;
     let place = vec![("k8s.namespace.name", args.namespace.clone()), ("tamis.gateway_group", args.group.clone())];
     options.traces = args.traces.traces(None, place)?;

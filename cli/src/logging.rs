@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 
 use clap::{ColorChoice, ValueEnum};
 use tamis_crds::{Diagnostic, Severity};
+use tamis_gateway::AuditLog;
 use tracing_subscriber::EnvFilter;
 
 use crate::note;
@@ -38,6 +39,16 @@ impl LogArgs {
             ColorChoice::Auto => {
                 stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             }
+        }
+    }
+
+    /// Returns how a gateway writes audit records: in the format of the other log lines. Colours are only for terminals,
+    /// and left to the library.
+    pub(crate) fn audit_log(&self) -> AuditLog {
+        match (self.log_format, self.colours(&std::io::stderr())) {
+            (LogFormat::Json, _) => AuditLog::Json,
+            (LogFormat::Human, false) => AuditLog::Text,
+            (LogFormat::Human, true) => AuditLog::Events,
         }
     }
 

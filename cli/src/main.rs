@@ -105,7 +105,7 @@ fn main() -> ExitCode {
         Command::Ready(args) => ready::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args, &cli.log),
-        Command::Gateway(args) => gateway::run(args),
+        Command::Gateway(args) => gateway::run(args, &cli.log),
     };
     outcome.unwrap_or_else(|error| {
         cli.log.fail(&error);

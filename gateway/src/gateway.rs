@@ -99,6 +99,9 @@ pub enum StartError {
         /// The system's error.
         error: std::io::Error,
     },
+    /// The thread that writes audit records.
+    #[error("the thread that writes audit records cannot be started ({0}); allow the process more threads")]
+    AuditThread(std::io::Error),
     /// No key for sealed cursors.
     #[error("the system has no source of random numbers")]
     Randomness,
@@ -144,10 +147,7 @@ impl Gateway {
             client: Arc::new(Client::new(options.client.clone(), options.workers)?),
             registry: Registry::default(),
             metrics: Metrics::new()?,
-            auditor: Auditor::new(options.audit_dir.clone()).map_err(|error| {
-                let folder = options.audit_dir.clone().unwrap_or_default();
-                StartError::Audit { folder, error }
-            })?,
+            auditor: Auditor::new(options.audit_log, options.audit_dir.clone())?,
             keyring: match &options.keyring {
                 Some(keyring) => Arc::clone(keyring),
                 None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),

@@ -65,6 +65,7 @@ mod workers;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use admin::AdminToken;
+pub use audit::AuditLog;
 pub use gateway::{Exposed, Gateway, Readiness, StartError};
 pub use memory::{Basis, Exhausted, MemoryLimit, Reservation};
 pub use metrics::every_metric;

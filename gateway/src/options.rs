@@ -8,6 +8,7 @@ use std::time::Duration;
 use tamis_config::CallLimits;
 
 use crate::admin::AdminToken;
+use crate::audit::AuditLog;
 use crate::seal::Keyring;
 use crate::serve::Tls;
 use crate::trace::Traces;
@@ -25,6 +26,8 @@ pub struct Options {
     pub limits: GatewayLimits,
     /// Threads that serve connections, each with connections to upstreams of its own.
     pub workers: NonZero<usize>,
+    /// How audit records are logged.
+    pub audit_log: AuditLog,
     /// The folder for full audit records, one file for each call. Without it, an exposition that asks for full records
     /// is not served.
     pub audit_dir: Option<PathBuf>,
@@ -55,6 +58,7 @@ impl Options {
             client: ClientOptions::default(),
             limits: GatewayLimits::default(),
             workers: available_cores(),
+            audit_log: AuditLog::default(),
             audit_dir: None,
             require_access: false,
             tool_series: true,

@@ -11,8 +11,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use tamis_config::group_keys::{GroupKeys, RootKey};
 
-use crate::exposition::hex;
-
 /// Tokens are padded to a multiple of this, so that their length reveals little about the cursor's.
 const PADDED_TO: usize = 64;
 const NONCE: usize = 12;
@@ -26,6 +24,15 @@ pub(crate) enum SealError {
     NoKeys,
     /// These keys did not seal the token for this scope, or the cursor is too long.
     Invalid,
+}
+
+/// The signature of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// HMAC-SHA256.
+    pub(crate) hmac: [u8; 32],
+    /// The id of the key.
+    pub(crate) key: [u8; ID],
 }
 
 /// The keys of a gateway. Empty until they are read. A gateway never generates keys in place of its group's.
@@ -98,12 +105,9 @@ impl Keyring {
         key.and_then(|key| key.open(scope, sealed)).ok_or(SealError::Invalid)
     }
 
-    /// Returns the signature of an answer, given in order, and the id of its key, both in hex; none without keys.
-    pub(crate) fn sign<'a>(&self, answer: impl IntoIterator<Item = &'a [u8]>) -> Option<(String, String)> {
-        let keys = self.keys()?;
-        let mut context = hmac::Context::with_key(&keys.current.audit);
-        answer.into_iter().for_each(|bytes| context.update(bytes));
-        Some((hex(context.sign().as_ref()), hex(&keys.current.id)))
+    /// Returns the signature of an answer, which is in pieces; none without keys.
+    pub(crate) fn sign<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Signature> {
+        self.keys()?.current.sign(pieces)
     }
 }
 
@@ -154,6 +158,12 @@ impl Derived {
         context.update(scope.as_bytes());
         context.update(text);
         context.sign().as_ref().first_chunk().copied()
+    }
+
+    fn sign<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Signature> {
+        let mut context = hmac::Context::with_key(&self.audit);
+        pieces.into_iter().for_each(|piece| context.update(piece));
+        Some(Signature { hmac: *context.sign().as_ref().first_chunk()?, key: self.id })
     }
 
     fn open(&self, scope: &str, sealed: &[u8]) -> Option<String> {

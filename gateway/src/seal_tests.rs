@@ -50,20 +50,34 @@ fn without_keys_nothing_is_sealed_opened_or_signed() {
     assert!(!keyring.is_known());
     assert_eq!(keyring.seal("s", "cursor"), Err(SealError::NoKeys));
     assert_eq!(keyring.open("s", &token), Err(SealError::NoKeys));
-    assert_eq!(keyring.sign([&b"answer"[..]]), None);
+    assert_eq!(keyring.sign([b"answer".as_slice()]), None);
 }
 
 #[test]
 fn a_signature_tells_nothing_without_its_key() {
     let (one, other) = (keyring(&GroupKeys::new(root(1), root(2), 0)), keyring(&GroupKeys::new(root(2), root(1), 0)));
-    let (signature, id) = one.sign([&b"1234"[..]]).unwrap();
-    assert_eq!(one.sign([&b"1234"[..]]), Some((signature.clone(), id.clone())));
-    assert_eq!((signature.len(), id.len()), (64, 8));
-    assert_ne!(one.sign([&b"1235"[..]]).unwrap().0, signature);
-    let elsewhere = other.sign([&b"1234"[..]]).unwrap();
-    assert!(elsewhere.0 != signature && elsewhere.1 != id);
-    let plain = hex(&<sha2::Sha256 as sha2::Digest>::digest(b"1234"));
-    assert_ne!(signature, plain);
+    let sign = |keyring: &Keyring, answer: &str| keyring.sign([answer.as_bytes()]).unwrap();
+    let signature = sign(&one, "1234");
+    assert_eq!(sign(&one, "1234"), signature);
+    assert_ne!(sign(&one, "1235").hmac, signature.hmac);
+    let elsewhere = sign(&other, "1234");
+    assert!(elsewhere.hmac != signature.hmac && elsewhere.key != signature.key);
+    let plain = <sha2::Sha256 as sha2::Digest>::digest(b"1234");
+    assert_ne!(signature.hmac, *plain);
+}
+
+#[test]
+fn an_answer_in_pieces_has_the_signature_of_the_whole() {
+    let keyring = keyring(&GroupKeys::new(root(1), root(2), 0));
+    let whole = keyring.sign([b"an answer".as_slice()]);
+    for pieces in [&["an", " ", "answer"][..], &["", "an answer", ""], &["an answe", "r"]] {
+        assert_eq!(keyring.sign(pieces.iter().map(|piece| piece.as_bytes())), whole, "{pieces:?}");
+    }
+    assert_ne!(keyring.sign([b"an answe".as_slice()]), whole);
+    // The documented key: HMAC-SHA256 of the group's key, with the purpose as the message.
+    let hmac = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
+    let key = hmac(root(1).expose(), b"tamis.dev/audit");
+    assert_eq!(whole.unwrap().hmac, hmac(key.as_ref(), b"an answer").as_ref());
 }
 
 #[test]

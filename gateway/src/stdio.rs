@@ -57,7 +57,8 @@ struct Session {
 }
 
 impl Gateway {
-    /// Serves one exposition to one client until its input ends or `shutdown`. Calls in flight finish first.
+    /// Serves one exposition to one client until its input ends or `shutdown`. Calls in flight finish first, and
+    /// their audit records are written.
     ///
     /// When the exposition is deleted, its subscriptions end as over HTTP, and later requests are answered with the error of
     /// HTTP's 404. When it is created again, the session serves it again.
@@ -78,6 +79,7 @@ impl Gateway {
         let (out, lines) = mpsc::channel(QUEUE);
         let writer = tokio::spawn(write(output, lines));
         let limits = self.options.limits;
+        let gateway = Arc::clone(&self);
         let session = Arc::new(Session {
             gateway: self,
             path,
@@ -100,8 +102,9 @@ impl Gateway {
             tracing::warn!("drain timed out with calls in flight");
         }
         drop(session);
-        let written = writer.await.map_err(std::io::Error::other)?;
-        Ok(read.and(written)?)
+        let written = writer.await.map_err(std::io::Error::other);
+        gateway.auditor.flush(limits.drain).await;
+        Ok(read.and(written?)?)
     }
 }
 

@@ -102,8 +102,11 @@ async fn a_call_is_one_trace_from_the_caller_to_the_upstream() -> Result<()> {
     ensure!(spans.iter().all(|span| span.status == 0), "{spans:?}");
     ensure!(server.resource.get("service.name").is_some_and(|name| name == "tamis-gateway"), "{server:?}");
     ensure!(!collector.text().contains(PRIVATE), "an argument is in the spans: {}", collector.text());
-    // The audit record names the trace.
-    ensure!(gateway.log().contains(&format!("trace_id=\"{TRACE}\"")), "{}", gateway.log());
+    // The audit record names the trace. It is written a few milliseconds after the answer.
+    eventually("the audit record names the trace", Duration::from_secs(10), async || {
+        Ok(gateway.log().contains(&format!("trace_id=\"{TRACE}\"")).then_some(()))
+    })
+    .await?;
     Ok(())
 }
 

@@ -89,7 +89,8 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     };
     documents::write(dir, upstream_address)?;
 
-    let preparation = Preparation::read(dir, None, log.is_human());
+    let mut preparation = Preparation::read(dir, None, log.is_human());
+    preparation.audit_log = log.audit_log();
     preparation.report(log);
     let listener = bind_or_free(args.listen.as_deref(), "127.0.0.1:8080", "--listen").await?;
     let admin = bind_or_free(args.admin.as_deref(), "127.0.0.1:9090", "--admin").await?;

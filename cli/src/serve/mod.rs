@@ -122,6 +122,7 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     preparation.insecure_public = args.insecure_public;
     preparation.memory = args.memory;
     preparation.workers = args.workers;
+    preparation.audit_log = log.audit_log();
     if !args.stdio {
         let named = args.tls_cert.clone().zip(args.tls_key.clone());
         preparation.tls = settings::tls(named, preparation.group(), args.secrets.as_deref())?;

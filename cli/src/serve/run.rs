@@ -12,7 +12,7 @@ use tamis_config::{ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
 use tamis_crds::{Diagnostic, documents, load};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
-use tamis_gateway::{Gateway, MissingCredential, Options, Tls, Traces};
+use tamis_gateway::{AuditLog, Gateway, MissingCredential, Options, Tls, Traces};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +46,8 @@ pub(crate) struct Preparation {
     pub(crate) memory: Option<u64>,
     /// Threads that serve connections. Defaults to the cores that the process may use.
     pub(crate) workers: Option<NonZero<usize>>,
+    /// How audit records are logged.
+    pub(crate) audit_log: AuditLog,
     /// The certificate of the serving port.
     pub(crate) tls: Option<Arc<Tls>>,
     /// The sender of traces.
@@ -69,6 +71,7 @@ impl Preparation {
             insecure_public: false,
             memory: None,
             workers: None,
+            audit_log: AuditLog::default(),
             tls: None,
             traces: None,
         }
@@ -150,6 +153,7 @@ impl Preparation {
         options.client = ClientOptions { egress: settings::egress(group)?, ..ClientOptions::default() };
         options.limits = settings::limits(group, self.memory);
         options.workers = self.workers.unwrap_or(options.workers);
+        options.audit_log = self.audit_log;
         options.audit_dir.clone_from(&self.audit_dir);
         options.require_access = listen.as_ref().is_some_and(open);
         options.hostnames = settings::hostnames(group);

@@ -10,13 +10,10 @@ use crate::compute::NotRun;
 use crate::mcp::encode::{self, Measured, ToolResult};
 use crate::memory::{Chain, Exhausted};
 use crate::offload::{LIGHT_COPIED, LIGHT_SIGNED, LIGHT_WRITTEN, Work};
-use crate::seal::Keyring;
-
-/// The signature of an answer, and the id of its key.
-type Signature = Option<(String, String)>;
+use crate::seal::{Keyring, Signature};
 
 /// Returns the signature of an answer. Without a log of records there is no signature.
-pub(super) fn sign(keyring: &Keyring, is_logged: bool, answer: &Chain) -> Signature {
+pub(super) fn sign(keyring: &Keyring, is_logged: bool, answer: &Chain) -> Option<Signature> {
     if is_logged { keyring.sign(answer.buffers()) } else { None }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tamis_config::{PaginationKind, ServiceTool};
+use tamis_config::{Audit, PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, Stage};
 
 use crate::arguments::Arguments;
@@ -27,7 +27,7 @@ use crate::memory::{Chain, Exhausted, Held, Reservation, arguments_need, light_n
 use crate::metrics::{Metrics, Outcome, Rejection};
 use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
-use crate::seal::SealError;
+use crate::seal::{SealError, Signature};
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
@@ -104,7 +104,7 @@ impl Caller {
 /// A call in progress. When it is dropped, it is counted and recorded with the result that it has by then.
 struct ActiveCall<'a> {
     gateway: &'a Gateway,
-    exposition: &'a Exposition,
+    exposition: &'a Arc<Exposition>,
     tool: &'a str,
     call: &'a ToolCall,
     started: Instant,
@@ -114,7 +114,7 @@ struct ActiveCall<'a> {
     status: u16,
     output: Option<Bytes>,
     result_bytes: usize,
-    signature: Option<(String, String)>,
+    signature: Option<Signature>,
     trace: Option<CallTrace>,
     /// Memory of the call.
     held: &'a mut Reservation,
@@ -122,27 +122,37 @@ struct ActiveCall<'a> {
 
 impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
-        let took = self.started.elapsed();
+        let ended = Instant::now();
+        let took = ended.saturating_duration_since(self.started);
         let tool = &self.exposition.tools[self.call.tool];
         tool.series.call(&self.gateway.metrics, self.outcome);
         self.gateway.metrics.call_duration.observe(took.as_secs_f64());
         if let Some(trace) = &mut self.trace {
             trace.outcome(self.outcome.as_str(), self.outcome != Outcome::Ok);
         }
-        let record = Record {
-            exposition: &self.exposition.id,
-            tool: self.tool,
-            caller: &self.call.caller,
+        let auditor = &self.gateway.auditor;
+        let file = match (self.exposition.audit, &self.output) {
+            (Audit::Full, Some(output)) => auditor.keep(self.exposition, self.tool, output, self.held),
+            (Audit::Full, None) | (Audit::Digest, _) => None,
+        };
+        if !audit::is_logged() {
+            return;
+        }
+        auditor.record(Record {
+            exposition: Arc::clone(self.exposition),
+            tool: self.call.tool,
+            caller: self.call.caller.clone(),
             outcome: self.outcome,
             failed_stage: self.failed_stage,
             status: self.status,
-            output: self.output.as_ref(),
+            output_bytes: self.output.as_ref().map_or(0, Bytes::len),
             result_bytes: self.result_bytes,
-            signature: self.signature.take(),
+            signature: self.signature,
+            ended,
             took,
-            trace: self.trace.as_ref(),
-        };
-        self.gateway.auditor.record(&record, self.exposition.audit, self.held);
+            trace: self.trace.as_ref().and_then(CallTrace::sampled_id),
+            file,
+        });
     }
 }
 
@@ -161,7 +171,7 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
 /// A limit rejected the call. It was not sent, or it may be repeated without harm.
 pub(crate) async fn run(
     gateway: &Gateway,
-    exposition: &Exposition,
+    exposition: &Arc<Exposition>,
     call: &ToolCall,
     mut held: Reservation,
 ) -> Result<Held, RpcError> {

@@ -23,6 +23,7 @@ mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Version};
@@ -88,17 +89,13 @@ impl Gateway {
             () = flag => {}
             () = certificates => {}
         }
-        // Calls whose clients disconnected, and records that wait for the disk.
+        // Calls whose clients disconnected, and then their records.
         self.detached.close();
-        let settled = async {
-            self.detached.wait().await;
-            while !self.auditor.is_idle() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        };
-        if tokio::time::timeout(self.options.limits.drain, settled).await.is_err() {
+        let (begun, limit) = (Instant::now(), self.options.limits.drain);
+        if tokio::time::timeout(limit, self.detached.wait()).await.is_err() {
             tracing::warn!("drain timed out with calls in flight");
         }
         workers.stop().await;
+        self.auditor.flush(limit.saturating_sub(begun.elapsed())).await;
     }
 }

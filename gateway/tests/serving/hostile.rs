@@ -157,7 +157,7 @@ async fn the_log_says_why_an_output_was_withheld_and_what_failed_under_advisory(
     for part in ["exposition=default/closed", "tool=\"read\"", "stage=\"root\"", "reason=\""] {
         assert!(withheld[0].contains(part), "{part}: {withheld:?}");
     }
-    let records = log.lines("tool call");
+    let records = log.records(2).await;
     assert!(records[0].contains("exposition=\"closed\"") && records[0].contains("verdict=\"refused\""), "{records:?}");
     assert!(
         records[1].contains("verdict=\"filter_failed\"") && records[1].contains("failed_stage=\"root\""),

@@ -5,6 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::EnvFilter;
 
+use crate::support::until;
+
+/// What every audit record contains.
+const RECORD: &str = " INFO audit: tool call ";
+
 /// Lines of a log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
@@ -44,6 +49,14 @@ impl Log {
     /// All of it.
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The audit records, once there are `count` of them. They are written a few milliseconds after the answers.
+    pub(crate) async fn records(&self, count: usize) -> Vec<String> {
+        until("every call has a record", || self.lines(RECORD).len() >= count).await;
+        let records = self.lines(RECORD);
+        assert_eq!(records.len(), count, "{records:?}");
+        records
     }
 
     /// The lines that contain `part`.

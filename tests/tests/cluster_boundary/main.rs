@@ -84,8 +84,15 @@ async fn removed_data_shows_in_no_channel_of_a_cluster() -> Result<()> {
     assert!(!left.is_empty());
     assert_eq!(left, right, "the series of metrics");
 
-    let log = env.gateway.process.log();
-    let [left, right] = HALVES.map(|half| said_of(half, &log));
+    // Audit records are written a few milliseconds after the answers.
+    let [left, right] = eventually("a record of each call", Duration::from_secs(30), async || {
+        let log = env.gateway.process.log();
+        let calls = |half: &str| {
+            log.lines().filter(|line| line.contains("tool call") && line.contains(&format!("\"{half}\""))).count()
+        };
+        Ok((HALVES.map(calls) == [compared; 2]).then(|| HALVES.map(|half| said_of(half, &log))))
+    })
+    .await?;
     assert!(left.iter().any(|line| line.contains("tool call")), "there are audit records: {left:?}");
     assert_eq!(left, right, "the lines of the log");
 
@@ -104,6 +111,7 @@ async fn removed_data_shows_in_no_channel_of_a_cluster() -> Result<()> {
         Ok((said[0] == said[1]).then_some(said))
     });
     let said = said.await?;
+    let log = env.gateway.process.log();
     ensure!(!format!("{said:?} {log} {metrics}").contains("REMOVED"), "{said:?}");
     Ok(())
 }
