@@ -138,6 +138,10 @@ impl Gateway {
         });
         let idle = &mut options.client.max_idle_per_host;
         *idle = descriptors::idle_per_host(descriptors, *idle);
+        let keyring = match &options.keyring {
+            Some(keyring) => Arc::clone(keyring),
+            None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),
+        };
         Ok(Arc::new(Self {
             unauthenticated: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
             shares,
@@ -147,11 +151,8 @@ impl Gateway {
             client: Arc::new(Client::new(options.client.clone(), options.workers)?),
             registry: Registry::default(),
             metrics: Metrics::new()?,
-            auditor: Auditor::new(options.audit_log, options.audit_dir.clone())?,
-            keyring: match &options.keyring {
-                Some(keyring) => Arc::clone(keyring),
-                None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),
-            },
+            auditor: Auditor::new(options.audit_log, &keyring, options.audit_dir.clone())?,
+            keyring,
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
             in_flight: Arc::default(),

@@ -14,8 +14,6 @@ use crate::metrics::Metrics;
 pub(crate) const LIGHT_READ: usize = 32 << 10;
 /// Maximum bytes of an answer that are escaped and copied inline.
 pub(crate) const LIGHT_WRITTEN: usize = 192 << 10;
-/// Maximum bytes of an answer that are signed inline.
-pub(crate) const LIGHT_SIGNED: usize = 128 << 10;
 /// Maximum bytes that are copied or measured inline.
 pub(crate) const LIGHT_COPIED: usize = 512 << 10;
 

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use tamis_config::ExpositionId;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, BufWriter,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -109,7 +111,9 @@ impl Gateway {
 }
 
 /// Writes answers, one a line.
-async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Held>) -> std::io::Result<()> {
+async fn write(output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Held>) -> std::io::Result<()> {
+    // Small answers are one write with the end of their line.
+    let mut output = BufWriter::new(output);
     while let Some(mut line) = lines.recv().await {
         line.chain.put(b"\n");
         output.write_all_buf(&mut line.chain).await?;

@@ -1,4 +1,4 @@
-//! Writes queued records: one thread formats many of them, and writes them with one system call.
+//! Writes queued records: one thread signs and formats many of them, and writes them with one system call.
 
 use std::io::{self, ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,8 @@ use super::line::{Clock, Line};
 use super::queue::{Pushed, Queue};
 use super::{AuditLog, Record};
 use crate::exposition::hex;
+use crate::memory::Shared;
+use crate::seal::Keyring;
 
 /// Bytes that are written at once.
 const CHUNK: usize = 64 << 10;
@@ -19,10 +21,10 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The log of records. Its thread ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Log(Arc<Shared>);
+pub(super) struct Log(Arc<Parts>);
 
 #[derive(Debug)]
-struct Shared {
+struct Parts {
     queue: Queue<Record>,
     /// Locked while entries are taken and written, so that they are written in the order of the queue.
     writer: Mutex<Writer>,
@@ -30,8 +32,8 @@ struct Shared {
 
 impl Log {
     /// Starts the thread. Lines go to `output`, events to the current subscriber of this thread.
-    pub(super) fn start(log: AuditLog, output: Box<dyn Write + Send>) -> io::Result<Self> {
-        let shared = Arc::new(Shared { queue: Queue::new(), writer: Mutex::new(Writer::new(log, output)) });
+    pub(super) fn start(log: AuditLog, keyring: Arc<Keyring>, output: Box<dyn Write + Send>) -> io::Result<Self> {
+        let shared = Arc::new(Parts { queue: Queue::new(), writer: Mutex::new(Writer::new(log, keyring, output)) });
         let run = {
             let shared = Arc::clone(&shared);
             move || {
@@ -55,7 +57,8 @@ impl Log {
     pub(super) fn record(&self, record: Record) {
         let mut record = record;
         loop {
-            match self.0.queue.push(record) {
+            let held = record.answer.as_ref().map_or(0, Shared::len);
+            match self.0.queue.push(record, held) {
                 Pushed::Queued => return,
                 Pushed::Take => return self.0.write(),
                 Pushed::Full(again) => {
@@ -84,7 +87,7 @@ impl Drop for Log {
     }
 }
 
-impl Shared {
+impl Parts {
     /// Writes all records that are in the queue.
     fn write(&self) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,9 +98,10 @@ impl Shared {
     }
 }
 
-/// Formats and writes records.
+/// Signs, formats and writes records.
 struct Writer {
     log: AuditLog,
+    keyring: Arc<Keyring>,
     output: Box<dyn Write + Send>,
     /// Lines that are not written yet, and their number.
     lines: Vec<u8>,
@@ -115,9 +119,9 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    fn new(log: AuditLog, output: Box<dyn Write + Send>) -> Self {
+    fn new(log: AuditLog, keyring: Arc<Keyring>, output: Box<dyn Write + Send>) -> Self {
         let (lines, batch) = (Vec::new(), Vec::new());
-        Self { log, output, lines, count: 0, clock: Clock::default(), caller: String::new(), batch }
+        Self { log, keyring, output, lines, count: 0, clock: Clock::default(), caller: String::new(), batch }
     }
 
     /// Writes the records of a batch. A panic, which is a bug, costs one record, and the log says which.
@@ -147,7 +151,7 @@ impl Writer {
             status,
             output_bytes,
             result_bytes,
-            signature,
+            answer,
             ended,
             took,
             trace,
@@ -156,7 +160,8 @@ impl Writer {
         self.caller.clear();
         // Writing to a string does not fail.
         let _ = std::fmt::Write::write_fmt(&mut self.caller, format_args!("{caller}"));
-        let signature = signature.as_ref().map(|signature| (hex(&signature.hmac), hex(&signature.key)));
+        let signature = answer.as_ref().and_then(|answer| self.keyring.sign(answer.buffers()));
+        let signature = signature.map(|signature| (hex(&signature.hmac), hex(&signature.key)));
         let (result_hmac, hmac_key) = signature.as_ref().map_or(("", ""), |(hmac, key)| (hmac, key));
         let line = Line {
             namespace: &exposition.id.namespace,

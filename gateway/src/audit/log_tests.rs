@@ -9,7 +9,9 @@ use crate::audit::queue::CAPACITY;
 use crate::call::Caller;
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
+use crate::memory::{Chain, Reservation};
 use crate::metrics::Outcome;
+use crate::shares::{Limits, Resource, Shares};
 use crate::upstream::LocalCredentials;
 use crate::{Change, Options};
 
@@ -42,7 +44,7 @@ fn record(exposition: &Arc<Exposition>, number: usize) -> Record {
         status: 200,
         output_bytes: 3,
         result_bytes: number,
-        signature: None,
+        answer: None,
         ended: Instant::now(),
         took: Duration::from_micros(7),
         trace: None,
@@ -97,11 +99,11 @@ impl Output {
     }
 
     fn log(&self) -> Log {
-        Log::start(AuditLog::Json, Box::new(self.clone())).unwrap()
+        Log::start(AuditLog::Json, Arc::default(), Box::new(self.clone())).unwrap()
     }
 
     fn writer(&self) -> Writer {
-        Writer::new(AuditLog::Json, Box::new(self.clone()))
+        Writer::new(AuditLog::Json, Arc::default(), Box::new(self.clone()))
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -116,9 +118,13 @@ impl Output {
 }
 
 fn wait_until(reached: impl Fn() -> bool) {
-    while !reached() {
+    for _ in 0..20_000 {
+        if reached() {
+            return;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    panic!("never reached");
 }
 
 #[test]
@@ -171,6 +177,28 @@ fn while_the_reader_of_the_log_is_slow_calls_wait_and_no_record_is_lost() {
     });
     wait_until(|| log.is_idle());
     assert_eq!(output.numbers(), (0..count).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_memory_of_an_answer_is_held_until_it_is_signed() {
+    let exposition = exposition();
+    let (release, blocked) = channel();
+    let output = Output::with([Fault::Block(blocked)]);
+    let log = output.log();
+    let shares = Shares::new(Limits { bytes: 1 << 20, floor: 1 << 20, calls: 1, streams: 1 });
+    let reserved = || shares.used(Resource::Bytes);
+    let mut held = Reservation::try_open(&shares.of(&exposition.id)).unwrap();
+    let mut answer = Chain::from(vec![b'a'; 1_000]);
+    assert!(held.try_take(1_000));
+    log.record(record(&exposition, 0));
+    wait_until(|| output.faults.lock().unwrap().is_empty());
+    log.record(Record { answer: Some(answer.share(&mut held)), ..record(&exposition, 1) });
+    // The transport has written the answer; the writer of the log still blocks.
+    drop((answer, held));
+    assert_eq!(reserved(), 1_000);
+    drop(release);
+    wait_until(|| log.is_idle());
+    assert_eq!((reserved(), output.numbers()), (0, vec![0, 1]));
 }
 
 #[test]
@@ -232,7 +260,7 @@ fn a_panic_is_logged_and_later_records_are_written() {
     let sink = events.clone();
     let subscriber = tracing_subscriber::fmt().json().with_writer(move || sink.clone()).finish();
     tracing::subscriber::with_default(subscriber, || {
-        let mut writer = Writer::new(AuditLog::Events, Box::new(io::sink()));
+        let mut writer = Writer::new(AuditLog::Events, Arc::default(), Box::new(io::sink()));
         writer.write(&mut vec![record(&exposition, 0), record(&exposition, 1)]);
     });
     let messages: Vec<_> = events.lines().iter().map(|line| line["fields"]["message"].to_string()).collect();
@@ -240,4 +268,44 @@ fn a_panic_is_logged_and_later_records_are_written() {
         messages,
         ["tool call", "audit record lost: its formatter panicked", "tool call"].map(|m| format!("{m:?}"))
     );
+}
+
+/// What a record costs; run with `--ignored --nocapture`, for figures with optimisation.
+#[test]
+#[ignore = "measures"]
+fn what_a_record_costs() {
+    const ROUNDS: u32 = 20_000;
+    fn report(what: &str, mut work: impl FnMut()) {
+        let begun = Instant::now();
+        (0..ROUNDS).for_each(|_| work());
+        println!("{what}: {:?}", begun.elapsed() / ROUNDS);
+    }
+    let exposition = exposition();
+    let keyring = Arc::new(Keyring::of_the_process().unwrap());
+    for size in [0, 1 << 10, 4 << 10, 64 << 10] {
+        let answer = vec![b'a'; size];
+        report(&format!("signature of {size} bytes"), || {
+            std::hint::black_box(keyring.sign([std::hint::black_box(&answer[..])]));
+        });
+    }
+    let (record, now) = (record(&exposition, 1_000), (Instant::now(), SystemTime::now()));
+    for log in [AuditLog::Events, AuditLog::Text, AuditLog::Json] {
+        let mut writer = Writer::new(log, Arc::default(), Box::new(io::sink()));
+        let builder = tracing_subscriber::fmt().with_ansi(false).with_writer(io::sink);
+        tracing::subscriber::with_default(builder.json().flatten_event(true).finish(), || {
+            report(&format!("one line, {log:?}"), || {
+                writer.format(&record, now);
+                writer.lines.clear();
+            });
+        });
+    }
+    let log = Log::start(AuditLog::Json, keyring, Box::new(io::sink())).unwrap();
+    report("the call's part", || log.record(Record { ended: now.0, ..self::record(&exposition, 0) }));
+    let metrics = crate::metrics::Metrics::new().unwrap();
+    report("a histogram", || metrics.call_duration.observe(std::hint::black_box(0.004)));
+    let series = &exposition.tools[0].series;
+    report("the counters of a call", || {
+        series.call(&metrics, Outcome::Ok);
+        series.bytes(&metrics, std::hint::black_box(1_000), 100);
+    });
 }

@@ -1,7 +1,7 @@
 //! Writes one record for each call: the caller, the tool, the outcome, the sizes, and a signature of the answer.
 //!
 //! A record is one log line with the target `audit`, without payload. The call's thread queues the record, and one
-//! thread formats and writes many records at once: [`log`]. If an exposition asks for it, the output before filtering
+//! thread signs, formats and writes many records at once: [`log`]. If an exposition asks for it, the output before filtering
 //! goes into a separate file: [`files`].
 
 mod files;
@@ -20,9 +20,9 @@ use tamis_engine::Stage;
 use crate::call::Caller;
 use crate::exposition::Exposition;
 use crate::gateway::StartError;
-use crate::memory::Reservation;
+use crate::memory::{Reservation, Shared};
 use crate::metrics::Outcome;
-use crate::seal::Signature;
+use crate::seal::Keyring;
 use files::Files;
 use log::Log;
 
@@ -33,7 +33,7 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 /// Time for the disk and the reader of the log after a drain that took all of its time.
 const MIN_FLUSH: Duration = Duration::from_secs(5);
 
-/// Returns whether records are logged. If not, signatures are skipped, which cost more than the rest of a record.
+/// Returns whether records are logged. If not, nothing is kept for a record.
 pub(crate) fn is_logged() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::INFO)
 }
@@ -67,10 +67,10 @@ pub(crate) struct Record {
     pub(crate) output_bytes: usize,
     /// Bytes that went to the caller.
     pub(crate) result_bytes: usize,
-    /// The signature of the answer; none if the gateway has no keys. A keyed signature does not let readers of the log
-    /// guess a short result. It covers the answer, not the output: a signature of the output would show whether removed
-    /// data is equal.
-    pub(crate) signature: Option<Signature>,
+    /// The answer, which is signed when the record is written; none if there is no answer. A keyed signature does not
+    /// let readers of the log guess a short result. It covers the answer, not the output: a signature of the output
+    /// would show whether removed data is equal.
+    pub(crate) answer: Option<Shared>,
     /// When the call ended.
     pub(crate) ended: Instant,
     pub(crate) took: Duration,
@@ -106,10 +106,10 @@ impl Auditor {
     ///
     /// # Errors
     /// The folder cannot be created, or a thread cannot be started.
-    pub(crate) fn new(log: AuditLog, folder: Option<PathBuf>) -> Result<Self, StartError> {
+    pub(crate) fn new(log: AuditLog, keyring: &Arc<Keyring>, folder: Option<PathBuf>) -> Result<Self, StartError> {
         let open = |folder: PathBuf| Files::new(&folder).map_err(|error| StartError::Audit { folder, error });
         let files = folder.map(open).transpose()?;
-        let log = Log::start(log, Box::new(io::stderr())).map_err(StartError::AuditThread)?;
+        let log = Log::start(log, Arc::clone(keyring), Box::new(io::stderr())).map_err(StartError::AuditThread)?;
         Ok(Self { log, files })
     }
 
@@ -149,3 +149,7 @@ impl Auditor {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "signature_tests.rs"]
+mod signature_tests;

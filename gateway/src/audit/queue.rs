@@ -2,7 +2,7 @@
 //!
 //! To wake a thread for each record would cost more than to write the record. The thread therefore waits for
 //! [`LINGER`] after the first record and takes all that have come by then. It is woken earlier if the queue is half
-//! full.
+//! full, or if large answers wait in it to be signed.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use std::time::Duration;
 pub(super) const CAPACITY: usize = 2_048;
 /// Number of entries at which the thread is woken at once.
 const URGENT: usize = CAPACITY / 2;
+/// Number of bytes, held by the entries, at which the thread is woken at once.
+const URGENT_BYTES: usize = 1 << 20;
 /// How long the thread waits for more entries after the first one.
 pub(super) const LINGER: Duration = Duration::from_millis(5);
 
@@ -24,6 +26,8 @@ pub(super) struct Queue<T> {
 #[derive(Debug)]
 struct State<T> {
     waiting: Vec<T>,
+    /// Bytes that the waiting entries hold.
+    bytes: usize,
     reader: Reader,
     mode: Mode,
 }
@@ -63,11 +67,8 @@ pub(super) enum Pushed<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
-        let waiting = Vec::with_capacity(CAPACITY);
-        Self {
-            state: Mutex::new(State { waiting, reader: Reader::Awake, mode: Mode::Batched }),
-            changed: Condvar::new(),
-        }
+        let state = State { waiting: Vec::new(), bytes: 0, reader: Reader::Awake, mode: Mode::Batched };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -75,19 +76,20 @@ impl<T> Queue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry.
-    pub(super) fn push(&self, entry: T) -> Pushed<T> {
+    /// Adds an entry that holds so many bytes.
+    pub(super) fn push(&self, entry: T, bytes: usize) -> Pushed<T> {
         let mut state = self.state();
         if state.waiting.len() >= CAPACITY {
             return Pushed::Full(entry);
         }
         state.waiting.push(entry);
+        state.bytes += bytes;
         if state.mode != Mode::Batched {
             return Pushed::Take;
         }
         let next = match state.reader {
             Reader::Idle => Reader::Awake,
-            Reader::Awake if state.waiting.len() >= URGENT => Reader::Called,
+            Reader::Awake if state.waiting.len() >= URGENT || state.bytes >= URGENT_BYTES => Reader::Called,
             Reader::Awake | Reader::Called => return Pushed::Queued,
         };
         state.reader = next;
@@ -99,6 +101,7 @@ impl<T> Queue<T> {
     /// Moves all entries to the end of `batch`, in the order in which they were added.
     pub(super) fn take(&self, batch: &mut Vec<T>) {
         let mut state = self.state();
+        state.bytes = 0;
         if batch.is_empty() {
             std::mem::swap(&mut state.waiting, batch);
         } else {

@@ -15,7 +15,7 @@ fn entries_are_taken_in_order_and_once() {
     let queue = Queue::new();
     assert_eq!(queue.len(), 0);
     for entry in 0..3 {
-        assert_eq!(queue.push(entry), Pushed::Queued);
+        assert_eq!(queue.push(entry, 0), Pushed::Queued);
     }
     assert!(queue.wait());
     let mut batch = vec![-1];
@@ -27,10 +27,10 @@ fn entries_are_taken_in_order_and_once() {
 #[test]
 fn a_full_queue_gives_the_entry_back() {
     let queue = Queue::new();
-    (0..CAPACITY).for_each(|entry| assert_eq!(queue.push(entry), Pushed::Queued));
-    assert_eq!(queue.push(CAPACITY), Pushed::Full(CAPACITY));
+    (0..CAPACITY).for_each(|entry| assert_eq!(queue.push(entry, 0), Pushed::Queued));
+    assert_eq!(queue.push(CAPACITY, 0), Pushed::Full(CAPACITY));
     assert_eq!(taken(&queue), (0..CAPACITY).collect::<Vec<_>>());
-    assert_eq!(queue.push(CAPACITY), Pushed::Queued);
+    assert_eq!(queue.push(CAPACITY, 0), Pushed::Queued);
 }
 
 #[test]
@@ -38,14 +38,28 @@ fn the_thread_is_woken_for_the_first_entry_and_when_the_queue_is_half_full() {
     let queue = Queue::new();
     let reader = || queue.state().reader;
     queue.state().reader = Reader::Idle;
-    queue.push(0);
+    queue.push(0, 0);
     assert_eq!(reader(), Reader::Awake);
-    (1..URGENT - 1).for_each(|entry| assert_eq!(queue.push(entry), Pushed::Queued));
+    (1..URGENT - 1).for_each(|entry| assert_eq!(queue.push(entry, 0), Pushed::Queued));
     assert_eq!(reader(), Reader::Awake, "it lingers, and needs no second call");
-    queue.push(URGENT);
+    queue.push(URGENT, 0);
     assert_eq!(reader(), Reader::Called);
     assert!(queue.wait());
     assert_eq!(reader(), Reader::Awake);
+}
+
+#[test]
+fn the_thread_is_woken_when_the_entries_hold_many_bytes() {
+    let queue = Queue::new();
+    let reader = || queue.state().reader;
+    for round in 0..2 {
+        queue.push(round, URGENT_BYTES - 1);
+        assert_eq!(reader(), Reader::Awake);
+        queue.push(round, 1);
+        assert_eq!(reader(), Reader::Called);
+        assert!(queue.wait());
+        assert_eq!(taken(&queue), [round; 2]);
+    }
 }
 
 #[test]
@@ -61,10 +75,10 @@ fn an_idle_thread_takes_what_comes_and_ends_with_the_queue() {
         }
     });
     for entry in 0..10 {
-        queue.push(entry);
+        queue.push(entry, 0);
         assert_eq!(taken_by_thread.recv(), Ok(entry), "nothing else wakes the thread");
     }
-    queue.push(10);
+    queue.push(10, 0);
     queue.close();
     assert_eq!(taken_by_thread.recv(), Ok(10), "what is queued is taken before the end");
     thread.join().unwrap();
@@ -73,12 +87,12 @@ fn an_idle_thread_takes_what_comes_and_ends_with_the_queue() {
 #[test]
 fn after_write_through_those_who_push_take() {
     let queue = Queue::new();
-    queue.push(0);
+    queue.push(0, 0);
     queue.write_through();
-    assert_eq!(queue.push(1), Pushed::Take);
+    assert_eq!(queue.push(1, 0), Pushed::Take);
     assert_eq!(taken(&queue), [0, 1]);
     queue.close();
-    assert_eq!(queue.push(2), Pushed::Take);
+    assert_eq!(queue.push(2, 0), Pushed::Take);
     assert!(queue.wait(), "the thread takes what remains");
     assert_eq!(taken(&queue), [2]);
     assert!(!queue.wait());

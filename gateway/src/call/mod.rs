@@ -23,11 +23,11 @@ use crate::limiter::{Admitted, Refusal};
 use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
-use crate::memory::{Chain, Exhausted, Held, Reservation, arguments_need, light_need};
+use crate::memory::{Chain, Exhausted, Held, Reservation, Shared, arguments_need, light_need};
 use crate::metrics::{Metrics, Outcome, Rejection};
 use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
-use crate::seal::{SealError, Signature};
+use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Parent, Traces};
 use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
@@ -114,7 +114,8 @@ struct ActiveCall<'a> {
     status: u16,
     output: Option<Bytes>,
     result_bytes: usize,
-    signature: Option<Signature>,
+    /// The answer, to be signed if records are logged.
+    answer: Option<Shared>,
     trace: Option<CallTrace>,
     /// Memory of the call.
     held: &'a mut Reservation,
@@ -147,7 +148,7 @@ impl Drop for ActiveCall<'_> {
             status: self.status,
             output_bytes: self.output.as_ref().map_or(0, Bytes::len),
             result_bytes: self.result_bytes,
-            signature: self.signature,
+            answer: self.answer.take(),
             ended,
             took,
             trace: self.trace.as_ref().and_then(CallTrace::sampled_id),
@@ -196,12 +197,15 @@ pub(crate) async fn run(
         status: 0,
         output: None,
         result_bytes: 0,
-        signature: None,
+        answer: None,
         trace,
         held: &mut held,
     };
-    let answered = perform(&mut active, name, tool).await;
-    active.result_bytes = answered.as_ref().map_or(0, Chain::len);
+    let mut answered = perform(&mut active, name, tool).await;
+    if let Ok(answer) = &mut answered {
+        active.result_bytes = answer.len();
+        active.answer = audit::is_logged().then(|| answer.share(active.held));
+    }
     drop(active);
     drop((admitted, place));
     let answer = answered.map_err(|Exhausted| RpcError::exhausted())?;
@@ -536,10 +540,8 @@ fn pagination(active: &ActiveCall<'_>, name: &str, declared: &ServiceTool, answe
     Some(paging::describe(report, kind, &next, active.exposition.enforcement))
 }
 
-fn failure(active: &mut ActiveCall<'_>, message: impl Into<String>) -> Chain {
+fn failure(active: &ActiveCall<'_>, message: impl Into<String>) -> Chain {
     let measured = ToolResult::error(message.into()).measure();
     let server = &active.exposition.service.server_meta;
-    let answer = encode::tool_result(active.call.id(), measured, active.call.era, server);
-    active.signature = answer::sign(&active.gateway.keyring, audit::is_logged(), &answer);
-    answer
+    encode::tool_result(active.call.id(), measured, active.call.era, server)
 }

@@ -167,11 +167,6 @@ impl Measured {
         self.head + self.tail + id.len() + server.len()
     }
 
-    /// Returns the length of the answer, at most.
-    pub(crate) fn len(&self, id: &str, server: &str) -> usize {
-        self.written(id, server) + self.moved.unwrap_or(0)
-    }
-
     /// Returns the memory of the result.
     pub(crate) fn memory(&self) -> usize {
         self.result.memory()

@@ -22,7 +22,8 @@ const SERVER: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"t","versio
 /// Writes the answer to a tool call, and checks that its buffers have the measured sizes.
 fn written(id: &str, result: ToolResult, era: Era, server: &str) -> (Chain, Vec<u8>) {
     let (memory, measured) = (result.memory(), result.measure());
-    let (most, len) = (measured.written(id, server) + memory, measured.len(id, server));
+    let written = measured.written(id, server);
+    let (most, len) = (written + memory, written + measured.moved.unwrap_or(0));
     let chain = tool_result(id, measured, era, server);
     assert!(chain.len() <= len && chain.memory() <= most, "{} {len}, {} {most}", chain.len(), chain.memory());
     let bytes = chain.buffers().collect::<Vec<_>>().concat();

@@ -5,6 +5,8 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
+use super::Reservation;
+
 /// Bytes in one or more buffers. Bytes that were appended are never copied again.
 ///
 /// A chain of one buffer, such as a small answer, allocates that buffer and nothing else. As a [`Buf`], it hands all its
@@ -17,7 +19,7 @@ pub(crate) struct Chain {
     last: Vec<u8>,
     /// The bytes of `last` that were read.
     read: usize,
-    /// The capacity of the buffers that were sealed.
+    /// The capacity of the buffers that were sealed and not shared.
     capacity: usize,
 }
 
@@ -73,9 +75,21 @@ impl Chain {
         self.sealed.is_empty() && self.read == self.last.len()
     }
 
-    /// Returns the memory of all buffers in bytes, including buffers that have been read.
+    /// Returns the memory of all buffers in bytes, including buffers that have been read. Shared buffers have a
+    /// reservation of their own.
     pub(crate) fn memory(&self) -> usize {
         self.capacity + self.last.capacity()
+    }
+
+    /// Returns the unread bytes for a second reader. Nothing is copied. The memory of the chain is moved from `held` to
+    /// the last buffer, and released when both readers have dropped that one.
+    pub(crate) fn share(&mut self, held: &mut Reservation) -> Shared {
+        self.seal();
+        if let Some(bytes) = self.sealed.pop_back() {
+            let held = held.split(std::mem::take(&mut self.capacity) as u64);
+            self.sealed.push_back(Bytes::from_owner(HeldBytes { bytes, _held: held }));
+        }
+        Shared(self.sealed.iter().cloned().collect())
     }
 
     /// Returns the unread bytes, in order. The last buffer may be empty.
@@ -108,6 +122,39 @@ impl Buf for Chain {
         }
         assert!(count <= self.last.len() - self.read, "the chain has fewer bytes");
         self.read += count;
+    }
+}
+
+/// A buffer, with the memory that is reserved for its chain.
+struct HeldBytes {
+    bytes: Bytes,
+    _held: Reservation,
+}
+
+impl AsRef<[u8]> for HeldBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The buffers of a chain, for a reader that needs them all at once.
+pub(crate) struct Shared(Vec<Bytes>);
+
+impl Shared {
+    /// Returns the buffers, in order.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|buffer| &buffer[..])
+    }
+
+    /// Returns the number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shared({} bytes)", self.len())
     }
 }
 

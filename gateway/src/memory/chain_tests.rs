@@ -1,6 +1,9 @@
 use proptest::prelude::*;
+use tamis_config::ExpositionId;
 
 use super::*;
+use crate::memory::STEP;
+use crate::shares::{Limits, Resource, Shares};
 
 /// A step of building a chain.
 #[derive(Debug, Clone)]
@@ -70,6 +73,44 @@ fn text_is_appended_in_place_only_where_there_is_room() {
     chain.put(b"9");
     assert_eq!(chain.buffers().collect::<Vec<_>>(), [&b"12345678"[..], b"9"]);
     assert_eq!(chain.memory(), 9);
+}
+
+#[test]
+fn a_shared_chain_is_read_twice_and_counted_once_until_both_readers_are_done() {
+    for count in 0..4 {
+        for first_done in [true, false] {
+            let shares = Shares::new(Limits { bytes: 1 << 20, floor: 1 << 20, calls: 1, streams: 1 });
+            let share = shares.of(&ExpositionId { namespace: String::new(), name: String::new() });
+            let reserved = || shares.used(Resource::Bytes);
+            let mut held = Reservation::try_open(&share).unwrap();
+            let buffers: Vec<Vec<u8>> = (0..count).map(|n| vec![n; 1_000]).collect();
+            let places: Vec<_> = buffers.iter().map(Vec::as_ptr).collect();
+            assert!(held.try_take(1_000 * u64::from(count)));
+            let mut chain = Chain::default();
+            buffers.into_iter().for_each(|buffer| chain.push(buffer));
+            let shared = chain.share(&mut held);
+            assert_eq!(shared.len(), 1_000 * usize::from(count));
+            assert_eq!(shared.buffers().map(<[u8]>::as_ptr).collect::<Vec<_>>(), places, "nothing is copied");
+            assert_eq!((chain.memory(), held.used()), (0, 0), "the buffers have the memory");
+            assert!(!format!("{shared:?}").contains("[0"), "no payload in a Debug");
+            let (bytes, expected) = (shared.buffers().collect::<Vec<_>>().concat(), 1_000 * u64::from(count));
+            assert_eq!(reserved(), STEP);
+            drop(held);
+            assert_eq!(reserved(), expected);
+            if first_done {
+                drop(shared);
+                assert_eq!(reserved(), expected);
+                assert_eq!(chain.copy_to_bytes(chain.remaining()), bytes);
+                drop(chain);
+            } else {
+                assert_eq!(chain.copy_to_bytes(chain.remaining()), bytes);
+                drop(chain);
+                assert_eq!(reserved(), expected);
+                drop(shared);
+            }
+            assert_eq!(reserved(), 0, "{count}");
+        }
+    }
 }
 
 #[test]

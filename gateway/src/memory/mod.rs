@@ -1,5 +1,5 @@
 //! One budget in bytes for the memory of calls: requests, upstream answers, trees, answers until they are written,
-//! audit records until they are on disk, streams and connections.
+//! audit records until they are written, streams and connections.
 //!
 //! A call holds one [`Reservation`]. It takes from the pool in steps of [`STEP`], so that a small call touches the pool
 //! once. It moves together with the data: into the response's body, or into the queue of the audit log.
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::shares::{Grant, Resource, Share, Standing};
 
 pub(crate) use buffer::Buffer;
-pub(crate) use chain::Chain;
+pub(crate) use chain::{Chain, Shared};
 pub(crate) use held::Held;
 pub use limit::{Basis, MemoryLimit};
 pub(crate) use needs::{STREAM, arguments_need, connection_part, light_need};
