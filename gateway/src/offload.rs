@@ -74,6 +74,6 @@ impl<'a> Offload<'a> {
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, NotRun> {
         self.metrics.offloaded(kind);
-        self.compute.run(self.exposition, deadline, memory, work).await
+        Box::pin(self.compute.run(self.exposition, deadline, memory, work)).await
     }
 }

@@ -133,8 +133,9 @@ impl Transport {
         let Some(Connections { plain, secure }) = self.workers.get(workers::current()).or(self.workers.first()) else {
             return Err(Failed::Connect("there are no workers".into()));
         };
+        // What is rare, or large beside the rest, has a buffer of its own: a future is moved whole into the one that awaits it.
         if origin.is_https() {
-            self.send_secure(secure, origin, request).await
+            Box::pin(self.send_secure(secure, origin, request)).await
         } else {
             self.send_plain(plain, origin, request).await
         }
@@ -151,7 +152,7 @@ impl Transport {
             let is_used = used.is_some();
             let mut connection = match used {
                 Some(connection) => connection,
-                None => self.connect(origin).await?,
+                None => Box::pin(self.connect(origin)).await?,
             };
             match connection.send(request).await {
                 Ok(response) => {
@@ -249,10 +250,14 @@ impl Received {
         let is_decoded_here = |coding: &HeaderValue| {
             [b"br".as_slice(), b"zstd"].iter().any(|name| coding.as_bytes().eq_ignore_ascii_case(name))
         };
-        if !response.headers().get(CONTENT_ENCODING).is_some_and(is_decoded_here) {
-            let (head, body) = response.into_parts();
-            return Ok(Self { head, body: ResponseBody::Received(body) });
+        if response.headers().get(CONTENT_ENCODING).is_some_and(is_decoded_here) {
+            return Box::pin(Self::decoded(response)).await;
         }
+        let (head, body) = response.into_parts();
+        Ok(Self { head, body: ResponseBody::Received(body) })
+    }
+
+    async fn decoded(response: Response<Wire>) -> Result<Self, Failed> {
         let mut decompression = Decompression::new(Answered(Some(response))).no_gzip().no_deflate();
         let decoded = decompression.call(Request::new(())).await.map_err(|error| Failed::Broken(error.into()))?;
         let (head, body) = decoded.into_parts();

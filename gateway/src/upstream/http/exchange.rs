@@ -357,7 +357,7 @@ impl Incoming {
     async fn read_all(&mut self, limits: BodyLimits<'_>) -> Result<Bytes, Fault> {
         match self.coding() {
             Coding::Identity => {}
-            Coding::Gzip => return self.read_gzip(limits).await,
+            Coding::Gzip => return Box::pin(self.read_gzip(limits)).await,
             Coding::Unknown => return Err(malformed("has a content encoding that was not asked for")),
         }
         let length = self.response.content_length();

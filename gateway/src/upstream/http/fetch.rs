@@ -198,7 +198,7 @@ impl Fetch<'_> {
         let mut incoming = exchange(self.client, &outgoing, &mut self.requests).await.map_err(failed)?;
         self.status = incoming.status();
         if !self.status.is_success() {
-            return Err(self.error_status(incoming).await);
+            return Err(Box::pin(self.error_status(incoming)).await);
         }
         let needles = self.authentication.needles.as_ref();
         let stated = self.context.bounds.max_response_bytes;

@@ -115,7 +115,7 @@ impl HttpService {
         };
         let (body, pagination) = match &action.pagination {
             None => (fetch.one_page().await?, None),
-            Some(plan) => fetch.all_pages(plan, action.start(plan, arguments)?).await?,
+            Some(plan) => Box::pin(fetch.all_pages(plan, action.start(plan, arguments)?)).await?,
         };
         Ok(Answer {
             output: if action.is_json { Output::Json(body) } else { Output::Text(body) },
