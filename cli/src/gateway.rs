@@ -129,7 +129,7 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "must be a number from 16Mi to 1024Gi, optionally with k, M, G, Ki, Mi or Gi".to_owned())
 }
 
-/// Parses a number of workers. Each is a thread with two descriptors and some hundred kilobytes.
+/// Parses a number of workers. Each is a thread with four file descriptors and some hundred kilobytes.
 pub(crate) fn workers(text: &str) -> Result<NonZero<usize>, String> {
     let number = text.parse::<NonZero<usize>>().ok().filter(|number| number.get() <= 1024);
     number.ok_or_else(|| "must be a number from 1 to 1024".to_owned())

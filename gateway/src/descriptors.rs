@@ -1,5 +1,10 @@
 //! Divides the file descriptors that the process may have.
 
+use std::num::NonZero;
+
+/// Descriptors of a worker's runtime: two of its event queue, one to wake it, and one for signals.
+const OF_A_WORKER: u64 = 4;
+
 /// The limit of descriptors from which idle connections to upstreams are not restricted.
 const PLENTY: u64 = 2_048;
 
@@ -11,6 +16,14 @@ pub(crate) fn limit() -> Option<u64> {
 fn read(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns the number of workers whose runtimes take at most a quarter of the limit, and the limit without them.
+pub(crate) fn workers(limit: Option<u64>, wanted: NonZero<usize>) -> (NonZero<usize>, Option<u64>) {
+    let Some(limit) = limit else { return (wanted, None) };
+    let most = usize::try_from(limit / 4 / OF_A_WORKER).unwrap_or(usize::MAX);
+    let workers = wanted.min(NonZero::new(most).unwrap_or(NonZero::<usize>::MIN));
+    (workers, Some(limit.saturating_sub(workers.get() as u64 * OF_A_WORKER)))
 }
 
 /// Returns the maximum number of callers' connections: five eighths of the limit. The rest is for upstreams, files,
@@ -56,5 +69,19 @@ mod tests {
             assert_eq!(idle_per_host(limit, 64), idle, "{limit:?}");
         }
         assert_eq!((connections(Some(0), 10), idle_per_host(Some(0), 64)), (1, 1));
+    }
+
+    #[test]
+    fn workers_leave_descriptors_to_connections() {
+        for (limit, wanted, started, left) in [
+            (Some(256), 2, 2, Some(248)),
+            (Some(256), 100, 16, Some(192)),
+            (Some(1_024), 256, 64, Some(768)),
+            (Some(0), 8, 1, Some(0)),
+            (None, 1_024, 1_024, None),
+        ] {
+            let (workers, rest) = workers(limit, NonZero::new(wanted).unwrap());
+            assert_eq!((workers.get(), rest), (started, left), "{limit:?} {wanted}");
+        }
     }
 }

@@ -127,7 +127,15 @@ impl Gateway {
     /// [`StartError`] if the client, the metrics, the audit folder or the source of random numbers cannot be used.
     pub fn new(mut options: Options) -> Result<Arc<Self>, StartError> {
         let limits = options.limits;
-        let descriptors = descriptors::limit();
+        let (workers, descriptors) = descriptors::workers(descriptors::limit(), options.workers);
+        if workers < options.workers {
+            tracing::warn!(
+                workers,
+                wanted = options.workers,
+                "fewer workers are started than wanted: raise the limit of open files (ulimit -n)"
+            );
+            options.workers = workers;
+        }
         let wanted = descriptors::connections(descriptors, limits.connections);
         let (connections, set_aside) = memory::connection_part(limits.memory, wanted, options.tls.is_some());
         let shares = Shares::new(shares::Limits {

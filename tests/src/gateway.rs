@@ -157,6 +157,18 @@ impl Gateway {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Returns the number of threads whose names begin with this.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn threads(&self, name: &str) -> Result<usize> {
+        let mut count = 0;
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            count += usize::from(std::fs::read_to_string(thread?.path().join("comm"))?.starts_with(name));
+        }
+        Ok(count)
+    }
+
     /// Sends SIGTERM.
     ///
     /// # Errors

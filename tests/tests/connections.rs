@@ -31,3 +31,22 @@ async fn idle_connections_exhaust_no_descriptors() -> Result<()> {
     ensure!(warnings <= 1, "{log}");
     Ok(())
 }
+
+/// Each worker has descriptors of its own.
+#[tokio::test]
+async fn workers_leave_descriptors_to_connections() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let folder = Folder::sample(&upstream)?;
+    let wrapper = ["sh", "-c", "ulimit -n 256 && exec \"$@\"", "sh"].map(str::to_owned).to_vec();
+    let arguments = ["--workers", "100"].map(str::to_owned).to_vec();
+    let gateway = Gateway::with(folder.path(), &Options { wrapper, arguments, ..Options::default() }).await?;
+    for _ in 0..50 {
+        let client = Rpc::new(&gateway.endpoint("internal"), Era::Modern)?;
+        let answer = client.call("get-issue", &json!({"owner": "o", "repo": "r", "number": 1})).await?;
+        ensure!(answer.text_block()?.contains("Issue 1"), "{}", answer.text);
+    }
+    // Every worker has served one of them.
+    ensure!(gateway.threads("tamis-worker-")? == 16, "{}", gateway.log());
+    ensure!(gateway.log().contains("fewer workers are started than wanted"), "{}", gateway.log());
+    Ok(())
+}
