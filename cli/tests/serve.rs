@@ -464,3 +464,21 @@ fn a_wrong_name_for_stdio_is_answered_with_the_right_ones() {
     let output = run(&["serve", path, "--stdio", "--exposition", "a/b/c"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_number_of_workers_is_a_number_from_1_to_1024() {
+    for bad in ["0", "1025", "-1", "two", "", "1.5", "18446744073709551616"] {
+        for command in [&["serve", "."][..], &["gateway", "--group", "g", "--namespace", "n"]] {
+            let output = run(&[command, &[&format!("--workers={bad}")]].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let expected = format!("error: invalid value '{bad}' for '--workers <N>': must be a number from 1 to 1024");
+            assert!(output.status.code() == Some(2) && said.contains(&expected), "{bad}: {said}");
+        }
+    }
+    let output = run(&["serve", ".", "--stdio", "--workers", "2"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("'--stdio' cannot be used with '--workers <N>'"),
+        "{said}"
+    );
+}

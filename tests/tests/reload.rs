@@ -55,8 +55,36 @@ async fn shows(rpc: &Rpc, version: usize) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_call_fails_or_mixes_while_files_change() -> Result<()> {
+/// Declares a test of the program at 1, 2 and 8 workers for each of these functions.
+macro_rules! at_workers {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn with_1() -> super::Result<()> {
+                super::$test(1).await
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn with_2() -> super::Result<()> {
+                super::$test(2).await
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn with_8() -> super::Result<()> {
+                super::$test(8).await
+            }
+        }
+    )+};
+}
+
+at_workers!(no_call_fails_or_mixes_while_files_change, sigterm_finishes_calls_in_flight);
+
+/// The options of a gateway with this many workers.
+fn with_workers(workers: usize) -> Options {
+    Options { arguments: vec!["--workers".to_owned(), workers.to_string()], ..Options::default() }
+}
+
+async fn no_call_fails_or_mixes_while_files_change(workers: usize) -> Result<()> {
     let reloads = match std::env::var("TAMIS_TEST_RELOADS") {
         Ok(number) => number.parse()?,
         Err(_) => RELOADS,
@@ -64,14 +92,15 @@ async fn no_call_fails_or_mixes_while_files_change() -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
     folder.write("internal.yaml", &version(0))?;
-    let gateway = Gateway::start(folder.path()).await?;
+    let gateway = Gateway::with(folder.path(), &with_workers(workers)).await?;
     let endpoint = gateway.endpoint("internal");
 
     let written = Arc::new(AtomicUsize::new(0));
     let shown = Arc::new(AtomicUsize::new(0));
     let done = Arc::new(AtomicBool::new(false));
     let mut callers = Vec::new();
-    for era in [Era::Legacy, Era::Modern, Era::Legacy, Era::Modern] {
+    // Each has a connection of its own.
+    for era in [Era::Legacy, Era::Modern].into_iter().cycle().take(workers.max(4)) {
         let rpc = Rpc::new(&endpoint, era)?;
         let (written, shown, done) = (Arc::clone(&written), Arc::clone(&shown), Arc::clone(&done));
         callers.push(tokio::spawn(async move {
@@ -394,20 +423,20 @@ async fn a_stdio_session_serves_its_exposition_again_after_a_deletion() -> Resul
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sigterm_finishes_calls_in_flight() -> Result<()> {
+async fn sigterm_finishes_calls_in_flight(workers: usize) -> Result<()> {
     let upstream = Upstream::start().await?;
     let folder = Folder::sample(&upstream)?;
-    let mut gateway = Gateway::start(folder.path()).await?;
-    let calls: Vec<_> = [Era::Legacy, Era::Modern]
-        .map(|era| {
-            let rpc = Rpc::new(&gateway.endpoint("internal"), era);
-            tokio::spawn(async move { rpc?.call("slow", &json!({"ms": 1500})).await?.text_block() })
-        })
-        .into();
-    while upstream.waiting() < 2 {
+    let mut gateway = Gateway::with(folder.path(), &with_workers(workers)).await?;
+    let eras = [Era::Legacy, Era::Modern].into_iter().cycle().take(2 * workers);
+    let clients: Vec<_> = eras.map(|era| Rpc::new(&gateway.endpoint("internal"), era)).collect::<Result<_>>()?;
+    let calls: Vec<_> = clients
+        .into_iter()
+        .map(|rpc| tokio::spawn(async move { rpc.call("slow", &json!({"ms": 1500})).await?.text_block() }))
+        .collect();
+    while upstream.calls() < 2 * workers {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert_eq!(gateway.threads("tamis-worker-")?, workers);
     gateway.terminate()?;
     for call in calls {
         assert_eq!(call.await??, r#"{"waited":1500}"#);
