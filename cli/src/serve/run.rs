@@ -152,7 +152,7 @@ impl Preparation {
         });
         options.client = ClientOptions { egress: settings::egress(group)?, ..ClientOptions::default() };
         options.limits = settings::limits(group, self.memory);
-        options.workers = self.workers.unwrap_or(options.workers);
+        options.workers = settings::workers(group, self.workers);
         options.audit_log = self.audit_log;
         options.audit_dir.clone_from(&self.audit_dir);
         options.require_access = listen.as_ref().is_some_and(open);

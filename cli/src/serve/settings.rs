@@ -1,6 +1,7 @@
 //! Settings of the process from the GatewayGroup document.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tamis_crds::resources::{AuditSink, GatewayGroupSpec, MetricsDetail};
 use tamis_gateway::upstream::{Destination, EgressPolicy};
-use tamis_gateway::{GatewayLimits, Tls};
+use tamis_gateway::{GatewayLimits, Tls, available_cores};
 
 /// The port of the serving listener, if neither the command line nor a GatewayGroup sets one.
 pub(crate) const PORT: u16 = 8080;
@@ -92,6 +93,11 @@ pub(crate) fn limits(group: Option<&GatewayGroupSpec>, memory: Option<u64>) -> G
     }
 }
 
+/// Returns the number of workers. The number of the command line takes precedence.
+pub(crate) fn workers(group: Option<&GatewayGroupSpec>, given: Option<NonZero<usize>>) -> NonZero<usize> {
+    given.or_else(|| group?.worker_threads()).unwrap_or_else(available_cores)
+}
+
 /// Returns whether the group writes audit records to files.
 pub(crate) fn audits_to_files(group: Option<&GatewayGroupSpec>) -> bool {
     group.and_then(|group| group.audit).is_some_and(|audit| audit.sink == AuditSink::File)
@@ -131,6 +137,7 @@ pub(crate) fn needs_restart(started: Option<&GatewayGroupSpec>, now: Option<&Gat
         ("listener", started.listener != now.listener),
         ("egress", started.egress != now.egress),
         ("memory", started.memory != now.memory),
+        ("workers", started.workers != now.workers),
         ("maxResponseBytes", started.max_response_bytes != now.max_response_bytes),
         ("maxTimeout", started.max_timeout != now.max_timeout),
         ("metrics", started.metrics != now.metrics),
@@ -208,6 +215,15 @@ mod tests {
         let (detected, response, time) = of(None, None);
         assert!(detected > 0);
         assert_eq!((response, time), (64 << 20, 300));
+    }
+
+    #[test]
+    fn workers_are_the_command_line_s_then_the_group_s_then_the_cores() {
+        let group = |workers| GatewayGroupSpec { workers, ..GatewayGroupSpec::default() };
+        let of = |workers, given| super::workers(Some(&group(workers)), NonZero::new(given)).get();
+        assert_eq!((of(Some(3), 5), of(Some(3), 0), of(Some(1024), 0)), (5, 3, 1024));
+        assert_eq!((of(Some(1025), 0), of(Some(0), 0)), (available_cores().get(), available_cores().get()));
+        assert_eq!(super::workers(None, None), available_cores());
     }
 
     #[test]

@@ -566,6 +566,21 @@ fn a_collector_is_named_by_its_base_url() {
 }
 
 #[test]
+fn a_group_has_from_1_to_1024_workers() {
+    for (number, is_valid) in [(0, false), (1, true), (1024, true), (1025, false)] {
+        let text = format!(
+            "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: a}}\nspec:\n  workers: {number}\n"
+        );
+        let said = parse_document("a.yaml", text.as_bytes()).diagnostics;
+        let said: Vec<_> = said.iter().map(ToString::to_string).collect();
+        let wrong = format!(
+            "a.yaml:5:3: error: spec.workers: {number} is not a number from 1 to 1024; write one, or remove the field"
+        );
+        assert_eq!(said, if is_valid { Vec::new() } else { vec![wrong] });
+    }
+}
+
+#[test]
 fn one_mistake_does_not_hide_the_next() {
     let said = |text: &str| {
         let parsed = parse_document("a.yaml", text.as_bytes());

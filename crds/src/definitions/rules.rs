@@ -7,7 +7,7 @@
 use serde_json::{Value as Json, json};
 
 use super::structural::{RULES, rule};
-use crate::resources::{RESERVED_ENV, RESERVED_ENV_PREFIXES};
+use crate::resources::{GatewayGroupSpec, RESERVED_ENV, RESERVED_ENV_PREFIXES};
 
 /// Maximum number of tools of one service, and of filters of one set.
 pub(crate) const MAX_TOOLS: u32 = 5000;
@@ -350,6 +350,7 @@ fn group() -> Vec<(&'static str, Json)> {
             ]),
         ),
         ("GatewayGroupSpec.replicas", json!({ "maximum": 1000 })),
+        ("GatewayGroupSpec.workers", json!({ "minimum": 1, "maximum": GatewayGroupSpec::MAX_WORKERS })),
         ("GatewayGroupSpec.controllerName", text(253)),
         (
             "AutoscalingSpec",

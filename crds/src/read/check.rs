@@ -117,6 +117,10 @@ impl Spec for GatewayGroupSpec {
             let message = format!("`{}` is not a number of bytes from 16Mi to 1024Gi", super::excerpt(text));
             sink.error(&FieldPath::spec(["memory"]), message, "write a number, optionally with k, M, G, Ki, Mi or Gi");
         }
+        if let (Some(number), None) = (self.workers, self.worker_threads()) {
+            let message = format!("{number} is not a number from 1 to {}", Self::MAX_WORKERS);
+            sink.error(&FieldPath::spec(["workers"]), message, "write one, or remove the field");
+        }
         if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
             sink.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
         }

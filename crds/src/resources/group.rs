@@ -1,5 +1,7 @@
 //! `GatewayGroup`: a set of gateways, and the requirements for the expositions that they serve.
 
+use std::num::NonZero;
+
 use indexmap::IndexMap;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -67,6 +69,10 @@ pub struct GatewayGroupSpec {
     /// limit, or of the machine's memory if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+    /// The threads of each gateway that serve connections, from 1 to 1024, each with connections to upstreams of its own. Defaults to
+    /// the cores that the CPU limit of the pod allows, or to those of the machine if there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
     /// The largest `limits.maxResponseBytes` of an exposition of the group. Defaults to `64Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_response_bytes: Option<Quantity>,
@@ -97,10 +103,19 @@ pub struct GatewayGroupSpec {
 }
 
 impl GatewayGroupSpec {
+    /// The largest number of `workers`.
+    pub const MAX_WORKERS: u32 = 1024;
+
     /// Returns `memory` in bytes, or `None` if it is absent or out of bounds.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory.as_ref()?.bytes()
+    }
+
+    /// Returns `workers`, or `None` if it is absent or out of bounds.
+    #[must_use]
+    pub fn worker_threads(&self) -> Option<NonZero<usize>> {
+        self.workers.filter(|number| *number <= Self::MAX_WORKERS).and_then(|number| NonZero::new(number as usize))
     }
 
     /// Returns `maxResponseBytes` in bytes, or its default.

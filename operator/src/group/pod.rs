@@ -160,6 +160,9 @@ fn arguments(group: &GroupInput) -> Vec<String> {
     if let Some(bytes) = spec.memory_bytes() {
         option("memory", &bytes.to_string());
     }
+    if let Some(number) = spec.worker_threads() {
+        option("workers", &number.to_string());
+    }
     if spec.max_response_bytes.is_some() {
         option("max-response-bytes", &spec.response_ceiling().to_string());
     }

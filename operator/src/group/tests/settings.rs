@@ -23,6 +23,7 @@ fn everything() -> GroupInput {
                 "scaleDown": {"selectPolicy": "Disabled"},
             },
         },
+        "workers": 4,
         "disruptionBudget": {"minAvailable": "75%"},
         "listener": {
             "tls": {"secretRef": {"name": "public-tls"}},
@@ -97,6 +98,7 @@ fn pods_have_the_placement_and_environment_of_their_group() {
     let container = container(&all);
     let names: Vec<_> = container["env"].as_array().expect("a list").iter().map(|v| &v["name"]).collect();
     assert_eq!(names, ["POD_NAMESPACE", "RUST_LOG"], "reserved variables are left out");
+    assert!(container["args"].as_array().expect("a list").contains(&json!("--workers=4")), "{}", container["args"]);
     // The grace period is never shorter than calls in flight need, whatever is stored.
     let short = children(&group(json!({"pod": {"terminationGracePeriodSeconds": 5}})), &settings());
     let short = &find(&short, ChildKind::Deployment).body["spec"]["template"]["spec"];
