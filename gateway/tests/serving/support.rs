@@ -332,7 +332,7 @@ pub(crate) fn text(result: &Value) -> &str {
 
 /// Waits until `holds`, or fails.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1_000 {
+    for _ in 0..10_000 {
         if holds() {
             return;
         }

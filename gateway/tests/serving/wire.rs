@@ -279,10 +279,19 @@ impl TestEnv {
 
     /// This many connections to each worker.
     pub(crate) async fn wires(&self, workers: usize, each: usize) -> Vec<Wire> {
-        let mut wires = self.open(workers * each).await;
         let expected: BTreeMap<String, usize> = (1..=workers).map(|n| (format!("tamis-worker-{n}"), each)).collect();
-        assert_eq!(self.spread(&mut wires).await, expected);
-        wires
+        let mut found = BTreeMap::new();
+        // On a busy machine, a worker may not run for so long that it gets no connections for a while.
+        for _ in 0..5 {
+            let mut wires = self.open(workers * each).await;
+            found = self.spread(&mut wires).await;
+            if found == expected {
+                return wires;
+            }
+            drop(wires);
+            self.running.until_metric(r#"tamis_memory_bytes{kind="held"}"#, |held| held == 0).await;
+        }
+        panic!("uneven each time: {found:?}");
     }
 
     /// How many of these connections each worker serves.
