@@ -49,12 +49,13 @@ impl<'de> Deserialize<'de> for ToolFilter {
 }
 
 /// One filter, or one branch of a list. Stages run in the order of the fields below.
+// Documents hold many filters, and most have few stages, so the large fields are boxed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FilterSpec {
     /// List form only: this branch applies when the test holds on the original output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub test: Option<TestSpec>,
+    pub test: Option<Box<TestSpec>>,
     /// List form only: the last branch, which applies when no other does.
     #[serde(default, skip_serializing_if = "is_false")]
     pub otherwise: bool,
@@ -87,13 +88,13 @@ pub struct FilterSpec {
     pub drop_empty: bool,
     /// Cleans outputs that are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<TextSpec>,
+    pub text: Option<Box<TextSpec>>,
     /// Budget and format of what the model gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<OutputSpec>,
+    pub output: Option<Box<OutputSpec>>,
     /// Renders a list as a text summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compact: Option<CompactSpec>,
+    pub compact: Option<Box<CompactSpec>>,
 }
 
 /// RFC 6902 `test`: the value at `path` equals `value`.

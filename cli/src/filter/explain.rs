@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use tamis_engine::json::{Node, parse};
 use tamis_engine::{
-    Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, OutputSpec, Refused, Report, ToolFilter, compile,
+    Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Refused, Report, ToolFilter, compile,
 };
 
 /// The number of paths of a document that are compared; further ones are left out.
@@ -66,10 +66,7 @@ const STAGES: [Stage; 11] = [
     Stage { name: "dropEmpty", drop: |s| s.drop_empty = false },
     Stage { name: "text", drop: |s| s.text = None },
     Stage { name: "compact", drop: |s| s.compact = None },
-    Stage {
-        name: "output.budget",
-        drop: |s| s.output = Some(OutputSpec { budget: None, ..s.output.take().unwrap_or_default() }),
-    },
+    Stage { name: "output.budget", drop: |s| s.output.get_or_insert_default().budget = None },
 ];
 
 /// A stage of a filter, and the filter without it.

@@ -86,7 +86,7 @@ fn guard(specs: &[FilterSpec], index: usize, findings: &mut Findings<'_>) -> Opt
                 );
             }
             fields::warn_star("test.path", &path, findings);
-            Some(Guard::Test(path, test.value.clone()))
+            Some(Guard::Test(Box::new(path), test.value.clone()))
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The fields of one filter object.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
 use super::{CompileOptions, Enforcement, ResponseType, allow_list, leak_check, patches, select};
-use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, Trie};
+use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, SelectNames, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{BudgetSpec, Bytes, FilterSpec, OutputSpec, json};
@@ -52,11 +54,12 @@ pub(super) fn branch(
     let retain = pointers.as_deref().and_then(|paths| retain(paths, findings));
     let paths = retain.as_ref().map(|(_, paths)| paths.as_slice());
     let patches = operations.as_deref().unwrap_or_default();
-    let patches = if within_entry_limit("patches", patches.len(), findings) {
+    let mut patches = if within_entry_limit("patches", patches.len(), findings) {
         patches::compile(patches, paths, findings)
     } else {
         Vec::new()
     };
+    patches.shrink_to_fit();
     let root = root(spec, paths, options, findings);
     let max_items = max_items(*limit, findings);
     let select = fields(spec, findings);
@@ -81,21 +84,21 @@ pub(super) fn branch(
         guard,
         allow_list,
         passthrough: *as_it_is,
-        retain: retain.map(|(retain, _)| retain),
+        retain: retain.map(|(retain, _)| Box::new(retain)),
         patches,
         root,
         detects_list: !enforced && !named && !works_on_items(spec),
         max_items,
-        names: select::names(&select),
+        select_names: SelectNames::default(),
         select_multiplies: select.iter().enumerate().any(|(i, field)| select[..i].iter().any(|f| f.overlaps(field))),
-        select,
-        exclude,
+        select: select.into(),
+        exclude: if exclude.is_empty() { Exclude::none() } else { Arc::new(exclude) },
         drop_nulls: *drop_nulls || *drop_empty,
         drop_empty: *drop_empty,
-        text,
+        text: text.map(Box::new),
         budget,
         notice: output.as_ref().and_then(|output| output.notice).unwrap_or(true),
-        compact,
+        compact: compact.map(Box::new),
     };
     if enforced {
         leak_check::check(&branch, whole.as_deref(), findings);
@@ -220,6 +223,7 @@ fn retain(paths: &[String], findings: &mut Findings<'_>) -> Option<(Retain, Vec<
             None => trie.insert(path, i),
         }
     }
+    trie.shrink();
     limit_globs("retain", &parsed, findings);
     let parsed: Option<Vec<_>> = parsed.into_iter().collect();
     Some((Retain { trie, paths: paths.iter().map(|p| p.as_str().into()).collect() }, parsed?))
@@ -240,7 +244,7 @@ fn root(
             let (message, remedy) = (format!("`{text}` is not among what `retain` keeps"), "add it to `retain`");
             findings.warning("root", message, remedy);
         }
-        return if pointer.segments.is_empty() { Root::Document } else { Root::Pointer(pointer) };
+        return if pointer.segments.is_empty() { Root::Document } else { Root::Pointer(Box::new(pointer)) };
     }
     if !needs_payload(spec) {
         return Root::Unused;
@@ -308,7 +312,7 @@ fn fields(spec: &FilterSpec, findings: &mut Findings<'_>) -> Vec<Field> {
             name: key.as_str().into(),
             key: json::encode(key).into(),
             source: source.as_str().into(),
-            path,
+            path: path.into(),
         });
     }
     out
@@ -317,9 +321,8 @@ fn fields(spec: &FilterSpec, findings: &mut Findings<'_>) -> Vec<Field> {
 /// Compiles `exclude`. Also returns the path of each entry that compiles.
 fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (Exclude, Vec<Option<Vec<Segment>>>) {
     let entries = spec.exclude.as_deref().unwrap_or_default();
-    let mut out = Exclude::default();
     if !within_entry_limit("exclude", entries.len(), findings) {
-        return (out, Vec::new());
+        return (Exclude::default(), Vec::new());
     }
     let mut paths: Vec<Option<Vec<Segment>>> = Vec::with_capacity(entries.len());
     for (i, entry) in entries.iter().enumerate() {
@@ -345,6 +348,7 @@ fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (E
     }
     limit_globs("exclude", &paths, findings);
     let select = spec.select.as_ref().filter(|select| !select.is_empty());
+    let (mut trie, mut names, mut missable_entries) = (Trie::default(), Vec::new(), Vec::with_capacity(paths.len()));
     for (i, path) in paths.iter().enumerate() {
         let mut missable = None;
         if let Some(path) = path {
@@ -359,21 +363,22 @@ fn exclude(spec: &FilterSpec, enforced: bool, findings: &mut Findings<'_>) -> (E
                     "remove one of the two",
                 );
             } else {
-                out.trie.insert(path, i);
+                trie.insert(path, i);
                 if let [Segment::Name(Name { text, index: Index::None })] = path.as_slice() {
-                    out.names.push(text.clone());
+                    names.push(text.clone());
                 }
                 let given = |select: &IndexMap<String, String>| select.keys().any(|key| path[0].is_member(key));
                 missable = select.is_none_or(given).then(|| entries[i].as_str().into());
             }
         }
-        out.entries.push(missable);
+        missable_entries.push(missable);
     }
     let dropped = |key: &String| paths.iter().flatten().any(|path| drops_member(path, key));
     if select.is_some_and(|select| select.keys().all(dropped)) {
         findings.error("exclude", "drops every field that `select` keeps", "remove the fields to keep from `exclude`");
     }
-    (out, paths)
+    trie.shrink();
+    (Exclude { trie, names: names.into(), entries: missable_entries.into() }, paths)
 }
 
 /// Returns whether an entry of `exclude` drops the member `key` of an item.

@@ -100,7 +100,7 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
     let findings = findings.into_vec();
     let broken = findings.iter().any(|f| f.severity == Severity::Error);
     let program = (!broken).then(|| {
-        let branches: Vec<_> = branches.into_iter().flatten().collect();
+        let branches: Box<[_]> = branches.into_iter().flatten().collect();
         let fast = Fast::new(&branches, options.enforcement, options.limits, options.strict_patch);
         Program(Arc::new(Plan {
             enforcement: options.enforcement,
@@ -118,7 +118,7 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
 /// Returns the names in the pointers that `branches` test.
 fn tested_names(branches: &[Branch]) -> Keys {
     let pointers = branches.iter().filter_map(|branch| match &branch.guard {
-        Guard::Test(pointer, _) => Some(pointer),
+        Guard::Test(pointer, _) => Some(&**pointer),
         Guard::Always | Guard::Otherwise => None,
     });
     let names: BTreeSet<&str> = pointers.flat_map(|pointer| &pointer.segments).map(|name| &*name.text).collect();

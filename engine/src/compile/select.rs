@@ -1,22 +1,11 @@
 //! Parses source paths of `select`: `user.login`, `labels[*].name`, `a\.b`.
 
-use std::collections::BTreeSet;
-
 use super::check::Problem;
 use crate::json::DEPTH_CEILING;
-use crate::program::{Field, Step};
-use crate::stream::Keys;
+use crate::program::Step;
 
 const SYNTAX: &str =
     "write names with dots between them, `[n]` for an element, `[*]` for all, `\\.` for a dot in a name";
-
-/// Returns the names in the paths of `fields`.
-pub(super) fn names(fields: &[Field]) -> Keys {
-    let steps = fields.iter().flat_map(|field| &field.path);
-    let names: BTreeSet<&str> =
-        steps.filter_map(|step| if let Step::Name(name) = step { Some(&**name) } else { None }).collect();
-    Keys::new(names)
-}
 
 /// Parses one source path.
 pub(super) fn path(text: &str) -> Result<Vec<Step>, Problem> {

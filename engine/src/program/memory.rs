@@ -41,7 +41,7 @@ impl Program {
     /// Returns the lists of regular expressions that the program holds: an identity, which programs with equal lists
     /// share for as long as one of them is in use, and the size of the list in bytes once compiled.
     pub fn expressions(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.0.branches.iter().filter_map(|branch| branch.text.as_ref()).flat_map(TextProgram::expressions)
+        self.0.branches.iter().filter_map(|branch| branch.text.as_deref()).flat_map(TextProgram::expressions)
     }
 
     fn memory_needed(&self, bytes: usize, values: usize) -> usize {
@@ -62,7 +62,7 @@ impl Branch {
         let tree = values * GROWING + (written / 2 + copied / 8) * COPIED;
         let selected = if self.select.is_empty() { 0 } else { (values + multiplied / 8) * COPIED };
         let indexed = if self.patches.is_empty() { 0 } else { values * INDEXED };
-        let searched = self.text.as_ref().map_or(0, TextProgram::search_bytes);
+        let searched = self.text.as_deref().map_or(0, TextProgram::search_bytes);
         // Stages on text and on bytes write one buffer while they read another.
         tree + selected + indexed + searched + 3 * grown
     }

@@ -7,7 +7,8 @@ mod schema;
 mod select;
 mod trie;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::json::JsonText;
 use crate::stream::{Fast, Keys};
@@ -41,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     pub(crate) strict_patch: bool,
     /// The branches in order; the first whose guard holds applies. The single form is one branch without a guard.
-    pub(crate) branches: Vec<Branch>,
+    pub(crate) branches: Box<[Branch]>,
     /// The names in the pointers that branches test.
     pub(crate) tested_names: Keys,
     /// The branches, as far as they can stream.
@@ -53,12 +54,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// Returns whether the output passes unchanged, whatever it contains.
     pub(crate) fn is_verbatim(&self, call: &Call<'_>) -> bool {
-        let passes = matches!(self.branches.as_slice(), [Branch { guard: Guard::Always, passthrough: true, .. }]);
+        let passes = matches!(&*self.branches, [Branch { guard: Guard::Always, passthrough: true, .. }]);
         (call.raw && self.enforcement == Enforcement::Advisory) || (passes && call.budget.is_none())
     }
 }
 
-/// One filter, or one branch of a list. Stages run in the order of the fields.
+/// One filter, or one branch of a list. Stages run in the order of the fields. Most filters have few stages, so the rare
+/// and large ones are boxed.
 #[derive(Debug)]
 pub(crate) struct Branch {
     /// Stage 1.
@@ -68,7 +70,7 @@ pub(crate) struct Branch {
     /// Whether the output passes as it is; all other fields are then empty.
     pub(crate) passthrough: bool,
     /// Stage 2.
-    pub(crate) retain: Option<Retain>,
+    pub(crate) retain: Option<Box<Retain>>,
     /// Stage 3.
     pub(crate) patches: Vec<Patch>,
     /// Stage 4.
@@ -78,26 +80,29 @@ pub(crate) struct Branch {
     /// Stage 5; never 0.
     pub(crate) max_items: Option<usize>,
     /// Stage 6; empty if there is no `select`.
-    pub(crate) select: Vec<Field>,
-    /// The names in the paths of `select`.
-    pub(crate) names: Keys,
+    pub(crate) select: Box<[Field]>,
+    pub(crate) select_names: SelectNames,
     /// Whether two paths of `select` may lead to the same place, so that its result can be larger than its input.
     pub(crate) select_multiplies: bool,
-    /// Stage 7.
-    pub(crate) exclude: Exclude,
+    /// Stage 7. Programs without one share [`Exclude::none`].
+    pub(crate) exclude: Arc<Exclude>,
     /// Stage 8: drop members whose value is null.
     pub(crate) drop_nulls: bool,
     /// Stage 8: drop members whose value is null, `""`, `[]` or `{}`, from the leaves up.
     pub(crate) drop_empty: bool,
     /// Stage 9, for text output only.
-    pub(crate) text: Option<TextProgram>,
+    pub(crate) text: Option<Box<TextProgram>>,
     /// Stage 10; a call can lower it.
     pub(crate) budget: Option<Bytes>,
     /// Whether the answer reports what is cut.
     pub(crate) notice: bool,
     /// Stage 11.
-    pub(crate) compact: Option<CompactProgram>,
+    pub(crate) compact: Option<Box<CompactProgram>>,
 }
+
+/// The names in the paths of `select`. Only the tree executor looks them up, so they are collected on first use.
+#[derive(Debug, Default)]
+pub(crate) struct SelectNames(OnceLock<Box<Keys>>);
 
 /// When a branch applies.
 #[derive(Debug)]
@@ -105,7 +110,7 @@ pub(crate) enum Guard {
     /// Always: the single form.
     Always,
     /// When the value at the pointer, in the original output, equals the constant.
-    Test(Pointer, JsonText),
+    Test(Box<Pointer>, JsonText),
     /// When no branch before it applies: the last of a list.
     Otherwise,
 }
@@ -116,7 +121,7 @@ pub(crate) struct Retain {
     /// The merged paths; `end` holds indices into `paths`.
     pub(crate) trie: Trie,
     /// The paths as written, for the report of those that resolve nowhere.
-    pub(crate) paths: Vec<Box<str>>,
+    pub(crate) paths: Box<[Box<str>]>,
 }
 
 /// One RFC 6902 operation.
@@ -155,7 +160,7 @@ pub(crate) enum Root {
     /// The whole document: declared, or `Enforced` without `root`.
     Document,
     /// `root`, unless it is `""`. If it does not resolve, the stage fails.
-    Pointer(Pointer),
+    Pointer(Box<Pointer>),
     /// `response.type: array`: the document if it is a list, else the detected list. The stage fails if there is no
     /// list and, under `Enforced`, if the document is not a list.
     List,
@@ -170,13 +175,19 @@ pub(crate) struct Exclude {
     /// that is a list they are names of members of its elements.
     pub(crate) trie: Trie,
     /// The entries that name a member of the item, and nothing below it.
-    pub(crate) names: Vec<Box<str>>,
+    pub(crate) names: Box<[Box<str>]>,
     /// The entries as written, by index. `None` for an entry that is never reported as missed: another entry drops
     /// the same, or `select` gives no such member.
-    pub(crate) entries: Vec<Option<Box<str>>>,
+    pub(crate) entries: Box<[Option<Box<str>>]>,
 }
 
 impl Exclude {
+    /// Returns the stage that drops nothing.
+    pub(crate) fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Exclude>> = LazyLock::new(Arc::default);
+        Arc::clone(&NONE)
+    }
+
     /// Returns whether it drops nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.trie.is_empty()
@@ -216,6 +227,16 @@ impl Root {
 }
 
 impl Branch {
+    /// Returns the names in the paths of `select`.
+    pub(crate) fn names(&self) -> &Keys {
+        self.select_names.0.get_or_init(|| {
+            let steps = self.select.iter().flat_map(|field| &field.path);
+            let names: BTreeSet<&str> =
+                steps.filter_map(|step| if let Step::Name(name) = step { Some(&**name) } else { None }).collect();
+            Box::new(Keys::new(names))
+        })
+    }
+
     /// Returns whether later stages can empty a value that `retain` kept for a part of it. Under `Enforced` the
     /// emptied value then goes too, as if the part had been absent: the answer must not distinguish a dropped part
     /// from an absent one.
@@ -240,7 +261,7 @@ impl Branch {
             root,
             max_items: _,
             select: _,
-            names: _,
+            select_names: _,
             select_multiplies: _,
             exclude: _,
             drop_nulls: _,

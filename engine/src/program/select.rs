@@ -10,7 +10,7 @@ pub(crate) struct Field {
     /// The source path as written, for the report.
     pub(crate) source: Box<str>,
     /// The source path.
-    pub(crate) path: Vec<Step>,
+    pub(crate) path: Box<[Step]>,
 }
 
 /// One step of a source path.

@@ -34,7 +34,7 @@ const LINEAR_SEARCH_MAX: usize = 8;
 
 /// An index over many names. It is built on first use, from names that no longer change; a clone builds its own.
 #[derive(Debug, Default)]
-struct Lookup(OnceLock<Many>);
+struct Lookup(OnceLock<Box<Many>>);
 
 #[derive(Debug)]
 struct Many {
@@ -76,6 +76,15 @@ impl Trie {
                 self.names[at].1.insert(rest, id);
             }
         }
+    }
+
+    /// Gives back the room for paths that are not added any more.
+    pub(crate) fn shrink(&mut self) {
+        let Self { end: _, names, any, globs, deep, lookup: _ } = self;
+        names.shrink_to_fit();
+        globs.shrink_to_fit();
+        let named = names.iter_mut().map(|(_, below)| below).chain(globs.iter_mut().map(|(_, below)| below));
+        named.chain(any.as_deref_mut()).chain(deep.as_deref_mut()).for_each(Self::shrink);
     }
 
     /// Calls `each` with the number of every path in the tree.
@@ -142,11 +151,11 @@ impl Trie {
             for (at, (name, _)) in self.names.iter().enumerate() {
                 texts.entry(&name.text).and_modify(|(_, other)| *other = Some(at)).or_insert((at, None));
             }
-            Many {
+            Box::new(Many {
                 keys: Keys::new(texts.keys().copied()),
                 at: texts.into_values().collect(),
                 maps: self.names.iter().any(maps),
-            }
+            })
         })
     }
 }

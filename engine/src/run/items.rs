@@ -90,7 +90,7 @@ fn select<'a>(
     // Each path gives a field, so paths to the same place multiply what is there: the result needs a limit.
     let mut room = branch.select_multiplies.then_some(plan.limits.max_input_bytes);
     let mut found = vec![Traces::default(); branch.select.len()];
-    let mut lookups = Lookups::new(&branch.names, work);
+    let mut lookups = Lookups::new(branch.names(), work);
     let mut objects = 0;
     let selected = match payload {
         Node::Array(items) => Node::Array(

@@ -95,7 +95,7 @@ fn detect(document: &mut Node<'_>, branch: &Branch, work: &Work<'_>) -> Place {
 
 /// Returns how many `select` paths and `exclude` entries resolve in `item`.
 pub(crate) fn score(item: &Node<'_>, branch: &Branch, work: &Work<'_>) -> usize {
-    let mut lookups = Lookups::new(&branch.names, work);
+    let mut lookups = Lookups::new(branch.names(), work);
     let selected = branch.select.iter().filter(|field| lookups.resolves(item, &field.path)).count();
     let mut excluded = vec![false; branch.exclude.entries.len()];
     resolves(item, &branch.exclude.trie, &mut excluded, work);

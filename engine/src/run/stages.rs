@@ -45,7 +45,7 @@ impl<'p> Run<'p> {
             // Runs in `items`.
             max_items: _,
             select,
-            names: _,
+            select_names: _,
             select_multiplies: _,
             exclude: _,
             drop_nulls: _,

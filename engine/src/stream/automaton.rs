@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ptr;
+use std::sync::{Arc, LazyLock};
 
 use crate::program::{Index, Trie};
 
@@ -18,25 +19,28 @@ const MAX_PLACES: usize = 16;
 /// A deterministic automaton over a set of paths. State 0 is the value at which the paths begin.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    states: Vec<State>,
+    states: Arc<[State]>,
 }
+
+/// The only state of the automaton without paths, which most programs have for a stage that they lack.
+static NO_PATHS: LazyLock<Arc<[State]>> = LazyLock::new(|| Arc::new([State::default()]));
 
 /// What a set of paths says about one place in a document.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The numbers of the paths that end here.
-    pub(super) ends: Vec<usize>,
+    pub(super) ends: Box<[usize]>,
     /// Whether a path continues below.
     pub(super) inner: bool,
     /// The keys of an object that have a state.
     pub(super) keys: Keys,
-    named: Vec<usize>,
+    named: Box<[usize]>,
     other: Option<usize>,
     /// The indices of an array that have a state.
-    indexed: Vec<(usize, usize)>,
+    indexed: Box<[(usize, usize)]>,
     each: Option<usize>,
     /// The paths that resolve vacuously in an empty array: they map over its elements.
-    pub(super) vacuous: Vec<usize>,
+    pub(super) vacuous: Box<[usize]>,
 }
 
 /// A node of the tree of paths, and whether it was reached by mapping over an array: its indices and `*` then do not
@@ -47,12 +51,15 @@ impl Automaton {
     /// Returns the automaton of the paths in `trie`. `None` if it would be too large, or would have to match
     /// patterns.
     pub(super) fn new(trie: &Trie) -> Option<Self> {
+        if trie.is_empty() {
+            return Some(Self { states: Arc::clone(&NO_PATHS) });
+        }
         if trie.has_globs() {
             return None;
         }
         let mut builder = Builder { states: Vec::new(), known: HashMap::new() };
         builder.state(vec![(trie, false)])?;
-        Some(Self { states: builder.states })
+        Some(Self { states: builder.states.into() })
     }
 
     pub(super) fn state(&self, number: usize) -> &State {
@@ -118,20 +125,20 @@ impl Builder {
     }
 
     fn make(&mut self, places: &[Place<'_>]) -> Option<State> {
-        let mut state = State::default();
         let mut names: Vec<&str> = Vec::new();
         let mut indices: Vec<usize> = Vec::new();
+        let (mut ends, mut empty) = (Vec::new(), Vec::new());
         let (mut any, mut mapped) = (Vec::new(), Vec::new());
         for &(trie, in_map) in places {
             if !in_map {
-                state.ends.extend(trie.end);
+                ends.extend(trie.end);
                 any.extend(trie.any.as_deref().map(|below| (below, false)));
             }
             if trie.maps() {
                 mapped.push((trie, true));
             }
             if trie.maps() || trie.any.is_some() {
-                vacuous(trie, &mut state.vacuous);
+                vacuous(trie, &mut empty);
             }
             for (name, _) in &trie.names {
                 match name.index {
@@ -144,14 +151,15 @@ impl Builder {
                 }
             }
         }
-        state.ends.sort_unstable();
+        ends.sort_unstable();
         names.sort_unstable();
         names.dedup();
         indices.sort_unstable();
         indices.dedup();
-        state.inner = !names.is_empty() || !any.is_empty();
+        let inner = !names.is_empty() || !any.is_empty();
 
-        state.other = self.some(any.clone())?;
+        let other = self.some(any.clone())?;
+        let mut named = Vec::with_capacity(names.len());
         for name in &names {
             let mut below = any.clone();
             for (trie, in_map) in places {
@@ -160,18 +168,27 @@ impl Builder {
                     here.filter(|(n, _)| !(*in_map && matches!(n.index, Index::At(_)))).map(|(_, t)| (t, false)),
                 );
             }
-            state.named.push(self.state(below)?);
+            named.push(self.state(below)?);
         }
-        state.keys = Keys::new(names);
+        let keys = Keys::new(names);
         let each: Vec<_> = any.iter().copied().chain(mapped).collect();
+        let mut indexed = Vec::with_capacity(indices.len());
         for index in indices {
             let mut below = each.clone();
             below.extend(
                 places.iter().filter(|(_, in_map)| !in_map).filter_map(|(t, _)| t.at(index)).map(|t| (t, false)),
             );
-            state.indexed.push((index, self.state(below)?));
+            indexed.push((index, self.state(below)?));
         }
-        state.each = self.some(each)?;
-        Some(state)
+        Some(State {
+            ends: ends.into(),
+            inner,
+            keys,
+            named: named.into(),
+            other,
+            indexed: indexed.into(),
+            each: self.some(each)?,
+            vacuous: empty.into(),
+        })
     }
 }

@@ -59,9 +59,9 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Fast {
     /// The pointers that branches test, one for each branch that has a test.
-    tests: Option<Paths>,
+    tests: Option<Box<Paths>>,
     /// The stages of each branch of the plan; `None` if the branch does not stream.
-    branches: Vec<Option<Stages>>,
+    branches: Box<[Option<Stages>]>,
     depth: usize,
 }
 
@@ -99,7 +99,7 @@ impl Fast {
     /// Prepares those of `branches` that can stream.
     pub(crate) fn new(branches: &[Branch], enforcement: Enforcement, limits: Limits, strict_patch: bool) -> Self {
         Self {
-            tests: choose::tests(branches),
+            tests: choose::tests(branches).map(Box::new),
             branches: branches.iter().map(|branch| Stages::new(branch, enforcement, limits, strict_patch)).collect(),
             depth: limits.max_depth.min(DEPTH_CEILING),
         }
@@ -109,7 +109,7 @@ impl Fast {
     ///
     /// # Errors [`Stop`] if the tree executor has to do the work.
     pub(crate) fn run<'b>(&self, branches: &'b [Branch], bytes: &[u8], work: &Work<'_>) -> Result<Outcome<'b>, Stop> {
-        let chosen = choose::branch(self.tests.as_ref(), branches, bytes, self.depth, work)?;
+        let chosen = choose::branch(self.tests.as_deref(), branches, bytes, self.depth, work)?;
         let (Some(branch), Some(Some(stages))) = (branches.get(chosen), self.branches.get(chosen)) else {
             return Err(Stop::Bail);
         };

@@ -34,7 +34,7 @@ pub(super) struct Payload {
 #[derive(Debug)]
 pub(super) struct Select {
     pub(super) paths: Paths,
-    pub(super) outputs: Vec<Output>,
+    pub(super) outputs: Box<[Output]>,
 }
 
 /// One output member of `select`.

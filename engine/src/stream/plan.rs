@@ -57,7 +57,7 @@ impl Stages {
             // See `payload`.
             max_items: _,
             select: fields,
-            names: _,
+            select_names: _,
             select_multiplies: _,
             exclude: _,
             drop_nulls: _,
@@ -115,7 +115,7 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         max_items,
         select: fields,
         // Only the tree looks keys up by hash.
-        names: _,
+        select_names: _,
         select_multiplies,
         exclude,
         drop_nulls,

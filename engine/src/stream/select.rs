@@ -17,19 +17,19 @@ const MAX_DOUBLE_READS: usize = 4;
 pub(super) struct Paths {
     root: Node,
     /// By slot, the path to which it belongs.
-    owners: Vec<usize>,
+    owners: Box<[usize]>,
 }
 
 /// What to do with a value on some path.
 #[derive(Debug, Default)]
 struct Node {
     /// The slots that receive the value: the paths that end here.
-    slots: Vec<usize>,
+    slots: Box<[usize]>,
     /// The keys of an object on some path.
     keys: Keys,
-    below: Vec<Node>,
+    below: Box<[Node]>,
     /// The elements `[n]` of an array, in order of `n`.
-    indices: Vec<(usize, Node)>,
+    indices: Box<[(usize, Node)]>,
     /// The elements `[*]` of an array.
     each: Option<Box<Each>>,
 }
@@ -148,10 +148,10 @@ impl Draft {
         let mut indices: Vec<_> = self.indices.into_iter().map(|(n, draft)| (n, draft.finish())).collect();
         indices.sort_by_key(|(n, _)| *n);
         Node {
-            slots: self.slots,
+            slots: self.slots.into(),
             keys,
             below: self.names.into_iter().map(|(_, draft)| draft.finish()).collect(),
-            indices,
+            indices: indices.into(),
             each: self.each.map(|(draft, lists)| Box::new(Each { node: draft.finish(), lists })),
         }
     }
@@ -167,7 +167,7 @@ impl Paths {
         for (i, field) in fields.iter().enumerate() {
             draft.insert(&field.path, i, &mut owners);
         }
-        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self { root: draft.finish(), owners })
+        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self { root: draft.finish(), owners: owners.into() })
     }
 
     /// Returns the tree of strict pointers, in which a number is an index in an array and a key in an object.

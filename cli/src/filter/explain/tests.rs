@@ -1,4 +1,4 @@
-use tamis_engine::{BudgetSpec, Bytes, CompactSpec, TestSpec, TextSpec};
+use tamis_engine::{BudgetSpec, Bytes, CompactSpec, OutputSpec, TestSpec, TextSpec};
 
 use super::*;
 
@@ -72,12 +72,12 @@ fn the_payload_is_that_of_the_whole_filter() {
 #[test]
 fn budget_and_summary_come_last() {
     let filter = single(FilterSpec {
-        compact: Some(CompactSpec { header: None, item: Some("#{{.id}} {{.title}}".into()), footer: None }),
-        output: Some(OutputSpec {
+        compact: Some(Box::new(CompactSpec { header: None, item: Some("#{{.id}} {{.title}}".into()), footer: None })),
+        output: Some(Box::new(OutputSpec {
             budget: Some(BudgetSpec { bytes: Some(70), tokens: None }),
             notice: Some(false),
             ..OutputSpec::default()
-        }),
+        })),
         ..FilterSpec::default()
     });
     let trace = trace(&filter, Enforcement::Advisory, ISSUES, Call::default());
@@ -87,7 +87,7 @@ fn budget_and_summary_come_last() {
 
 #[test]
 fn a_budget_of_the_call_is_a_stage_too() {
-    let output = Some(OutputSpec { notice: Some(false), ..OutputSpec::default() });
+    let output = Some(Box::new(OutputSpec { notice: Some(false), ..OutputSpec::default() }));
     let filter = single(FilterSpec { root: Some("/items".into()), output, ..select(&[("id", "id")]) });
     let call = Call { budget: Some(Bytes(60)), ..Call::default() };
     let trace = trace(&filter, Enforcement::Advisory, ISSUES, call);
@@ -122,9 +122,9 @@ fn the_branch_that_applies_is_named() {
         |value: &str| TestSpec { path: "/total".into(), value: tamis_engine::JsonText::parse(value).expect("JSON") };
     let branches = |last: bool| {
         ToolFilter::Branches(vec![
-            FilterSpec { test: Some(test("4")), retain: strings(&["/debug"]), ..FilterSpec::default() },
+            FilterSpec { test: Some(Box::new(test("4"))), retain: strings(&["/debug"]), ..FilterSpec::default() },
             FilterSpec {
-                test: (!last).then(|| test("3.0")),
+                test: (!last).then(|| Box::new(test("3.0"))),
                 otherwise: last,
                 retain: strings(&["/total"]),
                 ..FilterSpec::default()
@@ -143,8 +143,10 @@ fn the_branch_that_applies_is_named() {
 
 #[test]
 fn text_has_its_own_row() {
-    let filter =
-        single(FilterSpec { text: Some(TextSpec { dedup: true, ..TextSpec::default() }), ..FilterSpec::default() });
+    let filter = single(FilterSpec {
+        text: Some(Box::new(TextSpec { dedup: true, ..TextSpec::default() })),
+        ..FilterSpec::default()
+    });
     let trace = trace(&filter, Enforcement::Advisory, r#"{"raw": "a\na\na\na\na"}"#, Call::default());
     assert_eq!(trace.rows.len(), 1);
     assert_eq!(trace.output_bytes, Some("a (x5)".len()));

@@ -97,26 +97,26 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
                 exclude,
                 drop_nulls,
                 drop_empty: drop_empty.is_some(),
-                text: text.map(|(dedup, strip, keep, max_lines)| TextSpec {
-                    strip_ansi: true,
-                    strip: strip.into_iter().collect(),
-                    keep: keep.into_iter().collect(),
-                    dedup,
-                    max_lines,
-                    on_empty: None,
+                text: text.map(|(dedup, strip, keep, max_lines)| {
+                    Box::new(TextSpec {
+                        strip_ansi: true,
+                        strip: strip.into_iter().collect(),
+                        keep: keep.into_iter().collect(),
+                        dedup,
+                        max_lines,
+                        on_empty: None,
+                    })
                 }),
-                output: (budget.is_some() || notice.is_some()).then_some(OutputSpec {
+                output: (budget.is_some() || notice.is_some()).then(|| {
                     // Fields that are not implemented are errors.
-                    format: None,
-                    budget,
-                    notice,
-                    strategy: None,
-                    levels: None,
+                    Box::new(OutputSpec { format: None, budget, notice, strategy: None, levels: None })
                 }),
-                compact: template.map(|item| CompactSpec {
-                    header: Some("{{.Total}}: ".to_owned()),
-                    item: Some(item),
-                    footer: Some("{{.Remaining}}".to_owned()),
+                compact: template.map(|item| {
+                    Box::new(CompactSpec {
+                        header: Some("{{.Total}}: ".to_owned()),
+                        item: Some(item),
+                        footer: Some("{{.Remaining}}".to_owned()),
+                    })
                 }),
             }
         },
@@ -128,7 +128,7 @@ pub(super) fn some() -> impl Strategy<Value = ToolFilter> {
     let test = (pointer(&SEGMENTS[..9], 0), constant()).prop_map(|(path, value)| TestSpec { path, value });
     let branches = (vec((spec(), test), 1..3), of(spec())).prop_map(|(tested, last)| {
         let mut branches: Vec<_> =
-            tested.into_iter().map(|(spec, test)| FilterSpec { test: Some(test), ..spec }).collect();
+            tested.into_iter().map(|(spec, test)| FilterSpec { test: Some(Box::new(test)), ..spec }).collect();
         branches.extend(last.map(|spec| FilterSpec { otherwise: true, ..spec }));
         ToolFilter::Branches(branches)
     });
