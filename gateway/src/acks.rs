@@ -243,8 +243,12 @@ impl Reader {
             let sent = self.counted.get(&slot.id).copied().unwrap_or_default();
             // While a tool is being removed, its bytes may be missing for a moment.
             if totals.input > sent.input || totals.output > sent.output {
-                self.counted.insert(slot.id.clone(), totals);
-                saved.push(Saved { id: slot.id.clone(), input_bytes: totals.input, output_bytes: totals.output });
+                self.counted.insert(ExpositionId::clone(&slot.id), totals);
+                saved.push(Saved {
+                    id: ExpositionId::clone(&slot.id),
+                    input_bytes: totals.input,
+                    output_bytes: totals.output,
+                });
             }
         }
         saved.sort_by(|a, b| a.id.cmp(&b.id));

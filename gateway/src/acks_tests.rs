@@ -99,7 +99,9 @@ async fn totals_are_told_when_they_move_and_never_fall() {
     };
     let count = |tool: &str, input, output| {
         let state = gateway.registry.find("team/a").unwrap().state();
-        state.serving().unwrap().tools[tool].series.bytes(&gateway.metrics, input, output);
+        let exposition = state.serving().unwrap();
+        let tool = exposition.tools().get_index_of(tool).unwrap();
+        exposition.tool_series(tool).bytes(&gateway.metrics, input, output);
     };
     let total = |input_bytes, output_bytes| vec![Saved { id: id("a"), input_bytes, output_bytes }];
     assert_eq!(gateway.update(&[document(&["read", "other"])]).failed, []);

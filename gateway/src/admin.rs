@@ -220,8 +220,8 @@ fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCre
             entry["digest"] = json!(hex(&exposition.digest));
             entry["service"] = json!(exposition.service.digest);
             entry["enforcement"] = json!(exposition.enforcement);
-            entry["tools"] = json!(exposition.tools.keys().collect::<Vec<_>>());
-            let unfiltered = exposition.tools.iter().filter(|(_, tool)| !tool.filtered).map(|(name, _)| name);
+            entry["tools"] = json!(exposition.tools().keys().collect::<Vec<_>>());
+            let unfiltered = exposition.tools().iter().filter(|(_, tool)| !tool.filtered).map(|(name, _)| name);
             entry["unfiltered"] = json!(unfiltered.collect::<Vec<_>>());
         }
         State::Stopped(stopped) => {

@@ -84,7 +84,7 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
     let Request { exposition, params, source, .. } = request;
     let name = params.name.and_then(string).ok_or_else(|| RpcError::invalid_params("name must be a string"))?;
     let (tool, _, _) = exposition
-        .tools
+        .tools()
         .get_full(name.as_ref())
         .ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {}", shown(&name))))?;
     let rules = &exposition.service.contracts[name.as_ref()].param_headers;

@@ -66,7 +66,8 @@ impl Gateway {
             return BTreeMap::new();
         }
         let slots = self.registry.all();
-        let serving = slots.values().filter_map(|slot| Some((slot.id.clone(), slot.state().serving()?.clone())));
+        let serving =
+            slots.values().filter_map(|slot| Some((ExpositionId::clone(&slot.id), slot.state().serving()?.clone())));
         let missing = serving.map(|(id, exposition)| (id, missing(&exposition, &*self.options.credentials)));
         missing.filter(|(_, missing)| !missing.is_empty()).collect()
     }
@@ -81,7 +82,7 @@ fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCrede
     }
     let scope = exposition.credentials(store);
     let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
-    for tool in exposition.tools.keys() {
+    for tool in exposition.tools().keys() {
         let document = &exposition.service.document;
         let sent = document.tools.get(tool).and_then(|declared| document.sent_credential(declared));
         if let Some(SentCredential { credential, .. }) = sent {

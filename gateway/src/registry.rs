@@ -9,8 +9,8 @@ use tamis_config::{Digest, ExpositionId, Stopped};
 use tamis_engine::{CompileOptions, Program, Severity, ToolFilter};
 use tokio::sync::watch;
 
-use crate::exposition::Exposition;
-use crate::metrics::{ToolSeries, Totals};
+use crate::exposition::{Exposition, Toolset};
+use crate::metrics::Totals;
 use crate::service::Service;
 
 /// The state of an address.
@@ -36,36 +36,32 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Its name.
-    pub(crate) id: ExpositionId,
+    pub(crate) id: Arc<ExpositionId>,
     state: ArcSwap<State>,
     /// The totals of tools that are no longer published.
     past: Mutex<Totals>,
-    /// Counts the changes of the list of tools; closed when the address is removed.
-    changes: watch::Sender<u64>,
+    /// Counts the changes of the list of tools; closed when the address is removed. Created by the first subscriber.
+    changes: Mutex<Option<watch::Sender<u64>>>,
 }
 
 impl Slot {
-    pub(crate) fn new(id: ExpositionId, state: State) -> Self {
-        Self { id, state: ArcSwap::from_pointee(state), past: Mutex::default(), changes: watch::Sender::new(0) }
+    pub(crate) fn new(id: Arc<ExpositionId>, state: State) -> Self {
+        Self { id, state: ArcSwap::from_pointee(state), past: Mutex::default(), changes: Mutex::default() }
     }
 
-    /// Adds the totals of a tool that is being removed.
-    pub(crate) fn retire_totals(&self, totals: Totals) {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).add(totals);
+    /// Adds the totals that `retire` returns, those of series that it removes. [`Slot::totals`] counts them as long as the
+    /// series exist, and from then on here.
+    pub(crate) fn retire_totals(&self, retire: impl FnOnce() -> Totals) {
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        past.add(retire());
     }
 
     /// Returns the bytes of all calls since the address was added. This count never decreases.
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = *self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = *past;
         if let State::Serving(exposition) = self.state().as_ref() {
-            let mut counted: Option<&ToolSeries> = None;
-            for tool in exposition.tools.values() {
-                // If tools have no series of their own, all share one, which counts once.
-                if counted.is_none_or(|before| !std::ptr::eq(before, Arc::as_ptr(&tool.series))) {
-                    totals.add(tool.series.totals());
-                }
-                counted = Some(&tool.series);
-            }
+            totals.add(exposition.series.totals());
         }
         totals
     }
@@ -77,17 +73,21 @@ impl Slot {
 
     /// Subscribes to changes of the list of tools.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.get_or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
     /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools
     /// differs.
     pub(crate) fn swap(&self, state: State) {
-        let listed = |state: &State| state.serving().map(|e| e.list_digest);
+        let listed = |state: &State| state.serving().map(|e| e.set.list_digest);
         let after = listed(&state);
         let before = listed(&self.state.swap(Arc::new(state)));
         if before != after {
-            self.changes.send_modify(|count| *count += 1);
+            // Locked after the swap: who subscribes after this sees the new list.
+            if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
+                changes.send_modify(|count| *count += 1);
+            }
         }
     }
 }
@@ -118,11 +118,12 @@ impl Registry {
     }
 }
 
-/// Services and programs that expositions share. The expositions that use them hold them.
+/// Services, programs and sets of tools that expositions share. The expositions that use them hold them.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) services: Services,
     pub(crate) programs: Programs,
+    pub(crate) toolsets: Toolsets,
     /// The number of entries above which unused ones are removed.
     prune_above: usize,
 }
@@ -131,12 +132,37 @@ impl Shared {
     /// Removes unused entries, once they may be half of all. The cost of one change therefore does not grow with the
     /// number of entries.
     pub(crate) fn prune(&mut self) {
-        if self.services.0.len() + self.programs.0.len() <= self.prune_above {
+        let Self { services, programs, toolsets, prune_above } = self;
+        let entries = |services: &Services, programs: &Programs, toolsets: &Toolsets| {
+            services.0.len() + programs.0.len() + toolsets.0.len()
+        };
+        if entries(services, programs, toolsets) <= *prune_above {
             return;
         }
-        self.services.0.retain(|_, service| service.strong_count() > 0);
-        self.programs.0.retain(|_, program| program.strong_count() > 0);
-        self.prune_above = 64 + 2 * (self.services.0.len() + self.programs.0.len());
+        services.0.retain(|_, service| service.strong_count() > 0);
+        programs.0.retain(|_, program| program.strong_count() > 0);
+        toolsets.0.retain(|_, tools| tools.strong_count() > 0);
+        *prune_above = 64 + 2 * entries(services, programs, toolsets);
+    }
+}
+
+/// Sets of tools, by a digest of all that they are made of.
+#[derive(Debug, Default)]
+pub(crate) struct Toolsets(HashMap<[u8; 32], Weak<Toolset>>);
+
+impl Toolsets {
+    /// Returns the set with this digest, loaded by `load` unless an exposition holds it already.
+    pub(crate) fn get(
+        &mut self,
+        digest: [u8; 32],
+        load: impl FnOnce() -> Result<Toolset, String>,
+    ) -> Result<Arc<Toolset>, String> {
+        if let Some(tools) = self.0.get(&digest).and_then(Weak::upgrade) {
+            return Ok(tools);
+        }
+        let tools = Arc::new(load()?);
+        self.0.insert(digest, Arc::downgrade(&tools));
+        Ok(tools)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tamis_config::carrier::Unreadable;
 use tamis_config::{Audit, ExpositionDocument, ExpositionId, Reason, ServiceDocument, Snapshot, Stopped, reads};
 
-use crate::exposition::{Exposition, Tool, too_large};
+use crate::exposition::{Exposition, too_large};
 use crate::expressions::Sum;
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
@@ -78,7 +78,7 @@ struct Unloadable {
 fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
     previous.enforcement >= wanted.enforcement
         && previous.access == wanted.access
-        && previous.tools.keys().all(|tool| wanted.tools.contains_key(tool))
+        && previous.tools().keys().all(|tool| wanted.tools.contains_key(tool))
 }
 
 impl Gateway {
@@ -103,7 +103,8 @@ impl Gateway {
             reload.place(id, State::Stopped(stopped.clone()));
         }
         let named = |id: &ExpositionId| snapshot.expositions.contains_key(id) || snapshot.stopped.contains_key(id);
-        let gone: Vec<_> = reload.before.values().map(|slot| slot.id.clone()).filter(|id| !named(id)).collect();
+        let gone: Vec<_> =
+            reload.before.values().map(|slot| ExpositionId::clone(&slot.id)).filter(|id| !named(id)).collect();
         for id in &gone {
             reload.remove(id);
         }
@@ -195,21 +196,21 @@ impl<'a> Reload<'a> {
     /// replaces: what goes needs no room. The sum of a namespace has a bound of its own, so that a namespace leaves room
     /// to others whatever is loaded first.
     fn within_bounds(&self, exposition: Exposition) -> Result<Exposition, Unloadable> {
-        if exposition.expressions.is_empty() {
+        if exposition.set.expressions.is_empty() {
             return Ok(exposition);
         }
         let stays = self.before.iter().filter(|(path, _)| !self.differing.contains_key(*path)).map(|(_, slot)| slot);
         let (mut all, mut own) = (Sum::default(), Sum::default());
-        for slot in stays.chain(self.differing.values().flatten()).filter(|slot| slot.id != *exposition.id) {
+        for slot in stays.chain(self.differing.values().flatten()).filter(|slot| slot.id != exposition.id) {
             let state = slot.state();
             let Some(other) = state.serving() else { continue };
-            all.add(&other.expressions);
+            all.add(&other.set.expressions);
             if slot.id.namespace == exposition.id.namespace {
-                own.add(&other.expressions);
+                own.add(&other.set.expressions);
             }
         }
-        all.add(&exposition.expressions);
-        own.add(&exposition.expressions);
+        all.add(&exposition.set.expressions);
+        own.add(&exposition.set.expressions);
         let limits = &self.gateway.options.limits;
         let bounds = [(own, limits.namespace_expressions, "namespace"), (all, limits.expressions, "gateway group")];
         match bounds.into_iter().find(|(sum, most, _)| sum.bytes() > *most) {
@@ -227,7 +228,8 @@ impl<'a> Reload<'a> {
         let Some(slot) = self.slot(id) else {
             self.more += serves;
             self.report.added.push(id.clone());
-            self.differing.insert(id.to_string().into(), Some(Arc::new(Slot::new(id.clone(), next))));
+            let name = next.serving().map_or_else(|| Arc::new(id.clone()), |exposition| Arc::clone(&exposition.id));
+            self.differing.insert(id.to_string().into(), Some(Arc::new(Slot::new(name, next))));
             return;
         };
         let before = slot.state();
@@ -243,6 +245,9 @@ impl<'a> Reload<'a> {
         self.more += serves - i64::from(before.serving().is_some());
         self.report.changed.push(id.clone());
         let kept = next.serving().cloned();
+        if let Some(kept) = &kept {
+            kept.series.publish(&kept.set);
+        }
         slot.swap(next);
         retire(&self.gateway.metrics, &slot, before.serving().map(AsRef::as_ref), kept.as_deref());
     }
@@ -308,7 +313,7 @@ fn load(
         .map_err(|message| fail(Reason::InvalidManifest, message, true))?;
     let namespace = &document.id.namespace;
     service.upstream.reachable_from(namespace).map_err(|message| fail(Reason::EgressDenied, message, false))?;
-    Exposition::load(document, &service, previous, gateway, &mut shared.programs)
+    Exposition::load(document, &service, previous, gateway, shared)
         .map_err(|message| fail(Reason::InvalidFilter, message, true))
 }
 
@@ -351,22 +356,9 @@ fn note(gateway: &Gateway, report: &ReloadReport, given: Option<&[Change]>, prob
     status.failed.extend(report.failed.iter().map(|failure| (failure.id.clone(), failure.message.clone())));
 }
 
-/// Takes away the series of what `kept` does not use any more; the slot goes on counting.
+/// Removes the series that `kept` does not use any more; the slot keeps their totals.
 fn retire(metrics: &Metrics, slot: &Slot, before: Option<&Exposition>, kept: Option<&Exposition>) {
     let Some(before) = before else { return };
-    let mut retired = None;
-    for (name, tool) in &before.tools {
-        let same = |kept: &Tool| Arc::ptr_eq(&kept.series, &tool.series);
-        let lives =
-            kept.is_some_and(|k| k.tools.get(name).is_some_and(same) || k.tools.values().next().is_some_and(same));
-        // Without series of their own all tools count into one.
-        if !lives && retired.is_none_or(|retired| !Arc::ptr_eq(retired, &tool.series)) {
-            slot.retire_totals(tool.series.totals());
-            tool.series.retire(metrics);
-            retired = Some(&tool.series);
-        }
-    }
-    if kept.is_none_or(|kept| !Arc::ptr_eq(&kept.series, &before.series)) {
-        before.series.retire(metrics);
-    }
+    let stays = kept.is_some_and(|kept| Arc::ptr_eq(&kept.series, &before.series));
+    slot.retire_totals(|| if stays { before.series.retire_missing(metrics) } else { before.series.retire(metrics) });
 }

@@ -303,7 +303,7 @@ fn what_a_record_costs() {
     report("the call's part", || log.record(Record { ended: now.0, ..self::record(&exposition, 0) }));
     let metrics = crate::metrics::Metrics::new().unwrap();
     report("a histogram", || metrics.call_duration.observe(std::hint::black_box(0.004)));
-    let series = &exposition.tools[0].series;
+    let series = exposition.tool_series(0);
     report("the counters of a call", || {
         series.call(&metrics, Outcome::Ok);
         series.bytes(&metrics, std::hint::black_box(1_000), 100);

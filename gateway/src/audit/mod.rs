@@ -82,7 +82,7 @@ pub(crate) struct Record {
 
 impl Record {
     fn tool_name(&self) -> &str {
-        self.exposition.tools.get_index(self.tool).map_or("", |(name, _)| name)
+        self.exposition.tools().get_index(self.tool).map_or("", |(name, _)| name)
     }
 
     /// Returns how the call ended. An output that passed although a stage failed is not `ok`.

@@ -24,7 +24,7 @@ use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Chain, Exhausted, Held, Reservation, Shared, arguments_need, light_need};
-use crate::metrics::{Metrics, Outcome, Rejection};
+use crate::metrics::{Metrics, Outcome, Rejection, ToolSeries};
 use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
 use crate::seal::SealError;
@@ -125,8 +125,7 @@ impl Drop for ActiveCall<'_> {
     fn drop(&mut self) {
         let ended = Instant::now();
         let took = ended.saturating_duration_since(self.started);
-        let tool = &self.exposition.tools[self.call.tool];
-        tool.series.call(&self.gateway.metrics, self.outcome);
+        self.exposition.tool_series(self.call.tool).call(&self.gateway.metrics, self.outcome);
         self.gateway.metrics.call_duration.observe(took.as_secs_f64());
         if let Some(trace) = &mut self.trace {
             trace.outcome(self.outcome.as_str(), self.outcome != Outcome::Ok);
@@ -177,7 +176,7 @@ pub(crate) async fn run(
     mut held: Reservation,
 ) -> Result<Held, RpcError> {
     let started = Instant::now();
-    let (name, tool) = exposition.tools.get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
+    let (name, tool) = exposition.tools().get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
     let begin = |traces: &Traces| traces.call(&call.parent, &exposition.id, name, call.id());
     let mut trace = gateway.options.traces.as_ref().map(begin);
     let entered = place(gateway, exposition).and_then(|place| Ok((place, admit(gateway, exposition, started)?)));
@@ -433,6 +432,7 @@ async fn filtered(
 ) -> Result<Chain, Exhausted> {
     let (gateway, exposition) = (active.gateway, active.exposition);
     let metrics = &gateway.metrics;
+    let series = exposition.tool_series(active.call.tool);
     let enforcement = exposition.enforcement;
     let pagination = pagination(active, name, declared, &answer).map(Arc::from);
     active.status = answer.status;
@@ -444,14 +444,14 @@ async fn filtered(
     let executed = executed(declared);
     match applied {
         Applied::Done(Ok(Filtered { text, notice, structured, report })) => {
-            count(tool, metrics, &report);
+            count(series, metrics, &report);
             let filter = tool.filtered.then(|| report.meta(enforcement));
             let result = ToolResult { text, notice, structured, is_error: false, filter };
             // Of the filter's memory, only its result is still in use.
             active.held.shrink_to(before);
             let written = match answer::measure(active, result, deadline).await {
                 Ok(measured) => {
-                    tool.series.bytes(metrics, report.original_bytes, report.output_bytes);
+                    series.bytes(metrics, report.original_bytes, report.output_bytes);
                     if let Some(span) = &mut span {
                         span.sizes(report.original_bytes, report.output_bytes);
                     }
@@ -477,7 +477,7 @@ async fn filtered(
         }
         Applied::Done(Err(Refused { stage, report })) => {
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
-            count(tool, metrics, &report);
+            count(series, metrics, &report);
             active.outcome = Outcome::Refused;
             // The message names fields of the filter, never a value of the output.
             let reason = report.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
@@ -514,14 +514,14 @@ fn failed_stage(report: &Report) -> Option<Stage> {
     warned.or(report.compact_error.as_ref().map(|_| Stage::Compact))
 }
 
-fn count(tool: &Tool, metrics: &Metrics, report: &Report) {
+fn count(series: &ToolSeries, metrics: &Metrics, report: &Report) {
     for warning in report.error.iter().chain(&report.warnings) {
-        tool.series.error(metrics, warning.stage);
+        series.error(metrics, warning.stage);
     }
     if report.compact_error.is_some() {
-        tool.series.error(metrics, Stage::Compact);
+        series.error(metrics, Stage::Compact);
     }
-    tool.series.missed(metrics, report.partial_miss.len() + report.unresolved.len());
+    series.missed(metrics, report.partial_miss.len() + report.unresolved.len());
 }
 
 /// Returns the JSON of `_pagination`, if the gateway fetched pages.

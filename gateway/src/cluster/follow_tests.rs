@@ -134,9 +134,10 @@ fn one_change_among_many_touches_that_one_alone() {
     let states: HashMap<_, _> = before.iter().map(|(path, slot)| (path.clone(), slot.state())).collect();
     // They share what is equal.
     let programs: HashSet<_> =
-        states.values().map(|s| Arc::as_ptr(&s.serving().unwrap().tools["read"].program)).collect();
+        states.values().map(|s| Arc::as_ptr(&s.serving().unwrap().tools()["read"].program)).collect();
     let services: HashSet<_> = states.values().map(|s| Arc::as_ptr(&s.serving().unwrap().service)).collect();
-    assert_eq!((programs.len(), services.len()), (1, 1));
+    let sets: HashSet<_> = states.values().map(|s| Arc::as_ptr(&s.serving().unwrap().set)).collect();
+    assert_eq!((programs.len(), services.len(), sets.len()), (1, 1, 1));
 
     following.say([applied("e7", "/b")]);
     let changed =

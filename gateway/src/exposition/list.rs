@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tamis_config::ServiceTool;
 
-use super::{Exposition, Tool, schema};
+use super::{Tool, schema};
 use crate::mcp::arguments::Reserved;
 use crate::service::{Service, declared_input};
 
@@ -48,12 +48,12 @@ pub(crate) struct Page<'a> {
 }
 
 impl ToolList {
-    pub(super) fn build(exposition: &Exposition) -> Self {
+    pub(super) fn build(service: &Service, tools: &IndexMap<String, Tool>) -> Self {
         let mut fragments = Fragments::default();
-        for (name, tool) in &exposition.tools {
-            fragments.push(&describe(name, &exposition.service.document.tools[name], tool));
+        for (name, tool) in tools {
+            fragments.push(&describe(name, &service.document.tools[name], tool));
         }
-        Self { fragments, names: exposition.tools.keys().cloned().collect() }
+        Self { fragments, names: tools.keys().cloned().collect() }
     }
 
     /// Returns the page at `cursor`, or the first page without one. Returns none for a cursor that names no tool of

@@ -3,30 +3,28 @@
 
 mod list;
 mod schema;
+mod toolset;
 
 use std::sync::{Arc, OnceLock};
 
 use indexmap::IndexMap;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, ServiceTool, reads};
-use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
+use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, reads};
+use tamis_engine::Enforcement;
 
 use crate::access::{AuthError, KeyDigest};
-use crate::expressions::Expressions;
 use crate::gateway::Gateway;
 use crate::limiter::Limiter;
-use crate::mcp::arguments::Reserved;
 use crate::metrics::{ExpositionSeries, ToolSeries};
 use crate::options::GatewayLimits;
-use crate::paging;
-use crate::registry::Programs;
+use crate::registry::Shared;
 use crate::service::Service;
 use crate::shares::Share;
 use crate::upstream::{CredentialScope, Credentials, Handles};
 
 pub(crate) use list::ToolList;
+pub(crate) use toolset::{Tool, Toolset};
 
 /// One exposition.
 #[derive(Debug)]
@@ -47,33 +45,17 @@ pub(crate) struct Exposition {
     pub(crate) audit: Audit,
     /// The service that it publishes.
     pub(crate) service: Arc<Service>,
-    /// The published tools, in the order in which they are listed.
-    pub(crate) tools: IndexMap<String, Tool>,
-    /// The regular expressions of its filters.
-    pub(crate) expressions: Expressions,
+    /// The published tools, shared with the expositions that publish the same.
+    pub(crate) set: Arc<Toolset>,
     /// Its share of the gateway's memory, calls and streams.
     pub(crate) share: Arc<Share>,
     /// Limits the rate and the number of calls.
     pub(crate) limiter: Arc<Limiter>,
     /// Its counters.
     pub(crate) series: Arc<ExpositionSeries>,
-    /// Equal for two versions with the same list.
-    pub(crate) list_digest: [u8; 32],
-    /// Built when it is first requested, since it would be most of an exposition's memory.
-    list: OnceLock<ToolList>,
-}
-
-/// One published tool.
-#[derive(Debug)]
-pub(crate) struct Tool {
-    /// The filter. If none is declared, it changes nothing.
-    pub(crate) program: Arc<Program>,
-    /// Whether a filter applies. Its report then goes into `_meta`.
-    pub(crate) filtered: bool,
-    /// Inputs that the gateway handles itself.
-    pub(crate) reserved: Reserved,
-    /// Its counters.
-    pub(crate) series: Arc<ToolSeries>,
+    /// The counters of each tool, in the order of the tools. Found in `series` by the first calls, since most expositions and
+    /// tools are idle.
+    tool_series: OnceLock<Box<[OnceLock<Arc<ToolSeries>>]>>,
 }
 
 impl Exposition {
@@ -87,41 +69,28 @@ impl Exposition {
         service: &Arc<Service>,
         previous: Option<&Self>,
         gateway: &Gateway,
-        programs: &mut Programs,
+        shared: &mut Shared,
     ) -> Result<Self, String> {
         if !reads(document.format_version) {
             return Err(Unreadable::TooNew(document.format_version).to_string());
         }
         let limits = ceilings(&document.limits, &gateway.options.limits);
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
-        let mut tools = IndexMap::with_capacity(document.tools.len());
-        let mut expressions = Expressions::default();
-        // To Prometheus, an empty label is an absent one.
-        let shared = (!gateway.options.tool_series).then(|| {
-            let kept = previous.and_then(|p| p.tools.values().next()).map(|tool| Arc::clone(&tool.series));
-            kept.unwrap_or_else(|| Arc::new(ToolSeries::new(&id, "")))
-        });
-        for name in document.tools.keys() {
-            let kept = || previous.and_then(|p| p.tools.get(name)).map(|tool| Arc::clone(&tool.series));
-            let series = shared.clone().or_else(kept).unwrap_or_else(|| Arc::new(ToolSeries::new(&id, name)));
-            let tool = Tool::load(document, &limits, service, name, series, programs)?;
-            expressions.add(&tool.program);
-            let most = gateway.options.limits.namespace_expressions;
-            if expressions.bytes() > most {
-                return Err(format!("tool {name}: {}", too_large("exposition", most)));
-            }
-            tools.insert(name.clone(), tool);
-        }
+        let most_expressions = gateway.options.limits.namespace_expressions;
+        let Shared { toolsets, programs, .. } = shared;
+        let set = toolsets.get(Toolset::digest(document, &limits, service), || {
+            Toolset::load(document, &limits, service, most_expressions, programs)
+        })?;
         let limiter = match previous {
             Some(previous) if previous.limits == limits => Arc::clone(&previous.limiter),
             _ => Arc::new(Limiter::new(&limits)),
         };
         let series = match previous {
             Some(previous) => Arc::clone(&previous.series),
-            None => Arc::new(ExpositionSeries::new(&id)),
+            None => Arc::new(ExpositionSeries::new(&id, gateway.options.tool_series, &set)),
         };
-        let list_digest = list::digest(service, &tools);
         let handles = Handles::new(&document.credentials)?;
+        let share = gateway.shares.of(&id);
         Ok(Self {
             id,
             digest: digest(document),
@@ -131,13 +100,11 @@ impl Exposition {
             limits,
             audit: document.audit,
             service: Arc::clone(service),
-            tools,
-            expressions,
-            share: gateway.shares.of(&document.id),
+            set,
+            share,
             limiter,
             series,
-            list_digest,
-            list: OnceLock::new(),
+            tool_series: OnceLock::new(),
         })
     }
 
@@ -171,9 +138,23 @@ impl Exposition {
         }
     }
 
+    /// Returns the published tools, in the order in which they are listed.
+    pub(crate) fn tools(&self) -> &IndexMap<String, Tool> {
+        &self.set.tools
+    }
+
+    /// Returns the counters of a tool, by its position among the tools.
+    ///
+    /// # Panics
+    /// There is no tool at that position.
+    pub(crate) fn tool_series(&self, tool: usize) -> &ToolSeries {
+        let all = self.tool_series.get_or_init(|| self.tools().keys().map(|_| OnceLock::new()).collect());
+        all[tool].get_or_init(|| self.series.tool(self.tools().get_index(tool).map_or("", |(name, _)| name)))
+    }
+
     /// Returns the list for `tools/list`.
     pub(crate) fn list(&self) -> &ToolList {
-        self.list.get_or_init(|| ToolList::build(self))
+        self.set.list(&self.service)
     }
 }
 
@@ -209,50 +190,4 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         text.extend([byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
     }
     text
-}
-
-impl Tool {
-    fn load(
-        document: &ExpositionDocument,
-        call_limits: &CallLimits,
-        service: &Service,
-        name: &str,
-        series: Arc<ToolSeries>,
-        programs: &mut Programs,
-    ) -> Result<Self, String> {
-        let published = &document.tools[name];
-        let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
-        let enforced = document.enforcement == Enforcement::Enforced;
-        if enforced && published.filter.is_none() {
-            return Err(format!(
-                "tool {name} has no filter; an Enforced exposition needs one for each tool, such as passthrough"
-            ));
-        }
-        let options = CompileOptions {
-            enforcement: document.enforcement,
-            response_type: declared.response_type,
-            limits: Limits {
-                max_input_bytes: usize::try_from(call_limits.max_response_bytes).unwrap_or(usize::MAX),
-                ..Limits::default()
-            },
-            strict_patch: false,
-        };
-        let none = ToolFilter::default();
-        let filter = published.filter.as_deref().unwrap_or(&none);
-        let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
-        let filtered = !published.is_unfiltered();
-        let arguments = &service.contracts[name].arguments;
-        Ok(Self {
-            program,
-            filtered,
-            reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
-            series,
-        })
-    }
-
-    /// Returns the schema of the structured content of every answer, if there is one.
-    fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
-        let pages = declared.pagination.as_ref().map(|pagination| paging::schema(pagination.kind));
-        if self.filtered { self.program.output_schema(pages.as_ref()) } else { None }
-    }
 }

@@ -440,7 +440,7 @@ pub fn every_metric() -> String {
     let metrics = Metrics::new().expect("the names are good");
     let id = std::sync::Arc::new(ExpositionId { namespace: "namespace".to_owned(), name: "exposition".to_owned() });
     ToolSeries::new(&id, "tool").everything(&metrics);
-    ExpositionSeries::new(&id).everything(&metrics);
+    ExpositionSeries::new(&id, true, &std::sync::Arc::default()).everything(&metrics);
     for word in NoStatus::ALL {
         metrics.upstream(Err(word), Duration::ZERO);
     }

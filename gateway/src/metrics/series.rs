@@ -1,13 +1,15 @@
 //! The counters of an exposition and of its tools. They are registered at their first count, and removed with the
 //! exposition.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prometheus::{IntCounter, IntCounterVec};
 use tamis_config::ExpositionId;
 use tamis_engine::Stage;
 
 use super::{Metrics, Outcome, Rejection};
+use crate::exposition::Toolset;
 
 /// A counter that is registered when it is first needed.
 type Lazy = OnceLock<IntCounter>;
@@ -35,18 +37,13 @@ impl Totals {
     }
 }
 
-/// The counters of one tool of an exposition. Small until the first call, since most tools are idle.
+/// The counters of one tool of an exposition. Created by the tool's first call, since most tools are idle.
 #[derive(Debug)]
 pub(crate) struct ToolSeries {
     id: Arc<ExpositionId>,
     tool: Box<str>,
-    /// Whether the exposition was removed. The lock guards registration, which is rare.
+    /// Whether the tool is not published any more. The lock guards registration, which is rare.
     retired: Mutex<bool>,
-    counters: OnceLock<Box<Counters>>,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
     calls: [Lazy; OUTCOMES.len()],
     input: Lazy,
     output: Lazy,
@@ -56,8 +53,23 @@ struct Counters {
 }
 
 impl ToolSeries {
-    pub(crate) fn new(id: &Arc<ExpositionId>, tool: &str) -> Self {
-        Self { id: Arc::clone(id), tool: tool.into(), retired: Mutex::new(false), counters: OnceLock::new() }
+    pub(super) fn new(id: &Arc<ExpositionId>, tool: &str) -> Self {
+        Self {
+            id: Arc::clone(id),
+            tool: tool.into(),
+            retired: Mutex::new(false),
+            calls: Default::default(),
+            input: Lazy::new(),
+            output: Lazy::new(),
+            saved: Lazy::new(),
+            missed: Lazy::new(),
+            errors: Default::default(),
+        }
+    }
+
+    /// Returns counters that are never registered, for a call that outlives its tool.
+    fn detached(id: &Arc<ExpositionId>) -> Self {
+        Self { retired: Mutex::new(true), ..Self::new(id, "") }
     }
 
     /// Counts one call.
@@ -75,7 +87,7 @@ impl ToolSeries {
     /// Returns the bytes counted so far.
     pub(crate) fn totals(&self) -> Totals {
         let read = |counter: &Lazy| counter.get().map_or(0, IntCounter::get);
-        self.counters.get().map_or_else(Totals::default, |c| Totals { input: read(&c.input), output: read(&c.output) })
+        Totals { input: read(&self.input), output: read(&self.output) }
     }
 
     /// Counts a failed stage.
@@ -102,15 +114,15 @@ impl ToolSeries {
         [self.id.namespace.as_str(), &self.id.name, &self.tool].into_iter().chain(extra).collect()
     }
 
-    fn get(&self, cell: impl Fn(&Counters) -> &Lazy, family: &IntCounterVec, extra: Option<&str>) -> &IntCounter {
-        cell(self.counters.get_or_init(Box::default)).get_or_init(|| {
+    fn get(&self, cell: impl Fn(&Self) -> &Lazy, family: &IntCounterVec, extra: Option<&str>) -> &IntCounter {
+        cell(self).get_or_init(|| {
             let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
             if *retired { detached() } else { family.with_label_values(&self.labels(extra)) }
         })
     }
 
     /// Removes the tool's series. Calls in flight may still count into the counters that they hold.
-    pub(crate) fn retire(&self, metrics: &Metrics) {
+    fn retire(&self, metrics: &Metrics) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         *retired = true;
         // Removing a series that was never registered is an error that does not matter.
@@ -127,17 +139,78 @@ impl ToolSeries {
     }
 }
 
-/// The counters of an exposition as a whole.
+/// The counters of an exposition and of its tools. The versions of an exposition that replace each other share them.
 #[derive(Debug)]
 pub(crate) struct ExpositionSeries {
     id: Arc<ExpositionId>,
-    retired: Mutex<bool>,
-    rejected: [Lazy; REJECTIONS.len()],
+    /// Whether each tool has series of its own. To Prometheus, an empty label is an absent one.
+    by_tool: bool,
+    /// Created by the first rejection.
+    rejected: OnceLock<Box<[Lazy; REJECTIONS.len()]>>,
+    tools: Mutex<Published>,
+}
+
+/// The tools that may have series, and those that have.
+#[derive(Debug)]
+struct Published {
+    /// The tools of the newest version; none once the exposition is removed.
+    tools: Option<Arc<Toolset>>,
+    /// By label.
+    series: BTreeMap<Box<str>, Arc<ToolSeries>>,
 }
 
 impl ExpositionSeries {
-    pub(crate) fn new(id: &Arc<ExpositionId>) -> Self {
-        Self { id: Arc::clone(id), retired: Mutex::new(false), rejected: Default::default() }
+    /// Creates the counters of an exposition that publishes `tools`.
+    pub(crate) fn new(id: &Arc<ExpositionId>, by_tool: bool, tools: &Arc<Toolset>) -> Self {
+        let tools = Mutex::new(Published { tools: Some(Arc::clone(tools)), series: BTreeMap::new() });
+        Self { id: Arc::clone(id), by_tool, rejected: OnceLock::new(), tools }
+    }
+
+    fn tools(&self) -> MutexGuard<'_, Published> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the counters of a tool. All versions that publish the tool get the same counters.
+    pub(crate) fn tool(&self, name: &str) -> Arc<ToolSeries> {
+        let mut published = self.tools();
+        if !published.tools.as_ref().is_some_and(|tools| tools.contains(name)) {
+            return Arc::new(ToolSeries::detached(&self.id));
+        }
+        let label = if self.by_tool { name } else { "" };
+        if let Some(series) = published.series.get(label) {
+            return Arc::clone(series);
+        }
+        let series = Arc::new(ToolSeries::new(&self.id, label));
+        published.series.insert(label.into(), Arc::clone(&series));
+        series
+    }
+
+    /// Admits the tools of a version that is about to be served. [`Self::retire_missing`] follows once it is.
+    pub(crate) fn publish(&self, tools: &Arc<Toolset>) {
+        self.tools().tools = Some(Arc::clone(tools));
+    }
+
+    /// Returns the bytes that the tools have counted so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.tools().series.values().for_each(|series| totals.add(series.totals()));
+        totals
+    }
+
+    /// Removes the series of the tools that the newest version does not publish. Returns what they have counted.
+    pub(crate) fn retire_missing(&self, metrics: &Metrics) -> Totals {
+        let mut published = self.tools();
+        let Published { tools, series } = &mut *published;
+        let mut totals = Totals::default();
+        series.retain(|label, series| {
+            let stays = !self.by_tool || tools.as_ref().is_some_and(|tools| tools.contains(label));
+            if !stays {
+                series.retire(metrics);
+                totals.add(series.totals());
+            }
+            stays
+        });
+        totals
     }
 
     /// Registers every series.
@@ -151,20 +224,26 @@ impl ExpositionSeries {
 
     /// Counts a rejected request.
     pub(crate) fn rejected(&self, metrics: &Metrics, reason: Rejection) {
-        let counter = self.rejected[reason as usize].get_or_init(|| {
-            let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            if *retired { detached() } else { metrics.rejected.with_label_values(&self.labels(reason)) }
+        let counter = self.rejected.get_or_init(Box::default)[reason as usize].get_or_init(|| {
+            let retired = self.tools().tools.is_none();
+            if retired { detached() } else { metrics.rejected.with_label_values(&self.labels(reason)) }
         });
         counter.inc();
     }
 
-    /// Removes the series.
-    pub(crate) fn retire(&self, metrics: &Metrics) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        *retired = true;
+    /// Removes all series, those of the tools too. Returns what the tools have counted.
+    pub(crate) fn retire(&self, metrics: &Metrics) -> Totals {
+        let mut published = self.tools();
+        published.tools = None;
         for reason in REJECTIONS {
             drop(metrics.rejected.remove_label_values(&self.labels(reason)));
         }
+        let mut totals = Totals::default();
+        for series in std::mem::take(&mut published.series).into_values() {
+            series.retire(metrics);
+            totals.add(series.totals());
+        }
+        totals
     }
 }
 
@@ -218,17 +297,55 @@ mod tests {
     }
 
     #[test]
+    fn versions_share_counters_and_a_tool_that_is_gone_has_none() {
+        let metrics = Metrics::new().unwrap();
+        let id = Arc::new(ExpositionId { namespace: "n".to_owned(), name: "e".to_owned() });
+        let series = ExpositionSeries::new(&id, true, &Arc::new(Toolset::named(["stays", "goes", "idle"])));
+        let [stays, goes] = ["stays", "goes"].map(|tool| series.tool(tool));
+        stays.bytes(&metrics, 100, 10);
+        goes.bytes(&metrics, 5, 1);
+        assert_eq!(series.totals(), Totals { input: 105, output: 11 });
+        series.publish(&Arc::new(Toolset::named(["stays", "comes"])));
+        series.tool("comes").bytes(&metrics, 7, 7);
+        assert_eq!(series.retire_missing(&metrics), Totals { input: 5, output: 1 });
+        // Calls of the previous version: of a tool that had counted, of one that had not, and of one that both versions have.
+        goes.call(&metrics, Outcome::Ok);
+        series.tool("idle").call(&metrics, Outcome::Ok);
+        assert!(Arc::ptr_eq(&stays, &series.tool("stays")));
+        assert_eq!(series.totals(), Totals { input: 107, output: 17 });
+        let text = String::from_utf8(metrics.render(GaugeValues::default())).unwrap();
+        let exported = |tool: &str| text.contains(&format!("tool=\"{tool}\""));
+        assert_eq!(["stays", "comes", "goes", "idle"].map(exported), [true, true, false, false], "{text}");
+    }
+
+    #[test]
+    fn tools_without_series_of_their_own_share_one() {
+        let metrics = Metrics::new().unwrap();
+        let id = Arc::new(ExpositionId { namespace: "n".to_owned(), name: "e".to_owned() });
+        let series = ExpositionSeries::new(&id, false, &Arc::new(Toolset::named(["a", "b"])));
+        let [a, b] = ["a", "b"].map(|tool| series.tool(tool));
+        assert!(Arc::ptr_eq(&a, &b));
+        a.bytes(&metrics, 3, 2);
+        series.publish(&Arc::new(Toolset::named(["c"])));
+        assert_eq!(series.retire_missing(&metrics), Totals::default());
+        assert!(Arc::ptr_eq(&a, &series.tool("c")));
+        assert_eq!(series.retire(&metrics), Totals { input: 3, output: 2 });
+        assert_eq!(series.totals(), Totals::default());
+    }
+
+    #[test]
     fn a_call_that_outlives_its_exposition_registers_no_series() {
         let metrics = Metrics::new().unwrap();
         let id = Arc::new(ExpositionId { namespace: "n".to_owned(), name: "gone".to_owned() });
-        let (tool, exposition) = (ToolSeries::new(&id, "t"), ExpositionSeries::new(&id));
+        let exposition = ExpositionSeries::new(&id, true, &Arc::new(Toolset::named(["t"])));
+        let tool = exposition.tool("t");
         tool.call(&metrics, Outcome::Ok);
         exposition.rejected(&metrics, Rejection::Rate);
         let text = || String::from_utf8(metrics.render(GaugeValues::default())).unwrap();
         assert_eq!(text().matches("gone").count(), 2);
-        tool.retire(&metrics);
         exposition.retire(&metrics);
         assert_eq!(text().matches("gone").count(), 0);
+        exposition.tool("t").call(&metrics, Outcome::Ok);
         tool.call(&metrics, Outcome::Ok);
         tool.call(&metrics, Outcome::Cancelled);
         exposition.rejected(&metrics, Rejection::Size);

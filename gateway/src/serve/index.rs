@@ -158,7 +158,7 @@ fn describe(exposition: &Exposition) -> Value {
         "path": format!("/mcp/{}", exposition.id),
         "service": service.name,
         "version": service.version,
-        "tools": exposition.tools.len(),
+        "tools": exposition.tools().len(),
     });
     if let Some(description) = &service.description {
         entry["description"] = json!(description.chars().take(SHOWN).collect::<String>());

@@ -1,0 +1,146 @@
+//! The published tools of an exposition. Expositions often publish the same tools of the same service with equal filters,
+//! so they share one set. A set is immutable: a change to one exposition gives that exposition another set.
+
+use std::sync::{Arc, OnceLock};
+
+use indexmap::IndexMap;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tamis_config::{CallLimits, ExpositionDocument, ServiceTool};
+use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
+
+use super::list::{self, ToolList};
+use super::too_large;
+use crate::expressions::Expressions;
+use crate::mcp::arguments::Reserved;
+use crate::paging;
+use crate::registry::Programs;
+use crate::service::Service;
+
+/// The published tools of an exposition, and what follows from them.
+#[derive(Debug, Default)]
+pub(crate) struct Toolset {
+    /// The tools, in the order in which they are listed.
+    pub(super) tools: IndexMap<String, Tool>,
+    /// The regular expressions of the filters.
+    pub(crate) expressions: Expressions,
+    /// Equal for two sets with the same list.
+    pub(crate) list_digest: [u8; 32],
+    /// Built when it is first requested, since it would be most of a set's memory.
+    list: OnceLock<ToolList>,
+}
+
+/// One published tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// The filter. If none is declared, it changes nothing.
+    pub(crate) program: Arc<Program>,
+    /// Whether a filter applies. Its report then goes into `_meta`.
+    pub(crate) filtered: bool,
+    /// Inputs that the gateway handles itself.
+    pub(crate) reserved: Reserved,
+}
+
+impl Toolset {
+    /// Returns a digest of all that a set is made of: of two expositions with the same digest, one can use the set of the
+    /// other.
+    pub(super) fn digest(document: &ExpositionDocument, limits: &CallLimits, service: &Service) -> [u8; 32] {
+        let filters: Vec<(&str, Option<&ToolFilter>)> =
+            document.tools.iter().map(|(name, tool)| (name.as_str(), tool.filter.as_deref())).collect();
+        let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters);
+        Sha256::digest(serde_json::to_vec(&parts).expect("documents serialise")).into()
+    }
+
+    /// Compiles the tools of a document. Reads nothing of the document that [`Toolset::digest`] does not cover.
+    ///
+    /// # Errors
+    /// Names the tool and the field.
+    pub(super) fn load(
+        document: &ExpositionDocument,
+        limits: &CallLimits,
+        service: &Service,
+        most_expressions: usize,
+        programs: &mut Programs,
+    ) -> Result<Self, String> {
+        let mut tools = IndexMap::with_capacity(document.tools.len());
+        let mut expressions = Expressions::default();
+        for name in document.tools.keys() {
+            let tool = Tool::load(document, limits, service, name, programs)?;
+            expressions.add(&tool.program);
+            if expressions.bytes() > most_expressions {
+                return Err(format!("tool {name}: {}", too_large("exposition", most_expressions)));
+            }
+            tools.insert(name.clone(), tool);
+        }
+        let list_digest = list::digest(service, &tools);
+        Ok(Self { tools, expressions, list_digest, list: OnceLock::new() })
+    }
+
+    /// Returns whether a tool is published.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+
+    /// Returns the list for `tools/list`. `service` is the one that the set was loaded with.
+    pub(super) fn list(&self, service: &Service) -> &ToolList {
+        self.list.get_or_init(|| ToolList::build(service, &self.tools))
+    }
+}
+
+impl Tool {
+    fn load(
+        document: &ExpositionDocument,
+        call_limits: &CallLimits,
+        service: &Service,
+        name: &str,
+        programs: &mut Programs,
+    ) -> Result<Self, String> {
+        let published = &document.tools[name];
+        let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
+        let enforced = document.enforcement == Enforcement::Enforced;
+        if enforced && published.filter.is_none() {
+            return Err(format!(
+                "tool {name} has no filter; an Enforced exposition needs one for each tool, such as passthrough"
+            ));
+        }
+        let options = CompileOptions {
+            enforcement: document.enforcement,
+            response_type: declared.response_type,
+            limits: Limits {
+                max_input_bytes: usize::try_from(call_limits.max_response_bytes).unwrap_or(usize::MAX),
+                ..Limits::default()
+            },
+            strict_patch: false,
+        };
+        let none = ToolFilter::default();
+        let filter = published.filter.as_deref().unwrap_or(&none);
+        let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
+        let filtered = !published.is_unfiltered();
+        let arguments = &service.contracts[name].arguments;
+        Ok(Self {
+            program,
+            filtered,
+            reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
+        })
+    }
+
+    /// Returns the schema of the structured content of every answer, if there is one.
+    pub(super) fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
+        let pages = declared.pagination.as_ref().map(|pagination| paging::schema(pagination.kind));
+        if self.filtered { self.program.output_schema(pages.as_ref()) } else { None }
+    }
+}
+
+#[cfg(test)]
+impl Toolset {
+    /// Returns a set of unfiltered tools.
+    pub(crate) fn named<const N: usize>(names: [&str; N]) -> Self {
+        let program = tamis_engine::compile(&ToolFilter::default(), &CompileOptions::default()).program;
+        let program = Arc::new(program.expect("it compiles"));
+        let tool = |name: &str| {
+            let reserved = Reserved::new(false, true, |_| false);
+            (name.to_owned(), Tool { program: Arc::clone(&program), filtered: false, reserved })
+        };
+        Self { tools: names.into_iter().map(tool).collect(), ..Self::default() }
+    }
+}
