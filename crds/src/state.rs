@@ -1,19 +1,31 @@
 //! The meaning of a folder while its files change.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::read::notice;
+use crate::read::{notice, parse_document};
 use crate::yaml::Position;
-use crate::{Diagnostic, ParsedFile, Resources};
+use crate::{Diagnostic, ParsedFile, Resources, Unusable};
 
 /// The last good documents of each file.
 ///
 /// A broken edit, an emptied or a half-written file keeps the file's last good documents. Deleting a file, or removing a
 /// document from a valid file, removes the documents.
+///
+/// The documents are kept as text: parsed, they would take ten times as much memory, and they are needed only while a file is
+/// broken.
 #[derive(Debug, Clone, Default)]
 pub struct FolderState {
-    files: BTreeMap<Arc<str>, Resources>,
+    files: BTreeMap<Arc<str>, LastGood>,
+}
+
+/// The last good content of a file.
+#[derive(Debug, Clone)]
+struct LastGood {
+    source: Arc<[u8]>,
+    /// Whether it holds no document.
+    is_empty: bool,
 }
 
 /// The current meaning of a folder.
@@ -25,6 +37,9 @@ pub struct Update {
     pub diagnostics: Vec<Diagnostic>,
     /// Files whose last good documents are used in place of their current content.
     pub kept: Vec<Arc<str>>,
+    /// What `resources` was read from: each file with its content, or with the error of a file that cannot be used. Equal
+    /// sources have equal resources, and take far less memory.
+    pub sources: Vec<(Arc<str>, Arc<[u8]>)>,
 }
 
 impl FolderState {
@@ -32,23 +47,26 @@ impl FolderState {
     pub fn update(&mut self, files: &[ParsedFile]) -> Update {
         let mut update = Update::default();
         let mut now = BTreeMap::new();
+        let mut parsed: BTreeMap<Arc<str>, Cow<'_, Resources>> = BTreeMap::new();
+        let mut kept = Vec::new();
         for file in files {
             update.diagnostics.extend(file.diagnostics.iter().cloned());
             if file.is_broken() {
                 // An unreadable path may be a folder, and then its files are unreadable too.
                 let below = format!("{}/", file.file.trim_end_matches('/'));
                 let lost = |name: &str| *name == *file.file || name.starts_with(&below);
-                let last = self.files.iter().filter(|(name, last)| lost(name) && !last.is_empty());
-                let before = update.kept.len();
-                for (name, resources) in last {
-                    update.kept.push(Arc::clone(name));
-                    now.insert(Arc::clone(name), resources.clone());
-                }
-                if update.kept.len() == before {
+                let last = self.files.iter().filter(|(name, last)| lost(name) && !last.is_empty);
+                let before = kept.len();
+                kept.extend(last);
+                if kept.len() == before {
                     // Only its existence is known, so that whatever may rely on it does not treat it as absent.
-                    update.resources.unusable.extend(file.resources.unusable.iter().cloned());
+                    let unusable = &file.resources.unusable;
+                    let error = |unusable: &Arc<Unusable>| (Arc::clone(&file.file), unusable.message.as_bytes().into());
+                    update.sources.extend(unusable.iter().map(error));
+                    update.resources.unusable.extend(unusable.iter().cloned());
                 }
-            } else if let Some(last) = self.files.get(&file.file).filter(|last| file.documents == 0 && !last.is_empty())
+            } else if let Some(last) =
+                self.files.get_key_value(&file.file).filter(|(_, last)| file.documents == 0 && !last.is_empty)
             {
                 let message = if file.foreign {
                     "the file no longer holds a Tamis document, so its last documents stay in use"
@@ -57,15 +75,22 @@ impl FolderState {
                 };
                 let remedy = "delete the file to remove them";
                 update.diagnostics.push(Diagnostic::warning(&file.file, Position::START, "", message, remedy));
-                update.kept.push(Arc::clone(&file.file));
-                now.insert(Arc::clone(&file.file), last.clone());
+                kept.push(last);
             } else {
-                now.insert(Arc::clone(&file.file), file.resources.clone());
+                let ParsedFile { file: name, resources, source, .. } = file;
+                now.insert(Arc::clone(name), LastGood { source: Arc::clone(source), is_empty: resources.is_empty() });
+                parsed.insert(Arc::clone(name), Cow::Borrowed(resources));
             }
         }
+        for (name, last) in kept {
+            update.kept.push(Arc::clone(name));
+            now.insert(Arc::clone(name), last.clone());
+            parsed.insert(Arc::clone(name), Cow::Owned(parse_document(name, &last.source).resources));
+        }
         update.diagnostics.extend(notice(files.iter().filter(|file| !update.kept.contains(&file.file))));
+        parsed.values().for_each(|resources| update.resources.extend(resources));
+        update.sources.extend(now.iter().map(|(name, last)| (Arc::clone(name), Arc::clone(&last.source))));
         self.files = now;
-        self.files.values().for_each(|resources| update.resources.extend(resources));
         update
     }
 }
@@ -73,7 +98,6 @@ impl FolderState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse_document;
 
     const TWO: &str = "
 apiVersion: tamis.dev/v1alpha1
@@ -154,6 +178,21 @@ spec: {service: {name: s, version: '1'}}
             let update = state.update(&[parse_document("a.yaml", text.as_bytes())]);
             assert!(update.resources.unusable.is_empty(), "its last good documents stand for it: {text}");
         }
+    }
+
+    #[test]
+    fn sources_change_with_what_is_used() {
+        let mut state = FolderState::default();
+        let mut sources = |text: &str| state.update(&[parse_document("dir/a.yaml", text.as_bytes())]).sources;
+        let one = &TWO[..TWO.find("---").unwrap()];
+        let first = sources(TWO);
+        assert_eq!(first, [("dir/a.yaml".into(), TWO.as_bytes().into())]);
+        assert_eq!(sources(&TWO[..TWO.len() - 5]), first, "the last good documents are used");
+        assert_eq!(sources(TWO), first);
+        assert_ne!(sources(one), first);
+        let mut broken = |text: &str| FolderState::default().update(&[parse_document("a.yaml", text.as_bytes())]).sources;
+        assert_eq!(broken("a: ["), broken("a: ["));
+        assert_ne!(broken("a: ["), broken("kind: Nothing"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tamis_config::{ExpositionId, Reason, Snapshot, Stopped};
-use tamis_crds::{Resources, is_bare, tighten};
+use tamis_crds::{Resources, Update, is_bare, tighten};
 
 /// The wait after any change.
 const QUIET: Duration = Duration::from_millis(250);
@@ -26,26 +26,30 @@ type Guard = (&'static str, String);
 /// The time of the last change, and the deleted documents that protected without being named.
 #[derive(Debug)]
 pub(super) struct LooseningDelay {
-    resources: Resources,
+    sources: Vec<(Arc<str>, Arc<[u8]>)>,
+    guards: Vec<Guard>,
     changed: Instant,
     gone: BTreeMap<Guard, Instant>,
 }
 
 impl LooseningDelay {
-    pub(super) fn new(resources: &Resources, now: Instant) -> Self {
-        Self { resources: resources.clone(), changed: now, gone: BTreeMap::new() }
+    pub(super) fn new(update: &Update, now: Instant) -> Self {
+        let Update { resources, sources, .. } = update;
+        Self { sources: sources.clone(), guards: guards(resources).collect(), changed: now, gone: BTreeMap::new() }
     }
 
     /// Records the current documents. Returns the instant from which they may loosen.
-    pub(super) fn note(&mut self, resources: &Resources, now: Instant) -> Instant {
-        if self.resources != *resources {
-            for guard in guards(&self.resources) {
+    pub(super) fn note(&mut self, update: &Update, now: Instant) -> Instant {
+        let Update { resources, sources, .. } = update;
+        if self.sources != *sources {
+            for guard in std::mem::take(&mut self.guards) {
                 self.gone.entry(guard).or_insert(now);
             }
             for guard in guards(resources) {
                 self.gone.remove(&guard);
+                self.guards.push(guard);
             }
-            self.resources = resources.clone();
+            self.sources.clone_from(sources);
             self.changed = now;
         }
         self.gone.retain(|_, since| now < *since + GONE);

@@ -60,7 +60,7 @@ impl Reloader {
         let mut compiled = compile(&update.resources, &env);
         let (mut held, mut again) = (Vec::new(), None);
         if let Some(delay) = &mut self.delay {
-            let due = delay.note(&update.resources, now);
+            let due = delay.note(&update, now);
             if now < due {
                 let named = |exposition: &ObjectName, id: &ExpositionId| {
                     exposition.namespace == id.namespace && exposition.name == id.name
@@ -80,7 +80,7 @@ impl Reloader {
                 again = (!held.is_empty()).then_some(due);
             }
         } else {
-            self.delay = Some(LooseningDelay::new(&update.resources, now));
+            self.delay = Some(LooseningDelay::new(&update, now));
         }
         let mut diagnostics = update.diagnostics;
         diagnostics.extend(compiled.diagnostics);

@@ -59,6 +59,7 @@ impl<'r> Exposer<'_, 'r> {
             };
             tools.extend(published.map(|published| (tool.clone(), published)));
         }
+        tools.shrink_to_fit();
         let lost = lost.into_iter().filter(|tool| selection.selects(tool));
         self.degraded.extend(lost.map(Degraded::Unpublished));
         if !unnamed.is_empty() {

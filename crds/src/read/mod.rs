@@ -37,6 +37,8 @@ pub struct ParsedFile {
     pub foreign: bool,
     /// The findings.
     pub diagnostics: Vec<Diagnostic>,
+    /// The content. Empty if it could not be read, and for an object of the Kubernetes API.
+    pub source: Arc<[u8]>,
 }
 
 impl ParsedFile {
@@ -57,7 +59,7 @@ impl ParsedFile {
             message: diagnostic.statement(),
         };
         let resources = Resources { unusable: vec![Arc::new(unusable)], ..Resources::default() };
-        Self { file, resources, documents: 0, foreign: false, diagnostics: vec![diagnostic] }
+        Self { file, resources, documents: 0, foreign: false, diagnostics: vec![diagnostic], source: Arc::default() }
     }
 }
 
@@ -67,9 +69,9 @@ impl ParsedFile {
 #[must_use]
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
-    match yaml::parse(&file, bytes) {
+    let read = match yaml::parse(&file, bytes) {
         Ok(documents) if foreign::is_foreign(&documents) => {
-            ParsedFile { file, resources: Resources::default(), documents: 0, foreign: true, diagnostics: Vec::new() }
+            ParsedFile { foreign: true, ..documents_of(file, Vec::new(), false) }
         }
         Ok(documents) => documents_of(file, documents, false),
         Err(diagnostic) => {
@@ -83,7 +85,8 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
             }
             read
         }
-    }
+    };
+    ParsedFile { source: bytes.into(), ..read }
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
@@ -125,5 +128,5 @@ fn documents_of(file: Arc<str>, documents: Vec<yaml::Node>, is_object: bool) -> 
     }
     let (resources, mut diagnostics) = reader.finish();
     Diagnostic::sort(&mut diagnostics);
-    ParsedFile { file, resources, documents: count, foreign: false, diagnostics }
+    ParsedFile { file, resources, documents: count, foreign: false, diagnostics, source: Arc::default() }
 }

@@ -87,7 +87,11 @@ impl<'a> Composer<'a> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, _) => return Ok(Value::List(items)),
+                (Event::SequenceEnd, _) => {
+                    // Trees are kept, and most lists are short.
+                    items.shrink_to_fit();
+                    return Ok(Value::List(items));
+                }
                 (event, span) => items.push(self.node(event, span, depth + 1)?),
             }
         }
@@ -134,6 +138,7 @@ impl<'a> Composer<'a> {
         for merge in merges {
             self.merge(merge, &mut entries, &mut seen)?;
         }
+        entries.shrink_to_fit();
         Ok(Value::Map(entries))
     }
 

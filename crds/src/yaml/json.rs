@@ -70,6 +70,7 @@ impl<'a> Reader<'a> {
             let value = self.node(depth + 1)?;
             entries.push(Entry { key, position, written: Written::Same, boolean_for_kubectl: false, value });
         }
+        entries.shrink_to_fit();
         Ok(Value::Map(entries))
     }
 
@@ -79,6 +80,7 @@ impl<'a> Reader<'a> {
         while !self.close(']', items.is_empty())? {
             items.push(self.node(depth + 1)?);
         }
+        items.shrink_to_fit();
         Ok(Value::List(items))
     }
 
