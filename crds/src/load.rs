@@ -39,7 +39,7 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
                 let is_new = path.canonicalize().map_or(true, |path| read.insert(path));
                 is_new.then(|| file(&path))
             }
-            Found::Unusable(file) => Some(file),
+            Found::Unusable(file) => Some(*file),
         })
         .collect();
     Loaded::of(files)
@@ -94,7 +94,7 @@ pub fn documents(path: &Path) -> Vec<PathBuf> {
 enum Found {
     Document(PathBuf),
     /// A finding in place of the file.
-    Unusable(ParsedFile),
+    Unusable(Box<ParsedFile>),
 }
 
 fn find(path: &Path) -> Vec<Found> {
@@ -104,9 +104,9 @@ fn find(path: &Path) -> Vec<Found> {
         Ok(metadata) if may_be_read(path, &metadata) => found.push(Found::Document(path.to_owned())),
         Ok(_) => {
             let said = broken(path, "is neither a file nor a folder", "name a file, a folder, or /dev/stdin");
-            found.push(Found::Unusable(said));
+            found.push(Found::Unusable(Box::new(said)));
         }
-        Err(error) => found.push(Found::Unusable(unreadable(path, &error))),
+        Err(error) => found.push(Found::Unusable(Box::new(unreadable(path, &error)))),
     }
     found
 }
@@ -121,9 +121,9 @@ fn folder(path: &Path, within: &mut Vec<PathBuf>, found: &mut Vec<Found>) {
     let read = || Ok((path.canonicalize()?, fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?));
     let (own, entries) = match read() {
         Ok(read) => read,
-        Err(error) => return found.push(Found::Unusable(unreadable(path, &error))),
+        Err(error) => return found.push(Found::Unusable(Box::new(unreadable(path, &error)))),
     };
-    let mut refuse = |what: &str, remedy| found.push(Found::Unusable(broken(path, what, remedy)));
+    let mut refuse = |what: &str, remedy| found.push(Found::Unusable(Box::new(broken(path, what, remedy))));
     if within.contains(&own) {
         return refuse("a link leads back to a folder above it", "remove the link");
     }
@@ -141,10 +141,10 @@ fn folder(path: &Path, within: &mut Vec<PathBuf>, found: &mut Vec<Found>) {
             Ok(metadata) if metadata.is_file() && is_document(&name) => found.push(Found::Document(entry)),
             Ok(metadata) if !metadata.is_dir() && is_document(&name) => {
                 let said = broken(&entry, "is a pipe, a socket or a device, not a file", "move it elsewhere");
-                found.push(Found::Unusable(said));
+                found.push(Found::Unusable(Box::new(said)));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound && is_document(&name) => {
-                found.push(Found::Unusable(unreadable(&entry, &error)));
+                found.push(Found::Unusable(Box::new(unreadable(&entry, &error))));
             }
             _ => {}
         }

@@ -190,7 +190,7 @@ spec: {service: {name: s, version: '1'}}
         assert_eq!(sources(&TWO[..TWO.len() - 5]), first, "the last good documents are used");
         assert_eq!(sources(TWO), first);
         assert_ne!(sources(one), first);
-        let mut broken = |text: &str| FolderState::default().update(&[parse_document("a.yaml", text.as_bytes())]).sources;
+        let broken = |text: &str| FolderState::default().update(&[parse_document("a.yaml", text.as_bytes())]).sources;
         assert_eq!(broken("a: ["), broken("a: ["));
         assert_ne!(broken("a: ["), broken("kind: Nothing"));
     }
