@@ -2,11 +2,10 @@
 
 use std::num::NonZero;
 
+use crate::upstream::IdleLimits;
+
 /// Descriptors of a worker's runtime: two of its event queue, one to wake it, and one for signals.
 const OF_A_WORKER: u64 = 4;
-
-/// The limit of descriptors from which idle connections to upstreams are not restricted.
-const PLENTY: u64 = 2_048;
 
 /// Returns `RLIMIT_NOFILE` of this process, if the system reports it.
 pub(crate) fn limit() -> Option<u64> {
@@ -33,12 +32,11 @@ pub(crate) fn connections(limit: Option<u64>, wanted: usize) -> usize {
     wanted.min(most).max(1)
 }
 
-/// Returns the maximum number of idle connections to one upstream.
-pub(crate) fn idle_per_host(limit: Option<u64>, wanted: usize) -> usize {
-    match limit {
-        Some(limit) if limit < PLENTY => wanted.min(usize::try_from(limit / 32).unwrap_or(usize::MAX)).max(1),
-        _ => wanted,
-    }
+/// Returns how many unused connections to upstreams are kept: an eighth of the limit at most, and a quarter of these to one host.
+pub(crate) fn idle(limit: Option<u64>, wanted: IdleLimits) -> IdleLimits {
+    let Some(limit) = limit else { return wanted };
+    let part = |of: u64, wanted: usize| wanted.min(usize::try_from(limit / of).unwrap_or(usize::MAX)).max(1);
+    IdleLimits { per_host: part(32, wanted.per_host), total: part(8, wanted.total) }
 }
 
 /// Returns whether an error means that the process (`EMFILE`) or the machine (`ENFILE`) has no descriptor left.
@@ -62,13 +60,17 @@ mod tests {
 
     #[test]
     fn descriptors_are_divided() {
-        for (limit, connections_of, idle) in
-            [(Some(256), 160, 8), (Some(1_024), 640, 32), (Some(65_536), 10_000, 64), (None, 10_000, 64)]
-        {
+        let wanted = IdleLimits { per_host: 256, total: 1_024 };
+        for (limit, connections_of, per_host, total) in [
+            (Some(0), 1, 1, 1),
+            (Some(256), 160, 8, 32),
+            (Some(1_024), 640, 32, 128),
+            (Some(65_536), 10_000, 256, 1_024),
+            (None, 10_000, 256, 1_024),
+        ] {
             assert_eq!(connections(limit, 10_000), connections_of, "{limit:?}");
-            assert_eq!(idle_per_host(limit, 64), idle, "{limit:?}");
+            assert_eq!(idle(limit, wanted), IdleLimits { per_host, total }, "{limit:?}");
         }
-        assert_eq!((connections(Some(0), 10), idle_per_host(Some(0), 64)), (1, 1));
     }
 
     #[test]

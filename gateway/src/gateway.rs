@@ -144,8 +144,7 @@ impl Gateway {
             calls: limits.calls as u64,
             streams: limits.streams as u64,
         });
-        let idle = &mut options.client.max_idle_per_host;
-        *idle = descriptors::idle_per_host(descriptors, *idle);
+        options.client.idle = descriptors::idle(descriptors, options.client.idle);
         let keyring = match &options.keyring {
             Some(keyring) => Arc::clone(keyring),
             None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),

@@ -1,6 +1,7 @@
 //! Decides which work of a call runs outside the serving threads. Work with an estimate above 100 microseconds runs in
 //! the pool of [`Compute`], and is counted by its kind.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -66,14 +67,18 @@ impl<'a> Offload<'a> {
     ///
     /// # Errors
     /// [`NotRun`].
-    pub(crate) async fn run<T: Send + 'static>(
+    pub(crate) fn run<'f, T: Send + 'static>(
         self,
         kind: Work,
         deadline: Instant,
-        memory: Option<(&mut Reservation, u64)>,
+        memory: Option<(&'f mut Reservation, u64)>,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-    ) -> Result<T, NotRun> {
+    ) -> Pin<Box<dyn Future<Output = Result<T, NotRun>> + Send + 'f>>
+    where
+        'a: 'f,
+    {
         self.metrics.offloaded(kind);
-        Box::pin(self.compute.run(self.exposition, deadline, memory, work)).await
+        // In a box, so that the futures of calls have no room for work that is rare.
+        Box::pin(self.compute.run(self.exposition, deadline, memory, work))
     }
 }

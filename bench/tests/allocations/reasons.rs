@@ -8,6 +8,7 @@ use super::profile::Site;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Server,
+    Call,
     Arguments,
     Rendering,
     Client,
@@ -19,6 +20,7 @@ impl Part {
     fn as_str(self) -> &'static str {
         match self {
             Self::Server => "HTTP server (hyper)",
+            Self::Call => "call",
             Self::Arguments => "arguments",
             Self::Rendering => "rendering the request",
             Self::Client => "HTTP client (hyper)",
@@ -83,6 +85,16 @@ const REASONS: &[Reason] = &[
          notice that the client has left",
     ),
     reason(Part::Server, &["body::chan::channel", SERVER], "the channel through which hyper passes the request's body"),
+    reason(
+        Part::Call,
+        &["pin<tamis_gateway::call::run"],
+        "the state of the call: a future is moved whole into the one that awaits it, unless it lies in a box",
+    ),
+    reason(
+        Part::Call,
+        &["pin<tamis_gateway::upstream::http::exchange::exchange"],
+        "the state of the request to the upstream",
+    ),
     reason(Part::Arguments, &["tamis_gateway::arguments::Arguments"], "the arguments, as one text"),
     reason(Part::Rendering, &["RequestPlan::render"], "the path and query as text, and the count of references to it"),
     reason(

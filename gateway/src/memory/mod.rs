@@ -53,7 +53,10 @@ impl Reservation {
     /// # Errors
     /// [`Exhausted`]: there was no room within the time that the exposition may wait.
     pub(crate) async fn open(share: &Arc<Share>) -> Result<Self, Exhausted> {
-        let grant = wait(|| share.take(Resource::Bytes, STEP)).await?;
+        if let Some(opened) = Self::try_open(share) {
+            return Ok(opened);
+        }
+        let grant = Box::pin(wait(|| share.take(Resource::Bytes, STEP))).await?;
         Ok(Self { grant, used: 0, refused: 0 })
     }
 
@@ -75,15 +78,15 @@ impl Reservation {
     /// # Errors
     /// [`Exhausted`]; what was reserved before stays.
     pub(crate) async fn take(&mut self, bytes: u64) -> Result<(), Exhausted> {
-        let missing = self.missing(bytes);
-        if missing > 0 {
-            let grant = &mut self.grant;
-            if let Err(exhausted) = wait(|| grant.grow(missing)).await {
+        if !self.try_take(bytes) {
+            let (missing, grant) = (self.missing(bytes), &mut self.grant);
+            // In a box, so that the futures of calls have no room for a wait that is rare.
+            if let Err(exhausted) = Box::pin(wait(|| grant.grow(missing))).await {
                 self.refused = grant.amount().saturating_add(missing);
                 return Err(exhausted);
             }
+            self.used = self.used.saturating_add(bytes);
         }
-        self.used = self.used.saturating_add(bytes);
         Ok(())
     }
 

@@ -5,19 +5,21 @@ use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +32,8 @@ use crate::descriptors;
 use crate::options::GatewayLimits;
 use crate::workers::Workers;
 
+/// The first bytes of an HTTP/2 connection (RFC 9113, 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 256;
 /// Maximum bytes of a request's headers.
@@ -243,6 +247,24 @@ impl Failing {
     }
 }
 
+/// The version of HTTP that a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spoken {
+    Http1,
+    Http2,
+}
+
+impl Spoken {
+    /// Returns the version by the first bytes of a connection, or `None` if they are too few to tell. Bytes that hyper reads to
+    /// tell would stay in a buffer of their own, and double the one for the headers.
+    fn of(first: &[u8]) -> Option<Self> {
+        if first == PREFACE {
+            return Some(Self::Http2);
+        }
+        (!PREFACE.starts_with(first)).then_some(Self::Http1)
+    }
+}
+
 async fn accepted_one<F, A>(
     stream: TcpStream,
     peer: SocketAddr,
@@ -257,21 +279,50 @@ async fn accepted_one<F, A>(
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("TCP_NODELAY not set: {e}");
     }
-    let Some(tls) = tls else { return serve(stream, peer, connection, header_timeout, answer).await };
-    let mut accepting = pin!(tls.accept(stream));
-    let accepted = poll_fn(|cx| match connection.signal.poll(cx) {
-        Some(_) => Poll::Ready(None),
-        None => accepting.as_mut().poll(cx).map(Some),
-    });
-    match accepted.await {
-        Some(Ok(stream)) => serve(stream, peer, connection, header_timeout, answer).await,
+    // hyper waits without a limit for bytes that tell HTTP/1 from HTTP/2, and for the first headers.
+    let mut silent = pin!(tokio::time::sleep(header_timeout));
+    let Some(tls) = tls else {
+        let mut first = [0; PREFACE.len()];
+        let mut first = ReadBuf::new(&mut first);
+        let peeked = poll_fn(|cx| match connection.signal.poll(cx) {
+            None if silent.as_mut().poll(cx).is_pending() => stream.poll_peek(cx, &mut first).map_ok(Some),
+            _ => Poll::Ready(Ok(None)),
+        });
+        return match peeked.await {
+            Ok(Some(_)) => {
+                serve(stream, Spoken::of(first.filled()), peer, connection, silent, answer).await;
+            }
+            Ok(None) => {}
+            Err(e) => tracing::debug!(%peer, "connection ended: {e}"),
+        };
+    };
+    let accepted = {
+        // In a box, which is not kept while the connection is served.
+        let mut accepting = Box::pin(tls.accept(stream));
+        poll_fn(|cx| match connection.signal.poll(cx) {
+            Some(_) => Poll::Ready(None),
+            None => accepting.as_mut().poll(cx).map(Some),
+        })
+        .await
+    };
+    match accepted {
+        Some(Ok(stream)) => {
+            silent.as_mut().reset(tokio::time::Instant::now() + header_timeout);
+            serve(stream, None, peer, connection, silent, answer).await;
+        }
         Some(Err(e)) => tracing::debug!(%peer, "no TLS: {e}"),
         None => {}
     }
 }
 
-async fn serve<I, F, A>(stream: I, peer: SocketAddr, connection: &Arc<Connection>, header_timeout: Duration, answer: F)
-where
+async fn serve<I, F, A>(
+    stream: I,
+    spoken: Option<Spoken>,
+    peer: SocketAddr,
+    connection: &Arc<Connection>,
+    mut silent: Pin<&mut Sleep>,
+    answer: F,
+) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Fn(Request<RequestBody>, SocketAddr) -> A + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
@@ -284,14 +335,14 @@ where
             let exchange = connection.begin();
             let unread = (request.version() < Version::HTTP_2).then(|| unread.clone());
             let answering = answer(request.map(|body| RequestBody::new(body, unread.as_ref())), peer);
-            async move {
-                let mut response = answering.await;
+            // An async block would have room for the future twice: before it is awaited, and while.
+            answering.map(move |mut response| {
                 if unread.is_some_and(|unread| unread.is_unread()) {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 response.body_mut().tie(exchange);
                 Ok::<_, Infallible>(response)
-            }
+            })
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -306,9 +357,12 @@ where
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(HEADER_BYTES);
+    let builder = match spoken {
+        Some(Spoken::Http1) => builder.http1_only(),
+        Some(Spoken::Http2) => builder.http2_only(),
+        None => builder,
+    };
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // hyper waits without a limit for bytes that tell HTTP/1 from HTTP/2, and for the first headers.
-    let mut silent = pin!(tokio::time::sleep(header_timeout));
     let mut is_ending = false;
     let ended = poll_fn(|cx| {
         match connection.signal.poll(cx) {
@@ -350,6 +404,22 @@ mod tests {
         assert_eq!(failing.since, 7);
         failing.note(&error, start + Duration::from_secs(10));
         assert_eq!(failing.since, 0);
+    }
+
+    #[test]
+    fn the_first_bytes_tell_the_version() {
+        for (first, version) in [
+            (&b""[..], None),
+            (b"P", None),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", None),
+            (PREFACE, Some(Spoken::Http2)),
+            (b"POST /mcp", Some(Spoken::Http1)),
+            (b"PROPFIND / HTTP/1.1\r\n", Some(Spoken::Http1)),
+            (b"PRI * HTTP/1.1\r\nHost: a\r\n", Some(Spoken::Http1)),
+            (b"\0", Some(Spoken::Http1)),
+        ] {
+            assert_eq!(Spoken::of(first), version, "{}", first.escape_ascii());
+        }
     }
 
     #[test]

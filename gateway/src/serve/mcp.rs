@@ -269,7 +269,7 @@ impl McpRequest<'_> {
     /// call goes on until its client cancels it by its id.
     async fn call(&self, call: call::ToolCall, held: Reservation) -> Result<Held, RpcError> {
         if call.era == Era::Modern {
-            return call::run(self.gateway, self.exposition, &call, held).await;
+            return Box::pin(call::run(self.gateway, self.exposition, &call, held)).await;
         }
         let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
         let registered = self.session().and_then(|session| gateway.in_flight.begin(&session, call.id()));

@@ -23,7 +23,8 @@ const REQUEST_ID: usize = 64;
 #[derive(Debug)]
 pub struct CallTrace {
     tracer: SdkTracer,
-    span: Span,
+    // In a box, since most calls are not traced, and a span is large.
+    span: Box<Span>,
 }
 
 impl Traces {
@@ -49,7 +50,7 @@ impl Traces {
             }
             attributes
         });
-        CallTrace { tracer, span }
+        CallTrace { tracer, span: Box::new(span) }
     }
 }
 
@@ -93,19 +94,19 @@ impl CallTrace {
             }
             attributes
         });
-        RequestSpan { span, is_over: false }
+        RequestSpan { span: Box::new(span), is_over: false }
     }
 
     /// Begins the span of the filter.
     pub(crate) fn filter(&self) -> FilterSpan {
-        FilterSpan(self.child("filter".to_owned(), SpanKind::Internal))
+        FilterSpan(Box::new(self.child("filter".to_owned(), SpanKind::Internal)))
     }
 }
 
 /// The span of a request to the upstream, until the end of its answer. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
-    span: Span,
+    span: Box<Span>,
     /// Whether the result is known.
     is_over: bool,
 }
@@ -148,7 +149,7 @@ impl Drop for RequestSpan {
 
 /// The span of the filter. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct FilterSpan(Span);
+pub(crate) struct FilterSpan(Box<Span>);
 
 impl FilterSpan {
     /// Sets the sizes before and after filtering.

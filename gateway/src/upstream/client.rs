@@ -17,8 +17,19 @@ pub struct ClientOptions {
     pub extra_roots: Vec<Vec<u8>>,
     /// Time limit for establishing a connection, including TLS.
     pub connect_timeout: Duration,
-    /// Maximum idle connections to each host, of all workers together.
-    pub max_idle_per_host: usize,
+    /// How many unused connections are kept.
+    pub idle: IdleLimits,
+}
+
+/// How many unused connections to upstreams are kept, of all workers together.
+///
+/// A host that gets more calls at once than are kept for it is connected to again and again, which costs as much as a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleLimits {
+    /// Connections to one host.
+    pub per_host: usize,
+    /// Connections to all hosts, without TLS.
+    pub total: usize,
 }
 
 impl Default for ClientOptions {
@@ -27,7 +38,7 @@ impl Default for ClientOptions {
             egress: EgressPolicy::standalone(),
             extra_roots: Vec::new(),
             connect_timeout: Duration::from_secs(10),
-            max_idle_per_host: 64,
+            idle: IdleLimits { per_host: 256, total: 1_024 },
         }
     }
 }

@@ -41,7 +41,7 @@ use crate::offload::Offload;
 use crate::trace::CallTrace;
 
 pub use crate::arguments::Arguments;
-pub use client::{Client, ClientError, ClientOptions};
+pub use client::{Client, ClientError, ClientOptions, IdleLimits};
 pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;

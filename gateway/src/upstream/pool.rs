@@ -31,27 +31,56 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// The unused connections of one worker.
 #[derive(Debug)]
 pub(super) struct Pool {
-    idle: Mutex<HashMap<Authority, VecDeque<(Connection, Instant)>>>,
+    idle: Mutex<Idle>,
     /// Unused connections to one authority.
-    most: usize,
+    per_authority: usize,
+    /// Unused connections to all authorities.
+    total: usize,
     is_swept: AtomicBool,
 }
 
+#[derive(Debug, Default)]
+struct Idle {
+    /// By authority, the longest unused first. Authorities without connections are removed once in a while.
+    connections: HashMap<Authority, VecDeque<(Connection, Instant)>>,
+    count: usize,
+}
+
+impl Idle {
+    /// Adds a connection, and closes the longest unused one of those that are too many: those to its authority, or, if there are
+    /// too many in total, those to the authority that has the most.
+    fn put(&mut self, authority: Authority, connection: Connection, per_authority: usize, total: usize) {
+        let connections = self.connections.entry(authority).or_default();
+        connections.push_back((connection, Instant::now()));
+        self.count += 1;
+        let closed = if connections.len() > per_authority {
+            connections.pop_front()
+        } else if self.count > total {
+            self.connections.values_mut().max_by_key(|connections| connections.len()).and_then(VecDeque::pop_front)
+        } else {
+            None
+        };
+        self.count -= usize::from(closed.is_some());
+    }
+}
+
 impl Pool {
-    /// Creates an empty pool that keeps up to `most` connections to each authority.
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { idle: Mutex::default(), most, is_swept: AtomicBool::new(false) })
+    /// Creates an empty pool that keeps this many connections to each authority, and in total.
+    pub(super) fn new(per_authority: usize, total: usize) -> Arc<Self> {
+        Arc::new(Self { idle: Mutex::default(), per_authority, total, is_swept: AtomicBool::new(false) })
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Authority, VecDeque<(Connection, Instant)>>> {
+    fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the connection that was used last, of those that are still open.
     pub(super) fn take(&self, authority: &Authority) -> Option<Connection> {
         let mut idle = self.idle();
-        let connections = idle.get_mut(authority)?;
+        let Idle { connections, count } = &mut *idle;
+        let connections = connections.get_mut(authority)?;
         while let Some((mut connection, since)) = connections.pop_back() {
+            *count -= 1;
             if since.elapsed() < MAX_IDLE && connection.is_open() {
                 return Some(connection);
             }
@@ -61,14 +90,7 @@ impl Pool {
 
     /// Keeps a connection for the next call.
     fn put(self: &Arc<Self>, authority: Authority, connection: Connection) {
-        {
-            let mut idle = self.idle();
-            let connections = idle.entry(authority).or_default();
-            connections.push_back((connection, Instant::now()));
-            if connections.len() > self.most {
-                connections.pop_front();
-            }
-        }
+        self.idle().put(authority, connection, self.per_authority, self.total);
         if !self.is_swept.swap(true, Ordering::Relaxed) {
             tokio::spawn(sweep(Sweeping(Arc::downgrade(self))));
         }
@@ -77,11 +99,14 @@ impl Pool {
     /// Closes connections that are too old or no longer open. Returns whether others are left.
     fn close_unusable(&self) -> bool {
         let mut idle = self.idle();
-        idle.retain(|_, connections| {
+        let Idle { connections, count } = &mut *idle;
+        *count = 0;
+        connections.retain(|_, connections| {
             connections.retain_mut(|(connection, since)| since.elapsed() < MAX_IDLE && connection.is_open());
+            *count += connections.len();
             !connections.is_empty()
         });
-        !idle.is_empty()
+        *count > 0
     }
 }
 

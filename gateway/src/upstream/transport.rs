@@ -22,12 +22,12 @@ use tokio::sync::Notify;
 use tower_http::decompression::{Decompression, DecompressionBody};
 use tower_service::Service;
 
-use super::ClientOptions;
 use super::connect::{BoxError, Connector};
 use super::egress::Resolver;
 use super::origin::Origin;
 use super::pace::Paced;
 use super::pool::{Connection, MAX_IDLE, Pool, PooledBody, Unanswered};
+use super::{ClientOptions, IdleLimits};
 use crate::workers;
 
 /// Informational responses (1xx) that may come before a response, in HTTP/1.1.
@@ -38,6 +38,8 @@ pub(super) const MAX_HEADERS: usize = 128;
 pub(super) const MAX_HEAD: usize = 64 << 10;
 /// How often a request is sent once more where the server says that it has processed nothing of it.
 const MAX_REPEATS: u32 = 2;
+/// Unused connections to one host with TLS, which are not limited in total.
+const SECURE_IDLE: usize = 64;
 
 /// The `User-Agent` of requests.
 pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("tamis/", env!("CARGO_PKG_VERSION")));
@@ -105,12 +107,13 @@ impl Transport {
     /// What is wrong with a certificate authority.
     pub(super) fn new(options: &ClientOptions, workers: NonZero<usize>, resolver: Resolver) -> Result<Self, String> {
         let connector = Connector::new(resolver, &options.extra_roots, options.connect_timeout)?;
-        let most_idle = options.max_idle_per_host.div_ceil(workers.get());
+        let IdleLimits { per_host, total } = options.idle;
+        let [per_host, total, secure] = [per_host, total, per_host.min(SECURE_IDLE)].map(|n| n.div_ceil(workers.get()));
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(most_idle)
+            .pool_max_idle_per_host(secure)
             .pool_idle_timeout(MAX_IDLE)
             .http1_max_headers(MAX_HEADERS)
             .http1_max_buf_size(MAX_HEAD)
@@ -119,7 +122,7 @@ impl Transport {
             .http2_keep_alive_timeout(Duration::from_secs(10));
         // One more than workers, for what runs on other threads.
         let workers = (0..=workers.get())
-            .map(|_| Connections { plain: Pool::new(most_idle), secure: builder.build(connector.clone()) })
+            .map(|_| Connections { plain: Pool::new(per_host, total), secure: builder.build(connector.clone()) })
             .collect();
         Ok(Self { connector, workers })
     }

@@ -366,10 +366,10 @@ impl Incoming {
         if length.is_some_and(|length| length > limit) {
             return Err(too_large);
         }
-        let mut search = needles.map(Search::new);
+        let mut search = needles.map(|needles| Box::new(Search::new(needles)));
         let mut body = Buffer::new(memory, length).await.map_err(exhausted)?;
         while let Some(chunk) = self.chunk().await? {
-            check_leak(search.as_mut(), &chunk)?;
+            check_leak(search.as_deref_mut(), &chunk)?;
             if (body.len() + chunk.len()) as u64 > limit {
                 return Err(too_large);
             }

@@ -195,7 +195,9 @@ impl Fetch<'_> {
             trace: self.context.trace,
             hops: self.context.hops,
         };
-        let mut incoming = exchange(self.client, &outgoing, &mut self.requests).await.map_err(failed)?;
+        // In a box: a future is moved whole into the one that awaits it, and this one lies below many.
+        let exchanged = Box::pin(exchange(self.client, &outgoing, &mut self.requests)).await;
+        let mut incoming = exchanged.map_err(failed)?;
         self.status = incoming.status();
         if !self.status.is_success() {
             return Err(Box::pin(self.error_status(incoming)).await);

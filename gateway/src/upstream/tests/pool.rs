@@ -5,7 +5,7 @@ use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
 use super::*;
-use crate::upstream::client::ClientOptions;
+use crate::upstream::client::{ClientOptions, IdleLimits};
 use crate::upstream::egress::{EgressPolicy, Resolver};
 use crate::upstream::origin::Origin;
 use crate::upstream::transport::{Failed, Transport};
@@ -85,7 +85,11 @@ async fn serve(mut stream: TcpStream, answer: &[u8], then: Then, requests: &Atom
 }
 
 fn transport(max_idle: usize) -> Transport {
-    let options = ClientOptions { max_idle_per_host: max_idle, ..ClientOptions::default() };
+    limited_transport(max_idle, 1_024)
+}
+
+fn limited_transport(per_host: usize, total: usize) -> Transport {
+    let options = ClientOptions { idle: IdleLimits { per_host, total }, ..ClientOptions::default() };
     Transport::new(&options, std::num::NonZero::<usize>::MIN, Resolver(Arc::new(EgressPolicy::standalone()))).unwrap()
 }
 
@@ -121,6 +125,24 @@ async fn calls_at_once_have_a_connection_each_and_so_many_are_kept() {
     upstream.has_open(3).await;
     drop(transport);
     upstream.has_open(0).await;
+}
+
+#[tokio::test]
+async fn the_host_with_the_most_connections_loses_them_to_others() {
+    let hosts = futures_util::future::join_all((0..5).map(|_| Upstream::start(OK, Then::Next))).await;
+    let transport = limited_transport(8, 10);
+    for (at, calls) in [(0, 8), (1, 3), (2, 2), (3, 1), (4, 1)] {
+        let all = futures_util::future::join_all((0..calls).map(|_| exchange(&transport, &hosts[at]))).await;
+        assert!(all.into_iter().all(|answer| answer.unwrap() == b"ok"));
+    }
+    for (host, open) in hosts.iter().zip([3, 3, 2, 1, 1]) {
+        host.has_open(open).await;
+    }
+    for host in &hosts {
+        let before = host.counts();
+        assert_eq!(exchange(&transport, host).await.unwrap(), b"ok");
+        assert_eq!(host.counts(), (before.0, before.1 + 1), "no further connection");
+    }
 }
 
 #[tokio::test]
@@ -176,7 +198,7 @@ async fn an_answer_that_is_cut_is_an_error_and_its_connection_is_not_used_again(
 
 #[tokio::test]
 async fn unused_connections_are_looked_at_until_there_are_none() {
-    let pool = Pool::new(4);
+    let pool = Pool::new(4, 4);
     let authority = Authority::from_static("upstream:80");
     let mut peers = Vec::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -190,11 +212,12 @@ async fn unused_connections_are_looked_at_until_there_are_none() {
     assert!(pool.is_swept.load(Ordering::Relaxed));
     assert!(pool.close_unusable(), "both are open");
     peers.pop();
-    while pool.idle()[&authority].len() == 2 {
+    while pool.idle().connections[&authority].len() == 2 {
         tokio::task::yield_now().await;
         assert!(pool.close_unusable());
     }
     assert!(pool.take(&authority).is_some());
     assert!(pool.take(&authority).is_none());
-    assert!(!pool.close_unusable() && pool.idle().is_empty());
+    assert!(!pool.close_unusable() && pool.idle().connections.is_empty());
+    assert_eq!(pool.idle().count, 0);
 }
