@@ -96,11 +96,11 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let admin = bind_or_free(args.admin.as_deref(), "127.0.0.1:9090", "--admin").await?;
     let (gateway_address, admin_address) = (listener.local_addr()?, admin.local_addr()?);
     let credentials = serve::Credentials::Given(Arc::new(DemoCredentials));
-    let server = preparation.start(credentials, Some(listener), Some(admin))?;
+    let (server, snapshot) = preparation.start(credentials, Some(listener), Some(admin))?;
 
     let enforcement = |name: &str| {
         let id = ExpositionId { namespace: "default".to_owned(), name: name.to_owned() };
-        server.snapshot().expositions.get(&id).map(|document| format!("{:?}", document.enforcement))
+        snapshot.expositions.get(&id).map(|document| format!("{:?}", document.enforcement))
     };
     let rows = calls::table(gateway_address, admin_address, &last, enforcement).await?;
     match args.output {

@@ -129,13 +129,15 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     }
     let group = preparation.group().and_then(|group| group.tracing.as_ref());
     preparation.traces = args.traces.traces(group, Vec::new())?;
-    let server = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
+    let (server, snapshot) = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
     if !args.stdio {
-        server.announce(log.is_human());
+        server.announce(&snapshot, log.is_human());
+        drop(snapshot);
         let stop = stop_signal();
         stop.await;
     } else {
-        let exposition = server.choose(args.exposition.as_ref())?;
+        let exposition = Server::choose(&snapshot, args.exposition.as_ref())?;
+        drop(snapshot);
         let shutdown = server.shutdown_token();
         let stdio =
             server.gateway().serve_stdio(&exposition, tokio::io::stdin(), tokio::io::stdout(), shutdown.clone());

@@ -117,13 +117,14 @@ impl Preparation {
         settings::listen(argument, self.first.group.as_ref())
     }
 
-    /// Starts serving on the listeners, and follows the folder.
+    /// Starts serving on the listeners, and follows the folder. Also returns the first configuration. The caller drops it
+    /// once it has been announced: after a reload, nothing else would hold its documents.
     pub(crate) fn start(
         self,
         credentials: Credentials,
         listener: Option<TcpListener>,
         admin: Option<TcpListener>,
-    ) -> anyhow::Result<Server> {
+    ) -> anyhow::Result<(Server, Snapshot)> {
         if self.first.groups > 1 {
             bail!(
                 "found {} GatewayGroups in {}; keep one, because a process serves one group",
@@ -183,17 +184,9 @@ impl Preparation {
         let admin_task = admin.map(|l| tokio::spawn(Arc::clone(&gateway).serve_admin(l, admin_shutdown.clone())));
         let follower =
             self.follow(Arc::clone(&gateway), reported, listen.is_some()).context("cannot watch the folder")?;
-        Ok(Server {
-            gateway,
-            snapshot,
-            base_url,
-            admin: admin_address,
-            shutdown,
-            tasks,
-            admin_shutdown,
-            admin_task,
-            follower,
-        })
+        let server =
+            Server { gateway, base_url, admin: admin_address, shutdown, tasks, admin_shutdown, admin_task, follower };
+        Ok((server, snapshot))
     }
 
     fn follow(self, gateway: Arc<Gateway>, mut reported: Lacking, listens: bool) -> std::io::Result<Follower> {
@@ -274,7 +267,6 @@ fn report_lacking(gateway: &Gateway, reported: &mut Lacking, listens: bool) {
 /// A running gateway.
 pub(crate) struct Server {
     gateway: Arc<Gateway>,
-    snapshot: Snapshot,
     base_url: Option<String>,
     admin: Option<SocketAddr>,
     shutdown: CancellationToken,
@@ -290,11 +282,6 @@ impl Server {
         Arc::clone(&self.gateway)
     }
 
-    /// Returns the configuration that was served at the start.
-    pub(crate) fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
     /// Returns the token that stops serving.
     pub(crate) fn shutdown_token(&self) -> CancellationToken {
         self.shutdown.clone()
@@ -306,18 +293,18 @@ impl Server {
     }
 
     /// Returns the exposition that the user named, or the only one.
-    pub(crate) fn choose(&self, named: Option<&ExpositionId>) -> anyhow::Result<ExpositionId> {
-        let names = || self.snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    pub(crate) fn choose(snapshot: &Snapshot, named: Option<&ExpositionId>) -> anyhow::Result<ExpositionId> {
+        let names = || snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if let Some(id) = named {
-            if let Some(stopped) = self.snapshot.stopped.get(id) {
+            if let Some(stopped) = snapshot.stopped.get(id) {
                 bail!("exposition {id} cannot be served: {}: {}", stopped.reason, stopped.message);
             }
-            if !self.snapshot.expositions.contains_key(id) {
+            if !snapshot.expositions.contains_key(id) {
                 bail!("exposition {id} does not exist; set --exposition to one of: {}", names());
             }
             return Ok(id.clone());
         }
-        let mut all = self.snapshot.expositions.keys();
+        let mut all = snapshot.expositions.keys();
         match (all.next(), all.next()) {
             (Some(id), None) => Ok(id.clone()),
             _ => bail!("there are several expositions; choose one with --exposition: {}", names()),
@@ -325,9 +312,9 @@ impl Server {
     }
 
     /// Prints to standard error which expositions are served, and where.
-    pub(crate) fn announce(&self, human: bool) {
+    pub(crate) fn announce(&self, snapshot: &Snapshot, human: bool) {
         let missing = self.gateway.missing_credentials();
-        for (id, document) in &self.snapshot.expositions {
+        for (id, document) in &snapshot.expositions {
             let (url, tools) = (self.url(id).unwrap_or_default(), document.tools.len());
             let unfiltered = document.unfiltered();
             if human {
@@ -339,7 +326,7 @@ impl Server {
                 tracing::info!(exposition = %id, url, tools, unfiltered, enforcement = ?document.enforcement, "serving");
             }
         }
-        for (id, stopped) in &self.snapshot.stopped {
+        for (id, stopped) in &snapshot.stopped {
             let url = self.url(id).unwrap_or_default();
             if human {
                 note!("{url}  answers 503: {}: {}", stopped.reason, stopped.message);
@@ -354,7 +341,7 @@ impl Server {
                 tracing::info!(url = format!("http://{admin}"), "admin");
             }
         }
-        if let Some(url) = self.snapshot.expositions.keys().next().and_then(|id| self.url(id))
+        if let Some(url) = snapshot.expositions.keys().next().and_then(|id| self.url(id))
             && human
         {
             note!("{}", connect::hint(&url));
