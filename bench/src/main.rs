@@ -56,7 +56,7 @@ fn main() -> Result<()> {
         );
         for op in operations::all()? {
             let row = measure(&op, &input, &mut system, &mut mimalloc)?;
-            let (allocations, peak) = baseline::memory(&binaries.join("counted"), file.path(), op.baseline)?;
+            let (allocations, peak) = baseline::memory(&binaries.join("counted"), file.path(), op.name)?;
             let used = allocation_counter::measure(|| drop(black_box(op.run(&input))));
             println!(
                 "  {:<9}{:>8.0}{:>11.1}{:>11.1}{:>8}{:>12}{:>10}{:>12.0}{:>12}{:>12}",
@@ -90,8 +90,8 @@ fn measure(op: &Operation, input: &[u8], system: &mut Baseline, mimalloc: &mut B
     for _ in 0..ROUNDS {
         rounds.push([
             repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(op.run(black_box(input))))))))?,
-            time_child(system, op.baseline)?,
-            time_child(mimalloc, op.baseline)?,
+            time_child(system, op.name)?,
+            time_child(mimalloc, op.name)?,
         ]);
     }
     let of = |i: usize| middle(rounds.iter().map(|r| r[i]).collect());

@@ -1,14 +1,12 @@
 //! The measured operations: filters as a document would declare them.
 
 use anyhow::{Context, Result};
-use tamis_engine::{Call, CompileOptions, Input, Limits, Program, ToolFilter};
+use tamis_engine::{Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter};
 
-/// A filter and the name of the equivalent in `bench/baseline`.
+/// A filter.
 pub(crate) struct Operation {
-    /// The name in the table.
+    /// The name in the table, and of the equivalent in `bench/baseline`.
     pub(crate) name: &'static str,
-    /// The name in the baseline.
-    pub(crate) baseline: &'static str,
     program: Program,
 }
 
@@ -19,7 +17,7 @@ impl Operation {
     /// If the filter does not apply cleanly: the benchmark would measure something else.
     #[must_use]
     pub(crate) fn run(&self, input: &[u8]) -> String {
-        let filtered = self.program.apply(Input::Json(input), &Call::default()).expect("an advisory filter");
+        let filtered = self.program.apply(Input::Json(input), &Call::default()).expect("the filter applies");
         assert!(filtered.report.applied && filtered.report.error.is_none(), "{:?}", filtered.report);
         filtered.text
     }
@@ -33,30 +31,38 @@ pub(crate) fn all() -> Result<Vec<Operation>> {
     [
         (
             "select",
-            "select",
+            Enforcement::Advisory,
             r#"{"select": {"number": "number", "title": "title", "state": "state", "author": "user.login",
                 "url": "html_url", "closed_at": "closed_at"}, "dropNulls": true}"#,
         ),
         (
             "retain",
-            "retain",
+            Enforcement::Advisory,
             r#"{"retain": ["/*/number", "/*/title", "/*/state", "/*/user/login", "/*/html_url", "/*/closed_at"]}"#,
         ),
-        ("exclude", "exclude", r#"{"exclude": ["user", "reactions", "repository_url", "labels_url"]}"#),
+        ("exclude", Enforcement::Advisory, r#"{"exclude": ["user", "reactions", "repository_url", "labels_url"]}"#),
         (
             "remove",
-            "remove",
+            Enforcement::Advisory,
             r#"{"patches": [{"op": "remove", "path": "/0/user"}, {"op": "remove", "path": "/0/reactions"},
                 {"op": "remove", "path": "/0/repository_url"}, {"op": "remove", "path": "/0/labels_url"}]}"#,
         ),
+        (
+            "patch",
+            Enforcement::Enforced,
+            r#"{"retain": ["/*/number", "/*/title", "/*/user/login", "/*/assignee"], "patches": [
+                {"op": "test", "path": "/0/number", "value": 1},
+                {"op": "replace", "path": "/0/title", "value": "redacted"}, {"op": "remove", "path": "/0/user"}]}"#,
+        ),
     ]
     .into_iter()
-    .map(|(name, baseline, filter)| {
+    .map(|(name, enforcement, filter)| {
         let filter: ToolFilter = serde_json::from_str(filter)?;
         let limits = Limits { max_input_bytes: 1 << 30, ..Limits::default() };
-        let compiled = tamis_engine::compile(&filter, &CompileOptions { limits, ..CompileOptions::default() });
+        let options = CompileOptions { enforcement, limits, ..CompileOptions::default() };
+        let compiled = tamis_engine::compile(&filter, &options);
         let program = compiled.program.with_context(|| format!("{name}: {:?}", compiled.findings))?;
-        Ok(Operation { name, baseline, program })
+        Ok(Operation { name, program })
     })
     .collect()
 }

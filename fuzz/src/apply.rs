@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use tamis_engine::{Call, CompileOptions, Enforcement, Input, Program, ResponseType, ToolFilter, compile};
 
-const FILTERS: [&str; 18] = [
+const FILTERS: [&str; 20] = [
     r#"{"select": {"x": "a", "y": "b.c", "z": "l[*].a", "w": "l[0]"}, "dropNulls": true, "maxItems": 3, "root": ""}"#,
     r#"{"select": {"x": "a", "y": "b"}}"#,
     r#"{"select": {"x": "a", "y": "b"}, "exclude": ["x", "/y/c"], "dropEmpty": true, "root": "/items"}"#,
@@ -24,6 +24,10 @@ const FILTERS: [&str; 18] = [
     r#"{"retain": ["/items/0/a", "/b/1/l/0"], "root": "/items/0"}"#,
     r#"{"root": "", "dropEmpty": true}"#,
     r#"{"patches": [{"op": "add", "path": "/a", "value": 1}, {"op": "add", "path": "/b/c", "value": 2}, {"op": "remove", "path": "/l"}]}"#,
+    r#"{"retain": ["/a", "/b/c", "/l/*/a", "/0"], "patches": [{"op": "test", "path": "/a", "value": 1},
+        {"op": "replace", "path": "/b/c", "value": "x"}, {"op": "remove", "path": "/l/0/a"}, {"op": "remove", "path": "/b"}]}"#,
+    r#"{"patches": [{"op": "remove", "path": "/0"}, {"op": "add", "path": "/-", "value": {"a": {}}}, {"op": "remove", "path": "/0/a"},
+        {"op": "test", "path": "/0/b/c", "value": null}, {"op": "add", "path": "/0/b/d", "value": 1}]}"#,
 ];
 
 static PROGRAMS: LazyLock<Vec<Program>> = LazyLock::new(|| {

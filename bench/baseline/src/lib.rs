@@ -16,6 +16,12 @@ const SELECT: [(&str, &[&str]); 6] = [
     ("closed_at", &["closed_at"]),
 ];
 
+/// `retain` of the benchmark, in each element.
+const RETAIN: [&[&str]; 6] = [&["number"], &["title"], &["state"], &["user", "login"], &["html_url"], &["closed_at"]];
+
+/// `retain` before the operations of `patch`.
+const PATCHED: [&[&str]; 4] = [&["number"], &["title"], &["user", "login"], &["assignee"]];
+
 /// `remove` of the benchmark, in each element.
 const REMOVE: [&[&str]; 4] = [&["user"], &["reactions"], &["repository_url"], &["labels_url"]];
 
@@ -34,7 +40,7 @@ pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
             Vec::new()
         }
         "select" => write(&parse(input).into_iter().map(select).collect()),
-        "retain" => write(&parse(input).into_iter().map(retain).collect()),
+        "retain" => write(&parse(input).into_iter().map(|item| project(item, &RETAIN)).collect()),
         "remove" => {
             let mut document = parse(input);
             // A JSON Patch addresses elements by index. Like the engine's filter, this one changes only the first
@@ -45,6 +51,16 @@ pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
                 }
             }
             write(&document)
+        }
+        "patch" => {
+            let document = parse(input).into_iter().map(|item| project(item, &PATCHED)).collect();
+            let mut document = Value::Array(document);
+            assert_eq!(document.pointer("/0/number"), Some(&Value::from(1)));
+            *document.pointer_mut("/0/title").expect("a title") = Value::from("redacted");
+            if let Some(Value::Object(item)) = document.pointer_mut("/0") {
+                item.remove("user");
+            }
+            serde_json::to_vec(&document).expect("values serialize")
         }
         "exclude" => {
             let mut document = parse(input);
@@ -81,10 +97,10 @@ fn select(mut item: Value) -> Value {
     Value::Object(out)
 }
 
-/// The same fields under their own names, including nulls.
-fn retain(mut item: Value) -> Value {
+/// Fields under their own names, including nulls.
+fn project(mut item: Value, paths: &[&[&str]]) -> Value {
     let mut out = Map::new();
-    for (_, path) in SELECT {
+    for path in paths {
         let Some(value) = path.iter().try_fold(&mut item, |at, name| at.get_mut(name)) else { continue };
         let value = value.take();
         match path {

@@ -25,11 +25,11 @@ pub enum Node<'a> {
 
 /// One member of an object.
 #[derive(Debug, Clone)]
-pub struct Member<'a> {
+pub struct Member<'a, V = Node<'a>> {
     /// The key.
     pub key: Key<'a>,
     /// The value.
-    pub value: Node<'a>,
+    pub value: V,
 }
 
 /// A member's key as written, with its quotes and escapes.
@@ -233,7 +233,7 @@ pub(crate) fn last_of_each<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -
 }
 
 /// Returns whether all keys differ.
-fn are_distinct(members: &[Member<'_>], work: &Work<'_>) -> bool {
+fn are_distinct<V>(members: &[Member<'_, V>], work: &Work<'_>) -> bool {
     // Nearly every object is small and has no duplicates: compare before building a map.
     if members.len() <= 16 {
         (1..members.len()).all(|i| members[..i].iter().all(|m| !string::equal(m.key.raw(), members[i].key.raw())))
@@ -243,19 +243,19 @@ fn are_distinct(members: &[Member<'_>], work: &Work<'_>) -> bool {
 }
 
 /// Iterates over the members until the run is interrupted.
-fn polled<'n, 'a>(members: &'n [Member<'a>], work: &Work<'_>) -> impl Iterator<Item = &'n Member<'a>> {
+fn polled<'n, 'a, V>(members: &'n [Member<'a, V>], work: &Work<'_>) -> impl Iterator<Item = &'n Member<'a, V>> {
     members.iter().take_while(|_| work.spend_unbounded(1))
 }
 
 /// Keeps one member for each key: the last value, at the place of the first.
 ///
 /// Called where a path enters an object; elsewhere duplicates pass unchanged.
-pub(crate) fn dedupe(members: &mut Vec<Member<'_>>, work: &Work<'_>) {
+pub(crate) fn dedupe<V>(members: &mut Vec<Member<'_, V>>, work: &Work<'_>) {
     if are_distinct(members, work) {
         return;
     }
     let mut first: HashMap<Vec<u8>, usize> = HashMap::with_capacity(members.len());
-    let mut kept: Vec<Member<'_>> = Vec::with_capacity(members.len());
+    let mut kept: Vec<Member<'_, V>> = Vec::with_capacity(members.len());
     for member in members.drain(..).take_while(|_| work.spend_unbounded(1)) {
         match first.entry(string::decode(member.key.raw()).into_owned()) {
             std::collections::hash_map::Entry::Occupied(at) => kept[*at.get()].value = member.value,

@@ -1,6 +1,7 @@
 //! Under `Enforced`, removes values that `retain` kept only for a part that a later stage dropped: the answer must
 //! not distinguish a dropped part from an absent one.
 
+use super::editable::{Editable, Value};
 use super::paths::{self, View, any_element, start};
 use crate::json::Node;
 use crate::program::{Field, Step, Trie};
@@ -93,6 +94,37 @@ fn value_at(
         *first = moved;
     }
     left
+}
+
+/// As [`document`], for a document that `retain` made and that operations have edited since, if they set scalars alone.
+/// A value that no operation has entered is as `retain` left it, so there is nothing to remove from it.
+pub(crate) fn edited<'a, V: Value<'a>>(document: &mut Editable<'a, V>, trie: &Trie, work: &Work<'_>) {
+    edited_at(document, &start(trie), work);
+}
+
+/// Cleans one value, and returns whether anything is left of it.
+fn edited_at<'a, V: Value<'a>>(value: &mut Editable<'a, V>, views: &[View<'_>], work: &Work<'_>) -> bool {
+    let left = |value: &mut Editable<'a, V>, below: &[View<'_>]| below.is_empty() || edited_at(value, below, work);
+    if views.iter().any(|view| view.end().is_some()) {
+        return true;
+    }
+    match value {
+        Editable::Untouched(_) => true,
+        Editable::Object(object) => {
+            object.retain_edited(|key, value| left(value, &paths::member(views, key, work)));
+            object.iter().next().is_some()
+        }
+        Editable::List(list) => {
+            let below = any_element(views, work);
+            for element in list.edited_mut() {
+                if !left(element, &below) {
+                    // `retain` leaves `{}` for an element in which it keeps nothing.
+                    *element = Editable::Untouched(V::EMPTY_OBJECT);
+                }
+            }
+            views.iter().any(|view| view.every_element()) || list.iter().next().is_some()
+        }
+    }
 }
 
 /// As [`document`], for what `select` made of a payload whose views are `views`.

@@ -1,61 +1,88 @@
 //! A document that patch operations change in place, in time linear in the document and the operations.
 //!
-//! A value that no operation enters stays a [`Node`]. An object that an operation enters is indexed once, by the
-//! names that any operation uses; a list is split into pieces. Neither moves its members or elements until all
-//! operations are done.
+//! A value that no operation enters stays a [`Value`]: a node of the tree or, on the fast path, a span of the bytes. An
+//! object that an operation enters is indexed once, by the names that any operation uses; a list is split into pieces.
+//! Neither moves its members or elements until all operations are done.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::json::{Key, Member, Node, by_key, dedupe, encode};
+use crate::json::{Key, Kind, Member, Node, by_key, encode};
 use crate::program::{Index, Name};
 use crate::stream::Keys;
 use crate::work::Work;
 
-/// The smallest weight of a value, where copies are counted.
-const MIN_VALUE_BYTES: usize = 8;
+/// A value that no operation has entered.
+pub(crate) trait Value<'a>: Sized {
+    /// `null`
+    const NULL: Self;
+    /// `{}`
+    const EMPTY_OBJECT: Self;
+
+    /// Returns the parts of a container. Objects lose their duplicates.
+    fn enter(self, work: &Work<'_>) -> Entered<'a, Self>;
+
+    /// Returns the kind of the value, for messages.
+    fn kind(&self) -> Kind;
+
+    /// As [`Node::equals_within`].
+    fn equals(&self, other: &Node<'_>, work: &Work<'_>) -> bool;
+}
+
+/// The parts of a value.
+pub(crate) enum Entered<'a, V> {
+    /// The value has no parts.
+    Scalar(V),
+    /// Members with distinct keys, in order.
+    Object(Vec<Member<'a, V>>),
+    /// Elements in order.
+    List(Vec<V>),
+}
 
 /// A value that operations may have entered.
 #[derive(Debug)]
-pub(super) enum Editable<'a> {
+pub(crate) enum Editable<'a, V> {
     /// No operation has entered it.
-    Untouched(Node<'a>),
-    Object(Box<Object<'a>>),
-    List(Box<List<'a>>),
+    Untouched(V),
+    /// An object that operations have entered.
+    Object(Box<Object<'a, V>>),
+    /// A list that operations have entered.
+    List(Box<List<'a, V>>),
 }
 
 /// An object that operations have entered. Its keys are distinct.
-#[derive(Debug, Default)]
-pub(super) struct Object<'a> {
+#[derive(Debug)]
+pub(crate) struct Object<'a, V> {
     /// The original members, followed by those that operations added. If `below` has an entry for a place, the value
     /// is there.
-    members: Vec<Member<'a>>,
+    pub(super) members: Vec<Member<'a, V>>,
     /// The place of each name that operations use, by the number of the name.
-    places: HashMap<usize, usize>,
+    pub(super) places: BTreeMap<usize, usize>,
     /// Values that operations have entered or set, by place.
-    below: HashMap<usize, Editable<'a>>,
+    pub(super) below: BTreeMap<usize, Editable<'a, V>>,
     /// The places of removed members.
-    gone: BTreeSet<usize>,
+    pub(super) gone: BTreeSet<usize>,
 }
 
 /// A list that operations have entered.
 #[derive(Debug)]
-pub(super) struct List<'a> {
+pub(crate) struct List<'a, V> {
     /// The original elements. Those in no piece have been removed.
-    elements: Vec<Node<'a>>,
-    pieces: Vec<Piece<'a>>,
-    len: usize,
+    pub(super) elements: Vec<V>,
+    pub(super) pieces: Vec<Piece<'a, V>>,
+    pub(super) len: usize,
 }
 
+/// A part of a list that operations have entered.
 #[derive(Debug)]
-enum Piece<'a> {
+pub(crate) enum Piece<'a, V> {
     /// Original elements.
     Kept(Range<usize>),
     /// One element that operations have entered or set.
-    One(Editable<'a>),
+    One(Editable<'a, V>),
 }
 
-impl Piece<'_> {
+impl<V> Piece<'_, V> {
     fn len(&self) -> usize {
         match self {
             Self::Kept(range) => range.len(),
@@ -66,7 +93,7 @@ impl Piece<'_> {
 
 /// Why a pointer does not resolve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(crate) enum Miss {
     /// A member or an element is absent, or its parent is a scalar.
     Absent,
     /// The pointer has a name where the document has an array.
@@ -77,20 +104,50 @@ pub(super) enum Miss {
 
 /// What every step through a document needs.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'c> {
+pub(crate) struct Context<'c> {
     /// The names that operations use.
-    pub(super) names: &'c Keys,
-    pub(super) work: &'c Work<'c>,
+    pub(crate) names: &'c Keys,
+    pub(crate) work: &'c Work<'c>,
 }
 
-impl<'a> Editable<'a> {
-    /// Makes a container editable in place. Objects lose their duplicates.
+/// A value in its present state.
+#[derive(Debug)]
+pub(crate) enum View<'n, 'a, V> {
+    /// No operation has entered it.
+    Untouched(&'n V),
+    /// Operations may have entered it.
+    Edited(&'n Editable<'a, V>),
+}
+
+impl<V> Clone for View<'_, '_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for View<'_, '_, V> {}
+
+impl<'a, V: Value<'a>> View<'_, 'a, V> {
+    fn equals(self, other: &Node<'_>, work: &Work<'_>) -> bool {
+        match self {
+            Self::Untouched(value) => value.equals(other, work),
+            Self::Edited(live) => live.equals(other, work),
+        }
+    }
+}
+
+impl<'a, V: Value<'a>> Editable<'a, V> {
+    /// Makes a container editable in place.
     fn enter(&mut self, context: Context<'_>) {
-        let Self::Untouched(node) = self else { return };
-        match std::mem::replace(node, Node::NULL) {
-            Node::Object(mut members) => {
-                dedupe(&mut members, context.work);
-                let mut places = HashMap::new();
+        let Self::Untouched(value) = self else { return };
+        *self = Self::entered(std::mem::replace(value, V::NULL).enter(context.work), context);
+    }
+
+    /// Returns an editable value from its parts.
+    fn entered(parts: Entered<'a, V>, context: Context<'_>) -> Self {
+        match parts {
+            Entered::Object(members) => {
+                let mut places = BTreeMap::new();
                 for (at, member) in members.iter().enumerate() {
                     if !context.work.spend_unbounded(1) {
                         break;
@@ -99,19 +156,19 @@ impl<'a> Editable<'a> {
                         places.insert(name, at);
                     }
                 }
-                *self = Self::Object(Box::new(Object { members, places, ..Object::default() }));
+                Self::Object(Box::new(Object { members, places, below: BTreeMap::new(), gone: BTreeSet::new() }))
             }
-            Node::Array(elements) => {
+            Entered::List(elements) => {
                 let len = elements.len();
                 let pieces = if len == 0 { Vec::new() } else { vec![Piece::Kept(0..len)] };
-                *self = Self::List(Box::new(List { elements, pieces, len }));
+                Self::List(Box::new(List { elements, pieces, len }))
             }
-            scalar => *self = Self::Untouched(scalar),
+            Entered::Scalar(scalar) => Self::Untouched(scalar),
         }
     }
 
     /// Returns the value at a strict pointer.
-    pub(super) fn find(&mut self, segments: &[Name], context: Context<'_>) -> Result<&mut Self, Miss> {
+    pub(crate) fn find(&mut self, segments: &[Name], context: Context<'_>) -> Result<&mut Self, Miss> {
         let mut live = self;
         for name in segments {
             live.enter(context);
@@ -131,7 +188,7 @@ impl<'a> Editable<'a> {
     }
 
     /// Removes the value at `last` in this value, and returns it.
-    pub(super) fn take(&mut self, last: &Name, context: Context<'_>) -> Result<Self, Miss> {
+    pub(crate) fn take(&mut self, last: &Name, context: Context<'_>) -> Result<Self, Miss> {
         self.enter(context);
         match self {
             Self::Object(object) => {
@@ -148,7 +205,7 @@ impl<'a> Editable<'a> {
 
     /// Puts `value` at `last` in this value: in a list before the element there, in an object in place of the member.
     /// With `set_is_last` a member that is set moves to the end; otherwise it keeps its place.
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         last: &Name,
         value: Self,
@@ -175,14 +232,14 @@ impl<'a> Editable<'a> {
                 list.put(index, value, context.work);
                 Ok(())
             }
-            Self::Untouched(node) => Err(PutError::Scalar(node.kind().as_str())),
+            Self::Untouched(value) => Err(PutError::Scalar(value.kind().as_str())),
         }
     }
 
     /// Returns whether the value equals `other`. It examines no more than `other` has, and duplicate keys.
-    pub(super) fn equals(&self, other: &Node<'_>, work: &Work<'_>) -> bool {
+    pub(crate) fn equals(&self, other: &Node<'_>, work: &Work<'_>) -> bool {
         match (self, other) {
-            (Self::Untouched(node), other) => node.equals_within(other, work),
+            (Self::Untouched(value), other) => value.equals(other, work),
             (Self::Object(object), Node::Object(others)) => {
                 let others = by_key(others);
                 object.members.len() - object.gone.len() == others.len()
@@ -197,35 +254,11 @@ impl<'a> Editable<'a> {
             (Self::Object(_) | Self::List(_), _) => false,
         }
     }
-
-    /// Returns a copy of the value in its present state.
-    pub(super) fn to_node(&self, work: &Work<'_>) -> Node<'a> {
-        View::Edited(self).to_node(work)
-    }
-
-    /// Returns the size of a copy of the value, in bytes of a document.
-    pub(super) fn weight(&self, work: &Work<'_>) -> usize {
-        View::Edited(self).sum(work, &|own| own.max(MIN_VALUE_BYTES))
-    }
-
-    /// Returns how deep the value is nested.
-    pub(super) fn depth(&self, work: &Work<'_>) -> usize {
-        View::Edited(self).depth(work)
-    }
-
-    /// Returns the value with all edits applied.
-    pub(super) fn into_node(self, work: &Work<'_>) -> Node<'a> {
-        match self {
-            Self::Untouched(node) => node,
-            Self::Object(object) => Node::Object(object.into_members(work)),
-            Self::List(list) => Node::Array(list.into_elements(work)),
-        }
-    }
 }
 
 /// Why a value cannot be put at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PutError {
+pub(crate) enum PutError {
     Miss(Miss),
     /// The index is beyond the end of the list.
     BeyondTheEnd,
@@ -233,56 +266,49 @@ pub(super) enum PutError {
     Scalar(&'static str),
 }
 
-impl<'a> Object<'a> {
-    fn member(&mut self, name: usize) -> Option<&mut Editable<'a>> {
+impl<'a, V: Value<'a>> Object<'a, V> {
+    fn member(&mut self, name: usize) -> Option<&mut Editable<'a, V>> {
         let place = *self.places.get(&name)?;
         let members = &mut self.members;
         Some(self.below.entry(place).or_insert_with(|| Editable::Untouched(take(&mut members[place].value))))
     }
 
-    fn take(&mut self, name: usize) -> Option<Editable<'a>> {
+    fn take(&mut self, name: usize) -> Option<Editable<'a, V>> {
         let place = self.places.remove(&name)?;
         self.gone.insert(place);
         Some(self.below.remove(&place).unwrap_or_else(|| Editable::Untouched(take(&mut self.members[place].value))))
     }
 
-    fn put(&mut self, name: usize, text: &str, value: Editable<'a>, set_is_last: bool) {
+    fn put(&mut self, name: usize, text: &str, value: Editable<'a, V>, set_is_last: bool) {
         if set_is_last {
             self.take(name);
         }
         let place = *self.places.entry(name).or_insert_with(|| {
-            self.members.push(Member { key: Key::from_raw(encode(text)), value: Node::NULL });
+            self.members.push(Member { key: Key::from_raw(encode(text)), value: V::NULL });
             self.members.len() - 1
         });
         self.below.insert(place, value);
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&Key<'a>, View<'_, 'a>)> {
+    /// Removes those members that operations have entered or set for which `stays` returns `false`.
+    pub(super) fn retain_edited(&mut self, mut stays: impl FnMut(&Key<'a>, &mut Editable<'a, V>) -> bool) {
+        for (place, value) in &mut self.below {
+            if !stays(&self.members[*place].key, value) {
+                self.gone.insert(*place);
+            }
+        }
+    }
+
+    /// Returns the members in their present state.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key<'a>, View<'_, 'a, V>)> {
         let members = self.members.iter().enumerate().filter(|(place, _)| !self.gone.contains(place));
         members.map(|(place, member)| {
             (&member.key, self.below.get(&place).map_or(View::Untouched(&member.value), View::Edited))
         })
     }
-
-    fn into_members(self, work: &Work<'_>) -> Vec<Member<'a>> {
-        let Self { mut members, places: _, below, gone } = self;
-        for (place, live) in below {
-            members[place].value = live.into_node(work);
-        }
-        if !gone.is_empty() {
-            let _ = work.spend_unbounded(members.len());
-            let mut gone = gone.into_iter().peekable();
-            let mut place = 0;
-            members.retain(|_| {
-                place += 1;
-                gone.next_if_eq(&(place - 1)).is_none()
-            });
-        }
-        members
-    }
 }
 
-impl<'a> List<'a> {
+impl<'a, V: Value<'a>> List<'a, V> {
     /// Returns the index that `name` stands for; `-` is beyond the end.
     fn index(&self, name: &Name) -> Result<usize, Miss> {
         match name.index {
@@ -333,7 +359,7 @@ impl<'a> List<'a> {
         Some(number)
     }
 
-    fn element(&mut self, index: usize, work: &Work<'_>) -> Option<&mut Editable<'a>> {
+    fn element(&mut self, index: usize, work: &Work<'_>) -> Option<&mut Editable<'a, V>> {
         let number = self.isolate(index, work)?;
         match &mut self.pieces[number] {
             Piece::One(live) => Some(live),
@@ -341,7 +367,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn take(&mut self, index: usize, work: &Work<'_>) -> Option<Editable<'a>> {
+    fn take(&mut self, index: usize, work: &Work<'_>) -> Option<Editable<'a, V>> {
         let number = self.isolate(index, work)?;
         self.len -= 1;
         match self.pieces.remove(number) {
@@ -350,13 +376,22 @@ impl<'a> List<'a> {
         }
     }
 
-    fn put(&mut self, index: usize, value: Editable<'a>, work: &Work<'_>) {
+    fn put(&mut self, index: usize, value: Editable<'a, V>, work: &Work<'_>) {
         let number = self.split(index, work);
         self.pieces.insert(number, Piece::One(value));
         self.len += 1;
     }
 
-    fn iter(&self) -> impl Iterator<Item = View<'_, 'a>> {
+    /// Returns the elements that operations have entered or set.
+    pub(super) fn edited_mut(&mut self) -> impl Iterator<Item = &mut Editable<'a, V>> {
+        self.pieces.iter_mut().filter_map(|piece| match piece {
+            Piece::One(live) => Some(live),
+            Piece::Kept(_) => None,
+        })
+    }
+
+    /// Returns the elements in their present state.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = View<'_, 'a, V>> {
         self.pieces.iter().flat_map(|piece| {
             let (kept, one) = match piece {
                 Piece::Kept(range) => (&self.elements[range.clone()], None),
@@ -365,108 +400,8 @@ impl<'a> List<'a> {
             kept.iter().map(View::Untouched).chain(one)
         })
     }
-
-    fn into_elements(self, work: &Work<'_>) -> Vec<Node<'a>> {
-        let Self { elements, pieces, len } = self;
-        if let [Piece::Kept(range)] = pieces.as_slice()
-            && range.len() == elements.len()
-        {
-            return elements;
-        }
-        let _ = work.spend_unbounded(len);
-        let mut out = Vec::with_capacity(len);
-        let mut rest = elements.into_iter();
-        let mut at = 0;
-        for piece in pieces {
-            match piece {
-                Piece::Kept(range) => {
-                    out.extend(rest.by_ref().skip(range.start - at).take(range.len()));
-                    at = range.end;
-                }
-                Piece::One(live) => out.push(live.into_node(work)),
-            }
-        }
-        out
-    }
 }
 
-/// A value, whether an operation has entered it or not.
-#[derive(Clone, Copy)]
-enum View<'n, 'a> {
-    Untouched(&'n Node<'a>),
-    Edited(&'n Editable<'a>),
-}
-
-impl<'n, 'a> View<'n, 'a> {
-    fn equals(self, other: &Node<'_>, work: &Work<'_>) -> bool {
-        match self {
-            Self::Untouched(node) => node.equals_within(other, work),
-            Self::Edited(live) => live.equals(other, work),
-        }
-    }
-
-    fn to_node(self, work: &Work<'_>) -> Node<'a> {
-        match self {
-            Self::Untouched(node) | Self::Edited(Editable::Untouched(node)) => node.clone(),
-            Self::Edited(Editable::Object(object)) => {
-                let member =
-                    |(key, value): (&Key<'a>, View<'_, 'a>)| Member { key: key.clone(), value: value.to_node(work) };
-                Node::Object(object.iter().take_while(|_| work.spend_unbounded(1)).map(member).collect())
-            }
-            Self::Edited(Editable::List(list)) => Node::Array(
-                list.iter().take_while(|_| work.spend_unbounded(1)).map(|value| value.to_node(work)).collect(),
-            ),
-        }
-    }
-
-    /// Returns the sum of `each` over the own bytes of all values, with keys and punctuation.
-    fn sum(self, work: &Work<'_>, each: &dyn Fn(usize) -> usize) -> usize {
-        if !work.spend(1) {
-            return 0;
-        }
-        let member = |key: &Key<'_>, value: View<'_, '_>| key.raw().len() + 1 + value.sum(work, each);
-        match self {
-            Self::Untouched(Node::Scalar(raw)) | Self::Edited(Editable::Untouched(Node::Scalar(raw))) => {
-                each(raw.len())
-            }
-            Self::Untouched(Node::String(raw)) | Self::Edited(Editable::Untouched(Node::String(raw))) => {
-                each(raw.len())
-            }
-            Self::Untouched(Node::Array(all)) | Self::Edited(Editable::Untouched(Node::Array(all))) => {
-                each(2) + all.iter().map(|value| 1 + Self::Untouched(value).sum(work, each)).sum::<usize>()
-            }
-            Self::Untouched(Node::Object(all)) | Self::Edited(Editable::Untouched(Node::Object(all))) => {
-                each(2) + all.iter().map(|m| 1 + member(&m.key, Self::Untouched(&m.value))).sum::<usize>()
-            }
-            Self::Edited(Editable::Object(object)) => {
-                each(2) + object.iter().map(|(key, value)| 1 + member(key, value)).sum::<usize>()
-            }
-            Self::Edited(Editable::List(list)) => {
-                each(2) + list.iter().map(|value| 1 + value.sum(work, each)).sum::<usize>()
-            }
-        }
-    }
-
-    fn depth(self, work: &Work<'_>) -> usize {
-        if !work.spend(1) {
-            return 0;
-        }
-        let deepest = |depths: &mut dyn Iterator<Item = usize>| 1 + depths.max().unwrap_or(0);
-        match self {
-            Self::Untouched(Node::Scalar(_) | Node::String(_))
-            | Self::Edited(Editable::Untouched(Node::Scalar(_) | Node::String(_))) => 0,
-            Self::Untouched(Node::Array(all)) | Self::Edited(Editable::Untouched(Node::Array(all))) => {
-                deepest(&mut all.iter().map(|value| Self::Untouched(value).depth(work)))
-            }
-            Self::Untouched(Node::Object(all)) | Self::Edited(Editable::Untouched(Node::Object(all))) => {
-                deepest(&mut all.iter().map(|member| Self::Untouched(&member.value).depth(work)))
-            }
-            Self::Edited(Editable::Object(object)) => deepest(&mut object.iter().map(|(_, value)| value.depth(work))),
-            Self::Edited(Editable::List(list)) => deepest(&mut list.iter().map(|value| value.depth(work))),
-        }
-    }
-}
-
-fn take<'a>(node: &mut Node<'a>) -> Node<'a> {
-    std::mem::replace(node, Node::NULL)
+fn take<'a, V: Value<'a>>(value: &mut V) -> V {
+    std::mem::replace(value, V::NULL)
 }

@@ -6,6 +6,7 @@ mod editable;
 mod finish;
 mod items;
 mod lookup;
+mod nodes;
 mod patch;
 mod paths;
 mod root;
@@ -26,6 +27,8 @@ use finish::{List, Output};
 use lookup::Lookups;
 use text_form::RawForm;
 
+pub(crate) use cascade::edited as remove_emptied;
+pub(crate) use editable::{Context, Editable, Entered, Miss, Value, View};
 pub(crate) use root::{WRAPPERS, score};
 pub(crate) use text_form::METADATA;
 

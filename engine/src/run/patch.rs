@@ -52,7 +52,7 @@ pub(super) struct Rules {
 /// A document under patch operations. Their total cost is linear in the document and their number: each object is
 /// indexed once, and nothing moves before the end.
 pub(super) struct Patching<'a, 'w> {
-    document: Editable<'a>,
+    document: Editable<'a, Node<'a>>,
     names: Keys,
     rules: Rules,
     work: &'w Work<'w>,
@@ -144,12 +144,12 @@ impl<'a, 'w> Patching<'a, 'w> {
         Ok(true)
     }
 
-    fn find(&mut self, pointer: &Pointer) -> Result<&mut Editable<'a>, String> {
+    fn find(&mut self, pointer: &Pointer) -> Result<&mut Editable<'a, Node<'a>>, String> {
         let context = Context { names: &self.names, work: self.work };
         self.document.find(&pointer.segments, context).map_err(|miss| miss.reason(pointer))
     }
 
-    fn remove(&mut self, pointer: &Pointer) -> Result<Editable<'a>, Miss> {
+    fn remove(&mut self, pointer: &Pointer) -> Result<Editable<'a, Node<'a>>, Miss> {
         let context = Context { names: &self.names, work: self.work };
         match pointer.segments.split_last() {
             None => Ok(std::mem::replace(&mut self.document, Editable::Untouched(Node::NULL))),
@@ -157,7 +157,7 @@ impl<'a, 'w> Patching<'a, 'w> {
         }
     }
 
-    fn add(&mut self, pointer: &Pointer, value: Editable<'a>, depth: usize) -> Result<(), String> {
+    fn add(&mut self, pointer: &Pointer, value: Editable<'a, Node<'a>>, depth: usize) -> Result<(), String> {
         self.fits(pointer, depth)?;
         let context = Context { names: &self.names, work: self.work };
         let Some((last, parents)) = pointer.segments.split_last() else {
@@ -176,7 +176,7 @@ impl<'a, 'w> Patching<'a, 'w> {
     }
 
     /// Returns how deep a value from `from` is nested, or an upper bound if that suffices at `to`.
-    fn depth_of(&self, value: &Editable<'_>, from: &Pointer, to: &Pointer) -> usize {
+    fn depth_of(&self, value: &Editable<'_, Node<'_>>, from: &Pointer, to: &Pointer) -> usize {
         let at_most = self.depth.saturating_sub(from.segments.len());
         if to.segments.len() + at_most <= self.deepest() { at_most } else { value.depth(self.work) }
     }

@@ -187,17 +187,19 @@ impl<'p> Run<'p> {
             Ok(patch::Ended::TestFailed(at)) if strict || self.enforced() => {
                 return Err(format!("{}: the test does not hold", operation(at)));
             }
-            Ok(patch::Ended::TestFailed(at)) => {
-                let message =
-                    format!("{}: the test does not hold, so the operations after it were left out", operation(at));
-                self.warn(Stage::Patches, message);
-            }
+            Ok(patch::Ended::TestFailed(at)) => self.stopped(offset + at),
             Err(failed) => return Err(format!("{}: {}", operation(failed.at), failed.reason)),
         }
         let (patched, mut absent) = patching.finish();
         *document = patched;
         self.report.unresolved.append(&mut absent);
         Ok(())
+    }
+
+    /// Reports that the `test` at position `at` of the operations does not hold.
+    pub(super) fn stopped(&mut self, at: usize) {
+        let message = format!("patches[{at}]: the test does not hold, so the operations after it were left out");
+        self.warn(Stage::Patches, message);
     }
 
     /// Stage 4. Under `Enforced` everything outside the payload goes, unless `retain` has decided what stays.

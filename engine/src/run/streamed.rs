@@ -23,7 +23,7 @@ pub(super) fn apply(
     if bytes.is_empty() || bytes.len() > plan.limits.max_input_bytes.min(plan.max_streamed_bytes) {
         return None;
     }
-    let Outcome { branch, json, compact_bytes, unresolved, partial_miss, truncated_from, payload } =
+    let Outcome { branch, json, compact_bytes, unresolved, stopped_at, partial_miss, truncated_from, payload } =
         plan.fast.run(&plan.branches, bytes, work).ok()?;
     let report = Report {
         applied: !branch.is_empty(),
@@ -38,6 +38,9 @@ pub(super) fn apply(
     };
     let text = String::from_utf8(json).ok()?;
     let mut run = Run { plan, call, work, exceeded: false, report };
+    if let Some(at) = stopped_at {
+        run.stopped(at);
+    }
     let text = match run.written(branch, text) {
         Ok(output) => return Some(run.finish(Ok(output))),
         Err(text) => text,

@@ -12,6 +12,7 @@
 mod automaton;
 mod choose;
 mod distinct;
+mod edit;
 mod emit;
 mod keys;
 mod marks;
@@ -23,6 +24,7 @@ mod run;
 mod scan;
 mod select;
 mod simd;
+mod spans;
 mod spare;
 mod strip;
 #[cfg(test)]
@@ -32,7 +34,8 @@ mod without;
 use std::cell::Cell;
 
 use crate::json::{DEPTH_CEILING, values_allowed};
-use crate::program::{Branch, Name};
+use crate::program::{Branch, Name, Patch};
+use crate::run::Editable;
 use crate::work::{Work, stage_steps};
 use crate::{Enforcement, Limits};
 
@@ -43,9 +46,10 @@ use plan::{Route, Stages};
 use prune::Rules;
 use run::Run;
 pub(crate) use scan::Stop;
+use scan::Tally;
 use select::Paths;
 pub(crate) use simd::stop32;
-use strip::Edit;
+use spans::Reader;
 pub(crate) use without::without_members;
 
 /// Bytes of the buffer that a thread keeps for outputs. Smaller outputs are copied from it into memory of their own size.
@@ -76,6 +80,8 @@ pub(crate) struct Outcome<'b> {
     pub(crate) compact_bytes: usize,
     /// Pointers of `retain`, `exclude` and `remove` that resolve nowhere.
     pub(crate) unresolved: Vec<String>,
+    /// The `test` of `patches` that does not hold, by its position. The operations after it were left out.
+    pub(crate) stopped_at: Option<usize>,
     /// Paths of `select` that resolve in no item.
     pub(crate) partial_miss: Vec<String>,
     /// The list's length before `maxItems`, if `maxItems` shortened it.
@@ -124,6 +130,7 @@ impl Fast {
             bound: stage_steps(bytes.len()),
             blanks: None,
             unresolved: Vec::new(),
+            stopped_at: None,
         }
         .run(bytes)
     }
@@ -148,6 +155,7 @@ struct Pass<'b, 's, 'w> {
     /// The whitespace of the original output, once it has been read.
     blanks: Option<usize>,
     unresolved: Vec<String>,
+    stopped_at: Option<usize>,
 }
 
 impl<'b> Pass<'b, '_, '_> {
@@ -200,6 +208,7 @@ impl<'b> Pass<'b, '_, '_> {
             json,
             compact_bytes: bytes.len() - self.blanks.unwrap_or(0),
             unresolved: self.unresolved,
+            stopped_at: self.stopped_at,
             partial_miss: missed.map(|(_, field)| field.source.to_string()).collect(),
             truncated_from: facts.truncated_from,
             payload,
@@ -218,14 +227,7 @@ impl<'b> Pass<'b, '_, '_> {
         let mut run = Run::new(input, &mut out, self.work);
         let depth = self.depth;
         run.document(|run, pos| walk(run, pos, depth))?;
-        // Passes write compact JSON, so only the first pass meets whitespace.
-        if self.blanks.is_none() {
-            if run.tally.values > values_allowed(input.len()) {
-                // The parser fails the same way, and reports it.
-                return Err(Stop::Bail);
-            }
-            self.blanks = Some(run.tally.blanks);
-        }
+        self.read(&run.tally, input)?;
         if run.slots.steps > self.bound {
             // The tree fails the same way, and reports it.
             return Err(Stop::Bail);
@@ -238,6 +240,19 @@ impl<'b> Pass<'b, '_, '_> {
         let exact = out.as_slice().to_vec();
         spare::keep(&OUTPUT, spare::emptied(&mut out, SMALL));
         Ok((exact, hits))
+    }
+
+    /// Takes over what the first pass has counted in the output.
+    fn read(&mut self, tally: &Tally<'_>, input: &[u8]) -> Result<(), Stop> {
+        // Passes write compact JSON, so only the first pass meets whitespace.
+        if self.blanks.is_none() {
+            if tally.values > values_allowed(input.len()) {
+                // The parser fails the same way, and reports it.
+                return Err(Stop::Bail);
+            }
+            self.blanks = Some(tally.blanks);
+        }
+        Ok(())
     }
 
     fn retain(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
@@ -255,16 +270,17 @@ impl<'b> Pass<'b, '_, '_> {
     }
 
     fn patch(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        let Some(strip) = &self.stages.patches else { return Ok(None) };
-        let edits = strip.edits.as_deref().unwrap_or_default();
-        let (out, met) = self.pass(input, input.len(), |run, pos, room| strip.value(run, Some(0), pos, room, 0))?;
-        let missed = edits.iter().zip(&self.branch.patches).enumerate().filter(|(id, _)| !met.has(*id));
-        for (_, (edit, patch)) in missed {
-            match (edit, plan::pointer(patch)) {
-                (Edit::Remove { required: false }, Some(pointer)) => self.unresolved.push(pointer.text.to_string()),
-                _ => return Err(Stop::Bail),
-            }
-        }
+        let Some(edits) = &self.stages.patches else { return Ok(None) };
+        let mut reader = Reader::new(input, self.work);
+        let mut document = Editable::Untouched(reader.document(self.depth, &edits.paths)?);
+        let tally = reader.tally;
+        self.read(&tally, input)?;
+        let edited = edits.apply(&mut document, self.branch, tally.values, self.bound, self.work)?;
+        self.unresolved.extend(edited.absent);
+        self.stopped_at = edited.stopped_at;
+        let written: usize = self.branch.patches.iter().map(Patch::bytes_written).sum();
+        let mut out = Vec::with_capacity(input.len() + written);
+        spans::write(&document, input, tally.blanks > 0, &mut out);
         Ok(Some(out))
     }
 }

@@ -1,16 +1,15 @@
 //! Compiles the stages that can stream. Everything here happens once, when a filter is compiled.
 
-use crate::json::{self, DEPTH_CEILING, JsonText};
-use crate::program::{Branch, Field, Index, Name, Patch, Pointer, Root, Segment, Trie};
+use crate::program::{Branch, Field, Name, Root};
 use crate::{Enforcement, Limits};
 
 use super::automaton::Automaton;
-use super::emit;
+use super::edit::Edits;
 use super::narrow::Narrow;
 use super::payload::{Output, Payload, Select};
 use super::prune::Rules;
 use super::select::Paths;
-use super::strip::{Edit, Strip};
+use super::strip::Strip;
 
 /// The stages of a branch that can stream in full.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(super) struct Stages {
     /// Stage 2.
     pub(super) retain: Option<Narrow>,
     /// Stage 3.
-    pub(super) patches: Option<Strip>,
+    pub(super) patches: Option<Edits>,
     /// Stages 4 to 8.
     pub(super) payload: Option<(Route, Payload)>,
 }
@@ -68,8 +67,8 @@ impl Stages {
         if *passthrough || (text.is_some() && !branch.is_structural()) {
             return None;
         }
-        // What `retain` has kept may be removed again.
-        if enforcement == Enforcement::Enforced && branch.cascades() {
+        // What `retain` has kept may be removed again. For operations alone, see `Edits`.
+        if enforcement == Enforcement::Enforced && branch.cascades() && operations.is_empty() {
             return None;
         }
         let retain = match retain {
@@ -83,8 +82,7 @@ impl Stages {
             }
             None => None,
         };
-        let patches =
-            if operations.is_empty() { None } else { Some(patches(operations, limits, strict, enforcement)?) };
+        let patches = if operations.is_empty() { None } else { Some(Edits::new(branch, enforcement, limits, strict)?) };
         let route = match root {
             Root::Unused => None,
             Root::Document => Some(Route::Path(Vec::new())),
@@ -137,7 +135,7 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
     Some(Payload {
         max_items: max_items.unwrap_or(usize::MAX),
         select,
-        strip: Strip { paths, edits: None, rules },
+        strip: Strip { paths, rules },
         siblings: advisory || retain.is_some(),
         list_only: matches!(root, Root::List),
         lists_stay: retain.is_some(),
@@ -153,72 +151,4 @@ fn select(fields: &[Field], exclude: &Automaton) -> Option<Select> {
         Output { prefix: format!("{}:", field.key).into_bytes().into(), hidden, state }
     });
     Some(Select { paths: Paths::new(fields)?, outputs: outputs.collect() })
-}
-
-/// Compiles the patches into one pass. Each must change a place of its own, and none may move what another one names.
-fn patches(patches: &[Patch], limits: Limits, strict: bool, enforcement: Enforcement) -> Option<Strip> {
-    let mut trie = Trie::default();
-    for (id, patch) in patches.iter().enumerate() {
-        let path = path(patch)?;
-        let independent =
-            patches[..id].iter().all(|other| self::path(other).is_some_and(|other| independent(other, path)));
-        if path.is_empty() || !independent || !stays_within_depth(patch, path, limits) {
-            return None;
-        }
-        let segments: Vec<Segment> = path.iter().cloned().map(Segment::Name).collect();
-        trie.insert(&segments, id);
-    }
-    let paths = Automaton::new(&trie)?;
-    let edits = patches.iter().map(|patch| edit(patch, &paths, strict, enforcement)).collect::<Option<_>>()?;
-    Some(Strip { paths, edits: Some(edits), rules: Rules::default() })
-}
-
-/// Returns the place of a patch that can stream.
-pub(super) fn pointer(patch: &Patch) -> Option<&Pointer> {
-    match patch {
-        Patch::Add { path, .. } | Patch::Remove { path } | Patch::Replace { path, .. } => Some(path),
-        Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => None,
-    }
-}
-
-fn path(patch: &Patch) -> Option<&[Name]> {
-    pointer(patch).map(|pointer| pointer.segments.as_slice())
-}
-
-/// Returns whether the patched document stays within the depth limit.
-fn stays_within_depth(patch: &Patch, path: &[Name], limits: Limits) -> bool {
-    let value = match patch {
-        Patch::Add { value, .. } | Patch::Replace { value, .. } => value.node().depth(),
-        _ => 0,
-    };
-    path.len() + value <= limits.max_depth.min(DEPTH_CEILING)
-}
-
-/// Returns whether two paths are independent: neither leads through the end of the other, nor through an array in
-/// which the other ends at an element. Removing that element would renumber those behind it.
-fn independent(a: &[Name], b: &[Name]) -> bool {
-    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let indexed = |path: &[Name]| path.get(common).is_some_and(|name| name.index != Index::None);
-    let last = common + 1 == a.len() || common + 1 == b.len();
-    common < a.len() && common < b.len() && !(last && indexed(a) && indexed(b))
-}
-
-fn edit(patch: &Patch, paths: &Automaton, strict: bool, enforcement: Enforcement) -> Option<Edit> {
-    Some(match patch {
-        Patch::Remove { .. } => Edit::Remove { required: strict },
-        Patch::Replace { value, .. } => Edit::Replace(constant(value)),
-        Patch::Add { path, value } => {
-            let (name, above) = path.segments.split_last()?;
-            let parent = above.iter().try_fold(0, |state, name| paths.state(state).member(name.text.as_bytes()))?;
-            let key = json::encode(&name.text).into_bytes().into();
-            Edit::Add { last: enforcement == Enforcement::Enforced, key, value: constant(value), parent }
-        }
-        Patch::Move { .. } | Patch::Copy { .. } | Patch::Test { .. } => return None,
-    })
-}
-
-fn constant(value: &JsonText) -> Box<[u8]> {
-    let mut out = Vec::new();
-    emit::compact(value.as_str().as_bytes(), &mut out);
-    out.into()
 }

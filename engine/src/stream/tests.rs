@@ -164,6 +164,21 @@ proptest! {
     }
 
     #[test]
+    fn any_operations_on_any_document(
+        filter in filters::patched(), options in filters::options(), call in filters::call(),
+        document in prop_oneof![2 => documents::dense(), 1 => documents::some(), 1 => documents::doubled()],
+    ) {
+        same(&filter, &options, document.as_bytes(), &call);
+    }
+
+    #[test]
+    fn any_operations_on_a_broken_document(
+        filter in filters::patched(), options in filters::options(), document in documents::mutated(documents::dense()),
+    ) {
+        same(&filter, &options, &document, &Call::default());
+    }
+
+    #[test]
     fn any_filter_on_a_broken_document(
         filter in filters::some(), options in filters::options(), document in documents::mutated(documents::some()),
     ) {

@@ -103,6 +103,20 @@ pub(super) fn some() -> BoxedStrategy<String> {
     .boxed()
 }
 
+/// Documents in which most short paths of few names lead somewhere, with distinct keys.
+pub(super) fn dense() -> impl Strategy<Value = String> {
+    let leaf = select(&["null", "1", "1.0", "2", "\"\"", "\"a\"", "{}", "[]"][..]).prop_map(String::from);
+    leaf.prop_recursive(4, 48, 4, |inner| {
+        let keys = subsequence(&["a", "b", "items", "x", "x/y", "q\\\"uote"][..], 1..5);
+        let object = (keys, vec((blank(), inner.clone()), 5)).prop_map(|(keys, values)| {
+            let members = keys.iter().zip(values).map(|(key, (gap, value))| format!("\"{key}\":{gap}{value}"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        });
+        let list = vec(inner, 1..4).prop_map(|elements| format!("[{}]", elements.join(",")));
+        prop_oneof![3 => object, 1 => list]
+    })
+}
+
 /// Documents of few keys, most of them duplicated, with values that `dropNulls` and `dropEmpty` drop.
 pub(super) fn doubled() -> BoxedStrategy<String> {
     let leaf = select(&["null", "null", "1", "2", "\"\"", "\"a\"", "{}", "[]"][..]).prop_map(String::from);

@@ -139,6 +139,45 @@ pub(super) fn some() -> impl Strategy<Value = ToolFilter> {
     ]
 }
 
+/// Operations one after another on the same few places, alone or after `retain`.
+pub(super) fn patched() -> impl Strategy<Value = ToolFilter> {
+    let name = select(&["a", "a", "b", "items", "x", "0", "0", "1"][..]);
+    let segment = prop_oneof![8 => name, 1 => select(&["c", "2", "-", "01", "x~1y", "q\"uote"][..])];
+    let path =
+        || vec(segment.clone(), 1..4).prop_map(|path| path.iter().map(|segment| format!("/{segment}")).collect());
+    let value = select(
+        &["null", "1", "1", "10e-1", "\"a\"", "\"\\u0061\"", "\"\"", "[]", "{}", "{\"a\":{\"b\":1}}", "[{}]"][..],
+    );
+    let value = value.prop_map(|text| JsonText::parse(text).unwrap());
+    let op = select(&["remove", "remove", "remove", "replace", "add", "add", "test", "move", "copy"][..]);
+    // Mostly without `move` and `copy`, which do not stream.
+    let plain = select(&["remove", "remove", "remove", "remove", "remove", "replace", "add", "test"][..]);
+    let op = prop_oneof![20 => plain, 1 => op];
+    let operation =
+        (op, path(), path(), value).prop_map(|(op, path, from, value): (&str, String, String, _)| PatchSpec {
+            op: op.into(),
+            path: Some(path),
+            from: matches!(op, "move" | "copy").then_some(from),
+            value: matches!(op, "add" | "replace" | "test").then_some(value),
+        });
+    let retain = vec(pointer(&["a", "a", "b", "items", "x", "0", "1", "*"], 1), 1..4);
+    let rest = (weighted(0.2, 0..3i64), weighted(0.2, Just(String::new())), weighted(0.1, Just(true)), any::<bool>());
+    (weighted(0.5, retain), prop_oneof![vec(operation.clone(), 1..3), vec(operation, 1..7)], rest).prop_map(
+        |(retain, patches, (max_items, root, drop_nulls, drop_empty))| {
+            let drop_empty = drop_nulls.is_some() && drop_empty;
+            ToolFilter::Single(Box::new(FilterSpec {
+                retain,
+                patches: Some(patches),
+                root,
+                max_items,
+                drop_nulls: drop_nulls.is_some(),
+                drop_empty,
+                ..FilterSpec::default()
+            }))
+        },
+    )
+}
+
 /// Filters as people write them for lists of issues.
 pub(super) fn of_issues() -> impl Strategy<Value = ToolFilter> {
     select(
@@ -154,6 +193,11 @@ pub(super) fn of_issues() -> impl Strategy<Value = ToolFilter> {
             r#"{"patches": [{"op": "remove", "path": "/0/user"}, {"op": "remove", "path": "/items/0/user"},
                 {"op": "remove", "path": "/total_count"}]}"#,
             r#"{"patches": [{"op": "replace", "path": "/0/title", "value": "gone"}, {"op": "add", "path": "/0/n", "value": [1, 2]}]}"#,
+            r#"{"retain": ["/number", "/title", "/user/login", "/items/*/user/login"], "patches": [
+                {"op": "remove", "path": "/0/user"}, {"op": "replace", "path": "/0/title", "value": "gone"},
+                {"op": "remove", "path": "/items/0/user/login"}]}"#,
+            r#"{"retain": ["/user/login", "/state"], "patches": [{"op": "test", "path": "/0/state", "value": "open"},
+                {"op": "remove", "path": "/0/user/login"}, {"op": "remove", "path": "/0/state"}]}"#,
             r#"[{"test": {"path": "/total_count", "value": 2}, "maxItems": 1}, {"otherwise": true, "exclude": ["user"]}]"#,
         ][..],
     )
