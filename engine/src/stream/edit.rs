@@ -79,6 +79,7 @@ impl Edits {
         }
         names.sort_unstable();
         names.dedup();
+        paths.shrink();
         let cascade = if enforced && branch.cascades() { Some(cascade(branch)?) } else { None };
         (compared <= MAX_COMPARED).then(|| Self {
             names: Keys::new(names),

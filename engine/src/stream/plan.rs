@@ -17,7 +17,7 @@ pub(super) struct Stages {
     /// Stage 2.
     pub(super) retain: Option<Narrow>,
     /// Stage 3.
-    pub(super) patches: Option<Edits>,
+    pub(super) patches: Option<Box<Edits>>,
     /// Stages 4 to 8.
     pub(super) payload: Option<(Route, Payload)>,
 }
@@ -82,7 +82,8 @@ impl Stages {
             }
             None => None,
         };
-        let patches = if operations.is_empty() { None } else { Some(Edits::new(branch, enforcement, limits, strict)?) };
+        let patches =
+            if operations.is_empty() { None } else { Some(Box::new(Edits::new(branch, enforcement, limits, strict)?)) };
         let route = match root {
             Root::Unused => None,
             Root::Document => Some(Route::Path(Vec::new())),
