@@ -10,6 +10,7 @@ mod documents;
 use std::path::Path;
 use std::sync::Arc;
 
+use tamis_config::Snapshot;
 use tamis_crds::{CompileEnv, FolderState, compile, parse_document};
 use tamis_gateway::upstream::LocalCredentials;
 use tamis_gateway::{Gateway, Options};
@@ -36,8 +37,11 @@ fn live() -> usize {
     dhat::HeapStats::get().curr_bytes
 }
 
+/// What a process holds.
+type Loaded = (Arc<Gateway>, FolderState, Snapshot);
+
 /// Loads a folder of `count` expositions as `tamis serve` does.
-fn load(count: usize, sets: Sets) -> Kept {
+fn load(count: usize, sets: Sets) -> (Kept, Loaded) {
     let yaml = documents::expositions(count, sets);
     let gateway = Gateway::new(Options::new(Arc::new(LocalCredentials::new(None)))).expect("a gateway");
     let before = live();
@@ -52,15 +56,15 @@ fn load(count: usize, sets: Sets) -> Kept {
     assert_eq!((report.added.len(), report.failed.len()), (count, 0), "{report:?}");
     drop(report);
     let kept = Kept { gateway: live() - read, folder: read - before };
-    drop((folder, snapshot));
-    kept
+    (kept, (gateway, folder, snapshot))
 }
 
-/// Returns the live bytes of each further exposition.
-fn each(sets: Sets) -> Kept {
-    let (few, many) = (load(FEW, sets), load(MANY, sets));
+/// Returns the live bytes of each further exposition, and the larger number of expositions.
+fn each(sets: Sets) -> (Kept, Loaded) {
+    let (few, _) = load(FEW, sets);
+    let (many, loaded) = load(MANY, sets);
     let each = |few: usize, many: usize| (many - few) / (MANY - FEW);
-    Kept { gateway: each(few.gateway, many.gateway), folder: each(few.folder, many.folder) }
+    (Kept { gateway: each(few.gateway, many.gateway), folder: each(few.folder, many.folder) }, loaded)
 }
 
 #[test]
@@ -80,8 +84,9 @@ fn expositions_keep_no_more_than_recorded() {
         };
         // The first load also fills tables that the process keeps.
         load(1, sets);
-        let found = each(sets);
+        let (found, loaded) = each(sets);
         drop(profiler);
+        drop(loaded);
         println!("{sets:?}: {found:?}");
         for (part, found, most) in [("gateway", found.gateway, most.gateway), ("folder", found.folder, most.folder)] {
             assert!(found <= most, "{sets:?}, {part}: an exposition keeps {found} bytes, at most {most} are recorded");
