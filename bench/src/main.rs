@@ -1,9 +1,9 @@
-//! `cargo run --release -p tamis-bench [-- SIZE_MB ..]` compares the engine with `serde_json::Value` in one run. With
-//! `-- strings`, it measures how fast text becomes a JSON string.
+//! `cargo run --release -p tamis-bench [-- [issues|items] SIZE_MB ..]` compares the engine with `serde_json::Value` in one
+//! run. With `-- strings`, it measures how fast text becomes a JSON string.
 //!
 //! The compared programs run in short turns in separate processes, and each reports the processor time of its thread.
 //! The median of the rounds counts. Ratios within one run are reliable; absolute figures depend on the machine.
-//! Payload: recorded GitHub issues, repeated (`data/README.md`).
+//! Payloads: recorded GitHub issues, repeated (`data/README.md`), and items of 250 bytes.
 
 mod baseline;
 #[cfg(test)]
@@ -14,12 +14,14 @@ mod strings;
 
 use std::hint::black_box;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 
 use baseline::Baseline;
 use operations::Operation;
+use payload::Document;
 
 const ROUNDS: usize = 11;
 /// The approximate duration of one turn, in nanoseconds.
@@ -29,21 +31,34 @@ fn main() -> Result<()> {
     if std::env::args().nth(1).is_some_and(|first| first == "strings") {
         return strings::run();
     }
-    let mut sizes: Vec<f64> =
-        std::env::args().skip(1).map(|a| a.parse().context("a size in MB")).collect::<Result<_>>()?;
-    if sizes.is_empty() {
-        sizes = vec![0.5, 10.0, 100.0];
-    }
+    let mut arguments = std::env::args().skip(1).peekable();
+    let named = |name: &str| Document::ALL.into_iter().find(|document| document.name() == name);
+    let documents = match arguments.peek().and_then(|first| named(first)) {
+        Some(document) => {
+            arguments.next();
+            vec![document]
+        }
+        None => Document::ALL.to_vec(),
+    };
+    let sizes: Vec<f64> = arguments.map(|a| a.parse().context("a size in MB")).collect::<Result<_>>()?;
     let binaries = baseline::build()?;
+    for document in documents {
+        compare(document, if sizes.is_empty() { document.sizes() } else { &sizes }, &binaries)?;
+    }
+    Ok(())
+}
+
+/// Prints the table of one document.
+fn compare(document: Document, sizes: &[f64], binaries: &Path) -> Result<()> {
     for megabytes in sizes {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few megabytes")]
-        let input = payload::issues((megabytes * 1e6) as usize);
+        let input = document.of((megabytes * 1e6) as usize);
         let mut file = tempfile::NamedTempFile::new()?;
         file.write_all(&input)?;
         let mut system = Baseline::start(&binaries.join("system"), file.path())?;
         let mut mimalloc = Baseline::start(&binaries.join("mimalloc"), file.path())?;
 
-        println!("{megabytes} MB ({} bytes)", input.len());
+        println!("{megabytes} MB of {} ({} bytes)", document.name(), input.len());
         let rate = |nanos: f64| input.len() as f64 / nanos * 1e3;
         let copy = median(|| Ok(once(|| drop(black_box(black_box(&input).clone())))))?;
         let ignored = median(|| time_child(&mut system, "ignored"))?;
@@ -54,7 +69,7 @@ fn main() -> Result<()> {
             "  {:<9}{:>8}{:>11}{:>11}{:>8}{:>12}{:>10}{:>12}{:>12}{:>12}",
             "", "MB/s", "x Value", "x mimalloc", "allocs", "peak", "output", "Value MB/s", "its allocs", "its peak"
         );
-        for op in operations::all()? {
+        for op in operations::of(document)? {
             let row = measure(&op, &input, &mut system, &mut mimalloc)?;
             let (allocations, peak) = baseline::memory(&binaries.join("counted"), file.path(), op.name)?;
             let used = allocation_counter::measure(|| drop(black_box(op.run(&input))));

@@ -6,30 +6,48 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-/// `select` of the benchmark: output key, then the path.
-const SELECT: [(&str, &[&str]); 6] = [
-    ("number", &["number"]),
-    ("title", &["title"]),
-    ("state", &["state"]),
-    ("author", &["user", "login"]),
-    ("url", &["html_url"]),
-    ("closed_at", &["closed_at"]),
-];
+/// What the operations on one document name.
+struct Names {
+    /// `select`: output key, then the path. `retain` keeps the same paths.
+    select: &'static [(&'static str, &'static [&'static str])],
+    /// `exclude`, in each element, and `remove`, in the first one.
+    remove: &'static [&'static str],
+}
 
-/// `retain` of the benchmark, in each element.
-const RETAIN: [&[&str]; 6] = [&["number"], &["title"], &["state"], &["user", "login"], &["html_url"], &["closed_at"]];
+const ISSUES: Names = Names {
+    select: &[
+        ("number", &["number"]),
+        ("title", &["title"]),
+        ("state", &["state"]),
+        ("author", &["user", "login"]),
+        ("url", &["html_url"]),
+        ("closed_at", &["closed_at"]),
+    ],
+    remove: &["user", "reactions", "repository_url", "labels_url"],
+};
+
+const ITEMS: Names = Names {
+    select: &[
+        ("number", &["number"]),
+        ("title", &["title"]),
+        ("author", &["user", "login"]),
+        ("assignee", &["assignee"]),
+    ],
+    remove: &["user", "body", "locked", "assignee"],
+};
 
 /// `retain` before the operations of `patch`.
 const PATCHED: [&[&str]; 4] = [&["number"], &["title"], &["user", "login"], &["assignee"]];
 
-/// `remove` of the benchmark, in each element.
-const REMOVE: [&[&str]; 4] = [&["user"], &["reactions"], &["repository_url"], &["labels_url"]];
-
-/// Runs one operation over `input` and returns the output.
+/// Runs one operation over `input` and returns the output. Operations on items begin with `items-`.
 ///
 /// # Panics
 /// If `input` is not a JSON list, or `op` is unknown.
 pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
+    let (names, op) = match op.strip_prefix("items-") {
+        Some(op) => (&ITEMS, op),
+        None => (&ISSUES, op),
+    };
     match op {
         "ignored" => {
             serde_json::from_slice::<IgnoredAny>(input).expect("JSON");
@@ -39,15 +57,18 @@ pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
             std::hint::black_box(parse(input));
             Vec::new()
         }
-        "select" => write(&parse(input).into_iter().map(select).collect()),
-        "retain" => write(&parse(input).into_iter().map(|item| project(item, &RETAIN)).collect()),
+        "select" => write(&parse(input).into_iter().map(|item| select(names, item)).collect()),
+        "retain" => {
+            let paths: Vec<_> = names.select.iter().map(|(_, path)| *path).collect();
+            write(&parse(input).into_iter().map(|item| project(item, &paths)).collect())
+        }
         "remove" => {
             let mut document = parse(input);
             // A JSON Patch addresses elements by index. Like the engine's filter, this one changes only the first
             // element.
-            for path in REMOVE {
+            for name in names.remove {
                 if let Some(Value::Object(item)) = document.first_mut() {
-                    item.remove(path[0]);
+                    item.remove(*name);
                 }
             }
             write(&document)
@@ -65,8 +86,8 @@ pub fn run(op: &str, input: &[u8]) -> Vec<u8> {
         "exclude" => {
             let mut document = parse(input);
             for item in document.iter_mut().filter_map(Value::as_object_mut) {
-                for path in REMOVE {
-                    item.remove(path[0]);
+                for name in names.remove {
+                    item.remove(*name);
                 }
             }
             write(&document)
@@ -83,15 +104,15 @@ fn write(document: &Vec<Value>) -> Vec<u8> {
     serde_json::to_vec(document).expect("values serialize")
 }
 
-/// Six fields, one of them nested; nulls dropped.
-fn select(mut item: Value) -> Value {
+/// The fields, one of them nested; nulls dropped.
+fn select(names: &Names, mut item: Value) -> Value {
     let mut out = Map::new();
-    for (key, path) in SELECT {
+    for (key, path) in names.select {
         let found = path.iter().try_fold(&mut item, |at, name| at.get_mut(name));
         if let Some(value) = found
             && !value.is_null()
         {
-            out.insert(key.into(), value.take());
+            out.insert((*key).into(), value.take());
         }
     }
     Value::Object(out)
