@@ -71,7 +71,7 @@ fn compare(document: Document, sizes: &[f64], binaries: &Path) -> Result<()> {
         );
         for op in operations::of(document)? {
             let row = measure(&op, &input, &mut system, &mut mimalloc)?;
-            let (allocations, peak) = baseline::memory(&binaries.join("counted"), file.path(), op.name)?;
+            let (allocations, peak) = baseline::memory(&binaries.join("counted"), file.path(), op.baseline)?;
             let used = allocation_counter::measure(|| drop(black_box(op.run(&input))));
             println!(
                 "  {:<9}{:>8.0}{:>11.1}{:>11.1}{:>8}{:>12}{:>10}{:>12.0}{:>12}{:>12}",
@@ -105,8 +105,8 @@ fn measure(op: &Operation, input: &[u8], system: &mut Baseline, mimalloc: &mut B
     for _ in 0..ROUNDS {
         rounds.push([
             repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(op.run(black_box(input))))))))?,
-            time_child(system, op.name)?,
-            time_child(mimalloc, op.name)?,
+            time_child(system, op.baseline)?,
+            time_child(mimalloc, op.baseline)?,
         ]);
     }
     let of = |i: usize| middle(rounds.iter().map(|r| r[i]).collect());

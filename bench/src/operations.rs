@@ -7,7 +7,7 @@ use crate::payload::Document;
 
 /// A filter.
 pub(crate) struct Operation {
-    /// The name in the table, and of the equivalent in `bench/baseline`.
+    /// The name in the table.
     pub(crate) name: &'static str,
     /// The name in the baseline.
     pub(crate) baseline: &'static str,

@@ -59,7 +59,7 @@ fn first_holding(
     // Branches without a test come last, so the numbers of branches and slots agree.
     for (number, branch) in branches.iter().enumerate() {
         let Guard::Test(_, value) = &branch.guard else { return Ok(number) };
-        let Found::Span { start, end, .. } = slots.get(number) else { continue };
+        let Found::Span { start, end, .. } = *slots.found(number) else { continue };
         let (value, nested) = (value.node(), |byte| matches!(byte, b'{' | b'[' | b'"'));
         let (there, wanted) = (at(bytes, start), at(to_string(&value).as_bytes(), 0));
         if there != wanted && (nested(there) || nested(wanted)) {
@@ -158,7 +158,7 @@ pub(super) fn payload(
         let mut slots = Slots::new();
         run = Run::new(bytes, &mut unused, work);
         run.document(|run, pos| select.paths.walk(run.bytes, pos, depth, &mut run.tally, &mut slots))?;
-        own += (0..branch.select.len()).filter(|&i| !matches!(slots.get(i), Found::Missing)).count();
+        own += (0..branch.select.len()).filter(|&i| !matches!(slots.found(i), Found::Missing)).count();
     }
     Ok(if own > in_list { Vec::new() } else { there })
 }

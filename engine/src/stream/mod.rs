@@ -23,6 +23,7 @@ mod prune;
 mod run;
 mod scan;
 mod select;
+mod shapes;
 mod simd;
 mod spans;
 mod spare;

@@ -40,12 +40,20 @@ pub(super) struct Select {
 /// One output member of `select`.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// The key and its colon.
+    /// A comma, the key and its colon.
     pub(super) prefix: Box<[u8]>,
     /// Whether stage 7 drops it.
     pub(super) hidden: bool,
     /// The state of stage 7 at the value.
     pub(super) state: Option<usize>,
+}
+
+impl Output {
+    /// Returns the text before the value.
+    #[inline(always)]
+    fn prefix(&self, first: bool) -> &[u8] {
+        &self.prefix[usize::from(first)..]
+    }
 }
 
 /// What the stages report.
@@ -57,7 +65,7 @@ pub(super) struct Facts {
     pub(super) objects: usize,
     /// By field, whether any object had it.
     pub(super) found: Marks,
-    /// By field, whether its path was followed to its end, and whether a list lacks what the path names.
+    /// By field with a `[*]`, whether its path was followed to its end, and whether a list lacks what the path names.
     reached: Marks,
     lacking: Marks,
     /// Whether something is left of the selected fields, or there was nothing to begin with.
@@ -207,11 +215,24 @@ impl Payload {
         run.out.push(b'{');
         let open = run.out.len();
         for (i, output) in select.outputs.iter().enumerate() {
-            let found = run.slots.get(i);
-            if matches!(found, Found::Missing) {
+            // Read in place: a copy of the whole value would wait until its parts, written just before, are in the cache.
+            let scalar = match *run.slots.found(i) {
+                Found::Missing => continue,
+                Found::Span { start, end, .. } if output.state.is_none() && !matches!(run.at(start), b'{' | b'[') => {
+                    Some(&run.bytes[start..end])
+                }
+                Found::Span { .. } | Found::List { .. } => None,
+            };
+            facts.found.set(i);
+            if let Some(value) = scalar {
+                if !self.strip.rules.drop(value) {
+                    let out = &mut *run.out;
+                    out.extend_from_slice(output.prefix(out.len() == open));
+                    out.extend_from_slice(value);
+                }
                 continue;
             }
-            facts.found.set(i);
+            let found = *run.slots.found(i);
             if let Some(state) = output.state.map(|state| self.strip.paths.state(state)).filter(|_| output.hidden) {
                 // The selected fields do not show whether an entry that continues below resolves.
                 if state.inner {
@@ -221,10 +242,7 @@ impl Payload {
                 continue;
             }
             let mark = run.out.len();
-            if mark > open {
-                run.out.push(b',');
-            }
-            run.out.extend_from_slice(&output.prefix);
+            run.out.extend_from_slice(output.prefix(mark == open));
             let value = run.out.len();
             self.found(run, found, output.state)?;
             if self.strip.rules.drop(&run.out[value..]) {

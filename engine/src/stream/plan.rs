@@ -149,7 +149,7 @@ fn select(fields: &[Field], exclude: &Automaton) -> Option<Select> {
     let outputs = fields.iter().map(|field| {
         let state = start.member(field.name.as_bytes());
         let hidden = state.is_some_and(|state| !exclude.state(state).ends.is_empty());
-        Output { prefix: format!("{}:", field.key).into_bytes().into(), hidden, state }
+        Output { prefix: format!(",{}:", field.key).into_bytes().into(), hidden, state }
     });
     Some(Select { paths: Paths::new(fields)?, outputs: outputs.collect() })
 }

@@ -100,8 +100,9 @@ pub(super) fn string(bytes: &[u8], start: usize) -> Scan {
             pos += 32;
             continue;
         }
-        pos += special.trailing_zeros() as usize;
-        if bytes[pos] == b'"' {
+        let first = special.trailing_zeros() as usize;
+        pos += first;
+        if chunk[first] == b'"' {
             return Ok(pos + 1);
         }
         break;
@@ -148,9 +149,9 @@ pub(super) fn key(bytes: &[u8], start: usize) -> Scan {
     if let Some(chunk) = bytes.get(start..).and_then(<[u8]>::first_chunk::<32>) {
         let special = simd::special32(chunk);
         if special != 0 {
-            let pos = start + special.trailing_zeros() as usize;
-            if bytes[pos] == b'"' {
-                return Ok(pos + 1);
+            let first = special.trailing_zeros() as usize;
+            if chunk[first] == b'"' {
+                return Ok(start + first + 1);
             }
         }
     }
@@ -255,11 +256,38 @@ fn literal(bytes: &[u8], pos: usize) -> Scan {
 #[inline(always)]
 pub(super) fn value(bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
     match at(bytes, pos) {
-        b'"' => string(bytes, pos + 1),
         b'{' => object(bytes, pos, room, tally),
         b'[' => array(bytes, pos, room, tally),
+        _ => scalar(bytes, pos),
+    }
+}
+
+/// Skips a value that is neither an object nor an array, from its first byte.
+#[inline(always)]
+pub(super) fn scalar(bytes: &[u8], pos: usize) -> Scan {
+    match at(bytes, pos) {
+        b'"' => string(bytes, pos + 1),
         b't' | b'f' | b'n' => literal(bytes, pos),
         _ => number(bytes, pos),
+    }
+}
+
+/// Returns the length of the value at the beginning of `block` if it is an ordinary scalar and ends within the block: a
+/// string of ASCII characters without escapes, an integer that is not negative, or a literal.
+#[inline(always)]
+pub(super) fn short(block: &[u8; 32]) -> Option<usize> {
+    match block[0] {
+        b'"' => {
+            let end = (simd::special32(block) >> 1).trailing_zeros() as usize + 1;
+            (*block.get(end)? == b'"').then_some(end + 1)
+        }
+        first @ b'0'..=b'9' => {
+            let length = simd::digits16(block.first_chunk()?).trailing_ones() as usize;
+            let whole = !matches!(block[length], b'.' | b'e' | b'E' | b'0'..=b'9');
+            (whole && (first != b'0' || length == 1)).then_some(length)
+        }
+        b't' | b'f' | b'n' => literal(block, 0).ok(),
+        _ => None,
     }
 }
 

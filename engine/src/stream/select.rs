@@ -1,12 +1,15 @@
 //! `select`: one walk over an item finds every field, wherever it is.
 
 use std::cell::Cell;
+use std::ptr;
+use std::sync::LazyLock;
 
 use crate::program::{Field, Index, Name, Step};
 
 use super::keys::Keys;
 use super::marks::Marks;
 use super::scan::{self, Scan, Stop, Tally, at};
+use super::shapes::{Number, Place, Shapes};
 use super::spare;
 
 /// The number of lists whose elements may be read twice, for `[n]` and for `[*]`.
@@ -19,6 +22,9 @@ pub(super) struct Paths {
     /// By slot, the path to which it belongs.
     owners: Box<[usize]>,
 }
+
+/// What is on no path.
+static OTHER: LazyLock<Node> = LazyLock::new(Node::default);
 
 /// What to do with a value on some path.
 #[derive(Debug, Default)]
@@ -57,7 +63,9 @@ pub(super) enum Found {
 pub(super) struct Slots {
     found: Vec<Found>,
     links: Vec<Link>,
-    /// The paths that were followed to their ends in any item.
+    /// The shapes of the items, once there is an item.
+    shapes: Option<Box<Shapes>>,
+    /// The paths with a `[*]` that were followed to their ends in any item.
     pub(super) reached: Marks,
     /// The paths of which a `[*]` found nothing in a list that is not empty, in any item.
     pub(super) lacking: Marks,
@@ -167,7 +175,7 @@ impl Paths {
         for (i, field) in fields.iter().enumerate() {
             draft.insert(&field.path, i, &mut owners);
         }
-        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self { root: draft.finish(), owners: owners.into() })
+        (draft.double_reads() <= MAX_DOUBLE_READS).then(|| Self::finish(draft, owners))
     }
 
     /// Returns the tree of strict pointers, in which a number is an index in an array and a key in an object.
@@ -176,20 +184,38 @@ impl Paths {
         for (i, pointer) in pointers.iter().enumerate() {
             draft.insert_pointer(pointer, i);
         }
-        Self { root: draft.finish(), owners: (0..pointers.len()).collect() }
+        Self::finish(draft, (0..pointers.len()).collect())
+    }
+
+    fn finish(draft: Draft, owners: Vec<usize>) -> Self {
+        Self { root: draft.finish(), owners: owners.into() }
     }
 
     /// Walks the item at `pos`, and leaves its values in `slots`.
     pub(super) fn walk(&self, bytes: &[u8], pos: usize, room: usize, tally: &mut Tally<'_>, slots: &mut Slots) -> Scan {
-        slots.found.clear();
-        slots.found.resize(self.owners.len(), Found::Missing);
+        if slots.found.len() != self.owners.len() {
+            slots.found.resize(self.owners.len(), Found::Missing);
+        }
+        slots.found.iter_mut().for_each(|found| *found = Found::Missing);
         slots.links.clear();
-        Walk { bytes, owners: &self.owners, slots }.value(&self.root, pos, room, tally)
+        let mut shapes = slots.shapes.take().unwrap_or_else(Shapes::new);
+        let end = Walk { bytes, paths: self, slots, shapes: &mut shapes, other: &OTHER }.value(
+            &self.root,
+            Number::ROOT,
+            pos,
+            room,
+            tally,
+        );
+        slots.shapes = Some(shapes);
+        end
     }
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        if let Some(shapes) = self.shapes.take() {
+            shapes.keep();
+        }
         spare::keep(&SPARE, (spare::emptied(&mut self.found, KEPT), spare::emptied(&mut self.links, KEPT)));
     }
 }
@@ -197,11 +223,12 @@ impl Drop for Slots {
 impl Slots {
     pub(super) fn new() -> Self {
         let (found, links) = spare::take(&SPARE);
-        Self { found, links, reached: Marks::default(), lacking: Marks::default(), steps: 0 }
+        Self { found, links, shapes: None, reached: Marks::default(), lacking: Marks::default(), steps: 0 }
     }
 
-    pub(super) fn get(&self, slot: usize) -> Found {
-        self.found[slot]
+    #[inline(always)]
+    pub(super) fn found(&self, slot: usize) -> &Found {
+        &self.found[slot]
     }
 
     /// Returns an element of a list, and the link of the next element.
@@ -225,63 +252,147 @@ impl Slots {
 
 struct Walk<'w> {
     bytes: &'w [u8],
-    owners: &'w [usize],
+    paths: &'w Paths,
     slots: &'w mut Slots,
+    shapes: &'w mut Shapes,
+    other: &'w Node,
 }
 
-impl Walk<'_> {
+/// What follows in an object.
+enum Follows {
+    /// A member: the place of its key, the position of its value, and the number of its key.
+    Member(Place, usize, Option<u32>),
+    /// The closing bracket, and the position behind it.
+    End(usize),
+}
+
+impl<'w> Walk<'w> {
+    /// Reads the value at `pos`, which is on the path of `node`. `member` is the member that it belongs to.
     #[inline(always)]
-    fn value(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
+    fn value(&mut self, node: &'w Node, member: Number, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
         let before = tally.blanks;
         let end = match at(self.bytes, pos) {
-            b'{' if !node.keys.is_empty() => self.object(node, pos, room, tally)?,
-            b'[' if !node.indices.is_empty() || node.each.is_some() => self.array(node, pos, room, tally)?,
-            _ => scan::value(self.bytes, pos, room, tally)?,
+            b'{' => self.object(node, member, pos, room, tally)?,
+            b'[' => self.array(node, member, pos, room, tally)?,
+            _ => scan::scalar(self.bytes, pos)?,
         };
-        for &slot in &node.slots {
-            self.slots.found[slot] = Found::Span { start: pos, end, blanks: tally.blanks != before };
-            self.slots.reached.set(self.owners[slot]);
-        }
+        self.found(node, pos, end, tally.blanks != before);
         Ok(end)
     }
 
-    fn object(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
+    /// Notes the value from `start` to `end`, which is on the path of `node`.
+    #[inline(always)]
+    fn found(&mut self, node: &Node, start: usize, end: usize, blanks: bool) {
+        for &slot in &node.slots {
+            self.slots.found[slot] = Found::Span { start, end, blanks };
+            let owner = self.paths.owners[slot];
+            if owner != slot {
+                self.slots.reached.set(owner);
+            }
+        }
+    }
+
+    fn object(&mut self, node: &'w Node, member: Number, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
         let bytes = self.bytes;
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
-        let mut pos = scan::blanks(bytes, pos + 1, tally);
-        if at(bytes, pos) == b'}' {
-            return Ok(pos + 1);
-        }
-        tally.value()?;
+        let opening = pos;
+        let mut pos = pos;
+        let mut place = self.shapes.enter(member, ptr::from_ref(node).addr());
         let mut seen = 0u64;
         loop {
-            if at(bytes, pos) != b'"' {
-                return Err(Stop::Invalid);
+            let key;
+            // The length of the value, if it is a scalar that has been read.
+            let mut length = None;
+            if let Some(found) = self.shapes.find(place, bytes, pos) {
+                tally.blanks += found.blanks;
+                tally.value()?;
+                key = found.key;
+                pos += found.length;
+                length = scan::short(found.value);
+                if length.is_none() {
+                    pos = scan::blanks(bytes, pos, tally);
+                }
+            } else if at(bytes, pos) == b'}' {
+                return Ok(pos + 1);
+            } else {
+                match self.unexpected(node, place, pos == opening, pos, tally)? {
+                    Follows::Member(at, value, number) => (place, pos, key) = (at, value, number),
+                    Follows::End(end) => return Ok(end),
+                }
             }
-            let start = pos + 1;
-            let end = scan::key(bytes, start)?;
-            pos = scan::colon(bytes, end, tally)?;
-            pos = match node.keys.find(&bytes[start..end - 1]) {
-                None => scan::value(bytes, pos, room, tally)?,
-                Some(i) => {
+            let below = match key {
+                None => self.other,
+                Some(key) => {
                     // The last of duplicates counts, and everything found in the first would have to be forgotten.
-                    let bit = 1 << (i % 64);
+                    let bit = 1 << (key % 64);
                     if seen & bit != 0 {
                         return Err(Stop::Bail);
                     }
                     seen |= bit;
-                    self.value(&node.below[i], pos, room, tally)?
+                    &node.below[key as usize]
                 }
             };
-            let (next, more) = scan::comma(bytes, pos, b'}', tally)?;
-            pos = next;
-            if !more {
-                return Ok(pos);
-            }
+            let member;
+            (place, member) = self.shapes.pass(place);
+            pos = match length {
+                Some(length) => {
+                    self.found(below, pos, pos + length, false);
+                    pos + length
+                }
+                None => self.value(below, member, pos, room, tally)?,
+            };
         }
     }
 
-    fn array(&mut self, node: &Node, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
+    /// Reads what follows an opening bracket or a value of an object, up to the next value, and remembers it.
+    #[inline(never)]
+    fn unexpected(
+        &mut self,
+        node: &Node,
+        place: Place,
+        opening: bool,
+        start: usize,
+        tally: &mut Tally<'_>,
+    ) -> Scan<Follows> {
+        let bytes = self.bytes;
+        if let Some(place) = self.shapes.ahead(place, bytes, start)
+            && let Some(found) = self.shapes.find(place, bytes, start)
+        {
+            tally.blanks += found.blanks;
+            tally.value()?;
+            return Ok(Follows::Member(place, scan::blanks(bytes, start + found.length, tally), found.key));
+        }
+        let before = tally.blanks;
+        let pos;
+        if opening {
+            pos = scan::blanks(bytes, start + 1, tally);
+            if at(bytes, pos) == b'}' {
+                return Ok(Follows::End(pos + 1));
+            }
+            tally.value()?;
+        } else {
+            let (next, more) = scan::comma(bytes, start, b'}', tally)?;
+            if !more {
+                return Ok(Follows::End(next));
+            }
+            pos = next;
+        }
+        if at(bytes, pos) != b'"' {
+            return Err(Stop::Invalid);
+        }
+        let (key, end) = if node.keys.is_empty() {
+            (None, scan::string(bytes, pos + 1)?)
+        } else {
+            let end = scan::key(bytes, pos + 1)?;
+            (node.keys.find(&bytes[pos + 1..end - 1]).map(|key| key as u32), end)
+        };
+        let value = scan::colon(bytes, end, tally)?;
+        let text = (&bytes[start..value], tally.blanks - before);
+        let place = self.shapes.learn(place, opening, text, key, tally.values);
+        Ok(Follows::Member(place, value, key))
+    }
+
+    fn array(&mut self, node: &'w Node, member: Number, pos: usize, room: usize, tally: &mut Tally<'_>) -> Scan {
         let bytes = self.bytes;
         let room = room.checked_sub(1).ok_or(Stop::Invalid)?;
         let mut indices = node.indices.iter().peekable();
@@ -294,7 +405,7 @@ impl Walk<'_> {
             tally.value()?;
             for i in 0.. {
                 let index = indices.next_if(|(n, _)| *n == i).map(|(_, below)| below);
-                pos = self.element(index, node.each.as_deref(), pos, room, tally)?;
+                pos = self.element(index, node.each.as_deref(), member, pos, room, tally)?;
                 let (next, more) = scan::comma(bytes, pos, b']', tally)?;
                 pos = next;
                 if !more {
@@ -306,16 +417,18 @@ impl Walk<'_> {
             if empty {
                 self.slots.found[list] = Found::List { ends: None };
             } else if matches!(self.slots.found[list], Found::Missing) {
-                self.slots.lacking.set(self.owners[list]);
+                self.slots.lacking.set(self.paths.owners[list]);
             }
         }
         Ok(pos)
     }
 
+    #[inline(always)]
     fn element(
         &mut self,
-        index: Option<&Node>,
-        each: Option<&Each>,
+        index: Option<&'w Node>,
+        each: Option<&'w Each>,
+        member: Number,
         pos: usize,
         room: usize,
         tally: &mut Tally<'_>,
@@ -327,7 +440,7 @@ impl Walk<'_> {
             for &(inner, _) in &each.lists {
                 self.slots.found[inner] = Found::Missing;
             }
-            end = Some(self.value(&each.node, pos, room, tally)?);
+            end = Some(self.value(&each.node, member, pos, room, tally)?);
             for &(inner, list) in &each.lists {
                 let found = self.slots.found[inner];
                 if !matches!(found, Found::Missing) {
@@ -337,10 +450,9 @@ impl Walk<'_> {
         }
         match (index, end) {
             // With both `a[0].b` and `a[*].c`, the element is read twice, and its whitespace is counted once.
-            (Some(node), Some(_)) => self.value(node, pos, room, &mut tally.clone()),
-            (Some(node), None) => self.value(node, pos, room, tally),
+            (Some(node), Some(_)) => self.value(node, member, pos, room, &mut tally.clone()),
             (None, Some(end)) => Ok(end),
-            (None, None) => scan::value(self.bytes, pos, room, tally),
+            (node, None) => self.value(node.unwrap_or(self.other), member, pos, room, tally),
         }
     }
 }

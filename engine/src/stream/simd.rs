@@ -53,6 +53,35 @@ mod sse2 {
         }
     }
 
+    /// The digits.
+    #[inline(always)]
+    pub(in crate::stream) fn digits16(chunk: &[u8; 16]) -> u32 {
+        use std::arch::x86_64::_mm_add_epi8;
+        // SAFETY: as in `special16`.
+        unsafe {
+            let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
+            // The digits become the ten lowest signed bytes.
+            let shifted = _mm_add_epi8(v, _mm_set1_epi8(i8::MIN.wrapping_sub(b'0' as i8)));
+            _mm_movemask_epi8(_mm_cmplt_epi8(shifted, _mm_set1_epi8(i8::MIN + 10))).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    fn equal16(a: &[u8; 16], b: &[u8; 16]) -> u32 {
+        // SAFETY: as in `special16`, for both arguments.
+        unsafe {
+            let (a, b) = (_mm_loadu_si128(a.as_ptr().cast::<__m128i>()), _mm_loadu_si128(b.as_ptr().cast::<__m128i>()));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(a, b)).cast_unsigned()
+        }
+    }
+
+    /// The bytes that are the same in both blocks.
+    #[inline(always)]
+    pub(in crate::stream) fn equal32(a: &[u8; 32], b: &[u8; 32]) -> u32 {
+        let ((a, b), (c, d)) = (halves(a), halves(b));
+        equal16(a, c) | equal16(b, d) << 16
+    }
+
     #[inline(always)]
     fn halves(chunk: &[u8; 32]) -> (&[u8; 16], &[u8; 16]) {
         let (a, b) = chunk.split_at(16);
@@ -118,6 +147,23 @@ mod portable {
         each(chunk, |w| equal(w, b'"') | equal(w, b'\\') | control(w))
     }
 
+    /// `0` to `7` differ from `0` in the lowest three bits, and `8` and `9` in the lowest and the fourth.
+    #[inline(always)]
+    pub(in crate::stream) fn digits16(chunk: &[u8; 16]) -> u32 {
+        each(chunk, |w| {
+            let from_zero = w ^ (ONES * u64::from(b'0'));
+            zero(from_zero & (ONES * 0xf8)) | zero(from_zero & (ONES * 0xfe) ^ (ONES * 8))
+        })
+    }
+
+    #[inline(always)]
+    pub(in crate::stream) fn equal32(a: &[u8; 32], b: &[u8; 32]) -> u32 {
+        let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+        words.enumerate().fold(0, |mask, (i, (a, b))| {
+            mask | gather(zero(u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b))) << (8 * i)
+        })
+    }
+
     #[inline(always)]
     pub(in crate::stream) fn blank16(chunk: &[u8; 16]) -> u32 {
         each(chunk, |w| equal(w, b' ') | equal(w, b'\t') | equal(w, b'\n') | equal(w, b'\r'))
@@ -127,11 +173,11 @@ mod portable {
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use portable::stop32;
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use portable::{blank16, special32};
+pub(super) use portable::{blank16, digits16, equal32, special32};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use sse2::stop32;
 #[cfg(target_arch = "x86_64")]
-pub(super) use sse2::{blank16, special32};
+pub(super) use sse2::{blank16, digits16, equal32, special32};
 
 #[cfg(test)]
 mod tests {
@@ -151,9 +197,17 @@ mod tests {
         let special = obvious(chunk, |b| is_stop(b) || b >= 0x80);
         let stop = obvious(chunk, is_stop);
         let blank = obvious(half, |b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
-        assert_eq!([special32(chunk), stop32(chunk), blank16(half)], [special, stop, blank]);
-        let portable = [portable::special32(chunk), portable::stop32(chunk), portable::blank16(half)];
-        assert_eq!(portable, [special, stop, blank]);
+        let digits = obvious(half, |b| b.is_ascii_digit());
+        let expected = [special, stop, blank, digits];
+        assert_eq!([special32(chunk), stop32(chunk), blank16(half), digits16(half)], expected);
+        let portable =
+            [portable::special32(chunk), portable::stop32(chunk), portable::blank16(half), portable::digits16(half)];
+        assert_eq!(portable, expected);
+    }
+
+    fn check_equal(a: &[u8; 32], b: &[u8; 32]) {
+        let equal = (0..32).fold(0, |mask, i| mask | u32::from(a[i] == b[i]) << i);
+        assert_eq!([equal32(a, b), portable::equal32(a, b)], [equal; 2]);
     }
 
     #[test]
@@ -164,6 +218,7 @@ mod tests {
                     let mut chunk = [fill; 32];
                     chunk[place] = byte;
                     check(&chunk);
+                    check_equal(&chunk, &[fill; 32]);
                 }
             }
         }
@@ -171,8 +226,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_blocks(chunk: [u8; 32]) {
+        fn random_blocks(chunk: [u8; 32], other: [u8; 32]) {
             check(&chunk);
+            check_equal(&chunk, &other);
         }
     }
 }

@@ -186,6 +186,22 @@ proptest! {
     }
 
     #[test]
+    fn any_selection_of_similar_items(
+        filter in filters::of_items(), options in filters::options(), list in documents::mutated(documents::items()),
+    ) {
+        same(&filter, &options, &list, &Call::default());
+    }
+
+    #[test]
+    fn a_short_scalar_is_what_the_scanner_takes(text in documents::mutated(documents::scalar()), after in ",|\\}|\\]| |\n|x|\"|1|\\.") {
+        let mut bytes = [text, after.into_bytes()].concat();
+        bytes.resize(bytes.len().max(32), b' ');
+        if let Some(length) = scan::short(bytes.first_chunk().unwrap()) {
+            assert_eq!(scan::scalar(&bytes, 0), Ok(length), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
     fn real_filters_on_real_payloads(
         filter in filters::of_issues(), options in filters::options(), payload in documents::mutated(documents::issues()),
     ) {
@@ -313,6 +329,98 @@ fn whitespace_runs_of_every_length() {
         for unit in [" ", "\n", "\t", "\r", "\r\n "] {
             let gap = unit.repeat(length);
             same_text(format!("{gap}[{gap}1{gap},{gap}{{{gap}\"a b\"{gap}:{gap}2{gap}}}{gap}]{gap}").as_bytes(), 5);
+        }
+    }
+}
+
+#[test]
+fn short_scalars_at_every_length() {
+    let short = |text: &str, length: usize| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(32, b',');
+        assert_eq!(scan::short(bytes.first_chunk().unwrap()), (length > 0).then_some(length), "{text}");
+    };
+    for length in 0..40 {
+        let text = format!("\"{}\"", "x".repeat(length));
+        short(&text[..text.len().min(32)], if length <= 30 { length + 2 } else { 0 });
+    }
+    for length in 1..20 {
+        let text = "1".repeat(length);
+        short(&text, if length <= 16 { length } else { 0 });
+    }
+    for (text, length) in [("0", 1), ("01", 0), ("1.5", 0), ("1e5", 0), ("1E5", 0), ("-1", 0), ("", 0), (" 1", 0)] {
+        short(text, length);
+    }
+    for (text, length) in [("true", 4), ("false", 5), ("null", 4), ("nul", 0), ("falsy", 0), ("{", 0), ("[", 0)] {
+        short(text, length);
+    }
+    for text in ["\"\\n\"", "\"\u{e9}\"", "\"\u{1f}\"", "\"a"] {
+        short(text, 0);
+    }
+}
+
+#[test]
+fn selections_from_items_of_changing_shapes() {
+    let filter = r#"{"select": {"a": "a", "u": "user.login", "all": "list[*].x", "whole": "user"}, "dropNulls": true}"#;
+    let filter: ToolFilter = serde_json::from_str(filter).unwrap();
+    let long = format!("\"{}\":0,", "k".repeat(40));
+    let shapes = [
+        r#"{"id":1000001,"a":"first","user":{"login":"octocat","id":1},"list":[{"x":1,"y":2},{"y":3,"x":4}],"z":null}"#
+            .to_owned(),
+        r#"{"id":2,"a":"first","user":{"id":1,"login":"octocat"},"list":[{"x":1,"y":2}],"z":null}"#.to_owned(),
+        r#"{"id":3,"user":{"login":null},"list":[],"z":"a string of more than thirty-two bytes, and then some"}"#
+            .to_owned(),
+        r#"{ "id" : 4 , "a" :  "blanks" , "user" : { "login" : "x" } , "z" : [ { "login" : 1 } ] }"#.to_owned(),
+        r#"{"a":{"login":1},"user":[{"login":1},{"login":2}],"list":{"x":1},"z":{"a":1,"user":{"login":2}}}"#
+            .to_owned(),
+        r#"{"aa":1,"a ":2,"A":3,"user":{"loginx":1,"logi":2,"login":3},"list":[[{"x":1}],{"x":[{"x":2}]}]}"#.to_owned(),
+        r#"{"id":-7,"a":1.5e3,"user":null,"list":null,"z":{"deep":{"er":[1,2,{"x":[]}]}}}"#.to_owned(),
+        format!("{{{long}\"a\":1,{long}\"user\":{{{long}\"login\":2}}}}"),
+        "{}".to_owned(),
+    ];
+    let lists = |count: usize, at: &dyn Fn(usize) -> usize| {
+        let items: Vec<&str> = (0..count).map(|i| &*shapes[at(i) % shapes.len()]).collect();
+        format!("[{}]", items.join(","))
+    };
+    for enforcement in [Enforcement::Advisory, Enforcement::Enforced] {
+        let options = CompileOptions { enforcement, ..CompileOptions::default() };
+        for run in 1..12 {
+            for start in 0..shapes.len() {
+                let list = lists(60, &|i| start + i / run * (1 + start / 3));
+                same(&filter, &options, list.as_bytes(), &Call::default());
+                // What is remembered of one document says nothing about the next one.
+                let broken = list.replacen("\"a\":\"first\",", "\"a\":\"first\",,", 1);
+                same(&filter, &options, broken.as_bytes(), &Call::default());
+            }
+        }
+        // A key that comes twice, and an escaped one, in an item whose shape is known.
+        for extra in
+            [r#","a":2"#, r#","user":{"login":3}"#, r#","\u0061":4"#, r#","other":1,"other":2"#, ",", r#","a""#]
+        {
+            for place in [1, 2, 30, 59] {
+                let mut items = vec![shapes[0].clone(); 60];
+                items[place] = shapes[0].replace(r#","z""#, &format!(r#"{extra},"z""#));
+                same(&filter, &options, format!("[{}]", items.join(",")).as_bytes(), &Call::default());
+                items[place] = shapes[0].replace(r#","id":1}"#, &format!(r#","id":1{extra}}}"#));
+                same(&filter, &options, format!("[{}]", items.join(",")).as_bytes(), &Call::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_cut_of_a_list_of_items() {
+    let filter: ToolFilter = serde_json::from_str(r#"{"select": {"n": "number", "by": "user.login"}}"#).unwrap();
+    let item = r#"{"id":1000001,"number":1,"title":"Crash","user":{"login":"octocat","type":"User"},"assignee":null}"#;
+    let list = format!("[{item},{item},{item}]");
+    for end in 0..list.len() {
+        same(&filter, &CompileOptions::default(), &list.as_bytes()[..end], &Call::default());
+    }
+    for place in 0..list.len() {
+        for byte in [b'"', b'\\', b' ', b'0', b',', b'}', b'{', 0xff, 0] {
+            let mut bytes = list.clone().into_bytes();
+            bytes[place] = byte;
+            same(&filter, &CompileOptions::default(), &bytes, &Call::default());
         }
     }
 }

@@ -117,6 +117,77 @@ pub(super) fn dense() -> impl Strategy<Value = String> {
     })
 }
 
+/// Keys of the lengths at which the comparison of members changes, some of them the beginning of others.
+pub(super) const ITEM_KEYS: [&str; 14] = [
+    "a",
+    "b",
+    "id",
+    "user",
+    "login",
+    "abcdefgh",
+    "abcdefghi",
+    "abcdefghijklmnop",
+    "abcdefghijklmnopqrstuvwxyzabc",
+    "abcdefghijklmnopqrstuvwxyzabcd",
+    "abcdefghijklmnopqrstuvwxyzabcde",
+    "h\u{e9}",
+    "\\u0061",
+    "",
+];
+
+/// One scalar.
+pub(super) fn scalar() -> BoxedStrategy<String> {
+    prop_oneof![
+        3 => select(&SCALARS[..]).prop_map(String::from),
+        2 => any::<i64>().prop_map(|number| number.to_string()),
+        3 => "[ -~]{0,40}".prop_map(|text| format!("\"{}\"", text.replace(['"', '\\'], "."))),
+    ]
+    .boxed()
+}
+
+/// Lists of objects that mostly have the same members in the same order, with the same whitespace.
+pub(super) fn items() -> BoxedStrategy<String> {
+    let key = || prop_oneof![12 => select(&ITEM_KEYS[..11]), 1 => select(&ITEM_KEYS[..])];
+    let value = scalar().prop_recursive(2, 12, 4, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(|elements| format!("[{}]", elements.join(","))),
+            vec((key(), inner), 0..4).prop_map(|members| {
+                let members: Vec<_> = members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    });
+    let shape = subsequence(&ITEM_KEYS[..11], 1..8).prop_shuffle();
+    // Of a member of an item: other, missing, twice, or with other whitespace.
+    let change = (any::<Index>(), 0..4, key(), value.clone());
+    let item = vec(change, 0..2);
+    (shape, vec(value, 1..12), vec(item, 0..12), (blank(), blank(), blank()))
+        .prop_map(|(shape, values, items, (before, between, after))| {
+            let mut at = values.iter().cycle();
+            let items: Vec<_> = items
+                .into_iter()
+                .map(|changes| {
+                    let mut members: Vec<_> = shape
+                        .iter()
+                        .map(|key| format!("{before}\"{key}\"{between}:{after}{}", at.next().unwrap()))
+                        .collect();
+                    for (place, how, key, value) in changes {
+                        let place = place.index(members.len().max(1));
+                        match how {
+                            0 => members.insert(place, format!("\"{key}\":{value}")),
+                            1 if place < members.len() => drop(members.remove(place)),
+                            2 if place < members.len() => members.insert(place, members[place].clone()),
+                            _ => members.push(format!(" \"{key}\" :\n{value}  ")),
+                        }
+                    }
+                    format!("{{{}{after}}}", members.join(","))
+                })
+                .collect();
+            format!("[{}]", items.join(","))
+        })
+        .boxed()
+}
+
 /// Documents of few keys, most of them duplicated, with values that `dropNulls` and `dropEmpty` drop.
 pub(super) fn doubled() -> BoxedStrategy<String> {
     let leaf = select(&["null", "null", "1", "2", "\"\"", "\"a\"", "{}", "[]"][..]).prop_map(String::from);

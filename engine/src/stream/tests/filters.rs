@@ -6,6 +6,7 @@ use proptest::option::{of, weighted};
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::documents::ITEM_KEYS;
 use crate::{
     BudgetSpec, Bytes, Call, CompactSpec, CompileOptions, Enforcement, FilterSpec, JsonText, Limits, OutputSpec,
     PatchSpec, ResponseType, TestSpec, TextSpec, ToolFilter,
@@ -176,6 +177,23 @@ pub(super) fn patched() -> impl Strategy<Value = ToolFilter> {
             }))
         },
     )
+}
+
+/// `select` of a few members of [`super::documents::items`].
+pub(super) fn of_items() -> impl Strategy<Value = ToolFilter> {
+    let key = || select(&ITEM_KEYS[..11]);
+    let path = prop_oneof![
+        4 => key().prop_map(String::from),
+        2 => (key(), key()).prop_map(|(a, b)| format!("{a}.{b}")),
+        1 => key().prop_map(|a| format!("{a}[*]")),
+        1 => (key(), key()).prop_map(|(a, b)| format!("{a}[*].{b}")),
+        1 => (key(), key()).prop_map(|(a, b)| format!("{a}[0].{b}")),
+    ];
+    (vec(path, 1..6), any::<bool>()).prop_map(|(paths, drop)| {
+        let fields: serde_json::Map<_, _> =
+            paths.into_iter().enumerate().map(|(i, path)| (format!("f{i}"), path.into())).collect();
+        serde_json::from_value(serde_json::json!({"select": fields, "dropNulls": drop})).unwrap()
+    })
 }
 
 /// Filters as people write them for lists of issues.
