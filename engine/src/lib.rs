@@ -22,6 +22,7 @@ mod spec;
 mod stream;
 pub mod template;
 pub mod text;
+mod tokens;
 mod work;
 
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
@@ -29,6 +30,10 @@ pub use finding::{Finding, Severity};
 pub use json::JsonText;
 pub use outcome::{BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, Warning};
 pub use program::Program;
-pub use spec::{BudgetSpec, CompactSpec, FilterSpec, OutputSpec, PatchSpec, TestSpec, TextSpec, ToolFilter};
+pub use spec::{
+    BudgetSpec, ChunksSpec, CompactSpec, FilterSpec, FormatSpec, OutputSpec, PatchSpec, StrategyFields, StrategySpec,
+    TestSpec, TextSpec, ToolFilter, ToonSpec,
+};
 pub use text::PatternBudget;
+pub use tokens::{Estimate, Factor, TokenCounter, Tokenizer, Tokens};
 pub use work::{Interrupted, stage_steps, text_steps};

@@ -149,25 +149,159 @@ pub struct TextSpec {
     pub on_empty: Option<String>,
 }
 
-/// Budget and format of the answer.
+/// Budget and format of the answer (seed 002).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
-    /// `json`; `toon` and `auto` are not implemented yet.
+    /// Settings for a kind of list, in a word: `issues`, `pulls`, `merge_requests`, `diffs`, `comments`, `discussions`
+    /// or `logs`. Fields that the filter gives itself win.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub format: Option<String>,
-    /// The largest output; a caller can only lower it.
+    pub preset: Option<String>,
+    /// `json`, `table`, `toon`, `auto`, or a list of the first three to choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<BudgetSpec>,
+    pub format: Option<FormatSpec>,
+    /// When the answer has structured content: `always`, `schema` (where the tool has an output schema) or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<String>,
     /// `false`: the answer does not say what `maxItems` and the budget leave out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<bool>,
-    /// Not implemented yet: which items are worth most.
+    /// Reserved inputs that the tool advertises in addition: `_format`, `_budget_tokens`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
+    /// The largest output; a caller can only lower it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<String>,
-    /// Not implemented yet: named field sets of a lower detail.
+    pub budget: Option<BudgetSpec>,
+    /// Which items are worth most: a name, or an object with a name and settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<StrategySpec>,
+    /// How items are chosen: `knapsack`, `greedy`, `fair` or `head_tail`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// Levels of detail by name, from rich to poor: the names or pointers that an item keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<IndexMap<String, Vec<String>>>,
+    /// The index of what is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<ChunksSpec>,
+    /// How TOON is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toon: Option<ToonSpec>,
+}
+
+/// One format, or several to choose from.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FormatSpec {
+    /// A format, or `auto`.
+    One(String),
+    /// The formats to choose from.
+    Of(Vec<String>),
+}
+
+// By hand, as for `ToolFilter`.
+impl<'de> Deserialize<'de> for FormatSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entry;
+        impl<'de> Visitor<'de> for Entry {
+            type Value = FormatSpec;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a format or a list of names")
+            }
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<FormatSpec, E> {
+                Ok(FormatSpec::One(name.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<FormatSpec, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(FormatSpec::Of)
+            }
+        }
+        deserializer.deserialize_any(Entry)
+    }
+}
+
+/// The strategy of a budget: its name, or its name and settings.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StrategySpec {
+    /// `default`, `element_count`, `cascading`, `size_proportional`, `thread_level` or `head_tail`.
+    Name(String),
+    /// The same, with settings.
+    With(Box<StrategyFields>),
+}
+
+// By hand, as for `ToolFilter`.
+impl<'de> Deserialize<'de> for StrategySpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entry;
+        impl<'de> Visitor<'de> for Entry {
+            type Value = StrategySpec;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name of a strategy or an object with `name`")
+            }
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<StrategySpec, E> {
+                Ok(StrategySpec::Name(name.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<StrategySpec, A::Error> {
+                StrategyFields::deserialize(MapAccessDeserializer::new(map))
+                    .map(|with| StrategySpec::With(Box::new(with)))
+            }
+        }
+        deserializer.deserialize_any(Entry)
+    }
+}
+
+/// A strategy and its settings. Fields of the item are names, or JSON Pointers within the filtered item.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StrategyFields {
+    /// `default`, `element_count`, `cascading`, `size_proportional`, `thread_level` or `head_tail`.
+    pub name: String,
+    /// The field whose value names an item's group: `fair` shares the budget between groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// `cascading`: where the newest item is, `last` (the default) or `first`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<String>,
+    /// `size_proportional`: the field with the path of the file; `path` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// `size_proportional`: file patterns and their weights, from 0 to 1; the first that matches counts. In place of
+    /// the patterns that the documentation lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<IndexMap<String, f64>>,
+    /// `thread_level`: the field that says whether a thread is resolved; `resolved` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<String>,
+    /// `thread_level`: the field with the list of comments; `comments` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comments: Option<String>,
+    /// `head_tail`: regular expressions of the lines or items that are worth more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boost: Option<Vec<String>>,
+}
+
+/// The index of the items that an answer leaves out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChunksSpec {
+    /// What the items are called; `items` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noun: Option<String>,
+    /// The template of a chunk's summary, in Go `text/template` syntax; the dot is the list of its items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// How TOON is written (TOON specification 4.4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToonSpec {
+    /// Spaces for each level; 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indent: Option<i64>,
+    /// What stands between values: `comma` (the default), `tab` or `pipe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<String>,
 }
 
 /// A limit on the answer: the larger of its text blocks and its structured content counts.
@@ -177,7 +311,7 @@ pub struct BudgetSpec {
     /// In bytes of UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<i64>,
-    /// In tokens; not implemented yet.
+    /// In tokens of the exposition's tokenizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<i64>,
 }

@@ -6,11 +6,11 @@ use indexmap::IndexMap;
 
 use super::check::{Findings, keyed};
 use super::pointers::{self, covers, may_keep};
-use super::{CompileOptions, Enforcement, ResponseType, allow_list, leak_check, patches, select};
+use super::{CompileOptions, Enforcement, ResponseType, allow_list, leak_check, output, patches, select};
 use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, SelectNames, Trie};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{BudgetSpec, Bytes, FilterSpec, OutputSpec, json};
+use crate::{FilterSpec, json};
 
 /// Compiles one filter object, or one branch of a list. Returns `None` if a part of it does not compile; the findings
 /// then hold an error.
@@ -35,7 +35,7 @@ pub(super) fn branch(
         drop_nulls,
         drop_empty,
         text: lines,
-        output,
+        output: answer,
         compact: templates,
     } = spec;
     let errors = findings.errors();
@@ -67,7 +67,7 @@ pub(super) fn branch(
     let text = lines
         .as_ref()
         .and_then(|text| TextProgram::compile(text, findings.patterns).map_err(|found| findings.extend(found)).ok());
-    let budget = output.as_ref().and_then(|output| output_spec(output, findings));
+    let budget = answer.as_ref().and_then(|answer| output::compile(answer, findings));
     let compact =
         templates.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     check_shape(spec, &root, options, findings);
@@ -97,7 +97,7 @@ pub(super) fn branch(
         drop_empty: *drop_empty,
         text: text.map(Box::new),
         budget,
-        notice: output.as_ref().and_then(|output| output.notice).unwrap_or(true),
+        notice: answer.as_ref().and_then(|answer| answer.notice).unwrap_or(true),
         compact: compact.map(Box::new),
     };
     if enforced {
@@ -432,42 +432,6 @@ fn check_selected(field: &str, entry: &str, segment: &Segment, spec: &FilterSpec
             "remove it: `select` keeps nothing else",
         );
     }
-}
-
-fn output_spec(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<Bytes> {
-    let OutputSpec { format, budget, notice: _, strategy, levels } = output;
-    match format.as_deref() {
-        None | Some("json") => {}
-        Some(later @ ("toon" | "auto")) => {
-            findings.error("output.format", format!("`{later}` is not implemented yet"), "use `json` until then");
-        }
-        Some(other) => findings.error("output.format", format!("`{other}` is no format"), "use `json`"),
-    }
-    if strategy.is_some() {
-        findings.error("output.strategy", "is not implemented yet", "remove it: a budget trims items from the end");
-    }
-    if levels.is_some() {
-        findings.error("output.levels", "is not implemented yet", "use `select` to keep fewer fields");
-    }
-    let BudgetSpec { bytes, tokens } = budget.as_ref()?;
-    if tokens.is_some() {
-        findings.error(
-            "output.budget.tokens",
-            "is not implemented yet",
-            "use `output.budget.bytes`, at about 3.5 bytes a token",
-        );
-    } else if bytes.is_none() {
-        findings.error("output.budget", "sets no limit", "give `bytes`, or remove `budget`");
-    }
-    let bytes = (*bytes)?;
-    if bytes < 1 {
-        findings.error(
-            "output.budget.bytes",
-            format!("{bytes} is no budget"),
-            "give a positive number, or remove it for no limit",
-        );
-    }
-    usize::try_from(bytes).ok().map(Bytes)
 }
 
 /// Reports stages that cannot work on the declared or chosen shape of the output.

@@ -5,6 +5,7 @@ mod branches;
 mod check;
 mod fields;
 mod leak_check;
+mod output;
 mod patches;
 mod pointers;
 mod select;

@@ -110,7 +110,7 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
                 }),
                 output: (budget.is_some() || notice.is_some()).then(|| {
                     // Fields that are not implemented are errors.
-                    Box::new(OutputSpec { format: None, budget, notice, strategy: None, levels: None })
+                    Box::new(OutputSpec { budget, notice, ..OutputSpec::default() })
                 }),
                 compact: template.map(|item| {
                     Box::new(CompactSpec {

@@ -1,0 +1,134 @@
+//! Token counts, as far as the engine knows them: a tokenizer is given to it.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// A tokenizer: it says how many tokens a text has.
+///
+/// The count of a text is the same on every machine and at every time, and takes time linear in the text.
+pub trait Tokenizer: fmt::Debug + Send + Sync {
+    /// Returns the name of the tokenizer in documents and reports, such as `o200k_base`.
+    fn name(&self) -> &'static str;
+
+    /// Returns whether the counts are those of a vocabulary. Otherwise they are an estimate, and reports say so.
+    fn is_exact(&self) -> bool;
+
+    /// Counts the tokens of `text`. Names of special tokens in it (`<|endoftext|>`) are ordinary text.
+    ///
+    /// `keep_going` is called with the number of bytes that have been read since the last time, at least once for
+    /// 64 KiB. Returns `None` once it returns `false`.
+    fn count(&self, text: &str, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<usize>;
+}
+
+/// The tokenizer `estimate`: a token for 3.5 bytes, rounded up (seed 002, "Token Estimation").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate;
+
+impl Tokenizer for Estimate {
+    fn name(&self) -> &'static str {
+        "estimate"
+    }
+
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    fn count(&self, text: &str, _: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        Some((text.len() * 2).div_ceil(7))
+    }
+}
+
+/// A size or a limit, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tokens(pub usize);
+
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a count is multiplied by, since a provider's own tokenizer gives more tokens than the one that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Factor {
+    millionths: NonZeroU32,
+}
+
+impl Factor {
+    /// A factor of 1.
+    pub const ONE: Self = Self { millionths: NonZeroU32::new(Self::UNIT).unwrap() };
+    const UNIT: u32 = 1_000_000;
+    /// The largest factor.
+    const MOST: u32 = 100;
+
+    /// Returns the factor nearest to `factor`, in millionths. Returns `None` unless it is between 0.01 and 100.
+    #[must_use]
+    pub fn new(factor: f64) -> Option<Self> {
+        let within = (0.01..=f64::from(Self::MOST)).contains(&factor);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 100,000,000")]
+        let millionths = within.then(|| (factor * f64::from(Self::UNIT)).round() as u32);
+        millionths.and_then(NonZeroU32::new).map(|millionths| Self { millionths })
+    }
+
+    /// Returns `tokens` times the factor, rounded up.
+    #[must_use]
+    pub fn apply(self, tokens: usize) -> Tokens {
+        let product = tokens as u128 * u128::from(self.millionths.get());
+        Tokens(usize::try_from(product.div_ceil(Self::UNIT.into())).unwrap_or(usize::MAX))
+    }
+}
+
+/// How an exposition counts tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenCounter<'a> {
+    /// Gives the tokens of a text.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// What they are multiplied by.
+    pub factor: Factor,
+}
+
+impl Default for TokenCounter<'_> {
+    fn default() -> Self {
+        Self { tokenizer: &Estimate, factor: Factor::ONE }
+    }
+}
+
+impl TokenCounter<'_> {
+    /// Returns whether the counts are those of a vocabulary, and not an estimate.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.tokenizer.is_exact() && self.factor == Factor::ONE
+    }
+
+    /// Counts the tokens of `text`; see [`Tokenizer::count`].
+    pub fn count(&self, text: &str, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<Tokens> {
+        self.tokenizer.count(text, keep_going).map(|tokens| self.factor.apply(tokens))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimate, Factor, TokenCounter, Tokens};
+
+    #[test]
+    fn the_estimate_rounds_up() {
+        for (bytes, tokens) in [(0, 0), (1, 1), (3, 1), (4, 2), (7, 2), (8, 3), (3500, 1000)] {
+            let counted = TokenCounter::default().count(&"x".repeat(bytes), &mut |_| true);
+            assert_eq!(counted, Some(Tokens(tokens)), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_factor_rounds_up() {
+        for (factor, tokens, want) in [(1.0, 7, 7), (1.46, 100, 146), (1.46, 101, 148), (0.01, 1, 1), (100.0, 3, 300)] {
+            let factor = Factor::new(factor).expect("within the limits");
+            assert_eq!(factor.apply(tokens), Tokens(want), "{factor:?} {tokens}");
+            assert!(!TokenCounter { tokenizer: &Estimate, factor }.is_exact());
+        }
+        assert_eq!(Factor::new(1.0), Some(Factor::ONE));
+        assert_eq!(Factor::new(100.0).map(|factor| factor.apply(usize::MAX)), Some(Tokens(usize::MAX)));
+        for refused in [0.0, -1.0, 0.0099, 100.1, f64::NAN, f64::INFINITY] {
+            assert_eq!(Factor::new(refused), None, "{refused}");
+        }
+    }
+}
