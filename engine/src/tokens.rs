@@ -13,11 +13,12 @@ pub trait Tokenizer: fmt::Debug + Send + Sync {
     /// Returns whether the counts are those of a vocabulary. Otherwise they are an estimate, and reports say so.
     fn is_exact(&self) -> bool;
 
-    /// Counts the tokens of `text`. Names of special tokens in it (`<|endoftext|>`) are ordinary text.
+    /// Counts the tokens of `text`. Names of special tokens in it (`<|endoftext|>`) are ordinary text. Counting may end
+    /// when the text is known to have more than `most` tokens: the result is then any number above `most`.
     ///
     /// `keep_going` is called with the number of bytes that have been read since the last time, at least once for
     /// 64 KiB. Returns `None` once it returns `false`.
-    fn count(&self, text: &str, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<usize>;
+    fn count(&self, text: &str, most: usize, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<usize>;
 }
 
 /// The tokenizer `estimate`: a token for 3.5 bytes, rounded up (seed 002, "Token Estimation").
@@ -33,7 +34,7 @@ impl Tokenizer for Estimate {
         false
     }
 
-    fn count(&self, text: &str, _: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+    fn count(&self, text: &str, _: usize, _: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
         Some((text.len() * 2).div_ceil(7))
     }
 }
@@ -76,6 +77,12 @@ impl Factor {
         let product = tokens as u128 * u128::from(self.millionths.get());
         Tokens(usize::try_from(product.div_ceil(Self::UNIT.into())).unwrap_or(usize::MAX))
     }
+
+    /// Returns the largest number of tokens that is at most `most` once it is multiplied.
+    fn within(self, most: Tokens) -> usize {
+        let quotient = most.0 as u128 * u128::from(Self::UNIT) / u128::from(self.millionths.get());
+        usize::try_from(quotient).unwrap_or(usize::MAX)
+    }
 }
 
 /// How an exposition counts tokens.
@@ -100,9 +107,10 @@ impl TokenCounter<'_> {
         self.tokenizer.is_exact() && self.factor == Factor::ONE
     }
 
-    /// Counts the tokens of `text`; see [`Tokenizer::count`].
-    pub fn count(&self, text: &str, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<Tokens> {
-        self.tokenizer.count(text, keep_going).map(|tokens| self.factor.apply(tokens))
+    /// Counts the tokens of `text`, at least as far as `most`; see [`Tokenizer::count`].
+    pub fn count(&self, text: &str, most: Tokens, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<Tokens> {
+        let counted = self.tokenizer.count(text, self.factor.within(most), keep_going);
+        counted.map(|tokens| self.factor.apply(tokens))
     }
 }
 
@@ -113,7 +121,7 @@ mod tests {
     #[test]
     fn the_estimate_rounds_up() {
         for (bytes, tokens) in [(0, 0), (1, 1), (3, 1), (4, 2), (7, 2), (8, 3), (3500, 1000)] {
-            let counted = TokenCounter::default().count(&"x".repeat(bytes), &mut |_| true);
+            let counted = TokenCounter::default().count(&"x".repeat(bytes), Tokens(usize::MAX), &mut |_| true);
             assert_eq!(counted, Some(Tokens(tokens)), "{bytes}");
         }
     }
@@ -123,6 +131,8 @@ mod tests {
         for (factor, tokens, want) in [(1.0, 7, 7), (1.46, 100, 146), (1.46, 101, 148), (0.01, 1, 1), (100.0, 3, 300)] {
             let factor = Factor::new(factor).expect("within the limits");
             assert_eq!(factor.apply(tokens), Tokens(want), "{factor:?} {tokens}");
+            let most = factor.within(Tokens(want));
+            assert!(factor.apply(most) <= Tokens(want) && factor.apply(most + 1) > Tokens(want), "{factor:?} {want}");
             assert!(!TokenCounter { tokenizer: &Estimate, factor }.is_exact());
         }
         assert_eq!(Factor::new(1.0), Some(Factor::ONE));
