@@ -28,7 +28,9 @@ mod work;
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
 pub use json::JsonText;
-pub use outcome::{BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, Warning};
+pub use outcome::{
+    Budget, BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, TokenReport, Warning,
+};
 pub use program::Program;
 pub use spec::{
     BudgetSpec, ChunksSpec, CompactSpec, FilterSpec, FormatSpec, OutputSpec, PatchSpec, StrategyFields, StrategySpec,

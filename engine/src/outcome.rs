@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::budget::{Form, RESULT};
+use crate::{TokenCounter, Tokens};
 
 /// One tool output, of the kind that the tool declares.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +37,53 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// One call of the tool: the caller's reserved inputs, and what the gateway adds to the answer.
+/// The limits on an answer; each limit that is set is met. The larger of its text blocks and its structured content
+/// counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// The limit in bytes.
+    pub bytes: Option<Bytes>,
+    /// The limit in tokens.
+    pub tokens: Option<Tokens>,
+}
+
+impl Budget {
+    /// Returns a budget in bytes alone.
+    #[must_use]
+    pub fn bytes(bytes: usize) -> Self {
+        Self { bytes: Some(Bytes(bytes)), tokens: None }
+    }
+
+    /// Returns a budget in tokens alone.
+    #[must_use]
+    pub fn tokens(tokens: usize) -> Self {
+        Self { bytes: None, tokens: Some(Tokens(tokens)) }
+    }
+
+    /// Returns whether there is no limit.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Returns the smaller limit of each unit.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        let bytes = self.bytes.into_iter().chain(other.bytes).min();
+        let tokens = self.tokens.into_iter().chain(other.tokens).min();
+        Self { bytes, tokens }
+    }
+}
+
+/// One call of the tool: the caller's reserved inputs, and what the gateway adds to the answer.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Call<'a> {
     /// `_output_mode: raw`. Under `Enforced` the gateway refuses it before the call, and the engine ignores it.
     pub raw: bool,
-    /// `_budget`: can only lower the filter's own budget. 0 means no budget.
-    pub budget: Option<Bytes>,
+    /// `_budget`, `_budget_tokens` and the exposition's limits: can only lower the filter's own budget.
+    pub budget: Budget,
+    /// The exposition's tokenizer. It counts what a limit in tokens asks for, and nothing else.
+    pub counter: TokenCounter<'a>,
     /// The JSON of `_pagination`, if the gateway fetched pages. A budget counts it.
     pub pagination: Option<&'a str>,
 }
@@ -200,20 +241,33 @@ pub struct Report {
     pub error: Option<Warning>,
     /// All other warnings.
     pub warnings: Vec<Warning>,
+    /// The tokens of the answer, if a limit in tokens asked for them.
+    pub tokens: Option<TokenReport>,
     /// Set if the budget made the output smaller.
     pub budget: Option<BudgetReport>,
     /// Why `compact` was not rendered.
     pub compact_error: Option<String>,
 }
 
+/// The tokens of an answer: the larger of its text blocks and its structured content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenReport {
+    /// The count.
+    pub counted: Tokens,
+    /// The name of the tokenizer.
+    pub tokenizer: &'static str,
+    /// Whether the count is that of a vocabulary. Otherwise it is an estimate.
+    pub exact: bool,
+}
+
 /// The effect of a budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetReport {
-    /// The limit that applied.
-    pub limit: Bytes,
-    /// The cost of the answer before it was trimmed: the larger of its text blocks and its structured content.
+    /// The limits that applied.
+    pub limit: Budget,
+    /// The bytes of the answer before it was trimmed: the larger of its text blocks and its structured content.
     pub original: Bytes,
-    /// The cost of the answer after it was trimmed.
+    /// The bytes of the answer after it was trimmed. Its tokens are in [`Report::tokens`].
     pub result: Bytes,
     /// Items left out of the list.
     pub items_dropped: usize,
@@ -221,6 +275,6 @@ pub struct BudgetReport {
     pub strings_truncated: usize,
     /// Members, and elements outside the list, that were left out: the last resort.
     pub members_dropped: usize,
-    /// Whether even the smallest valid answer is larger than the limit.
+    /// Whether even the smallest valid answer is larger than a limit.
     pub exceeded: bool,
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::json::encode;
-use crate::{Enforcement, Refused, Report, Warning};
+use crate::{Enforcement, Refused, Report, TokenReport, Warning};
 
 impl Report {
     /// Returns the JSON object that results carry as `_meta["tamis.dev/filter"]`.
@@ -39,9 +39,21 @@ impl Report {
         if let Some(error) = &self.error {
             object.raw("filter_error", encode(&sentence(error)));
         }
+        if let Some(TokenReport { counted, tokenizer, exact }) = self.tokens {
+            object.raw("tokens", counted);
+            object.raw("tokenizer", encode(tokenizer));
+            if !exact {
+                object.raw("tokens_are", "\"estimate\"");
+            }
+        }
         if let Some(budget) = &self.budget {
             object.raw("budget_applied", true);
-            object.raw("budget_limit", budget.limit);
+            if let Some(bytes) = budget.limit.bytes {
+                object.raw("budget_limit", bytes);
+            }
+            if let Some(tokens) = budget.limit.tokens {
+                object.raw("budget_limit_tokens", tokens);
+            }
             object.raw("budget_original_bytes", budget.original);
             object.raw("budget_result_bytes", budget.result);
             for (key, count) in [
@@ -122,7 +134,7 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BudgetReport, Bytes, Enforcement, Refused, Report, Stage, Warning};
+    use crate::{Budget, BudgetReport, Bytes, Enforcement, Refused, Report, Stage, TokenReport, Tokens, Warning};
 
     fn full() -> Report {
         Report {
@@ -137,8 +149,9 @@ mod tests {
             skipped: Some("raw_output"),
             error: Some(Warning { stage: Stage::Patches, message: "patches[0]: `/a` does not exist".to_owned() }),
             warnings: vec![Warning { stage: Stage::Root, message: "w".to_owned() }],
+            tokens: Some(TokenReport { counted: Tokens(12), tokenizer: "estimate", exact: false }),
             budget: Some(BudgetReport {
-                limit: Bytes(40),
+                limit: Budget { bytes: Some(Bytes(40)), tokens: Some(Tokens(13)) },
                 original: Bytes(50),
                 result: Bytes(40),
                 items_dropped: 2,
@@ -155,7 +168,8 @@ mod tests {
         let expected = r#"{"filter_applied":true,"filter_original_bytes":100,"filter_original_compact_bytes":90,
             "filter_result_bytes":50,"filter_items_truncated_from":7,"filter_partial_miss":["user.\"login\""],
             "filter_unresolved":["/a"],"filter_skipped":"raw_output",
-            "filter_error":"patches: patches[0]: `/a` does not exist","budget_applied":true,"budget_limit":40,
+            "filter_error":"patches: patches[0]: `/a` does not exist","tokens":12,"tokenizer":"estimate","tokens_are":"estimate",
+            "budget_applied":true,"budget_limit":40,"budget_limit_tokens":13,
             "budget_original_bytes":50,"budget_result_bytes":40,"budget_items_dropped":2,"budget_exceeded":true,
             "compact_error":"e","warnings":["root: w"]}"#;
         let expected: serde_json::Value = serde_json::from_str(expected).unwrap();

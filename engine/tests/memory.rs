@@ -1,6 +1,6 @@
 //! A run holds at most `Program::memory` bytes at once in addition to its input: a small multiple of the input.
 
-use tamis_engine::{Bytes, Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
+use tamis_engine::{Budget, Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
 
 fn program(filter: &str, enforcement: Enforcement) -> Option<Program> {
     let filter: ToolFilter = serde_json::from_str(filter).unwrap();
@@ -46,7 +46,7 @@ const FILTERS: [&str; 9] = [
 
 /// Calls with and without what callers ask for and what the gateway attaches.
 fn calls(bytes: usize) -> [Call<'static>; 3] {
-    let half = Call { budget: Some(Bytes(bytes)), ..Call::default() };
+    let half = Call { budget: Budget::bytes(bytes), ..Call::default() };
     [Call::default(), half, Call { pagination: Some(r#"{"pages":2,"next":{"cursor":"c"}}"#), ..half }]
 }
 

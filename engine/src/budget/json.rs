@@ -19,7 +19,7 @@ pub(crate) struct List<'p> {
     pub(crate) total: usize,
 }
 
-/// Trims `document`, whose compact JSON has `size` bytes, until its answer fits into `limit`. Returns what the answer
+/// Trims `document`, of which a copy is made only then, whose compact JSON has `size` bytes, until its answer fits into `limit`. Returns what the answer
 /// leaves out, including what `maxItems` left out, and a report if anything was trimmed.
 ///
 /// 1. Items go from the end of the list; one stays.
@@ -27,7 +27,7 @@ pub(crate) struct List<'p> {
 /// 3. If that is not enough either, members and elements go from the end, anywhere. If not even `{}` fits, `{}` is
 ///    the result, and the report says [`BudgetReport::exceeded`].
 pub(crate) fn fit_json(
-    document: &mut Node<'_>,
+    document: &mut Cow<'_, Node<'_>>,
     list: Option<List<'_>>,
     (mut size, limit): (usize, Option<Bytes>),
     frame: &Frame<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn fit_json(
 ) -> (Cut, Option<BudgetReport>) {
     let form = if document.as_object().is_some() { Form::Object } else { Form::Wrapped };
     let place = list.map(|list| list.place);
-    let items = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
+    let items = place.and_then(|place| length(document, place)).unwrap_or(0);
     let total = list.map_or(0, |list| list.total);
     let mut cut = Cut { items: Items::cut(items, total), ..Cut::default() };
     let Some(limit) = limit else { return (cut, None) };
@@ -44,6 +44,7 @@ pub(crate) fn fit_json(
         return (cut, None);
     }
     let mut report = BudgetReport::new(limit, cost.counted());
+    let document = document.to_mut();
     // The size of the frame depends on what is cut, not on the value: the value may use the rest of the limit.
     let room = |size: usize, cut: Cut| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);
     if let Some(items) = place.and_then(|place| find(document, place)) {
@@ -78,6 +79,16 @@ pub(crate) fn fit_json(
     report.result = cost.counted();
     report.exceeded = !cost.fits(limit);
     (cut, Some(report))
+}
+
+/// Returns the length of the list at `path`.
+fn length(node: &Node<'_>, path: &[usize]) -> Option<usize> {
+    let list = path.iter().try_fold(node, |node, &position| match node {
+        Node::Array(elements) => elements.get(position),
+        Node::Object(members) => members.get(position).map(|member| &member.value),
+        Node::Scalar(_) | Node::String(_) => None,
+    })?;
+    list.as_array().map(<[_]>::len)
 }
 
 fn find<'n, 'a>(node: &'n mut Node<'a>, path: &[usize]) -> Option<&'n mut Vec<Node<'a>>> {

@@ -6,18 +6,20 @@
 mod frame;
 mod json;
 mod text;
+mod tokens;
 
-use crate::{BudgetReport, Bytes};
+use crate::{Budget, BudgetReport, Bytes};
 
 pub(crate) use frame::{Cost, Cut, Form, Frame, Items, PAGINATION, RESULT, TRUNCATED};
 pub(crate) use json::{List, fit_json};
 pub(crate) use text::{cut_to, fit_text};
+pub(crate) use tokens::{Attempt, search};
 
 impl BudgetReport {
-    /// Returns the report of an answer that has not been trimmed yet.
+    /// Returns the report of an answer that has not been trimmed yet, for a limit in bytes.
     pub(crate) fn new(limit: Bytes, original: Bytes) -> Self {
         Self {
-            limit,
+            limit: Budget { bytes: Some(limit), tokens: None },
             original,
             result: original,
             items_dropped: 0,

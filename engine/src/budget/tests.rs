@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use proptest::prelude::*;
 
 use super::text::Fitted;
@@ -27,7 +29,7 @@ fn framed(
     limit: Bytes,
     frame: &Frame<'_>,
 ) -> (String, Cut, Option<BudgetReport>) {
-    let mut document = json::parse(text.as_bytes(), 64).expect("valid");
+    let document = json::parse(text.as_bytes(), 64).expect("valid");
     let mut list = list.map(|place| List { place, total: 0 });
     if let Some(list) = &mut list {
         let at = list.place.iter().try_fold(&document, |node, &at| match node {
@@ -39,6 +41,7 @@ fn framed(
     }
     let list = list.filter(|list| list.total > 0);
     let size = json::compact_len(&document);
+    let mut document = Cow::Owned(document);
     let (cut, report) = fit_json(&mut document, list, (size, Some(limit)), frame, &Work::unlimited());
     (json::to_string(&document), cut, report)
 }

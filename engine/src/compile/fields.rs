@@ -67,7 +67,7 @@ pub(super) fn branch(
     let text = lines
         .as_ref()
         .and_then(|text| TextProgram::compile(text, findings.patterns).map_err(|found| findings.extend(found)).ok());
-    let budget = answer.as_ref().and_then(|answer| output::compile(answer, findings));
+    let budget = answer.as_ref().map(|answer| output::compile(answer, findings)).unwrap_or_default();
     let compact =
         templates.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     check_shape(spec, &root, options, findings);

@@ -1,10 +1,10 @@
 //! The fields of `output`.
 
 use super::check::Findings;
-use crate::{BudgetSpec, Bytes, FormatSpec, OutputSpec};
+use crate::{Budget, BudgetSpec, Bytes, FormatSpec, OutputSpec, Tokens};
 
 /// Compiles `output`, and returns the budget.
-pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Option<Bytes> {
+pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Budget {
     let OutputSpec { preset, format, structured, notice: _, inputs, budget, strategy, algorithm, levels, chunks, toon } =
         output;
     match format {
@@ -28,23 +28,24 @@ pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Optio
             findings.error(&format!("output.{field}"), "is not implemented yet", remedy);
         }
     }
-    let BudgetSpec { bytes, tokens } = budget.as_ref()?;
-    if tokens.is_some() {
-        findings.error(
-            "output.budget.tokens",
-            "is not implemented yet",
-            "use `output.budget.bytes`, at about 3.5 bytes a token",
-        );
-    } else if bytes.is_none() {
-        findings.error("output.budget", "sets no limit", "give `bytes`, or remove `budget`");
+    budget.as_ref().map_or_else(Budget::default, |budget| limits(budget, findings))
+}
+
+fn limits(budget: &BudgetSpec, findings: &mut Findings<'_>) -> Budget {
+    let BudgetSpec { bytes, tokens } = budget;
+    if bytes.is_none() && tokens.is_none() {
+        findings.error("output.budget", "sets no limit", "give `bytes` or `tokens`, or remove `budget`");
     }
-    let bytes = (*bytes)?;
-    if bytes < 1 {
-        findings.error(
-            "output.budget.bytes",
-            format!("{bytes} is no budget"),
-            "give a positive number, or remove it for no limit",
-        );
+    let mut limit = |field, limit: Option<i64>| {
+        let limit = limit?;
+        if limit < 1 {
+            let remedy = "give a positive number, or remove it for no limit";
+            findings.error(field, format!("{limit} is no budget"), remedy);
+        }
+        usize::try_from(limit).ok()
+    };
+    Budget {
+        bytes: limit("output.budget.bytes", *bytes).map(Bytes),
+        tokens: limit("output.budget.tokens", *tokens).map(Tokens),
     }
-    usize::try_from(bytes).ok().map(Bytes)
 }

@@ -170,7 +170,10 @@ fn errors() {
                 r#"{"output":{"budget":{"bytes":0}}}"#,
                 &["output.budget.bytes: 0 is no budget, give a positive number, or remove it for no limit"],
             ),
-            (r#"{"output":{"budget":{}}}"#, &["output.budget: sets no limit, give `bytes`, or remove `budget`"]),
+            (
+                r#"{"output":{"budget":{}}}"#,
+                &["output.budget: sets no limit, give `bytes` or `tokens`, or remove `budget`"],
+            ),
             // Not implemented yet.
             (
                 r#"{"dropNulls":true,"output":{"format":"toon"}}"#,
@@ -181,10 +184,8 @@ fn errors() {
                 &["output.format: is not implemented yet, use `json` until then"],
             ),
             (
-                r#"{"output":{"budget":{"tokens":9}}}"#,
-                &[
-                    "output.budget.tokens: is not implemented yet, use `output.budget.bytes`, at about 3.5 bytes a token",
-                ],
+                r#"{"output":{"budget":{"tokens":-1}}}"#,
+                &["output.budget.tokens: -1 is no budget, give a positive number, or remove it for no limit"],
             ),
             (
                 r#"{"dropNulls":true,"output":{"strategy":"default","levels":{}}}"#,

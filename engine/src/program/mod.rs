@@ -14,7 +14,7 @@ use crate::json::JsonText;
 use crate::stream::{Fast, Keys};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{Bytes, Call, Enforcement, Limits};
+use crate::{Budget, Call, Enforcement, Limits};
 
 pub(crate) use glob::Glob;
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
@@ -55,7 +55,8 @@ impl Plan {
     /// Returns whether the output passes unchanged, whatever it contains.
     pub(crate) fn is_verbatim(&self, call: &Call<'_>) -> bool {
         let passes = matches!(&*self.branches, [Branch { guard: Guard::Always, passthrough: true, .. }]);
-        (call.raw && self.enforcement == Enforcement::Advisory) || (passes && call.budget.is_none())
+        let is_raw = call.raw && self.enforcement == Enforcement::Advisory;
+        (is_raw || passes) && call.budget.is_none()
     }
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct Branch {
     /// Stage 9, for text output only.
     pub(crate) text: Option<Box<TextProgram>>,
     /// Stage 10; a call can lower it.
-    pub(crate) budget: Option<Bytes>,
+    pub(crate) budget: Budget,
     /// Whether the answer reports what is cut.
     pub(crate) notice: bool,
     /// Stage 11.

@@ -249,7 +249,7 @@ impl<'p> Run<'p> {
     fn filter(&mut self, source: Source<'p>) -> Result<Output, Failure> {
         if self.call.raw && !self.enforced() {
             self.report.skipped = Some("raw_mode");
-            return Ok(self.untouched(&source));
+            return Ok(self.passed(source));
         }
         if self.call.raw {
             // The gateway refuses such calls; one that arrives here gets the filtered output like any other.
@@ -274,7 +274,7 @@ impl<'p> Run<'p> {
         };
         if branch.passthrough {
             self.report.skipped = Some("passthrough");
-            return Ok(if self.call.budget.is_some() { self.unfiltered(source) } else { self.untouched(&source) });
+            return Ok(self.passed(source));
         }
         if branch.is_empty() {
             self.report.skipped = Some("no_stage");
@@ -306,6 +306,11 @@ impl<'p> Run<'p> {
                 found.is_some_and(|found| found.equals_within(&value.node(), self.work))
             }
         })
+    }
+
+    /// Returns the output byte for byte, unless the call has a budget.
+    fn passed(&mut self, source: Source<'_>) -> Output {
+        if self.call.budget.is_none() { self.untouched(&source) } else { self.unfiltered(source) }
     }
 
     /// Returns the output byte for byte.

@@ -12,7 +12,8 @@ use super::scan::{self, Tally};
 use crate::json::{self, Node, to_string};
 use crate::work::Work;
 use crate::{
-    Bytes, Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Program, Structured, ToolFilter, compile,
+    Budget, Bytes, Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Program, Structured, TokenReport,
+    Tokens, ToolFilter, compile,
 };
 
 /// Recorded issues, as the benchmark has them.
@@ -44,14 +45,24 @@ fn sound(program: &Program, call: &Call<'_>, filtered: &Filtered) {
     assert_eq!(report.output_bytes, blocks, "{said}");
     let object = structured.to_json(text);
     let cost = Bytes(blocks.max(object.as_ref().map_or(0, String::len)));
+    let limit = report.budget.as_ref().map(|budget| budget.limit).unwrap_or_default();
+    if let Some(TokenReport { counted, .. }) = report.tokens {
+        let count = |text: &str| call.counter.count(text, Tokens(usize::MAX), &mut |_| true).unwrap().0;
+        let blocks = count(text) + notice.as_deref().map_or(0, count);
+        assert_eq!(counted, Tokens(blocks.max(object.as_deref().map_or(0, count))), "{said}");
+    }
+    let tokens = report.tokens.map(|tokens| tokens.counted);
+    let too_many = |limit: Budget| limit.tokens.is_some_and(|limit| tokens.is_none_or(|tokens| tokens > limit));
     if let Some(budget) = &report.budget {
         // A member that gives way is counted as in the first block.
         let gave_way = matches!(structured, Structured::Json(_)) && cost < budget.result;
         assert!(cost == budget.result || gave_way, "{said}");
-        assert_eq!(budget.exceeded, budget.result > budget.limit, "{said}");
-        assert!(budget.original > budget.limit, "{said}");
+        let too_large = limit.bytes.is_some_and(|limit| budget.result > limit);
+        assert_eq!(budget.exceeded, too_large || too_many(limit), "{said}");
+        assert!(limit.tokens.is_some() || Some(budget.original) > limit.bytes, "{said}");
     } else if !call.raw {
-        assert!(call.budget.is_none_or(|budget| budget == Bytes(0) || cost <= budget), "{said}");
+        assert!(call.budget.bytes.is_none_or(|budget| budget == Bytes(0) || cost <= budget), "{said}");
+        assert!(call.budget.tokens == Some(Tokens(0)) || !too_many(call.budget), "{said}");
     }
     let lines: Vec<&str> = notice.iter().flat_map(|notice| notice.lines()).collect();
     let pages = call.pagination.map(|pages| format!("_pagination: {pages}"));

@@ -4,7 +4,7 @@ use super::compact::Summary;
 use super::*;
 use crate::budget::Frame;
 use crate::json;
-use crate::{Bytes, CompactSpec, Finding};
+use crate::{Budget, Bytes, CompactSpec, Finding};
 
 const DATA: &str = r#"{
     "number": 7, "title": "Fix \"it\"\u00e9\n", "state": "open", "price": 1.10, "big": 12345678901234567890,
@@ -290,7 +290,7 @@ fn a_budget_shows_as_many_items_as_fit() {
     assert_eq!(one.text, "Issues (2 total):\n  #1 Fix crash [open]\nShowing 1 of 2");
     let size = one.structured("").len();
     let report = one.budget.expect("smaller");
-    assert_eq!((report.limit, report.original, report.items_dropped), (Bytes(whole - 1), Bytes(whole), 1));
+    assert_eq!((report.limit, report.original, report.items_dropped), (Budget::bytes(whole - 1), Bytes(whole), 1));
     assert_eq!((report.result, report.exceeded), (Bytes(size), false));
     assert_eq!(fit(size).text, one.text);
     let cut = fit(size - 1);

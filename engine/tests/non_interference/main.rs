@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tamis_engine::{
-    Bytes, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, ToolFilter, compile,
+    Budget, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, ToolFilter, compile,
 };
 
 use filters::filter;
@@ -53,8 +53,9 @@ fn enforced(filter: &Value, response_type: Option<ResponseType>) -> Option<(Prog
 /// What the caller asks for, and what the gateway attaches.
 fn call() -> impl Strategy<Value = Call<'static>> {
     let pages = prop::sample::select(vec![r#"{"pages":2}"#, r#"{"pages":2,"items":40,"next":{"cursor":"c"}}"#]);
-    (prop::option::weighted(0.3, 5..200_usize), prop::option::weighted(0.2, pages))
-        .prop_map(|(budget, pagination)| Call { raw: false, budget: budget.map(Bytes), pagination })
+    (prop::option::weighted(0.3, 5..200_usize), prop::option::weighted(0.2, pages)).prop_map(|(budget, pagination)| {
+        Call { budget: budget.map(Budget::bytes).unwrap_or_default(), pagination, ..Call::default() }
+    })
 }
 
 /// As many cases as `PROPTEST_CASES` says, or `cases`.
@@ -136,7 +137,7 @@ fn removed_lines_change_nothing_that_the_caller_sees() {
                 lines.join("\n") + if closed { "\n" } else { "\nE last" }
             };
             let (left, right) = (half(|line| &line.0), half(|line| &line.1));
-            let call = Call { budget: budget.map(Bytes), ..Call::default() };
+            let call = Call { budget: budget.map(Budget::bytes).unwrap_or_default(), ..Call::default() };
             // An empty body is `{}` unless it is declared to be text.
             let undeclared = !left.is_empty() && !right.is_empty();
             for declared in [false, true].into_iter().filter(|declared| *declared || undeclared) {
@@ -190,7 +191,7 @@ fn lines_beyond_the_limit_change_nothing_that_the_caller_sees() {
                 lines.join("\n") + if closed { "\n" } else { "" }
             };
             let (left, right) = (half(|line| line.0), half(|line| line.1));
-            let call = Call { budget: budget.map(Bytes), ..Call::default() };
+            let call = Call { budget: budget.map(Budget::bytes).unwrap_or_default(), ..Call::default() };
             for declared in [false, true] {
                 let input = |text| if declared { Input::Text(text) } else { Input::Json(text) };
                 let one = answer(&program, input(left.as_bytes()), &call);

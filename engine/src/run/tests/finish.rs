@@ -1,5 +1,5 @@
 use super::{advisory, bare, enforced};
-use crate::{Bytes, Structured};
+use crate::{Budget, Bytes, Structured, Tokens};
 
 const COMPACT: &str = r##"{"root":"","compact":{"header":"Issues ({{.Total}} total):","item":"  #{{.number}} {{.title}} [{{.state}}]",
     "footer":"Showing {{.Count}} of {{.Total}}, {{.Remaining}} more"},"maxItems":2}"##;
@@ -67,7 +67,7 @@ fn a_budget_holds_and_only_the_lower_counts() {
         let budget = filtered.report.budget.expect("it was cut");
         assert_eq!(
             (budget.limit, budget.original, budget.result),
-            (Bytes(limit), Bytes(whole), Bytes(structured.len()))
+            (Budget::bytes(limit), Bytes(whole), Bytes(structured.len()))
         );
         let notice = filtered.notice.expect("it was cut");
         assert_eq!(filtered.report.result_bytes, whole - 11);
@@ -162,4 +162,54 @@ fn a_template_that_prints_nothing_is_reported() {
     assert!(!run("- {{.titel}} {{.title}}", items));
     assert!(!run("an item", items));
     assert!(!run("{{.titel}}", "[]"));
+}
+
+#[test]
+fn a_budget_in_tokens_holds_and_is_nearly_used_up() {
+    let items: Vec<_> = (0..400).map(|n| format!(r#"{{"number":{n},"title":"item {n} of the list","x":0}}"#)).collect();
+    let input = format!("[{}]", items.join(","));
+    let filter =
+        |tokens: usize| format!(r#"{{"root":"","exclude":["x"],"output":{{"budget":{{"tokens":{tokens}}}}}}}"#);
+    for (case, limit) in [
+        (advisory(&filter(1000)), 1000),
+        (enforced(&filter(1000)), 1000),
+        (advisory(&filter(3000)).tokens(500), 500),
+        (advisory(&filter(500)).tokens(3000), 500),
+        (advisory("{}").tokens(500), 500),
+        (advisory(r##"{"compact":{"item":"#{{.number}} {{.title}}"}}"##).tokens(300), 300),
+    ] {
+        let filtered = case.run(&input);
+        let counted = filtered.report.tokens.expect("they were counted");
+        assert_eq!((counted.tokenizer, counted.exact), ("estimate", false));
+        assert!(counted.counted <= Tokens(limit) && counted.counted.0 * 100 >= limit * 97, "{counted:?} of {limit}");
+        let budget = filtered.report.budget.expect("it was cut");
+        assert_eq!((budget.limit, budget.exceeded), (Budget::tokens(limit), false));
+        assert!(filtered.notice.is_some_and(|notice| notice.ends_with("of 400 items shown")));
+    }
+    let whole = advisory(&filter(1_000_000)).run(&input);
+    assert_eq!((whole.report.budget, whole.notice), (None, None));
+    assert!(whole.report.tokens.is_some());
+    assert_eq!(advisory(r#"{"root":"","exclude":["x"]}"#).run(&input).report.tokens, None, "nothing asks for them");
+}
+
+#[test]
+fn each_limit_of_a_budget_holds() {
+    let input = format!("[{}]", vec![r#"{"a":"some words of a text"}"#; 300].join(","));
+    for (bytes, tokens) in [(500, 5_000), (5_000, 100), (700, 200), (40, 1), (1, 40)] {
+        let filtered = advisory("{}").budget(bytes).tokens(tokens).run(&input);
+        let budget = filtered.report.budget.expect("it was cut");
+        let counted = filtered.report.tokens.expect("they were counted").counted;
+        let fits = budget.result <= Bytes(bytes) && counted <= Tokens(tokens);
+        assert!(fits != budget.exceeded, "{bytes} {tokens}: {budget:?} {counted}");
+        assert_eq!(budget.exceeded, bytes.min(tokens) == 1);
+    }
+}
+
+#[test]
+fn a_budget_in_tokens_cuts_text_too() {
+    let input = "a line of a log\n".repeat(1_000);
+    let case = advisory(r#"{"text":{"dedup":false}}"#).tokens(100);
+    let filtered = case.apply(crate::Input::Text(input.as_bytes())).expect("advisory");
+    assert!(filtered.text.ends_with("more lines"), "{}", filtered.text);
+    assert!((97..=100).contains(&filtered.report.tokens.expect("counted").counted.0));
 }

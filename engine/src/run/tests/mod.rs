@@ -14,7 +14,8 @@ mod suite;
 mod text;
 
 use crate::{
-    Bytes, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, Structured, compile,
+    Bytes, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, Structured, Tokens,
+    compile,
 };
 
 /// A filter to run, and how.
@@ -45,7 +46,12 @@ impl Case {
     }
 
     fn budget(mut self, bytes: usize) -> Self {
-        self.call.budget = Some(Bytes(bytes));
+        self.call.budget.bytes = Some(Bytes(bytes));
+        self
+    }
+
+    fn tokens(mut self, tokens: usize) -> Self {
+        self.call.budget.tokens = Some(Tokens(tokens));
         self
     }
 

@@ -8,8 +8,8 @@ use proptest::sample::select;
 
 use super::documents::ITEM_KEYS;
 use crate::{
-    BudgetSpec, Bytes, Call, CompactSpec, CompileOptions, Enforcement, FilterSpec, JsonText, Limits, OutputSpec,
-    PatchSpec, ResponseType, TestSpec, TextSpec, ToolFilter,
+    Budget, BudgetSpec, Bytes, Call, CompactSpec, CompileOptions, Enforcement, Estimate, Factor, FilterSpec, JsonText,
+    Limits, OutputSpec, PatchSpec, ResponseType, TestSpec, TextSpec, TokenCounter, Tokenizer, Tokens, ToolFilter,
 };
 
 const SEGMENTS: [&str; 13] = ["a", "b", "c", "items", "data", "0", "1", "2", "-", "*", "~2", "**", "*a*"];
@@ -72,7 +72,7 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
     let last = (
         any::<bool>(),
         weighted(0.2, Just(true)),
-        (weighted(0.2, 1..160i64), of(any::<bool>())),
+        (weighted(0.2, (of(1..160i64), of(1..60i64))), of(any::<bool>())),
         weighted(0.1, Just("{{.a}}{{.x}} ".to_owned())),
     );
     let lines = (any::<bool>(), of(Just("a".to_owned())), of(Just("[^b]".to_owned())), of(0..3i64));
@@ -83,7 +83,8 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
             (drop_nulls, drop_empty, (budget, notice), template),
             text,
         )| {
-            let budget = budget.map(|bytes| BudgetSpec { bytes: Some(bytes), tokens: None });
+            let budget = budget.map(|(bytes, tokens)| BudgetSpec { bytes, tokens });
+            let budget = budget.filter(|budget| *budget != BudgetSpec::default());
             // Every field is listed: a stage that no random filter has would never be compared.
             FilterSpec {
                 // Of branches, see `some`; a filter that is `passthrough` has nothing else.
@@ -247,6 +248,34 @@ pub(super) fn options() -> impl Strategy<Value = CompileOptions> {
 
 pub(super) fn call() -> impl Strategy<Value = Call<'static>> {
     let pages = select(vec![r#"{"pages":1}"#, r#"{"pages":12,"items":40,"next":{"cursor":"\"c\""}}"#]);
-    (weighted(0.05, Just(true)), weighted(0.2, 0..160usize), weighted(0.3, pages))
-        .prop_map(|(raw, budget, pagination)| Call { raw: raw.is_some(), budget: budget.map(Bytes), pagination })
+    let budget = (weighted(0.2, 0..160usize), weighted(0.2, 0..60usize));
+    (weighted(0.05, Just(true)), budget, weighted(0.3, pages), any::<bool>()).prop_map(
+        |(raw, (bytes, tokens), pagination, words)| Call {
+            raw: raw.is_some(),
+            budget: Budget { bytes: bytes.map(Bytes), tokens: tokens.map(Tokens) },
+            counter: TokenCounter { tokenizer: if words { &Words } else { &Estimate }, factor: Factor::ONE },
+            pagination,
+        },
+    )
+}
+
+/// A tokenizer whose counts do not follow from the size of a text: runs of letters, runs of digits, and all else.
+#[derive(Debug)]
+struct Words;
+
+impl Tokenizer for Words {
+    fn name(&self) -> &'static str {
+        "words"
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn count(&self, text: &str, most: usize, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        let kind = |c: char| if c.is_alphabetic() { 0 } else { 1 + u32::from(c.is_ascii_digit()) };
+        let mut last = None;
+        let starts = text.chars().filter(|c| last.replace(kind(*c)) != Some(kind(*c)) || kind(*c) == 1);
+        keep_going(text.len()).then(|| starts.take(most.saturating_add(1)).count())
+    }
 }

@@ -1,0 +1,124 @@
+//! Meets a limit in tokens by way of limits in bytes.
+
+use crate::{Bytes, Tokens};
+
+/// The attempts that may look for the best answer. Further ones only look for any that fits.
+const ATTEMPTS: usize = 8;
+/// The share of the tokens, in percent, that is enough.
+const ENOUGH: u128 = 97;
+
+/// One answer, with its size in bytes and in tokens.
+pub(crate) struct Attempt<T> {
+    pub(crate) answer: T,
+    pub(crate) bytes: Bytes,
+    /// Any number above the limit if the answer does not fit.
+    pub(crate) tokens: Tokens,
+}
+
+/// Finds an answer of at most `most` tokens. `attempt` makes the answer for a limit in bytes. The answer for `over` bytes
+/// has too many tokens; `guess` is the first limit to try.
+///
+/// The more bytes an answer may have, the more tokens it has, but only roughly. So each limit follows from the tokens of
+/// the attempt before, between the largest limit whose answer fits and the smallest whose answer does not. If no
+/// answer fits, the result is the one for no bytes at all.
+///
+/// # Errors
+/// An attempt failed.
+pub(crate) fn search<T, E>(
+    most: Tokens,
+    over: Bytes,
+    guess: Bytes,
+    mut attempt: impl FnMut(Bytes) -> Result<Attempt<T>, E>,
+) -> Result<Attempt<T>, E> {
+    let mut best: Option<(usize, Attempt<T>)> = None;
+    let mut over = over.0;
+    let mut limit = guess.0.min(over.saturating_sub(1));
+    for round in 1.. {
+        let tried = attempt(Bytes(limit))?;
+        let (bytes, tokens) = (tried.bytes.0.min(limit) as u128, tried.tokens.0.max(1) as u128);
+        let guess = usize::try_from(bytes * most.0 as u128 / tokens).unwrap_or(usize::MAX);
+        if tried.tokens <= most {
+            if tokens * 100 >= most.0 as u128 * ENOUGH {
+                return Ok(tried);
+            }
+            best = Some((limit, tried));
+        } else if limit == 0 {
+            return Ok(tried);
+        } else {
+            over = limit;
+        }
+        limit = match &best {
+            Some((low, _)) if round >= ATTEMPTS || over - low <= 1 => break,
+            Some((low, _)) => guess.clamp(low + 1, over - 1),
+            None if round >= ATTEMPTS => over / 2,
+            None => guess.min(over - 1 - over / 8),
+        };
+    }
+    Ok(best.expect("the loop ends with an answer that fits").1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Attempt, search};
+    use crate::{Bytes, Tokens};
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    fn found<T>(result: Result<Attempt<T>, Infallible>) -> Attempt<T> {
+        let Ok(found) = result;
+        found
+    }
+
+    /// Answers consist of parts; an answer for a limit has the parts that fit into it.
+    fn parts(sizes: &[(usize, usize)], limit: usize) -> (usize, usize, usize) {
+        let (mut bytes, mut tokens) = (0, 0);
+        let shown = sizes.iter().take_while(|(size, cost)| {
+            let fits = bytes + size <= limit;
+            (bytes, tokens) = if fits { (bytes + size, tokens + cost) } else { (bytes, tokens) };
+            fits
+        });
+        (shown.count(), bytes, tokens)
+    }
+
+    proptest! {
+        #[test]
+        fn the_answer_fits_and_nearly_nothing_more_would(
+            sizes in prop::collection::vec((1_usize..60, 0_usize..40), 1..80), most in 0_usize..900, guess in 0_usize..5000,
+        ) {
+            let all: usize = sizes.iter().map(|(size, _)| size).sum();
+            let total: usize = sizes.iter().map(|(_, cost)| cost).sum();
+            prop_assume!(total > most);
+            let mut tried = 0;
+            let found = found(search(Tokens(most), Bytes(all), Bytes(guess), |limit| {
+                tried += 1;
+                let (shown, bytes, tokens) = parts(&sizes, limit.0);
+                Ok(Attempt { answer: shown, bytes: Bytes(bytes), tokens: Tokens(tokens) })
+            }));
+            prop_assert!(found.tokens <= Tokens(most));
+            prop_assert!(tried <= 24, "{}", tried);
+        }
+    }
+
+    #[test]
+    fn even_the_smallest_answer_may_not_fit() {
+        let found = found(search(Tokens(3), Bytes(1 << 30), Bytes(1 << 20), |limit| {
+            Ok(Attempt { answer: limit, bytes: limit, tokens: Tokens(4 + limit.0) })
+        }));
+        assert_eq!((found.answer, found.tokens), (Bytes(0), Tokens(4)));
+    }
+
+    #[test]
+    fn the_search_uses_the_tokens_up() {
+        for (most, size) in [(10, 1_000), (8_000, 100_000), (8_000, 10_000_000), (1, 100)] {
+            let mut tried = 0;
+            // Long texts have fewer tokens for their bytes than short ones.
+            let found = found(search(Tokens(most), Bytes(size), Bytes(most * 4), |limit| {
+                tried += 1;
+                let tokens = limit.0 / (3 + limit.0 / size);
+                Ok(Attempt { answer: (), bytes: limit, tokens: Tokens(tokens) })
+            }));
+            assert!(found.tokens.0 * 100 >= most * 97 && found.tokens.0 <= most, "{most} {:?}", found.tokens);
+            assert!(tried <= 8, "{tried}");
+        }
+    }
+}
