@@ -13,6 +13,7 @@
 mod budget;
 mod compile;
 mod finding;
+mod inputs;
 pub mod json;
 mod outcome;
 mod program;
@@ -27,6 +28,7 @@ mod work;
 
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
+pub use inputs::{ReservedInput, ReservedInputs};
 pub use json::JsonText;
 pub use outcome::{
     Budget, BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, TokenReport, Warning,

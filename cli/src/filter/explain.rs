@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use tamis_engine::json::{Node, parse};
 use tamis_engine::{
-    Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Refused, Report, ToolFilter, compile,
+    Budget, Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Refused, Report, ToolFilter, compile,
 };
 
 /// The number of paths of a document that are compared; further ones are left out.
@@ -187,7 +187,7 @@ fn rows(
     let mut failed = None;
     for (index, (stage, present)) in STAGES.iter().zip(present(spec)).enumerate() {
         let last = index + 1 == STAGES.len();
-        let asked = last && call.budget.is_some();
+        let asked = last && !call.budget.is_none();
         if !present && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
             continue;
         }
@@ -258,13 +258,21 @@ fn notes(stage: &str, spec: &FilterSpec, report: &Report) -> Vec<String> {
                     }
                 }
                 if budget.exceeded {
-                    notes.push(format!("nothing smaller is valid: {} bytes are exceeded", budget.limit));
+                    notes.push(format!("nothing smaller is valid: {} are exceeded", limits(budget.limit)));
                 }
             }
         }
         _ => {}
     }
     notes
+}
+
+/// Returns the limits of a budget, with their units.
+fn limits(limit: Budget) -> String {
+    let Budget { bytes, tokens } = limit;
+    let bytes = bytes.map(|bytes| format!("{bytes} bytes"));
+    let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
+    bytes.into_iter().chain(tokens).collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns the filter with `root` set to the place of its payload, if the payload is detected.

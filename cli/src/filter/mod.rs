@@ -12,7 +12,8 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use tamis_crds::FoundFilter;
 use tamis_engine::{
-    Bytes, Call, CompileOptions, Enforcement, Filtered, Finding, Input, Refused, Report, ResponseType, Severity, Stage,
+    Budget, Bytes, Call, CompileOptions, Enforcement, Filtered, Finding, Input, Refused, Report, ResponseType,
+    Severity, Stage, Tokens,
 };
 
 use crate::logging::LogArgs;
@@ -67,8 +68,8 @@ pub(crate) struct Args {
     /// The maximum size of the answer; can only lower the filter's own budget.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     budget: Option<u64>,
-    /// Not implemented yet.
-    #[arg(long, value_name = "N")]
+    /// The maximum size of the answer in tokens; can only lower the filter's own budget.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     budget_tokens: Option<u64>,
     /// The output format; `toon` and `auto` are not implemented yet.
     #[arg(long, value_enum, default_value_t = Format::Json)]
@@ -141,8 +142,9 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         Some(ResponseType::Text) => Input::Text(&bytes),
         _ => Input::Json(&bytes),
     };
-    let budget = args.budget.map(|bytes| Bytes(usize::try_from(bytes).unwrap_or(usize::MAX)));
-    let call = Call { raw: args.raw, budget, pagination: None };
+    let limit = |limit: Option<u64>| limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let budget = Budget { bytes: limit(args.budget).map(Bytes), tokens: limit(args.budget_tokens).map(Tokens) };
+    let call = Call { raw: args.raw, budget, ..Call::default() };
     let outcome = program.apply(input, &call);
     let report = match &outcome {
         Ok(filtered) => &filtered.report,
@@ -165,9 +167,6 @@ fn later(args: &Args) -> Option<&'static str> {
         Format::Toon => return Some("--format toon"),
         Format::Auto => return Some("--format auto"),
         Format::Json => {}
-    }
-    if args.budget_tokens.is_some() {
-        return Some("--budget-tokens");
     }
     args.chunk.map(|_| "--chunk")
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::check::{Findings, keyed};
+use super::output::Output;
 use super::pointers::{self, covers, may_keep};
 use super::{CompileOptions, Enforcement, ResponseType, allow_list, leak_check, output, patches, select};
 use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, SelectNames, Trie};
@@ -67,7 +68,7 @@ pub(super) fn branch(
     let text = lines
         .as_ref()
         .and_then(|text| TextProgram::compile(text, findings.patterns).map_err(|found| findings.extend(found)).ok());
-    let budget = answer.as_ref().map(|answer| output::compile(answer, findings)).unwrap_or_default();
+    let Output { budget, inputs } = answer.as_ref().map(|answer| output::compile(answer, findings)).unwrap_or_default();
     let compact =
         templates.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     check_shape(spec, &root, options, findings);
@@ -97,6 +98,7 @@ pub(super) fn branch(
         drop_empty: *drop_empty,
         text: text.map(Box::new),
         budget,
+        inputs,
         notice: answer.as_ref().and_then(|answer| answer.notice).unwrap_or(true),
         compact: compact.map(Box::new),
     };

@@ -1,10 +1,17 @@
 //! The fields of `output`.
 
 use super::check::Findings;
-use crate::{Budget, BudgetSpec, Bytes, FormatSpec, OutputSpec, Tokens};
+use crate::{Budget, BudgetSpec, Bytes, FormatSpec, OutputSpec, ReservedInput, ReservedInputs, Tokens};
 
-/// Compiles `output`, and returns the budget.
-pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Budget {
+/// The compiled fields of `output`.
+#[derive(Default)]
+pub(super) struct Output {
+    pub(super) budget: Budget,
+    pub(super) inputs: ReservedInputs,
+}
+
+/// Compiles `output`.
+pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Output {
     let OutputSpec { preset, format, structured, notice: _, inputs, budget, strategy, algorithm, levels, chunks, toon } =
         output;
     match format {
@@ -17,7 +24,6 @@ pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Budge
     for (field, given, remedy) in [
         ("preset", preset.is_some(), "remove it"),
         ("structured", structured.is_some(), "remove it"),
-        ("inputs", !inputs.is_empty(), "remove it"),
         ("strategy", strategy.is_some(), "remove it: a budget trims items from the end"),
         ("algorithm", algorithm.is_some(), "remove it: a budget trims items from the end"),
         ("levels", levels.is_some(), "use `select` to keep fewer fields"),
@@ -28,7 +34,28 @@ pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Budge
             findings.error(&format!("output.{field}"), "is not implemented yet", remedy);
         }
     }
-    budget.as_ref().map_or_else(Budget::default, |budget| limits(budget, findings))
+    Output {
+        inputs: added_inputs(inputs, findings),
+        budget: budget.as_ref().map_or_else(Budget::default, |budget| limits(budget, findings)),
+    }
+}
+
+/// The inputs that a filter can add to those that a tool has anyway.
+const ADDED: [ReservedInput; 2] = [ReservedInput::Format, ReservedInput::BudgetTokens];
+
+fn added_inputs(names: &[String], findings: &mut Findings<'_>) -> ReservedInputs {
+    let input = |(index, name): (usize, &String)| {
+        let input = ReservedInput::named(name).filter(|input| ADDED.contains(input));
+        if input.is_none() {
+            findings.error(
+                &format!("output.inputs[{index}]"),
+                format!("`{name}` is no input that a filter adds"),
+                "name `_format` or `_budget_tokens`",
+            );
+        }
+        input
+    };
+    names.iter().enumerate().filter_map(input).collect()
 }
 
 fn limits(budget: &BudgetSpec, findings: &mut Findings<'_>) -> Budget {

@@ -14,7 +14,7 @@ use crate::json::JsonText;
 use crate::stream::{Fast, Keys};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{Budget, Call, Enforcement, Limits};
+use crate::{Budget, Call, Enforcement, Limits, ReservedInputs};
 
 pub(crate) use glob::Glob;
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
@@ -32,6 +32,18 @@ impl Program {
     #[must_use]
     pub fn is_allow_list(&self) -> bool {
         self.0.branches.iter().all(|branch| branch.allow_list)
+    }
+
+    /// Returns the reserved inputs that the filter adds to the tool (`output.inputs`).
+    #[must_use]
+    pub fn inputs(&self) -> ReservedInputs {
+        self.0.branches.iter().fold(ReservedInputs::default(), |inputs, branch| inputs.union(branch.inputs))
+    }
+
+    /// Returns whether a branch of the filter has a budget.
+    #[must_use]
+    pub fn has_budget(&self) -> bool {
+        self.0.branches.iter().any(|branch| !branch.budget.is_none())
     }
 }
 
@@ -95,6 +107,8 @@ pub(crate) struct Branch {
     pub(crate) text: Option<Box<TextProgram>>,
     /// Stage 10; a call can lower it.
     pub(crate) budget: Budget,
+    /// The reserved inputs that `output.inputs` adds to the tool.
+    pub(crate) inputs: ReservedInputs,
     /// Whether the answer reports what is cut.
     pub(crate) notice: bool,
     /// Stage 11.
@@ -275,6 +289,7 @@ impl Branch {
             detects_list: _,
             text: _,
             budget: _,
+            inputs: _,
             notice: _,
         } = self;
         retain.is_some() || !patches.is_empty() || !matches!(root, Root::Unused)

@@ -55,6 +55,7 @@ impl<'p> Run<'p> {
             // Runs in `encode`.
             detects_list: _,
             budget: _,
+            inputs: _,
             notice: _,
             compact: _,
         } = branch;

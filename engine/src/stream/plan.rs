@@ -51,6 +51,7 @@ impl Stages {
             // How a document is shown is decided after all that streams, in `run::finish`.
             detects_list: _,
             budget: _,
+            inputs: _,
             notice: _,
             compact: _,
             // See `payload`.
@@ -121,6 +122,7 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         drop_empty,
         text: _,
         budget: _,
+        inputs: _,
         notice: _,
         compact: _,
     } = branch;

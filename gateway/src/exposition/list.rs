@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 use tamis_config::ServiceTool;
 
 use super::{Tool, schema};
-use crate::mcp::arguments::Reserved;
 use crate::service::{Service, declared_input};
 
 /// Maximum tools on one page.
@@ -84,8 +83,11 @@ pub(super) fn digest(service: &Service, tools: &IndexMap<String, Tool>) -> [u8; 
         hash.update(name);
         hash.update([0]);
         hash.update(service.contracts[name].listed);
-        let Reserved { apply, raw, output_mode, budget } = &tool.reserved;
-        hash.update(format!("{apply} {raw} {output_mode} {budget} "));
+        for (_, name) in tool.reserved.advertised() {
+            hash.update(name);
+            hash.update([0]);
+        }
+        hash.update([0]);
         if let Some(output) = tool.output_schema(&service.document.tools[name]) {
             hash.update(output.to_string());
         }

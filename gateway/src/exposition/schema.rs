@@ -1,47 +1,57 @@
 //! The schemas that a list advertises.
 
 use serde_json::{Value, json};
+use tamis_engine::ReservedInput;
 
 use crate::mcp::arguments::Reserved;
 
-/// Returns the input schema with the reserved inputs that apply.
+/// Returns the input schema with the reserved inputs of the tool.
 pub(super) fn input(mut schema: Value, reserved: &Reserved) -> Value {
-    if !reserved.apply {
-        return schema;
+    for (input, name) in reserved.advertised() {
+        if !schema.get("properties").is_some_and(Value::is_object) {
+            schema["properties"] = json!({});
+        }
+        schema["properties"][name] = property(input);
     }
-    if !schema.get("properties").is_some_and(Value::is_object) {
-        schema["properties"] = json!({});
-    }
-    let properties = &mut schema["properties"];
-    if reserved.raw {
-        properties[reserved.output_mode.as_ref()] = json!({
+    schema
+}
+
+/// Returns the schema of a reserved input. It costs every conversation tokens, so it says no more than it must.
+fn property(input: ReservedInput) -> Value {
+    let whole = |description| json!({"type": "integer", "minimum": 1, "description": description});
+    match input {
+        ReservedInput::OutputMode => json!({
             "type": "string", "enum": ["default", "raw"],
             "description": "`raw` returns the output unfiltered",
-        });
+        }),
+        ReservedInput::Budget => whole("Largest answer to return, in bytes; can only lower the limit that holds"),
+        ReservedInput::BudgetTokens => whole("Largest answer to return, in tokens"),
+        ReservedInput::Format | ReservedInput::Chunk | ReservedInput::Offset | ReservedInput::Limit => json!({}),
     }
-    properties[reserved.budget.as_ref()] = json!({
-        "type": "integer", "minimum": 1,
-        "description": "Largest answer to return, in bytes; can only lower the limit that holds",
-    });
-    schema
 }
 
 #[cfg(test)]
 mod tests {
+    use tamis_engine::ReservedInputs;
+
     use super::*;
 
     #[test]
     fn reserved_inputs_are_added_as_enforcement_allows() {
         let declared =
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
-        let names = |apply, raw| {
-            let schema = input(declared.clone(), &Reserved::new(apply, raw, |_| false));
+        let names = |inputs: &[ReservedInput], raw| {
+            let inputs = inputs.iter().copied().collect();
+            let schema = input(declared.clone(), &Reserved::new(inputs, raw, |_| false));
             schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(names(true, true), ["a", "_output_mode", "_budget"]);
-        assert_eq!(names(true, false), ["a", "_budget"]);
-        assert_eq!(names(false, true), ["a"]);
-        let taken = input(json!({"type": "object"}), &Reserved::new(true, false, |name| name == "_budget"));
+        let both = [ReservedInput::OutputMode, ReservedInput::Budget];
+        assert_eq!(names(&both, true), ["a", "_output_mode", "_budget"]);
+        assert_eq!(names(&both, false), ["a", "_budget"]);
+        assert_eq!(names(&[ReservedInput::BudgetTokens], true), ["a", "_budget_tokens"]);
+        assert_eq!(names(&[], true), ["a"]);
+        let budget: ReservedInputs = [ReservedInput::Budget].into_iter().collect();
+        let taken = input(json!({"type": "object"}), &Reserved::new(budget, false, |name| name == "_budget"));
         assert!(taken["properties"].get("__budget").is_some());
     }
 }

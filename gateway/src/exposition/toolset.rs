@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tamis_config::{CallLimits, ExpositionDocument, ServiceTool};
-use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ToolFilter};
+use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ReservedInput, ReservedInputs, ToolFilter};
 
 use super::list::{self, ToolList};
 use super::too_large;
@@ -29,6 +29,9 @@ pub(crate) struct Toolset {
     /// Built when it is first requested, since it would be most of a set's memory.
     list: OnceLock<ToolList>,
 }
+
+/// The reserved inputs of every filtered tool.
+const DEFAULT_INPUTS: [ReservedInput; 2] = [ReservedInput::OutputMode, ReservedInput::Budget];
 
 /// One published tool.
 #[derive(Debug)]
@@ -117,10 +120,12 @@ impl Tool {
         let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
         let filtered = !published.is_unfiltered();
         let arguments = &service.contracts[name].arguments;
+        let inputs = if filtered { DEFAULT_INPUTS.into_iter().collect() } else { ReservedInputs::default() };
+        let inputs = inputs.union(program.inputs());
         Ok(Self {
             program,
             filtered,
-            reserved: Reserved::new(filtered, !enforced, |name| arguments.iter().any(|a| a == name)),
+            reserved: Reserved::new(inputs, !enforced, |name| arguments.iter().any(|a| a == name)),
         })
     }
 
@@ -138,7 +143,7 @@ impl Toolset {
         let program = tamis_engine::compile(&ToolFilter::default(), &CompileOptions::default()).program;
         let program = Arc::new(program.expect("it compiles"));
         let tool = |name: &str| {
-            let reserved = Reserved::new(false, true, |_| false);
+            let reserved = Reserved::new(ReservedInputs::default(), true, |_| false);
             (name.to_owned(), Tool { program: Arc::clone(&program), filtered: false, reserved })
         };
         Self { tools: names.into_iter().map(tool).collect(), ..Self::default() }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tamis_engine::{Bytes, Call};
+use tamis_engine::{Bytes, Call, ReservedInput, ReservedInputs, Tokens};
 use tamis_schema::{Document, Invalid, Kind, Limits, Schema, steps_for};
 
 use crate::arguments::Arguments;
@@ -14,27 +14,29 @@ pub(crate) struct InvalidArguments(pub(crate) String);
 /// The reserved inputs of a tool, under the names that they have there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reserved {
-    /// Whether a filter applies. Without one, the inputs are removed and have no effect.
-    pub(crate) apply: bool,
-    /// Whether enforcement allows the unfiltered output.
-    pub(crate) raw: bool,
-    /// `_output_mode`, or with one more `_` where the tool has an argument of that name.
-    pub(crate) output_mode: Cow<'static, str>,
-    /// `_budget`, likewise.
-    pub(crate) budget: Cow<'static, str>,
+    /// Each input with its name: its own, or with one or more `_` before it where the tool has an argument of that name.
+    inputs: Box<[(ReservedInput, Cow<'static, str>)]>,
+    /// Whether enforcement allows the unfiltered output. If not, `_output_mode` is read to be refused, but not advertised.
+    raw: bool,
 }
 
 impl Reserved {
-    /// Chooses names that are not `taken`.
-    pub(crate) fn new(apply: bool, raw: bool, taken: impl Fn(&str) -> bool) -> Self {
-        let free = |name: &'static str| {
-            let mut name = Cow::Borrowed(name);
+    /// Chooses names that are not `taken`. `raw` says whether enforcement allows the unfiltered output.
+    pub(crate) fn new(inputs: ReservedInputs, raw: bool, taken: impl Fn(&str) -> bool) -> Self {
+        let free = |input: ReservedInput| {
+            let mut name = Cow::Borrowed(input.as_str());
             while taken(&name) {
                 name = Cow::Owned(format!("_{name}"));
             }
-            name
+            (input, name)
         };
-        Self { apply, raw, output_mode: free("_output_mode"), budget: free("_budget") }
+        Self { inputs: inputs.iter().map(free).collect(), raw }
+    }
+
+    /// Returns the inputs that the tool advertises, with their names.
+    pub(crate) fn advertised(&self) -> impl Iterator<Item = (ReservedInput, &str)> {
+        let shown = |input: ReservedInput| self.raw || input != ReservedInput::OutputMode;
+        self.inputs.iter().filter(move |(input, _)| shown(*input)).map(|(input, name)| (*input, &**name))
     }
 
     /// Removes the reserved inputs from `arguments`.
@@ -43,29 +45,29 @@ impl Reserved {
     /// One of them has an invalid value, or one that enforcement refuses.
     pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<Call<'static>, InvalidArguments> {
         let mut call = Call::default();
-        if arguments.iter().all(|(name, _)| !name.starts_with('_')) {
+        if arguments.is_empty() {
             return Ok(call);
         }
-        if let Some(mode) = arguments.remove(&self.output_mode)
-            && self.apply
-        {
-            call.raw = match serde_json::from_str::<&str>(mode) {
-                Ok("default") => false,
-                Ok("raw") if self.raw => true,
-                Ok("raw") => {
-                    return Err(InvalidArguments(format!("`{}`: raw output is not published here", self.output_mode)));
-                }
-                _ => {
-                    return Err(InvalidArguments(format!("`{}`: must be \"default\" or \"raw\"", self.output_mode)));
-                }
+        for (input, name) in &self.inputs {
+            let Some(value) = arguments.remove(name) else { continue };
+            let invalid = |must: &str| InvalidArguments(format!("`{name}`: {must}"));
+            let above_0 = |unit| {
+                let number = whole(value).filter(|number| *number > 0);
+                number.ok_or_else(|| invalid(&format!("must be a whole number of {unit} above 0")))
             };
-        }
-        if let Some(budget) = arguments.remove(&self.budget)
-            && self.apply
-        {
-            let bytes = whole(budget).filter(|bytes| *bytes > 0);
-            let wrong = || InvalidArguments(format!("`{}`: must be a whole number of bytes above 0", self.budget));
-            call.budget = Some(Bytes(bytes.ok_or_else(wrong)?));
+            match input {
+                ReservedInput::OutputMode => {
+                    call.raw = match serde_json::from_str::<&str>(value) {
+                        Ok("default") => false,
+                        Ok("raw") if self.raw => true,
+                        Ok("raw") => return Err(invalid("raw output is not published here")),
+                        _ => return Err(invalid("must be \"default\" or \"raw\"")),
+                    };
+                }
+                ReservedInput::Budget => call.budget.bytes = Some(Bytes(above_0("bytes")?)),
+                ReservedInput::BudgetTokens => call.budget.tokens = Some(Tokens(above_0("tokens")?)),
+                ReservedInput::Format | ReservedInput::Chunk | ReservedInput::Offset | ReservedInput::Limit => {}
+            }
         }
         Ok(call)
     }

@@ -1,31 +1,43 @@
 use serde_json::json;
 
+use tamis_engine::Budget;
+
 use super::*;
 
-fn reserved(apply: bool, raw: bool) -> Reserved {
-    Reserved::new(apply, raw, |_| false)
+/// The reserved inputs of a filtered tool that a filter adds `_budget_tokens` to.
+fn reserved(raw: bool) -> Reserved {
+    named(raw, |_| false)
 }
 
-fn take(reserved: &Reserved, text: &str) -> (Result<Call<'static>, InvalidArguments>, Vec<String>) {
+fn named(raw: bool, taken: impl Fn(&str) -> bool) -> Reserved {
+    let inputs = [ReservedInput::OutputMode, ReservedInput::Budget, ReservedInput::BudgetTokens];
+    Reserved::new(inputs.into_iter().collect(), raw, taken)
+}
+
+fn take(reserved: &Reserved, text: &str) -> (Result<(bool, Budget), InvalidArguments>, Vec<String>) {
     let mut arguments = read(Some(text)).unwrap();
     let call = reserved.take(&mut arguments);
-    (call, arguments.iter().map(|(name, _)| name.to_owned()).collect())
+    (call.map(|call| (call.raw, call.budget)), arguments.iter().map(|(name, _)| name.to_owned()).collect())
 }
 
 #[test]
 fn reserved_inputs_are_taken_out_and_applied() {
-    let (call, left) = take(&reserved(true, true), r#"{"a":1,"_output_mode":"raw","_budget":100,"_own":2}"#);
-    assert_eq!(call.unwrap(), Call { raw: true, budget: Some(Bytes(100)), pagination: None });
+    let (call, left) = take(&reserved(true), r#"{"a":1,"_output_mode":"raw","_budget":100,"_own":2}"#);
+    assert_eq!(call, Ok((true, Budget::bytes(100))));
     assert_eq!(left, ["a", "_own"]);
-    let (call, left) = take(&reserved(false, false), r#"{"_output_mode":"raw","_budget":"x"}"#);
-    assert_eq!((call.unwrap(), left.len()), (Call::default(), 0));
+    let both = Budget { bytes: Some(Bytes(7)), tokens: Some(Tokens(8)) };
+    assert_eq!(take(&reserved(true), r#"{"_budget":7,"_budget_tokens":8}"#), (Ok((false, both)), Vec::new()));
+    // Only an input that is advertised is taken from a call.
+    let none = Reserved::new(ReservedInputs::default(), true, |_| false);
+    let (call, left) = take(&none, r#"{"_output_mode":"raw","_budget":"x"}"#);
+    assert_eq!((call.unwrap(), left.len()), ((false, Budget::default()), 2));
 }
 
 #[test]
 fn a_whole_number_is_a_budget_however_it_is_written() {
     for text in ["100", "100.0", "1e2", "1000e-1", "1.0E+2"] {
-        let call = take(&reserved(true, true), &format!("{{\"_budget\":{text}}}")).0;
-        assert_eq!(call, Ok(Call { budget: Some(Bytes(100)), ..Call::default() }), "{text}");
+        let call = take(&reserved(true), &format!("{{\"_budget\":{text}}}")).0;
+        assert_eq!(call, Ok((false, Budget::bytes(100))), "{text}");
     }
 }
 
@@ -41,20 +53,21 @@ fn wrong_reserved_inputs_are_refused_by_name() {
         (r#"{"_budget":0.0}"#, "_budget"),
         (r#"{"_budget":1e300}"#, "_budget"),
         (r#"{"_budget":-100.0}"#, "_budget"),
+        (r#"{"_budget_tokens":0}"#, "_budget_tokens"),
     ] {
-        let message = take(&reserved(true, true), text).0.unwrap_err().0;
+        let message = take(&reserved(true), text).0.unwrap_err().0;
         assert!(message.contains(name), "{text}: {message}");
     }
-    let enforced = take(&reserved(true, false), r#"{"_output_mode":"raw"}"#).0.unwrap_err().0;
+    let enforced = take(&reserved(false), r#"{"_output_mode":"raw"}"#).0.unwrap_err().0;
     assert!(enforced.contains("not published"), "{enforced}");
-    assert_eq!(take(&reserved(true, false), r#"{"_output_mode":"default"}"#).0, Ok(Call::default()));
+    assert_eq!(take(&reserved(false), r#"{"_output_mode":"default"}"#).0, Ok((false, Budget::default())));
 }
 
 #[test]
 fn a_tool_keeps_an_argument_that_has_a_reserved_name() {
-    let reserved = Reserved::new(true, true, |name| name == "_budget" || name == "__budget");
+    let reserved = named(true, |name| name == "_budget" || name == "__budget");
     let (call, left) = take(&reserved, r#"{"_budget":"mine","___budget":7}"#);
-    assert_eq!((call.unwrap().budget, left), (Some(Bytes(7)), vec!["_budget".to_owned()]));
+    assert_eq!((call.unwrap().1, left), (Budget::bytes(7), vec!["_budget".to_owned()]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use tamis_engine::{BudgetSpec, Bytes, CompactSpec, OutputSpec, TestSpec, TextSpec};
+use tamis_engine::{Budget, BudgetSpec, CompactSpec, OutputSpec, TestSpec, TextSpec};
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn budget_and_summary_come_last() {
 fn a_budget_of_the_call_is_a_stage_too() {
     let output = Some(Box::new(OutputSpec { notice: Some(false), ..OutputSpec::default() }));
     let filter = single(FilterSpec { root: Some("/items".into()), output, ..select(&[("id", "id")]) });
-    let call = Call { budget: Some(Bytes(60)), ..Call::default() };
+    let call = Call { budget: Budget::bytes(60), ..Call::default() };
     let trace = trace(&filter, Enforcement::Advisory, ISSUES, call);
     assert_eq!(rows(&trace)[1], ("output.budget", Some(2), "1 item left out".into()));
 }
