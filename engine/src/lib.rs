@@ -16,6 +16,8 @@ mod finding;
 mod inputs;
 pub mod json;
 mod outcome;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the executor uses it in the next step"))]
+mod pages;
 mod program;
 mod report;
 mod run;
@@ -33,6 +35,7 @@ pub use json::JsonText;
 pub use outcome::{
     Budget, BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, TokenReport, Warning,
 };
+pub use pages::{Page, PageError, PageInput, PageInputs, PageRequest};
 pub use program::Program;
 pub use spec::{
     BudgetSpec, ChunksSpec, CompactSpec, FilterSpec, FormatSpec, OutputSpec, PatchSpec, StrategyFields, StrategySpec,

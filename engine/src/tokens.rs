@@ -71,6 +71,11 @@ impl Factor {
         millionths.and_then(NonZeroU32::new).map(|millionths| Self { millionths })
     }
 
+    /// Returns the factor in millionths.
+    pub(crate) fn millionths(self) -> u32 {
+        self.millionths.get()
+    }
+
     /// Returns `tokens` times the factor, rounded up.
     #[must_use]
     pub fn apply(self, tokens: usize) -> Tokens {

@@ -1,5 +1,6 @@
 //! A parsed template. Every mistake that does not depend on data has been found.
 
+use super::aggregate::Aggregate;
 use super::format::Format;
 
 /// Steps in order.
@@ -49,4 +50,5 @@ pub(super) enum Function {
     Print,
     Println,
     Printf(Format),
+    Aggregate(Aggregate),
 }

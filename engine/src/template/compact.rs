@@ -336,7 +336,7 @@ fn template(field: &str, source: &str, counts_only: bool, findings: &mut Vec<Fin
 }
 
 /// Returns the place of a byte as line and column.
-fn place(source: &str, offset: usize) -> String {
+pub(crate) fn place(source: &str, offset: usize) -> String {
     let before = &source[..source.floor_char_boundary(offset)];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

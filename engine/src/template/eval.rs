@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::aggregate::Aggregate;
 use super::ast::{Block, Expr, Function, Slot, Step};
 use super::value::{Value, members};
 use super::{Meter, RenderError, Template};
@@ -138,9 +139,10 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
     }
 
     fn emit(&mut self, text: &str) -> Result<(), RenderError> {
-        self.meter.room(self.out.len() + text.len())?;
-        self.out.push_str(text);
-        Ok(())
+        let room = self.meter.room(self.out.len() + text.len());
+        let fitting = if room.is_ok() { text.len() } else { self.meter.bytes.saturating_sub(self.out.len()) };
+        self.out.push_str(&text[..text.floor_char_boundary(fitting)]);
+        room
     }
 
     fn print(&mut self, value: &Value<'v>) -> Result<(), RenderError> {
@@ -189,12 +191,15 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
             }
             return Ok(last);
         }
+        if let (Function::Aggregate(aggregate), [argument]) = (function, arguments) {
+            return self.aggregate(*aggregate, argument);
+        }
         let values = arguments.iter().map(|argument| self.eval(argument)).collect::<Result<Vec<_>, _>>()?;
         let (first, second) = (values.first().unwrap_or(&Value::Nil), values.get(1).unwrap_or(&Value::Nil));
         let ordered =
             |wanted: &[Ordering]| Value::Bool(first.order(second).is_some_and(|order| wanted.contains(&order)));
         Ok(match function {
-            Function::And | Function::Or => Value::Nil,
+            Function::And | Function::Or | Function::Aggregate(_) => Value::Nil,
             Function::Not => Value::Bool(!first.is_true()),
             Function::Eq => Value::Bool(values[1..].iter().any(|other| first.equals(other))),
             Function::Ne => Value::Bool(!first.equals(second)),
@@ -218,6 +223,40 @@ impl<'v, 'o, 'w> Evaluator<'v, 'o, 'w> {
             }
             Function::Printf(format) => self.text(format.render(&values))?,
         })
+    }
+
+    /// Summarizes the values at `argument`, which maps over lists.
+    fn aggregate(&mut self, aggregate: Aggregate, argument: &'v Expr) -> Result<Value<'v>, RenderError> {
+        let (base, names) = match argument {
+            Expr::Path(base, names) => (&**base, names.as_slice()),
+            whole => (whole, [].as_slice()),
+        };
+        let base = self.eval(base)?;
+        let mut values = Vec::new();
+        self.scalars(base, names, &mut values)?;
+        self.text(aggregate.of(&values))
+    }
+
+    /// Collects the scalars that a path finds. A list on the way stands for its elements.
+    fn scalars(
+        &mut self,
+        value: Value<'v>,
+        names: &'v [Box<str>],
+        found: &mut Vec<Value<'v>>,
+    ) -> Result<(), RenderError> {
+        self.meter.spend(1 + value.weight() / 16)?;
+        match (&value, names.split_first()) {
+            (Value::Nil, _) => Ok(()),
+            (Value::Node(Node::Array(elements)), _) => {
+                elements.iter().try_for_each(|element| self.scalars(Value::of(element), names, found))
+            }
+            (Value::Node(_), Some((name, rest))) => self.scalars(value.field(name), rest, found),
+            (Value::Node(_), None) | (_, Some(_)) => Ok(()),
+            (_, None) => {
+                found.push(value);
+                Ok(())
+            }
+        }
     }
 
     /// Returns a text that the template made; it may not be longer than a rendering may be.

@@ -12,6 +12,7 @@
 //!
 //! [`filters.md`, "Compact template"]: Template
 
+mod aggregate;
 mod ast;
 mod compact;
 mod decimal;
@@ -27,7 +28,7 @@ use crate::json::Node;
 use crate::work::{Work, stage_steps};
 
 pub use compact::CompactProgram;
-pub(crate) use compact::Room;
+pub(crate) use compact::{Room, place};
 
 /// The bytes that the source of one template may have.
 const MAX_SOURCE_BYTES: usize = 64 << 10;
@@ -57,7 +58,17 @@ impl Template {
     ///
     /// # Errors The first mistake, with its place and its remedy.
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
-        parse::parse(source).map(|parsed| Self { steps: parsed.steps, slots: parsed.slots, fields: parsed.fields })
+        parse::parse(source, parse::Dot::Any).map(Self::from)
+    }
+
+    /// Parses a template whose dot is a list of items. It has more functions: `paths .a`, `range .a`, `counts .a` and
+    /// `sum .a`, over the values that the items have at `.a`; see [`aggregate`]. `range` loops as everywhere, unless a
+    /// field of the list of items follows it, since a list has no fields.
+    ///
+    /// # Errors The first mistake, with its place and its remedy. A field of the list of items that is not the argument
+    /// of one of the functions is one: it would print nothing.
+    pub(crate) fn parse_over_items(source: &str) -> Result<Self, TemplateError> {
+        parse::parse(source, parse::Dot::Items).map(Self::from)
     }
 
     /// Renders the template over `dot`, and appends the result to `out`.
@@ -67,9 +78,17 @@ impl Template {
         eval::Evaluator::run(self, dot, out, meter)
     }
 
-    /// Returns the fields of the outermost dot that the template reads, each with the offset of its use.
+    /// Returns the fields of the outermost dot that the template reads, each with the offset of its use. For a template
+    /// over items: the fields of an item that the functions over items read.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, usize)> {
         self.fields.iter().map(|(name, offset)| (name.as_ref(), *offset))
+    }
+}
+
+impl From<parse::Parsed> for Template {
+    fn from(parsed: parse::Parsed) -> Self {
+        let parse::Parsed { steps, slots, fields } = parsed;
+        Self { steps, slots, fields }
     }
 }
 
@@ -122,6 +141,11 @@ impl<'w> Meter<'w> {
     /// Returns the meter of a stage for an output that had `bytes` bytes originally.
     pub(crate) fn of(bytes: usize, work: &'w Work<'w>) -> Self {
         Self { steps: template_steps(bytes), bytes: MAX_RENDERED_BYTES, work: Some(work) }
+    }
+
+    /// Returns a meter with the given limits on steps and on bytes of the output. It polls the interrupt of `work`.
+    pub(crate) fn within(steps: usize, bytes: usize, work: &'w Work<'w>) -> Self {
+        Self { steps, bytes, work: Some(work) }
     }
 
     fn spend(&mut self, steps: usize) -> Result<(), RenderError> {

@@ -1,5 +1,6 @@
 //! Parses tokens into steps. Variables become slots, pipelines become calls, and formats are parsed.
 
+use super::aggregate::Aggregate;
 use super::ast::{Block, Expr, Function, Slot, Step};
 use super::format::Format;
 use super::lex::{Kind, Piece, Token, lex};
@@ -13,7 +14,16 @@ pub(super) struct Parsed {
     pub(super) fields: Vec<(Box<str>, usize)>,
 }
 
-pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
+/// What the outermost dot of a template is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dot {
+    /// Any value.
+    Any,
+    /// A list of items: [`Aggregate`] functions are known.
+    Items,
+}
+
+pub(super) fn parse(source: &str, dot: Dot) -> Result<Parsed, TemplateError> {
     let pieces = lex(source)?;
     let mut parser = Parser {
         pieces: pieces.into_iter(),
@@ -22,9 +32,22 @@ pub(super) fn parse(source: &str) -> Result<Parsed, TemplateError> {
         depth: 0,
         loops: 0,
         dot_is_root: true,
+        dot,
         fields: Vec::new(),
+        aggregated: Vec::new(),
     };
     let (steps, end) = parser.block()?;
+    match (dot, parser.fields.first()) {
+        (Dot::Items, Some((name, offset))) => {
+            return Err(TemplateError::new(
+                *offset,
+                format!("the list of items has no field .{name}"),
+                format!("write {{{{counts .{name}}}}}, or {{{{range .}}}}{{{{.{name}}}}}{{{{end}}}}"),
+            ));
+        }
+        (Dot::Items, None) => parser.fields = parser.aggregated,
+        (Dot::Any, _) => {}
+    }
     match end {
         Stop::Source => Ok(Parsed { steps, slots: parser.slots, fields: parser.fields }),
         Stop::Else(tokens) => Err(stray(&tokens, "else")),
@@ -47,7 +70,10 @@ struct Parser<'s> {
     depth: usize,
     loops: usize,
     dot_is_root: bool,
+    dot: Dot,
     fields: Vec<(Box<str>, usize)>,
+    /// The fields of the list of items that are arguments of an [`Aggregate`].
+    aggregated: Vec<(Box<str>, usize)>,
 }
 
 impl<'s> Parser<'s> {
@@ -69,6 +95,7 @@ impl<'s> Parser<'s> {
     fn action(&mut self, tokens: &[Token<'s>], start: usize) -> Result<Step, TemplateError> {
         let rest = tokens.get(1..).unwrap_or_default();
         match keyword(tokens) {
+            Some("range") if self.is_aggregate(rest) => self.statement(tokens, start),
             Some("if" | "with" | "range") => self.control(tokens, start),
             Some(word @ ("break" | "continue")) => {
                 if !rest.is_empty() {
@@ -87,6 +114,16 @@ impl<'s> Parser<'s> {
             )),
             _ => self.statement(tokens, start),
         }
+    }
+
+    /// Returns whether `range` before these tokens is the function: a list of items has no field to loop over.
+    fn is_aggregate(&self, rest: &[Token<'s>]) -> bool {
+        let of_items = match rest {
+            [Token { kind: Kind::Field(_), .. }, ..] => self.dot_is_root,
+            [Token { kind: Kind::Variable(""), .. }, Token { kind: Kind::Field(_), glued: true, .. }, ..] => true,
+            _ => false,
+        };
+        self.dot == Dot::Items && of_items
     }
 
     /// Parses an assignment, or a pipeline to print.
@@ -243,13 +280,14 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
         self.depth += 1;
         self.check_depth()?;
         let outer = self.depth;
-        let mut value = self.command(None)?;
+        let fields = self.parser.fields.len();
+        let mut value = self.command(None, fields)?;
         while let Some(Token { kind: Kind::Pipe, .. }) = self.peek() {
             self.at += 1;
             // Each pipe nests the call before it, and evaluation recurses.
             self.depth += 1;
             self.check_depth()?;
-            value = self.command(Some(value))?;
+            value = self.command(Some(value), fields)?;
         }
         self.depth = outer - 1;
         Ok(value)
@@ -263,8 +301,9 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
         Err(TemplateError::new(self.start, message, "simplify it"))
     }
 
-    /// Parses one command; `input` is the result of the pipe before it, passed as the last argument.
-    fn command(&mut self, input: Option<Expr>) -> Result<Expr, TemplateError> {
+    /// Parses one command; `input` is the result of the pipe before it, passed as the last argument. `fields` is how many
+    /// fields were known before the pipeline.
+    fn command(&mut self, input: Option<Expr>, fields: usize) -> Result<Expr, TemplateError> {
         let Some(first) = self.peek() else {
             return Err(TemplateError::new(self.end(), "a value is missing", "write a field, such as .name"));
         };
@@ -291,7 +330,15 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
             arguments.push(self.operand()?);
         }
         arguments.extend(input);
-        call(name, arguments, first.offset)
+        if self.parser.dot == Dot::Items
+            && let Some(aggregate) = Aggregate::named(name)
+        {
+            let read = self.parser.fields.split_off(fields);
+            self.parser.aggregated.extend(read);
+            check_count(name, arguments.len() == 1, arguments.len(), "one value", first.offset)?;
+            return Ok(Expr::Call(Function::Aggregate(aggregate), arguments));
+        }
+        call(name, arguments, first.offset, self.parser.dot)
     }
 
     fn operand(&mut self) -> Result<Expr, TemplateError> {
@@ -318,7 +365,7 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
             Kind::Identifier("nil") => return Ok(Expr::Nil),
             Kind::Identifier(name) => {
                 self.at -= 1;
-                return if FUNCTIONS.contains(name) {
+                return if functions(self.parser.dot).any(|known| known == *name) {
                     // A function without arguments has no place here: every function takes some.
                     Err(TemplateError::new(
                         token.offset,
@@ -326,7 +373,7 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
                         format!("put the call in parentheses: ({name} ..)"),
                     ))
                 } else {
-                    Err(unknown(name, token.offset))
+                    Err(unknown(name, token.offset, self.parser.dot))
                 };
             }
             Kind::Close | Kind::Pipe | Kind::Declare | Kind::Assign | Kind::Comma => return Err(extra(token)),
@@ -362,7 +409,20 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
 const FUNCTIONS: [&str; 14] =
     ["and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "print", "println", "printf"];
 
-fn call(name: &str, mut arguments: Vec<Expr>, offset: usize) -> Result<Expr, TemplateError> {
+/// Returns the names of the functions that a template knows.
+fn functions(dot: Dot) -> impl Iterator<Item = &'static str> {
+    let aggregates: &[Aggregate] = if dot == Dot::Items { &Aggregate::ALL } else { &[] };
+    FUNCTIONS.into_iter().chain(aggregates.iter().map(|aggregate| aggregate.name()))
+}
+
+fn check_count(name: &str, fits: bool, count: usize, wants: &str, offset: usize) -> Result<(), TemplateError> {
+    if fits {
+        return Ok(());
+    }
+    Err(TemplateError::new(offset, format!("{name} has {count} arguments"), format!("it takes {wants}")))
+}
+
+fn call(name: &str, mut arguments: Vec<Expr>, offset: usize, dot: Dot) -> Result<Expr, TemplateError> {
     let count = arguments.len();
     let (function, fits, wants) = match name {
         "and" => (Function::And, count >= 1, "one value or more"),
@@ -403,15 +463,13 @@ fn call(name: &str, mut arguments: Vec<Expr>, offset: usize) -> Result<Expr, Tem
             }
             (Function::Printf(format), true, "")
         }
-        _ => return Err(unknown(name, offset)),
+        _ => return Err(unknown(name, offset, dot)),
     };
-    if !fits {
-        return Err(TemplateError::new(offset, format!("{name} has {count} arguments"), format!("it takes {wants}")));
-    }
+    check_count(name, fits, count, wants, offset)?;
     Ok(Expr::Call(function, arguments))
 }
 
-fn unknown(name: &str, offset: usize) -> TemplateError {
+fn unknown(name: &str, offset: usize, dot: Dot) -> TemplateError {
     if name == "else" || name == "end" || name == "if" || name == "range" || name == "with" {
         return TemplateError::new(
             offset,
@@ -422,7 +480,7 @@ fn unknown(name: &str, offset: usize) -> TemplateError {
     TemplateError::new(
         offset,
         format!("the function {name} is not known"),
-        format!("a field is written .{name}; functions are {}", FUNCTIONS.join(", ")),
+        format!("a field is written .{name}; functions are {}", functions(dot).collect::<Vec<_>>().join(", ")),
     )
 }
 

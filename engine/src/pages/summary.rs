@@ -1,0 +1,146 @@
+//! What the items of a list are called, and the summaries of its chunks.
+
+use std::borrow::Cow;
+
+use super::Chunk;
+use super::plain::plain;
+use crate::json::Node;
+use crate::template::{Meter, RenderError, Template, place};
+use crate::work::{STEPS_PER_BYTE, Work};
+use crate::{ChunksSpec, Finding, json};
+
+/// The bytes of a summary.
+const SUMMARY_BYTES: usize = 120;
+/// The bytes of one value in a summary without a template.
+const VALUE_BYTES: usize = 40;
+/// The bytes that a template may print of a chunk: enough for a summary of which most characters go.
+const RENDERED_BYTES: usize = 4096;
+/// Steps that a template may take on a chunk, whatever its size.
+const STEPS: usize = 10_000;
+/// The bytes of a noun.
+const NOUN_BYTES: usize = 40;
+
+/// A compiled [`ChunksSpec`]. Immutable.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChunksProgram {
+    noun: Option<Box<str>>,
+    /// `None`: the summary without a template.
+    summary: Option<Box<Template>>,
+}
+
+impl ChunksProgram {
+    /// Compiles `output.chunks`. A line end at the very end of the template, which YAML's block style leaves, is
+    /// dropped. An empty template gives indexes without summaries.
+    ///
+    /// # Errors Every mistake, each with the path of its field below the filter entry.
+    pub(crate) fn compile(spec: &ChunksSpec) -> Result<Self, Vec<Finding>> {
+        let ChunksSpec { noun, summary } = spec;
+        let mut findings = Vec::new();
+        if let Some((message, remedy)) = noun.as_deref().and_then(noun_problem) {
+            findings.push(Finding::error("output.chunks.noun", message, remedy));
+        }
+        let template = summary.as_deref().and_then(|source| {
+            let source = source.strip_suffix('\n').map_or(source, |line| line.strip_suffix('\r').unwrap_or(line));
+            let template = Template::parse_over_items(source).map_err(|error| {
+                let message = format!("at {}: {}", place(source, error.offset), error.message);
+                findings.push(Finding::error("output.chunks.summary", message, error.remedy));
+            });
+            template.ok()
+        });
+        if !findings.is_empty() {
+            return Err(findings);
+        }
+        Ok(Self { noun: noun.as_deref().map(Into::into), summary: template.map(Box::new) })
+    }
+
+    /// Returns what the items are called.
+    pub(crate) fn noun(&self) -> &str {
+        self.noun.as_deref().unwrap_or("items")
+    }
+
+    /// Returns the members of an item that the functions of the template read, each once.
+    pub(crate) fn item_fields(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in self.summary.iter().flat_map(|template| template.fields()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Returns the summary of a chunk, a part of one line. `item` gives an item by its number: a document's item, or a
+    /// line of text as a string.
+    ///
+    /// The work is linear in the bytes of the chunk: a template that takes more steps gives no summary.
+    pub(crate) fn summary<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>, work: &Work<'_>) -> String {
+        let Some(template) = &self.summary else {
+            return self.first_and_last(chunk, item);
+        };
+        let items = Node::Array(chunk.items().map(item).collect());
+        let bytes = json::compact_len_within(&items, work);
+        let steps = bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS);
+        let mut text = String::new();
+        match template.render(&items, &mut text, &mut Meter::within(steps, RENDERED_BYTES, work)) {
+            Ok(()) | Err(RenderError::TooLong { .. }) => plain(&text, SUMMARY_BYTES),
+            Err(RenderError::TooManySteps) => String::new(),
+        }
+    }
+
+    /// Returns the summary without a template: the number of items, and the first and the last value of the first
+    /// scalar member. Of a single item it is the value.
+    fn first_and_last<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>) -> String {
+        let mut numbers = chunk.items();
+        let Some(first) = numbers.next().map(&item) else { return String::new() };
+        let name = first_scalar(&first);
+        let value = |item: &Node<'_>| {
+            let value = match &name {
+                Some(name) => item.get(name).and_then(scalar),
+                None => scalar(item),
+            };
+            value.map(|value| plain(&value, VALUE_BYTES)).filter(|value| !value.is_empty())
+        };
+        let begin = value(&first);
+        let Some(last) = numbers.next_back().map(&item) else { return begin.unwrap_or_default() };
+        let mut about = format!("{} {}", chunk.len(), self.noun());
+        match (begin, value(&last)) {
+            (Some(begin), Some(end)) if begin != end => about = format!("{about}, {begin}..{end}"),
+            (Some(one), _) | (None, Some(one)) => about = format!("{about}, {one}"),
+            (None, None) => {}
+        }
+        plain(&about, SUMMARY_BYTES)
+    }
+}
+
+/// Returns the name of the first member of an object whose value is a scalar.
+fn first_scalar(item: &Node<'_>) -> Option<String> {
+    let member = item.as_object()?.iter().find(|member| scalar(&member.value).is_some())?;
+    Some(member.key.decoded().into_owned())
+}
+
+/// Returns the text of a scalar other than `null`.
+fn scalar<'n>(node: &'n Node<'_>) -> Option<Cow<'n, str>> {
+    match node {
+        Node::Scalar(raw) => (!node.is_null()).then_some(Cow::Borrowed(raw)),
+        Node::String(_) => node.as_str(),
+        Node::Array(_) | Node::Object(_) => None,
+    }
+}
+
+/// Returns what is wrong with a noun, and the remedy.
+fn noun_problem(noun: &str) -> Option<(String, &'static str)> {
+    let remedy = "give what the items are called in a word or two, such as `diffs`";
+    if noun.trim() != noun || noun.is_empty() {
+        return Some(("is empty, or begins or ends with a space".to_owned(), remedy));
+    }
+    if noun.len() > NOUN_BYTES {
+        return Some((format!("has {} bytes, at most {NOUN_BYTES} are allowed", noun.len()), remedy));
+    }
+    let other = noun.chars().find(|c| !(c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')))?;
+    let remedy = "use letters, digits, spaces, `-` and `_`";
+    Some((format!("contains `{}`", other.escape_debug()), remedy))
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;
