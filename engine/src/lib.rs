@@ -13,6 +13,8 @@
 mod budget;
 mod compile;
 mod finding;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the executor uses it in the next step"))]
+mod fit;
 mod inputs;
 pub mod json;
 mod outcome;
@@ -30,6 +32,7 @@ mod work;
 
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
+pub use fit::ToolKind;
 pub use inputs::{ReservedInput, ReservedInputs};
 pub use json::JsonText;
 pub use outcome::{

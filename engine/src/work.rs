@@ -187,7 +187,7 @@ impl<'i> Work<'i> {
     }
 
     /// Returns the steps of the stage so far.
-    fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.used.get() + (self.granted.get() - self.left.get())
     }
 }

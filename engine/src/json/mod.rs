@@ -16,6 +16,7 @@ mod write;
 pub use escape::{encoded_len, write_string};
 pub use node::{Key, Kind, Member, Node};
 pub use parse::{ParseError, ParseErrorKind, parse, values_allowed};
+pub(crate) use string::decode_lossy;
 pub use string::encode;
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};

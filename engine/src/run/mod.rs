@@ -29,6 +29,7 @@ use text_form::RawForm;
 
 pub(crate) use cascade::edited as remove_emptied;
 pub(crate) use editable::{Context, Editable, Entered, Miss, Value, View};
+pub(crate) use paths::narrowed;
 pub(crate) use root::{WRAPPERS, score};
 pub(crate) use text_form::METADATA;
 

@@ -191,6 +191,8 @@ pub(super) struct Stays<'b> {
     pub(super) way: Option<&'b [Name]>,
     /// Whether `select` follows under `Enforced`: a list among the items of the payload then stays a list.
     pub(super) selects: bool,
+    /// Whether a scalar stays where a path continues.
+    pub(super) scalars: bool,
 }
 
 impl Stays<'_> {
@@ -224,6 +226,12 @@ pub(super) fn retain<'a>(
         Kind::Array => Node::Array(Vec::new()),
         Kind::Null | Kind::Boolean | Kind::Number | Kind::String => Node::NULL,
     })
+}
+
+/// Keeps what the paths in `trie` lead to in an object. With `scalars`, a scalar stays where a path continues.
+pub(crate) fn narrowed<'a>(object: Node<'a>, trie: &Trie, scalars: bool, work: &Work<'_>) -> Node<'a> {
+    let stays = Stays { scalars, ..Stays::default() };
+    narrow(object, &start(trie), stays, work).unwrap_or(Node::Object(Vec::new()))
 }
 
 /// Returns the replacement for a value in which nothing is kept. It shows at most that the value was a list.
@@ -272,7 +280,7 @@ fn narrow<'a>(node: Node<'a>, views: &[View<'_>], stays: Stays<'_>, work: &Work<
                 .collect();
             (every || !kept.is_empty()).then_some(Node::Array(kept))
         }
-        Node::Scalar(_) | Node::String(_) => None,
+        Node::Scalar(_) | Node::String(_) => stays.scalars.then_some(node),
     }
 }
 

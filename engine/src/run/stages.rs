@@ -151,7 +151,7 @@ impl<'p> Run<'p> {
         let mut found = vec![true; retain.paths.len()];
         retain.trie.ends(&mut |id| found[id] = false);
         let stays = if self.enforced() {
-            paths::Stays { way: branch.root.way(), selects: !branch.select.is_empty() }
+            paths::Stays { way: branch.root.way(), selects: !branch.select.is_empty(), scalars: false }
         } else {
             paths::Stays::default()
         };

@@ -14,6 +14,7 @@ mod choose;
 mod distinct;
 mod edit;
 mod emit;
+mod item;
 mod keys;
 mod marks;
 mod narrow;
@@ -40,6 +41,7 @@ use crate::run::Editable;
 use crate::work::{Work, stage_steps};
 use crate::{Enforcement, Limits};
 
+pub(crate) use item::{ItemPaths, elements, value_at};
 pub(crate) use keys::Keys;
 use marks::Marks;
 use payload::Facts;

@@ -15,6 +15,9 @@ pub(super) struct Narrow {
     pub(super) way: Option<Vec<Name>>,
     /// Whether `select` follows under `Enforced`: a list among the items of the payload then stays a list.
     pub(super) selects: bool,
+    /// Whether a scalar stays where a path continues: the paths of a preset serve `"user": {"login": ".."}` and
+    /// `"user": ".."`.
+    pub(super) scalars: bool,
 }
 
 /// The position of a walk.
@@ -63,6 +66,8 @@ impl Narrow {
         match run.at(pos) {
             b'{' if place.state.inner => self.object(run, place, pos),
             b'[' if place.state.inner => self.array(run, place, pos),
+            b'{' | b'[' => Ok((run.skip(pos, place.room)?, false)),
+            _ if place.state.inner && self.scalars => Ok((run.copy(Rules::default(), pos, place.room)?, true)),
             _ => Ok((run.skip(pos, place.room)?, false)),
         }
     }

@@ -79,6 +79,7 @@ impl Stages {
                     paths: Automaton::new(&retain.trie)?,
                     way: root.way().filter(|_| enforced).map(<[Name]>::to_vec),
                     selects: enforced && !fields.is_empty(),
+                    scalars: false,
                 })
             }
             None => None,

@@ -14,10 +14,11 @@ use memchr::{memchr, memchr_iter};
 
 use crate::work::Work;
 use crate::{Finding, TextSpec};
-use patterns::{Cache, Patterns};
+use patterns::Cache;
 
 pub use ansi::strip_ansi;
 pub use patterns::PatternBudget;
+pub(crate) use patterns::Patterns;
 
 /// A compiled [`TextSpec`]. Immutable, cheap to clone.
 #[derive(Debug, Clone)]

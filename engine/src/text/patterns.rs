@@ -54,14 +54,14 @@ impl Default for PatternBudget {
 
 /// The compiled expressions of one list. Immutable, shared by all lists with equal expressions.
 #[derive(Debug)]
-pub(super) struct Patterns {
+pub(crate) struct Patterns {
     dfa: DFA,
     pike: PikeVM,
     states: usize,
 }
 
 /// The state that one search leaves for the next one.
-pub(super) struct Cache {
+pub(crate) struct Cache {
     dfa: dfa::Cache,
     pike: Option<pikevm::Cache>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Cache {
 impl Patterns {
     /// Compiles the list in `field`, unless an equal list is in use. Returns `None` without expressions, or if there
     /// is an error, which is then in `findings`.
-    pub(super) fn compile(
+    pub(crate) fn compile(
         field: &str,
         patterns: &[String],
         budget: &mut PatternBudget,
@@ -130,23 +130,23 @@ impl Patterns {
     }
 
     /// Returns the bytes that the automaton takes in memory.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.dfa.get_nfa().memory_usage()
     }
 
     /// Returns the bytes that one search may hold at once.
-    pub(super) fn search_bytes(&self) -> usize {
+    pub(crate) fn search_bytes(&self) -> usize {
         let least = self.dfa.get_config().get_minimum_cache_capacity(self.dfa.get_nfa()).unwrap_or(usize::MAX);
         // A cache exceeds its capacity a little before it is emptied.
         2 * CACHE_BYTES.max(least) + 64 * self.states
     }
 
-    pub(super) fn cache(&self) -> Cache {
+    pub(crate) fn cache(&self) -> Cache {
         Cache { dfa: self.dfa.create_cache(), pike: None }
     }
 
     /// Returns whether an expression matches in `line`. The result is meaningless once `work` has ended.
-    pub(super) fn is_match(&self, cache: &mut Cache, line: &str, work: &Work<'_>) -> bool {
+    pub(crate) fn is_match(&self, cache: &mut Cache, line: &str, work: &Work<'_>) -> bool {
         match self.search(&mut cache.dfa, line.as_bytes(), work) {
             Some(found) => found,
             None => {
