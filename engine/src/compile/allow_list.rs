@@ -2,6 +2,7 @@
 
 use super::check::Findings;
 use super::fields::{drops_member, first_structural, structural};
+use super::pointers::covers;
 use crate::FilterSpec;
 use crate::program::{Index, Name, Root, Segment};
 use crate::template::CompactProgram;
@@ -53,31 +54,69 @@ pub(super) fn warn(spec: &FilterSpec, retained: Option<&[Vec<Segment>]>, finding
     }
 }
 
-/// Warns about fields of a template that the stages before it never leave.
-pub(super) fn check_template(
-    spec: &FilterSpec,
-    compact: &CompactProgram,
-    retained: Option<&[Vec<Segment>]>,
-    excluded: &[Option<Vec<Segment>>],
-    root: &Root,
-    findings: &mut Findings<'_>,
-) {
-    let select = spec.select.as_ref().filter(|select| !select.is_empty());
-    let patched = spec.patches.as_ref().is_some_and(|patches| !patches.is_empty());
-    for name in compact.item_fields() {
-        let (what, remedy) = if select.is_some_and(|select| !select.contains_key(name)) {
-            ("is not among the keys that `select` gives", "name one of those keys, or add the field to `select`")
-        } else if excluded.iter().flatten().any(|path| drops_member(path, name)) {
-            ("is dropped by `exclude`", "remove it from the template, or from `exclude`")
+/// What the stages on JSON leave of an item.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'s> {
+    pub(super) spec: &'s FilterSpec,
+    /// The paths of `retain`.
+    pub(super) retained: Option<&'s [Vec<Segment>]>,
+    /// The paths of `exclude`.
+    pub(super) excluded: &'s [Option<Vec<Segment>>],
+    pub(super) root: &'s Root,
+}
+
+/// The stage that never leaves a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HiddenBy {
+    Select,
+    Exclude,
+    Retain,
+}
+
+impl HiddenBy {
+    /// Returns what the stage does with the field.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Select => "is not among the keys that `select` gives",
+            Self::Exclude => "is dropped by `exclude`",
+            Self::Retain => "is not among what `retain` keeps",
+        }
+    }
+}
+
+impl Shown<'_> {
+    /// Returns the stage that never leaves the field at `path` in an item.
+    pub(super) fn hides(&self, path: &[Name]) -> Option<HiddenBy> {
+        let name = &*path.first()?.text;
+        let select = self.spec.select.as_ref().filter(|select| !select.is_empty());
+        let patched = self.spec.patches.as_ref().is_some_and(|patches| !patches.is_empty());
+        let whole: Vec<Segment> = path.iter().cloned().map(Segment::Name).collect();
+        let drops = |excluded: &Vec<Segment>| drops_member(excluded, name) || covers(excluded, &whole);
+        if select.is_some_and(|select| !select.contains_key(name)) {
+            Some(HiddenBy::Select)
+        } else if self.excluded.iter().flatten().any(drops) {
+            Some(HiddenBy::Exclude)
         } else if select.is_none()
             && !patched
-            && retained.is_some_and(|paths| !paths.iter().any(|path| may_keep_field(path, root, name)))
+            && self.retained.is_some_and(|paths| !paths.iter().any(|path| may_keep_field(path, self.root, name)))
         {
-            ("is not among what `retain` keeps", "add it to `retain`, or remove it from the template")
+            Some(HiddenBy::Retain)
         } else {
-            continue;
+            None
+        }
+    }
+}
+
+/// Warns about fields of a template that the stages before it never leave.
+pub(super) fn check_template(shown: Shown<'_>, compact: &CompactProgram, findings: &mut Findings<'_>) {
+    for name in compact.item_fields() {
+        let Some(hidden) = shown.hides(&[Name::new(name)]) else { continue };
+        let remedy = match hidden {
+            HiddenBy::Select => "name one of those keys, or add the field to `select`",
+            HiddenBy::Exclude => "remove it from the template, or from `exclude`",
+            HiddenBy::Retain => "add it to `retain`, or remove it from the template",
         };
-        findings.warning("compact.item", format!("`.{name}` {what}, so it prints nothing"), remedy);
+        findings.warning("compact.item", format!("`.{name}` {}, so it prints nothing", hidden.as_str()), remedy);
     }
 }
 

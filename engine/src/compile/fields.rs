@@ -77,7 +77,8 @@ pub(super) fn branch(
         allow_list::warn(spec, paths, findings);
     }
     if let Some(compact) = &compact {
-        allow_list::check_template(spec, compact, paths, &excluded, &root, findings);
+        let shown = allow_list::Shown { spec, retained: paths, excluded: &excluded, root: &root };
+        allow_list::check_template(shown, compact, findings);
     }
     let whole = retain.as_ref().map(|(_, paths)| paths.clone());
     let named = spec.root.is_some() || options.response_type == Some(ResponseType::Object);
@@ -397,7 +398,7 @@ const MAX_GLOBS: usize = 64;
 /// The `**` segments that one list may have: each is followed at every place below its own.
 const MAX_DEEP: usize = 16;
 
-fn limit_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings<'_>) {
+pub(super) fn limit_globs(field: &str, paths: &[Option<Vec<Segment>>], findings: &mut Findings<'_>) {
     let count =
         |wanted: fn(&Segment) -> bool| paths.iter().flatten().flatten().filter(|segment| wanted(segment)).count();
     for (segments, most, what) in [

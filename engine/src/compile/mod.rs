@@ -4,6 +4,8 @@ mod allow_list;
 mod branches;
 mod check;
 mod fields;
+#[cfg_attr(not(test), expect(dead_code, reason = "the executor uses it in the next step"))]
+mod fitting;
 mod leak_check;
 mod output;
 mod patches;

@@ -1,6 +1,7 @@
 //! The findings about filters: field, message, remedy.
 
 mod enforced;
+mod fitting;
 mod warnings;
 
 use super::{CompileOptions, Enforcement, ResponseType, compile};
