@@ -15,6 +15,8 @@ mod compile;
 mod finding;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the executor uses it in the next step"))]
 mod fit;
+#[cfg_attr(not(test), expect(dead_code, reason = "the executor uses it in the next step"))]
+mod format;
 mod inputs;
 pub mod json;
 mod outcome;
@@ -33,6 +35,7 @@ mod work;
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
 pub use fit::ToolKind;
+pub use format::{Delimiter, Format, ToonOptions, UnknownFormat};
 pub use inputs::{ReservedInput, ReservedInputs};
 pub use json::JsonText;
 pub use outcome::{

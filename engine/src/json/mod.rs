@@ -24,3 +24,4 @@ pub(crate) use write::{compact_len_within, write_within};
 
 pub(crate) use node::{by_key, dedupe, last_of_each};
 pub(crate) use parse::{DEPTH_CEILING, Document, read};
+pub(crate) use string::{decode as decode_string, decode_into as decode_string_into};

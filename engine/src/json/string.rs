@@ -30,7 +30,13 @@ pub(crate) fn decode(raw: &str) -> Cow<'_, [u8]> {
         return Cow::Borrowed(inner.as_bytes());
     }
     let mut out = Vec::with_capacity(inner.len());
-    let mut rest = inner;
+    decode_into(raw, &mut out);
+    Cow::Owned(out)
+}
+
+/// Appends the characters of a JSON string, as [`decode`] returns them.
+pub(crate) fn decode_into(raw: &str, out: &mut Vec<u8>) {
+    let mut rest = inner(raw);
     while let Some(at) = rest.find('\\') {
         out.extend_from_slice(&rest.as_bytes()[..at]);
         let escape = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
@@ -52,7 +58,7 @@ pub(crate) fn decode(raw: &str) -> Cow<'_, [u8]> {
                         rest = ahead;
                     }
                 }
-                push_wtf8(&mut out, code);
+                push_wtf8(out, code);
                 continue;
             }
             other => other,
@@ -60,7 +66,6 @@ pub(crate) fn decode(raw: &str) -> Cow<'_, [u8]> {
         out.push(plain);
     }
     out.extend_from_slice(rest.as_bytes());
-    Cow::Owned(out)
 }
 
 fn take_hex(rest: &mut &str) -> u32 {

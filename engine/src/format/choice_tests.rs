@@ -1,0 +1,160 @@
+use std::borrow::Cow;
+
+use proptest::prelude::*;
+
+use super::choice::{Request, Written, write};
+use super::random::Decisions;
+use super::toon::{self, Unrepresentable};
+use super::{Format, ToonOptions, table};
+use crate::tokens::{Estimate, Factor, TokenCounter, Tokenizer, Tokens};
+use crate::work::Work;
+
+/// A tokenizer that counts as those with a vocabulary do, roughly: words, runs of digits, runs of punctuation, indents.
+#[derive(Debug)]
+struct Words;
+
+impl Tokenizer for Words {
+    fn name(&self) -> &'static str {
+        "words"
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn count(&self, text: &str, _: usize, _: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        fn class(character: char) -> u8 {
+            match character {
+                ' ' => 0,
+                '\n' => 1,
+                _ if character.is_alphabetic() => 2,
+                _ if character.is_numeric() => 3,
+                _ => 4,
+            }
+        }
+        let (mut tokens, mut last, mut run) = (0, None, 0);
+        for character in text.chars() {
+            let class = class(character);
+            // A word has its space in front, and a token four characters of punctuation or three digits.
+            let joins = last == Some(class) && run < [80, 8, 10, 3, 4][usize::from(class)]
+                || last == Some(0) && class == 2 && run == 1;
+            run = if joins { run + 1 } else { 1 };
+            tokens += usize::from(!joins);
+            last = Some(class);
+        }
+        Some(tokens)
+    }
+}
+
+const TOKENIZERS: [&dyn Tokenizer; 2] = [&Estimate, &Words];
+
+fn count(text: &str, tokenizer: &dyn Tokenizer) -> usize {
+    tokenizer.count(text, usize::MAX, &mut |_| true).unwrap()
+}
+
+fn chosen<'a>(json: &'a str, formats: &[Format], fill: bool, tokenizer: &dyn Tokenizer) -> Written<'a> {
+    let request = Request { formats, toon: ToonOptions::default(), fill };
+    let counter = TokenCounter { tokenizer, factor: Factor::ONE };
+    write(json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap()
+}
+
+fn all(json: &str, fill: bool) -> [Option<String>; 3] {
+    let filled = if fill { 0..json.len() } else { 0..0 };
+    [
+        Some(json.to_owned()),
+        table::encode(json, 0..json.len(), fill, &Work::unlimited()),
+        toon::encode(json, filled, &ToonOptions::default(), &Work::unlimited()).ok(),
+    ]
+}
+
+/// Writes and counts every format.
+fn exhaustive(json: &str, formats: &[Format], fill: bool, tokenizer: &dyn Tokenizer) -> (Format, usize) {
+    let texts = all(json, fill);
+    let written = formats.iter().map(|format| match &texts[*format as usize] {
+        Some(text) => (*format, count(text, tokenizer)),
+        None => (Format::Json, count(json, tokenizer)),
+    });
+    let best = written.min_by_key(|(_, tokens)| *tokens).unwrap();
+    let json = count(json, tokenizer);
+    if formats.contains(&Format::Json) && best.1 * 10 > json * 9 { (Format::Json, json) } else { best }
+}
+
+proptest! {
+    #[test]
+    fn is_the_exhaustive_choice(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        formats in proptest::sample::subsequence(Format::ALL.to_vec(), 2..=3).prop_shuffle(),
+        fill: bool,
+    ) {
+        let json = Decisions::new(&bytes).document(5).json();
+        for tokenizer in TOKENIZERS {
+            let Written { format, text, tokens, not_toon } = chosen(&json, &formats, fill, tokenizer);
+            prop_assert_eq!((format, tokens), {
+                let (format, tokens) = exhaustive(&json, &formats, fill, tokenizer);
+                (format, Some(Tokens(tokens)))
+            }, "{} {}", tokenizer.name(), json);
+            prop_assert_eq!(all(&json, fill)[format as usize].clone(), Some(text.into_owned()));
+            prop_assert_eq!(not_toon, None);
+        }
+    }
+
+    #[test]
+    fn auto_is_never_above_json(bytes in proptest::collection::vec(any::<u8>(), 0..400), fill: bool) {
+        let json = Decisions::new(&bytes).document(5).json();
+        for tokenizer in TOKENIZERS {
+            let Written { format, text, .. } = chosen(&json, &Format::ALL, fill, tokenizer);
+            let (before, after) = (count(&json, tokenizer), count(&text, tokenizer));
+            if format == Format::Json {
+                prop_assert_eq!(&*text, &*json);
+            } else {
+                prop_assert!(after * 10 <= before * 9, "{} to {}", before, after);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_format_is_not_counted() {
+    let json = r#"[{"a":1},{"a":2}]"#;
+    for format in Format::ALL {
+        let written = chosen(json, &[format], false, &Words);
+        let text = all(json, false)[format as usize].clone().unwrap();
+        assert_eq!(written, Written { format, text: Cow::Owned(text), tokens: None, not_toon: None });
+    }
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_json() {
+    let lone = r#"{"a":"\ud800"}"#;
+    let why = Some(Unrepresentable::LoneSurrogate);
+    for (json, formats, not_toon) in [
+        (lone, &[Format::Toon][..], why),
+        (lone, &[Format::Table, Format::Toon], why),
+        (lone, &[Format::Toon, Format::Json], None),
+        (lone, &Format::ALL, None),
+        (r#"{"a":1}"#, &[Format::Table], None),
+    ] {
+        let written = chosen(json, formats, false, &Words);
+        assert_eq!((written.format, &*written.text, written.not_toon), (Format::Json, json, not_toon), "{formats:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_choice() {
+    let json = format!("[{}]", vec![r#"{"a":[1,{"b":2}],"c":"text"}"#; 10_000].join(","));
+    let request = Request { formats: &Format::ALL, toon: ToonOptions::default(), fill: false };
+    for polls in [0_usize, 1, 30, 60] {
+        let left = std::cell::Cell::new(polls);
+        let interrupt = || left.replace(left.get().saturating_sub(1)) == 0;
+        let work = Work::until(&interrupt);
+        assert_eq!(write(&json, 0..json.len(), &request, TokenCounter::default(), &work), None, "{polls}");
+    }
+}
+
+#[test]
+fn names() {
+    for format in Format::ALL {
+        assert_eq!(format.to_string().parse(), Ok(format));
+    }
+    assert!("auto".parse::<Format>().is_err());
+}
